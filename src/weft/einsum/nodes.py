@@ -1,0 +1,137 @@
+"""The einsum notation as a value.
+
+    spec     = operand (";" operand)* "=>" result        operand, result = shape
+    shape    = [row "|"] [row "->"] row                  batch, input, output
+    row      = axis*                                     the rightmost axes; further ones go untracked
+             | axis* rowvar axis*                        rowvar tracks the axes between
+    rowvar   = "..." | ".." name ".."                    "..." is "..batch..", "..input..", "..output.." by its row
+    axis     = name                                      Label
+             | "_"                                       Hole: aligns its neighbours, says nothing
+             | number                                    Position: one fixed place in the axis
+             | [s "*"] name [("<+" | "=+") [d "*"] name] ["+" number]       Affine (at least one part beyond the name)
+             | part ("^" part)+    part = name | number  Concat; a number is the size of a skipped part
+
+A comma anywhere selects multi-character names; otherwise each letter or digit is an axis. Every axis knows
+its span in the text, which takes no part in equality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from weft.errors import Span
+
+Kind: TypeAlias = Literal["batch", "input", "output"]
+KINDS: tuple[Kind, ...] = ("batch", "input", "output")
+NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    at: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The window of an affine axis: read at `dilation * label`, staying inside (`<+`) or padded (`=+`)."""
+
+    label: Label
+    dilation: int
+    padded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """The axis position `stride * over + dilation * kernel + offset`."""
+
+    stride: int
+    over: Label
+    kernel: Kernel | None
+    offset: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A part of a concatenation that is stepped over: `size` positions."""
+
+    size: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    parts: tuple[Label | Skip, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Axis: TypeAlias = Label | Hole | Position | Affine | Concat
+
+
+@dataclass(frozen=True, slots=True)
+class RowVar:
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`lead var trail`; without a variable `lead` is empty and further axes go untracked on the left."""
+
+    lead: tuple[Axis, ...] = ()
+    var: RowVar | None = None
+    trail: tuple[Axis, ...] = ()
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.lead + self.trail
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeSpec:
+    batch: Row
+    input: Row
+    output: Row
+    span: Span = field(default=NOWHERE, compare=False)
+
+    def row(self, kind: Kind) -> Row:
+        row: Row = getattr(self, kind)
+        return row
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.batch.axes + self.input.axes + self.output.axes
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    operands: tuple[ShapeSpec, ...]
+    result: ShapeSpec
+    text: str = field(default="", compare=False)
+
+
+def labels_in(axis: Axis) -> tuple[Label, ...]:
+    """The labels an axis mentions, in the order written."""
+    match axis:
+        case Label():
+            return (axis,)
+        case Affine(over=over, kernel=None):
+            return (over,)
+        case Affine(over=over, kernel=Kernel(label=label)):
+            return (over, label)
+        case Concat(parts=parts):
+            return tuple(part for part in parts if isinstance(part, Label))
+    return ()

@@ -1,0 +1,118 @@
+"""WeftError and its kinds, and where in the user's file they came from.
+
+Every error weft raises on purpose is a `WeftError`. It is built from parts (what went wrong, where,
+what both sides were, how to mend it) and renders them the same way everywhere:
+
+    model.py:14: `j` cannot be both 4 and 5
+        c = wf.plan("ij;jk=>ik", (3, 4), (5, 6))
+        ij;jk=>ik
+         ^ ^
+      A is 3,4
+      B is 5,6
+      solved so far: i=3 k=6
+      fix: give both `j` axes one size
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+
+    @property
+    def code(self) -> str:
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def user_origin() -> Origin | None:
+    """The innermost line on the stack that is not weft's own; None when weft was not called from a file."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_HOME):
+            return Origin(file, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open range of character positions in a text."""
+
+    start: int
+    end: int
+
+
+def carets(text: str, spans: Sequence[Span]) -> str:
+    """`text` with a line of carets below it, one run for each span."""
+    marks = [" "] * (len(text) + 1)
+    for span in spans:
+        for at in range(span.start, max(span.end, span.start + 1)):
+            if at < len(marks):
+                marks[at] = "^"
+    return text + "\n" + "".join(marks).rstrip()
+
+
+class WeftError(Exception):
+    """What weft raises for every wrong use: what, where, both sides, and a fix."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        origin: Origin | None = None,
+        text: str = "",
+        spans: Sequence[Span] = (),
+        notes: Sequence[str] = (),
+        fix: str = "",
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.origin = origin
+        self.text = text
+        self.spans = tuple(spans)
+        self.notes = tuple(notes)
+        self.fix = fix
+
+    def __str__(self) -> str:
+        lines = [f"{self.origin}: {self.what}" if self.origin else self.what]
+        if self.origin and self.origin.code:
+            lines.append("    " + self.origin.code)
+        if self.text:
+            shown = carets(self.text, self.spans) if self.spans else self.text
+            lines += ["    " + line for line in shown.splitlines()]
+        lines += ["  " + note for note in self.notes]
+        if self.fix:
+            lines.append("  fix: " + self.fix)
+        return "\n".join(lines)
+
+
+class EinsumError(WeftError, ValueError):
+    """An einsum specification, or a shape written as text, that cannot be read."""
+
+
+class ShapeError(WeftError, ValueError):
+    """Sizes or numbers of axes that cannot be made to agree."""
+
+
+class UnderdeterminedShapeError(ShapeError):
+    """An axis that must have a size and that nothing gives one."""
+
+
+class ProjectionError(WeftError, ValueError):
+    """An operation whose sizes agree but whose loops do not."""
