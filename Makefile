@@ -1,0 +1,65 @@
+# `make demo` and `make test` each work alone on a fresh checkout: they make .venv and install what they need.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format bench clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.installed ## install weft in .venv and run the demonstration
+	@$(BIN)/weft demo
+
+test: lint ## lint, then run every test
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.installed-dev ## style, types and the order of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.installed-bench ## run every program in bench/ (installs torch and jax)
+	@for program in bench/[!_]*.py; do \
+		[ -e "$$program" ] || { echo "bench/ has no programs yet"; break; }; \
+		echo "== $$program"; \
+		$(BIN)/python "$$program" || exit 1; \
+	done
+
+clean: ## remove .venv, caches and everything built
+	rm -rf $(VENV) build dist out src/*.egg-info
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp for each set of requirements, renewed when pyproject.toml changes.
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	@echo "installing weft in $(VENV)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-%: $(VENV)/.made pyproject.toml
+	@echo "installing weft[$*] in $(VENV)"
+	@$(PIP) --editable '.[$*]'
+	@touch $@
+
+$(VENV)/.made:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo "weft needs Python 3.11 or newer, and there is no '$(PYTHON)' here." >&2; \
+		echo "Name one: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "weft needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+		echo "Name another: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "'$(PYTHON)' cannot make virtual environments: its venv and ensurepip modules are missing." >&2; \
+		echo "Some systems package them apart, as python3-venv." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@

@@ -1,0 +1,67 @@
+"""A projection executed by brute force: every point of the loops, one after another in meaning, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.ops import Binary
+from weft.project.nodes import Choice, Given, Index, Projection, linear
+
+Array = npt.NDArray[Any]
+
+
+def evaluate(
+    projection: Projection, arrays: Sequence[Array], accum: Binary, op: Binary, given: Mapping[str, int] | None = None
+) -> Array:
+    """Accumulate, at each point, the combination of the operands present there into the result."""
+    assert accum.neutral is not None
+    dtype = reduce(op.meaning, (np.ones(1, array.dtype) for array in arrays)).dtype if len(arrays) > 1 else arrays[0].dtype
+    result = np.full(projection.shapes[0].array_shape, accum.neutral(dtype), dtype)
+    for choice in projection.choices():
+        places = [_positions(projection, slot, choice, given or {}) for slot in range(len(projection.maps))]
+        inside = _inside(projection, places)
+        values = [array[_at(place, inside)] for array, place in zip(arrays, places[1:], strict=True) if place is not None]
+        assert places[0] is not None
+        accum.meaning.at(result, _at(places[0], inside), reduce(op.meaning, values))
+    return result
+
+
+def _positions(projection: Projection, slot: int, choice: Choice, given: Mapping[str, int]) -> list[Array] | None:
+    """The position along each axis of the slot, at every point of the choice; None if the slot is absent."""
+    if not projection.present(slot, choice):
+        return None
+    grid = np.indices([loop.size for loop in choice]).reshape(len(choice), -1)
+    points = {loop.name: grid[axis] for axis, loop in enumerate(choice)}
+    return [_position(index, choice, points, grid.shape[1], given) for index in projection.maps[slot]]
+
+
+def _position(
+    index: Index, choice: Choice, points: Mapping[str, Array], number: int, given: Mapping[str, int]
+) -> Array:
+    if isinstance(index, Given):
+        return np.full(number, given[index.symbol])
+    coefficients, offset = linear(index, choice)
+    position = np.full(number, offset)
+    for loop, coefficient in coefficients.items():
+        position = position + coefficient * points[loop]
+    return position
+
+
+def _inside(projection: Projection, places: Sequence[list[Array] | None]) -> npt.NDArray[np.bool_]:
+    """Which points read and write inside every tensor."""
+    assert places[0] is not None
+    bounds = [
+        (position >= 0) & (position < size)
+        for place, shape in zip(places, projection.shapes, strict=True)
+        for position, size in zip(place or (), shape.array_shape, strict=place is not None)
+    ]
+    return reduce(np.logical_and, bounds)
+
+
+def _at(place: list[Array], inside: npt.NDArray[np.bool_]) -> tuple[Array, ...]:
+    return tuple(position[inside] for position in place)

@@ -1,0 +1,146 @@
+"""Which loops an operation runs and where each tensor is read or written.
+
+    projection = factors, maps, shapes            slot 0 is the result
+    factor     = loop+                            several loops run in sequence: the parts of a concatenation
+    loop       = name, size
+    map        = index*                           one per axis, in memory order: batch, output, input
+    index      = Iter(loop)                       the axis runs with the loop
+               | Fix(at)                          one position
+               | Given(symbol)                    one position, supplied when the code runs
+               | Affine(terms, offset)            sum of coefficient * loop, plus offset
+               | Concat(parts)                    the active part's loop, plus that part's offset
+
+Of each factor one loop is active at a time. A tensor whose map mentions a factor, but not through the active loop, is
+absent there: an absent operand takes no part, an absent result is not written. An affine index may leave the
+axis when padded; such a point is not executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TypeAlias
+
+from weft.shape.nodes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    name: str
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Iter:
+    loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    terms: tuple[tuple[int, str], ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    parts: tuple[tuple[str, int], ...]
+
+
+Index: TypeAlias = Iter | Fix | Given | Affine | Concat
+IndexMap: TypeAlias = tuple[Index, ...]
+Factor: TypeAlias = tuple[Loop, ...]
+Choice: TypeAlias = tuple[Loop, ...]  # one loop of each factor
+
+
+@dataclass(frozen=True)
+class Projection:
+    factors: tuple[Factor, ...]
+    maps: tuple[IndexMap, ...]
+    shapes: tuple[Shape, ...]
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(loop for factor in self.factors for loop in factor)
+
+    @cached_property
+    def reduced(self) -> tuple[Loop, ...]:
+        """The loops the result forgot: it is written at the same place for each of their values."""
+        mentioned = {name for index in self.maps[0] for name in loops_in(index)}
+        return tuple(loop for loop in self.loops if loop.name not in mentioned)
+
+    def choices(self) -> Iterator[Choice]:
+        """Every way to have one loop of each factor active with the result present."""
+        for choice in product(*self.factors):
+            if self.present(0, choice):
+                yield choice
+
+    def present(self, slot: int, choice: Choice) -> bool:
+        """Is the tensor read or written while these loops run?"""
+        active = {loop.name for loop in choice}
+        return all(_reachable(index, active) for index in self.maps[slot])
+
+    def view(self, result: int, *operands: int) -> Projection:
+        """The same loops and maps with the slots in other roles: how a gradient reads the forward record."""
+        slots = (result, *operands)
+        return Projection(
+            self.factors, tuple(self.maps[slot] for slot in slots), tuple(self.shapes[slot] for slot in slots)
+        )
+
+
+def loops_in(index: Index) -> tuple[str, ...]:
+    match index:
+        case Iter(loop=loop):
+            return (loop,)
+        case Affine(terms=terms):
+            return tuple(loop for _, loop in terms)
+        case Concat(parts=parts):
+            return tuple(loop for loop, _ in parts)
+    return ()
+
+
+def linear(index: Index, choice: Choice) -> tuple[dict[str, int], int]:
+    """The index as coefficients and an offset while `choice` is active; a given position counts as 0."""
+    match index:
+        case Iter(loop=loop):
+            return {loop: 1}, 0
+        case Fix(at=at):
+            return {}, at
+        case Given():
+            return {}, 0
+        case Affine(terms=terms, offset=offset):
+            coefficients: dict[str, int] = {}
+            for coefficient, loop in terms:
+                coefficients[loop] = coefficients.get(loop, 0) + coefficient
+            return coefficients, offset
+        case Concat(parts=parts):
+            active = {loop.name for loop in choice}
+            return next(({loop: 1}, offset) for loop, offset in parts if loop in active)
+
+
+def stays_inside(index: Index, size: int, choice: Choice) -> bool:
+    """Does the index stay within an axis of `size` for every point of the choice?"""
+    coefficients, offset = linear(index, choice)
+    extents = {loop.name: loop.size - 1 for loop in choice}
+    low = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c < 0)
+    high = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c > 0)
+    return low >= 0 and high < size
+
+
+def _reachable(index: Index, active: set[str]) -> bool:
+    names = loops_in(index)
+    return any(name in active for name in names) if isinstance(index, Concat) else all(name in active for name in names)

@@ -1,0 +1,130 @@
+"""The second reading of an operation's constraints: the order on sizes becomes an equivalence on axes.
+
+    RowIs       each axis is its term; two places of one row variable co-iterate axis by axis         rules 1, 4
+    RowBelow    aligned axes co-iterate, except a size-1 operand axis, which is pinned to 0           rules 2, 3, 5
+    every axis iterates unless something pins it                                                      rules 5, 6
+
+Axis identities are minted here, per operation, from closed shapes: equal sizes elsewhere cannot fuse loops here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from weft.einsum.nodes import KINDS, Affine, Concat, Kind, Label, Position, RowVar, labels_in
+from weft.project.nodes import Fix, Given
+from weft.shape.logic import Logic, elaborate
+from weft.shape.nodes import AxisBelow, AxisIs, Bound, RowBelow, RowIs, RowRef, Shape, Term
+
+
+class AxisId(NamedTuple):
+    """One axis of one slot; counted within its row."""
+
+    slot: int
+    kind: Kind
+    at: int
+
+
+class LabelId(NamedTuple):
+    """A label of the operation's own notation."""
+
+    name: str
+
+
+Id: TypeAlias = AxisId | LabelId
+
+
+@dataclass(frozen=True, slots=True)
+class Eq:
+    """Two axes are driven by one loop."""
+
+    left: Id
+    right: Id
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The axis is read at a position that does not come from a loop of this operation."""
+
+    axis: Id
+    index: Fix | Given
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate:
+    """The axis needs a loop of its own if nothing else drives it."""
+
+    axis: Id
+
+
+@dataclass(frozen=True, slots=True)
+class Derive:
+    """The axis is read at a position computed from other loops."""
+
+    axis: Id
+    term: Affine | Concat
+
+
+Equation: TypeAlias = Eq | Pin | Iterate | Derive
+
+
+def equations(logic: Logic, shapes: tuple[Shape, ...]) -> tuple[Equation, ...]:
+    """Everything the operation says about loops."""
+    found: list[Equation] = [
+        Iterate(AxisId(slot, kind, at))
+        for slot, shape in enumerate(shapes)
+        for kind in KINDS
+        for at in range(len(shape.row(kind)))
+    ]
+    rows: dict[str, list[AxisId]] = {}
+    for constraint in elaborate(logic):
+        match constraint:
+            case RowIs():
+                found += _row_is(constraint, shapes, rows)
+            case RowBelow():
+                found += _row_below(constraint, shapes)
+            case AxisIs(left=Label(name=left), right=Label(name=right)):
+                found.append(Eq(LabelId(left), LabelId(right)))
+            case AxisBelow(operand=Label(name=left), result=Label(name=right)):
+                found.append(Eq(LabelId(left), LabelId(right)))
+    return tuple(found)
+
+
+def _row_is(constraint: RowIs, shapes: tuple[Shape, ...], rows: dict[str, list[AxisId]]) -> Iterator[Equation]:
+    axes = _axes(constraint.row, shapes)
+    lead, trail = len(constraint.lead), len(constraint.trail)
+    middle = axes[lead : len(axes) - trail]
+    for axis, term in zip(axes[:lead] + axes[len(axes) - trail :], constraint.lead + constraint.trail, strict=True):
+        yield from _term(axis, term)
+    if isinstance(constraint.middle, RowVar):
+        for axis, twin in zip(middle, rows.setdefault(constraint.middle.name, middle), strict=True):
+            yield Eq(axis, twin)
+
+
+def _term(axis: AxisId, term: Term) -> Iterator[Equation]:
+    match term:
+        case Label(name=name):
+            yield Eq(axis, LabelId(name))
+        case Position(at=at):
+            yield Pin(axis, Fix(at))
+        case Bound(symbol=symbol):
+            yield Pin(axis, Given(symbol))
+        case Affine() | Concat():
+            yield Derive(axis, term)
+            for label in labels_in(term):
+                yield Iterate(LabelId(label.name))
+
+
+def _row_below(constraint: RowBelow, shapes: tuple[Shape, ...]) -> Iterator[Equation]:
+    operand, result = constraint.operand, constraint.result
+    below, above = _axes(operand, shapes), _axes(result, shapes)
+    dims, mark = shapes[operand.slot].row(operand.kind), shapes[operand.slot].mark(operand.kind)
+    partners = above[:mark] + above[len(above) - (len(below) - mark) :]
+    for axis, partner, dim in zip(below, partners, dims, strict=True):
+        yield Pin(axis, Fix(0)) if dim.size == 1 else Eq(axis, partner)
+
+
+def _axes(ref: RowRef, shapes: tuple[Shape, ...]) -> list[AxisId]:
+    return [AxisId(ref.slot, ref.kind, at) for at in range(len(shapes[ref.slot].row(ref.kind)))]

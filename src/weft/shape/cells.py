@@ -1,0 +1,174 @@
+"""What inference knows so far: one cell for each unknown axis and each unknown row.
+
+A cell only ever gains information, and every fact about it lives in a lattice of finite height:
+
+    axis    size          unknown, then fixed
+            cap           "this size, or an unlabelled 1": demands of what the axis broadcasts to
+            least         the size is at least this
+            basis         unknown, then fixed; `plain` says it is known to have none, because it broadcasts
+    row     lo..hi        bounds on the number of axes
+
+Propagators (dims.py, derived.py, rows.py) are monotone functions on these lattices, so running them to a fixpoint
+in any order gives the same cells or the same contradiction. That is the whole argument for order independence.
+
+The axes of a row whose rank is open are addressed from either end (`front`, `back`); when the rank becomes known
+the two ends are laid over each other. Hence no equation between words of axes is ever solved by guessing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+
+from weft.einsum.nodes import KINDS, Kind, Label
+from weft.errors import Origin, Span
+from weft.shape.nodes import MAX_RANK, Dim, Shape, show_rows
+
+if TYPE_CHECKING:
+    from weft.shape.solver import Solver
+
+#: A leaf's shape comes from its uses; a parameter is a leaf that must not be guessed; the rest is computed.
+Role: TypeAlias = Literal["leaf", "param", "inner"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One operation as errors speak of it: where it was written, what it is, the shapes it relates."""
+
+    title: str
+    origin: Origin | None
+    text: str = ""
+    slots: tuple[ShapeVar, ...] = ()
+    labels: dict[str, AxisCell] = field(default_factory=dict)
+
+
+class Why(NamedTuple):
+    """How a fact was derived: by which step, at which part of its spec, from which earlier fact."""
+
+    step: Step
+    span: Span | None = None
+    before: Why | None = None
+
+
+class Cap(NamedTuple):
+    """The axis has this size and basis, or is an unlabelled 1."""
+
+    size: int
+    basis: str | None
+    why: Why
+
+
+class Propagator(Protocol):
+    """A monotone rule over cells; `queued` keeps it in the queue at most once."""
+
+    queued: bool
+
+    def run(self, solver: Solver) -> None: ...
+
+
+class AxisCell:
+    __slots__ = ("basis", "cap", "label", "least", "plain", "row", "size", "watchers", "why", "why_basis", "why_plain")
+
+    def __init__(self, row: RowCell | None = None, label: Label | None = None, least: int = 1) -> None:
+        self.row = row
+        self.label = label
+        self.size: int | None = None
+        self.cap: Cap | None = None
+        self.least = least
+        self.basis: str | None = None
+        self.plain = False
+        self.watchers: list[Propagator] = []
+        self.why: Why | None = None
+        self.why_basis: Why | None = None
+        self.why_plain: Why | None = None
+
+    @property
+    def role(self) -> Role:
+        return self.row.role if self.row else "inner"
+
+    @property
+    def dim(self) -> Dim:
+        assert self.size is not None, "the axis is not closed yet"
+        return Dim(self.size, self.basis)
+
+    def __str__(self) -> str:
+        size = "?" if self.size is None else str(self.size)
+        return f"{self.basis}={size}" if self.basis else size
+
+
+class RowCell:
+    __slots__ = ("axes", "back", "front", "hi", "kind", "lo", "mark", "owner", "role", "watchers", "why_hi", "why_lo")
+
+    def __init__(self, kind: Kind, role: Role = "inner", owner: ShapeVar | None = None, mark: int = 0) -> None:
+        self.kind = kind
+        self.role: Role = role
+        self.owner = owner
+        self.mark = mark
+        self.lo = 0
+        self.hi = MAX_RANK
+        self.axes: list[AxisCell] | None = None
+        self.front: list[AxisCell] = []
+        self.back: list[AxisCell] = []
+        self.watchers: list[Propagator] = []
+        self.why_lo: Why | None = None
+        self.why_hi: Why | None = None
+
+    def __str__(self) -> str:
+        if self.axes is not None:
+            return ",".join(map(str, self.axes))
+        return ",".join([*map(str, self.front), "...", *map(str, reversed(self.back))])
+
+
+class ShapeVar:
+    """The shape of one tensor as far as it is known. Printing it commits nothing; `Store.close` closes it."""
+
+    __slots__ = ("batch", "input", "name", "origin", "output", "store")
+
+    def __init__(
+        self, name: str, role: Role, store: Store, marks: tuple[int, int, int] = (0, 0, 0), origin: Origin | None = None
+    ) -> None:
+        self.name = name
+        self.origin = origin
+        self.batch, self.input, self.output = (
+            RowCell(kind, role, self, mark) for kind, mark in zip(KINDS, marks, strict=True)
+        )
+        self.output.lo = 1
+        self.store = store
+
+    def row(self, kind: Kind) -> RowCell:
+        row: RowCell = getattr(self, kind)
+        return row
+
+    @property
+    def marks(self) -> tuple[int, int, int]:
+        return (self.batch.mark, self.input.mark, self.output.mark)
+
+    @property
+    def closed(self) -> Shape | None:
+        """The shape if every axis is known, else None; never commits anything."""
+        rows = []
+        for kind in KINDS:
+            axes = self.row(kind).axes
+            if axes is None or any(axis.size is None for axis in axes):
+                return None
+            rows.append(tuple(axis.dim for axis in axes))
+        return Shape(*rows, marks=self.marks)
+
+    def __str__(self) -> str:
+        return show_rows(*(str(self.row(kind)) for kind in KINDS))
+
+
+@dataclass(slots=True, eq=False)
+class Store:
+    """The unknowns of one connected graph of tensors. Stores that meet become one; `into` points to it."""
+
+    into: Store | None = None
+    rows: list[RowCell] = field(default_factory=list)
+    axes: list[AxisCell] = field(default_factory=list)
+    demands: list[tuple[AxisCell, Step]] = field(default_factory=list)
+
+    def find(self) -> Store:
+        store = self
+        while store.into is not None:
+            store = store.into
+        return store

@@ -1,0 +1,250 @@
+"""The errors of shape inference: what disagrees, both sides, who asked for each, and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.einsum.nodes import Affine
+from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
+from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
+from weft.shape.nodes import MAX_RANK
+
+
+def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
+    old_why = axis.why or (axis.cap.why if axis.cap else None)
+    old = axis.size if axis.size is not None else (axis.cap.size if axis.cap else None)
+    return _error(
+        step,
+        f"{name(axis)} cannot be both {old} and {size}",
+        (old_why, why),
+        (_lines(f"{old}", old_why), _lines(f"{size}", why)),
+        _size_fix(axis, old, size),
+    )
+
+
+def too_small(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
+    if axis.least <= 1:
+        return _error(step, f"{name(axis)} would have size {size}", (why,), (_lines(str(size), why),), "check the sizes given")
+    return out_of_reach(step, axis, axis.least, why, size)
+
+
+def out_of_reach(step: Step, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
+    size = axis.size if size is None else size
+    what = f"position {least - 1} is outside {name(axis)}, which has size {size}"
+    fix = f"name a position from 0 to {size - 1}" if size else ""
+    return _error(step, what, (why, axis.why), (_lines(f"size {size}", axis.why or why),), fix)
+
+
+def bases(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError:
+    return _error(
+        step,
+        f"{name(axis)} cannot be labelled both {axis.basis!r} and {basis!r}",
+        (axis.why_basis, why),
+        (_lines(f"{axis.basis!r}", axis.why_basis), _lines(f"{basis!r}", why)),
+        "use one label for both, or leave one side unlabelled",
+    )
+
+
+def labelled_one(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError:
+    return _error(
+        step,
+        f"{name(axis)} is labelled {basis!r}, so its size 1 does not broadcast",
+        (why, axis.why_plain, axis.why_basis),
+        (_lines("the label", axis.why_basis or why), _lines("broadcasting", axis.why_plain or why)),
+        f"drop the label {basis!r}, or give the axis its full size",
+    )
+
+
+def ranks(step: Step, row: RowCell) -> ShapeError:
+    whys = (row.why_lo, row.why_hi)
+    if row.hi == MAX_RANK and row.why_hi is None:
+        origins = [str(origin) for origin in dict.fromkeys(why.step.origin for why in _chain(row.why_lo)) if origin]
+        return _error(
+            step,
+            f"{_row_name(row)} would need more than {MAX_RANK} axes: rows that each need more axes than the next form a cycle",
+            whys,
+            (["the cycle runs through " + ", ".join(origins[:6])] if origins else [],),
+            "give one of these tensors its shape, or drop the extra axis on one side",
+        )
+    return _error(
+        step,
+        f"{_row_name(row)} needs at least {_axes(row.lo)} but can have at most {_axes(row.hi)}",
+        whys,
+        (_lines(f"at least {row.lo}", row.why_lo), _lines(f"at most {row.hi}", row.why_hi)),
+        _rank_fix(step, row),
+    )
+
+
+def not_a_multiple(step: Step, axis: AxisCell, stride: int, term: Affine, why: Why) -> ShapeError:
+    assert axis.size is not None
+    low = axis.size - axis.size % stride
+    near = " or ".join(str(size) for size in (low, low + stride) if size > 0)
+    return _error(
+        step,
+        f"size {axis.size} is not a multiple of the stride {stride}",
+        (why,),
+        (_lines(f"{axis.size}", why),),
+        f"make the axis {near} long",
+    )
+
+
+def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | None, why: Why) -> ShapeError:
+    assert term.kernel is not None
+    stride, dilation = term.stride, term.kernel.dilation
+    fixed = term.offset + 1
+    if kernel is not None:
+        span = dilation * (kernel - 1) + fixed
+        what = f"a window of {span} with stride {stride} does not tile an axis of {size}: {size} - {span} is not a multiple of {stride}"
+        if size < span:
+            what = f"a window of {span} does not fit an axis of {size}"
+        low = span + max(size - span, 0) // stride * stride
+        near = sorted({low, low + stride} - {size}) if size >= span else [span]
+        fix = f"make the axis {' or '.join(map(str, near))} long, or pad: `{term.over.name}=+{term.kernel.label.name}`"
+        if over is not None:
+            what = f"{over} windows of {span} with stride {stride} need an axis of {stride * (over - 1) + span}, not {size}"
+            fix = f"make the axis {stride * (over - 1) + span} long"
+    else:
+        assert over is not None
+        room = size - stride * (over - 1) - fixed
+        what = f"{over} windows with stride {stride} in an axis of {size} leave {room + 1} positions for one window"
+        fix = f"make the axis {stride * (over - 1) + fixed + max(room, 0) // dilation * dilation} long"
+        what += f", which no window with dilation {dilation} fills" if room >= 0 else ""
+    return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
+
+
+def parts(step: Step, axis: AxisCell, known: int, why: Why) -> ShapeError:
+    return _error(
+        step,
+        f"the parts of {name(axis)} make {known}, but the axis has size {axis.size}",
+        (why, axis.why),
+        (_lines(f"{axis.size}", axis.why),),
+        "the parts of a concatenation must add up to the whole axis",
+    )
+
+
+def count(step: Step, shape: ShapeVar, elements: int) -> ShapeError:
+    return _error(
+        step,
+        f"`{shape.name}` has {elements} elements, which cannot fill the shape {shape}",
+        (),
+        (),
+        "give data of a matching length, or change the sizes it is used with",
+    )
+
+
+def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeError:
+    """Nothing says how big `axis` is and it must not be guessed; `step` made the demand when it is a spec's label."""
+    if step is not None:
+        assert axis.label is not None
+        return UnderdeterminedShapeError(
+            f"nothing says how big {name(axis)} is",
+            origin=step.origin,
+            text=step.text,
+            spans=[axis.label.span],
+            notes=_context(step),
+            fix=f"give the result's shape, or the size of `{axis.label.name}`",
+        )
+    row = axis.row
+    owner = row.owner if row else None
+    if row is None or owner is None:
+        return UnderdeterminedShapeError(f"nothing says how big {name(axis)} is", fix="give its size")
+    letter = row.kind[0]
+    kind = "parameter" if row.role == "param" else "tensor"
+    return UnderdeterminedShapeError(
+        f"nothing says how big {name(axis, kind)} is",
+        origin=owner.origin,
+        notes=[f"`{owner.name}` is {owner}", *(f"used at {origin}: {origin.code}" for origin in _uses(row))],
+        fix=f"give it: {letter}=… on `{owner.name}`, or use it with something of known size",
+    )
+
+
+def undetermined_count(shape: ShapeVar, elements: int) -> UnderdeterminedShapeError:
+    return UnderdeterminedShapeError(
+        f"`{shape.name}` has {elements} elements, and nothing says how they lie in the shape {shape}",
+        origin=shape.origin,
+        fix="give its shape, or use it with something of known size",
+    )
+
+
+def name(axis: AxisCell, kind: str = "") -> str:
+    """How a message speaks of an axis."""
+    if axis.label is not None:
+        return f"`{axis.label.name}`"
+    row = axis.row
+    if row is None:
+        return "the axis"
+    owner = f" of {kind} `{row.owner.name}`".replace("  ", " ") if row.owner else ""
+    if row.axes is not None and len(row.axes) > 1 and axis in row.axes:
+        return f"{row.kind} axis {row.axes.index(axis)}{owner}"
+    return f"the {row.kind} axis{owner}"
+
+
+def _row_name(row: RowCell) -> str:
+    return f"the {row.kind} row of `{row.owner.name}`" if row.owner else "a row"
+
+
+def _axes(number: int) -> str:
+    return {0: "no axes", 1: "1 axis"}.get(number, f"{number} axes")
+
+
+def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
+    if 1 in (old, new):
+        return "a size of 1 broadcasts only where rows are compared pointwise and it has no label; an einsum label must match exactly"
+    return f"make both {old} or both {new}; only an unlabelled 1 broadcasts"
+
+
+def _rank_fix(step: Step, row: RowCell) -> str:
+    if step.title == "@" and row.kind == "input":
+        return "`@` feeds the outputs of the right into the inputs of the left: give the left input axes, or use `*` for a pointwise product"
+    if step.text:
+        return "write `...` where further axes may stand, or name every axis"
+    return "give the tensors rows that broadcast: every axis of the smaller needs a partner in the larger"
+
+
+def _error(
+    step: Step,
+    what: str,
+    whys: tuple[Why | None, ...],
+    sides: tuple[list[str], ...],
+    fix: str,
+) -> ShapeError:
+    return ShapeError(
+        what,
+        origin=step.origin,
+        text=step.text,
+        spans=_spans(step, whys),
+        notes=[*_context(step), *(line for side in sides for line in side)],
+        fix=fix,
+    )
+
+
+def _context(step: Step) -> list[str]:
+    """The shapes the operation relates, and the labels solved so far."""
+    operands = [f"{shape.name} is {shape}" for shape in dict.fromkeys(step.slots[1:])]
+    solved = " ".join(f"{label}={axis}" for label, axis in step.labels.items() if axis.size is not None)
+    return operands + ([f"solved so far: {solved}"] if solved else [])
+
+
+def _chain(why: Why | None) -> Iterator[Why]:
+    while why is not None:
+        yield why
+        why = why.before
+
+
+def _lines(side: str, why: Why | None) -> list[str]:
+    """The user's lines that forced one side, the first cause first."""
+    origins = [origin for origin in dict.fromkeys(link.step.origin for link in _chain(why)) if origin][::-1]
+    if not origins:
+        return []
+    shown = origins if len(origins) <= 3 else [origins[0], *origins[-2:]]
+    return [f"{side} comes from {shown[0]}: {shown[0].code}", *(f"  through {origin}: {origin.code}" for origin in shown[1:])]
+
+
+def _spans(step: Step, whys: tuple[Why | None, ...]) -> list[Span]:
+    found = (link.span for why in whys for link in _chain(why) if link.step is step and link.span is not None)
+    return list(dict.fromkeys(found))
+
+
+def _uses(row: RowCell) -> list[Origin]:
+    steps = (getattr(rule, "step", None) for rule in row.watchers)
+    return list(dict.fromkeys(step.origin for step in steps if step is not None and step.origin is not None))[:3]

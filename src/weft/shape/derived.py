@@ -1,0 +1,151 @@
+"""Propagators for sizes computed from other sizes: affine axes, concatenations, element counts.
+
+Each fires when all but one of its sizes are known and finds the last, or checks when all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from weft.einsum.nodes import KINDS, Affine
+from weft.shape import conflicts
+from weft.shape.cells import AxisCell, ShapeVar, Why
+
+if TYPE_CHECKING:
+    from weft.shape.solver import Solver
+
+
+class AffineRule:
+    """Size of an axis read at `stride * over + dilation * kernel + offset`.
+
+    Without a kernel, and when padded, `axis = stride * over`. A kernel that must stay inside reaches position
+    `stride * (over - 1) + dilation * (kernel - 1) + offset`, and the axis is one longer than that.
+    """
+
+    __slots__ = ("axis", "kernel", "over", "queued", "term", "why")
+
+    def __init__(self, axis: AxisCell, over: AxisCell, kernel: AxisCell | None, term: Affine, why: Why) -> None:
+        self.axis = axis
+        self.over = over
+        self.kernel = kernel
+        self.term = term
+        self.why = why
+        self.queued = False
+
+    @property
+    def cells(self) -> list[AxisCell]:
+        return [self.axis, self.over] + ([self.kernel] if self.kernel else [])
+
+    def run(self, solver: Solver) -> None:
+        if self.kernel is None or (self.term.kernel and self.term.kernel.padded):
+            self._multiple(solver)
+        else:
+            self._window(solver, self.kernel)
+
+    def _multiple(self, solver: Solver) -> None:
+        stride = self.term.stride
+        if self.over.size is not None:
+            solver.set_size(self.axis, stride * self.over.size, self._from(self.over))
+        elif self.axis.size is not None:
+            if self.axis.size % stride:
+                raise conflicts.not_a_multiple(solver.step, self.axis, stride, self.term, self._from(self.axis))
+            solver.set_size(self.over, self.axis.size // stride, self._from(self.axis))
+
+    def _window(self, solver: Solver, kernel: AxisCell) -> None:
+        assert self.term.kernel is not None
+        stride, dilation, fixed = self.term.stride, self.term.kernel.dilation, self.term.offset + 1
+        axis, over = self.axis, self.over
+        if over.size is not None and kernel.size is not None:
+            reach = stride * (over.size - 1) + dilation * (kernel.size - 1) + fixed
+            if axis.size not in (None, reach):
+                raise conflicts.window(solver.step, axis.size, self.term, over.size, kernel.size, self._from(axis))
+            solver.set_size(axis, reach, self._from(kernel))
+        elif axis.size is not None and kernel.size is not None:
+            slack = axis.size - dilation * (kernel.size - 1) - fixed
+            if slack < 0 or slack % stride:
+                raise conflicts.window(solver.step, axis.size, self.term, None, kernel.size, self._from(axis))
+            solver.set_size(over, slack // stride + 1, self._from(axis))
+        elif axis.size is not None and over.size is not None:
+            slack = axis.size - stride * (over.size - 1) - fixed
+            if slack < 0 or slack % dilation:
+                raise conflicts.window(solver.step, axis.size, self.term, over.size, None, self._from(axis))
+            solver.set_size(kernel, slack // dilation + 1, self._from(axis))
+
+    def _from(self, cell: AxisCell) -> Why:
+        return self.why._replace(before=cell.why)
+
+
+class ConcatRule:
+    """`axis = part + part + …`; a part that is a number is a known size."""
+
+    __slots__ = ("axis", "parts", "queued", "skipped", "why")
+
+    def __init__(self, axis: AxisCell, parts: Sequence[AxisCell], skipped: int, why: Why) -> None:
+        self.axis = axis
+        self.parts = tuple(parts)
+        self.skipped = skipped
+        self.why = why
+        self.queued = False
+
+    @property
+    def cells(self) -> list[AxisCell]:
+        return [self.axis, *self.parts]
+
+    def run(self, solver: Solver) -> None:
+        known = self.skipped + sum(part.size for part in self.parts if part.size is not None)
+        unknown = list(dict.fromkeys(part for part in self.parts if part.size is None))
+        total = self.axis.size
+        why = self.why._replace(before=next((cell.why for cell in self.cells if cell.why), None))
+        if not unknown:
+            if total not in (None, known):
+                raise conflicts.parts(solver.step, self.axis, known, why)
+            solver.set_size(self.axis, known, why)
+        elif total is not None:
+            if known > total:
+                raise conflicts.parts(solver.step, self.axis, known, why)
+            if len(unknown) == 1:
+                times = self.parts.count(unknown[0])
+                if (total - known) % times:
+                    raise conflicts.parts(solver.step, self.axis, known, why)
+                solver.set_size(unknown[0], (total - known) // times, why)
+
+
+class CountRule:
+    """All axes of a shape multiply to `count`."""
+
+    __slots__ = ("count", "queued", "shape", "watched", "why")
+
+    def __init__(self, shape: ShapeVar, count: int, why: Why) -> None:
+        self.shape = shape
+        self.count = count
+        self.why = why
+        self.watched = False
+        self.queued = False
+
+    @property
+    def cells(self) -> list[AxisCell]:
+        """The axes whose sizes the count relates; none while a rank is open."""
+        rows = [self.shape.row(kind).axes for kind in KINDS]
+        return [axis for row in rows for axis in row or ()] if None not in rows else []
+
+    def run(self, solver: Solver) -> None:
+        if any(self.shape.row(kind).axes is None for kind in KINDS):
+            return
+        if not self.watched:
+            solver.write(self, "watched", True)
+            for axis in self.cells:
+                solver.append(axis.watchers, self)
+        unknown = [axis for axis in self.cells if axis.size is None]
+        known = prod(axis.size for axis in self.cells if axis.size is not None)
+        left, rest = divmod(self.count, known) if known else (0, 1)
+        if rest or (left != 1 and not unknown):
+            raise conflicts.count(solver.step, self.shape, self.count)
+        if len(unknown) == 1 or left == 1:
+            for axis in unknown:
+                solver.set_size(axis, left, self.why)
+        else:
+            for axis in unknown:
+                if axis.cap is not None and left % axis.cap.size:
+                    solver.set_size(axis, 1, self.why._replace(before=axis.cap.why))

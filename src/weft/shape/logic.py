@@ -1,0 +1,210 @@
+"""What each kind of operation says about shapes: `elaborate` turns its logic into constraints.
+
+The constraints do not mention any tensor, only slots, so they are computed once per logic. Shape inference reads
+them as an order on sizes, projection inference reads the very same list as an equivalence on loops; neither can
+drift from the other.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from weft.einsum.nodes import KINDS, Kind, Label, Position, Row, RowVar, Spec, labels_in
+from weft.errors import ShapeError, user_origin
+from weft.shape.nodes import (
+    Bound,
+    Constraint,
+    Dim,
+    ElementCount,
+    Rest,
+    RowBelow,
+    RowIs,
+    RowRef,
+    RowSame,
+    Shape,
+    Size,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """Every operand broadcasts to the result, row by row."""
+
+    arity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compose:
+    """`a @ b`: the inputs of the left take the outputs of the right; a matrix product is a case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose:
+    """Inputs become outputs and outputs inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Einsum:
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The leftmost batch axis, read at one position, is gone."""
+
+    at: Bound | Position
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A terminal whose shape is exactly this."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A terminal that only knows how many elements it has: its axes come from its uses."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A terminal that fits any shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A terminal to be learned; a row left None is inferred from use, a given row is exact."""
+
+    batch: tuple[Dim, ...] | None = ()
+    input: tuple[Dim, ...] | None = None
+    output: tuple[Dim, ...] | None = None
+    input_equals_output: bool = False
+
+
+Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Literal | Counted | Constant | Parameter
+
+
+def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
+    """The logic of data mapped from a file: as many elements as the file is long."""
+    length = os.stat(path).st_size
+    if length == 0 or length % item_bytes:
+        raise ShapeError(
+            f"file {os.path.basename(path)!r} has {length} bytes, not a positive multiple of the {item_bytes} of an item",
+            origin=user_origin(),
+            fix="check the file's length and the element type it is read as",
+        )
+    return Counted(length // item_bytes)
+
+
+def arity(logic: Logic) -> int:
+    """How many operands the logic takes."""
+    match logic:
+        case Pointwise(arity=number):
+            return number
+        case Compose():
+            return 2
+        case Transpose() | Slice():
+            return 1
+        case Einsum(spec=spec):
+            return len(spec.operands)
+        case _:
+            return 0
+
+
+def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int, int, int]:
+    """Where the result's rows grow when it is broadcast, by kind: left of everything unless the logic says otherwise."""
+    match logic:
+        case Einsum(spec=spec):
+            batch, input, output = (len(spec.result.row(kind).lead) for kind in KINDS)
+            return (batch, input, output)
+        case Slice():
+            ((batch, input, output),) = operands
+            return (max(batch - 1, 0), input, output)
+        case Literal(shape=shape):
+            return shape.marks
+        case _:
+            return (0, 0, 0)
+
+
+def elaborate(logic: Logic) -> tuple[Constraint, ...]:
+    """The constraints of an operation over its slots; slot 0 is the result."""
+    return _elaborate(logic, logic.spec.text if isinstance(logic, Einsum) else "")
+
+
+@lru_cache(maxsize=4096)
+def _elaborate(logic: Logic, text: str) -> tuple[Constraint, ...]:
+    # Specs that differ only in spelling are equal, yet their spans differ: the text is part of the key.
+    match logic:
+        case Pointwise(arity=number):
+            return tuple(_below(slot, kind, 0, kind) for slot in range(1, number + 1) for kind in KINDS)
+        case Compose():
+            return (
+                _below(1, "batch", 0, "batch"),
+                _below(2, "batch", 0, "batch"),
+                _below(2, "output", 1, "input"),
+                _below(1, "output", 0, "output"),
+                _below(2, "input", 0, "input"),
+            )
+        case Transpose():
+            return (
+                _below(1, "batch", 0, "batch"),
+                _below(1, "input", 0, "output"),
+                _below(1, "output", 0, "input"),
+            )
+        case Einsum(spec=spec):
+            shapes = (spec.result, *spec.operands)
+            return tuple(
+                _row_is(RowRef(slot, kind), shape.row(kind))
+                for slot, shape in enumerate(shapes)
+                for kind in KINDS
+                if shape.row(kind) != Row()
+            )
+        case Slice(at=at):
+            return (
+                RowIs(RowRef(1, "batch"), (at,), RowVar("batch")),
+                RowIs(RowRef(0, "batch"), (), RowVar("batch")),
+                *(RowIs(RowRef(slot, kind), (), RowVar(kind)) for kind in ("input", "output") for slot in (0, 1)),
+            )
+        case Literal(shape=shape):
+            return tuple(_exactly(kind, shape.row(kind)) for kind in KINDS)
+        case Counted(count=count):
+            return (ElementCount(0, count),)
+        case Constant():
+            return ()
+        case Parameter(input_equals_output=same):
+            rows = {kind: getattr(logic, kind) for kind in KINDS}
+            equal = (RowSame(RowRef(0, "input"), RowRef(0, "output")),) if same else ()
+            return tuple(_exactly(kind, row) for kind, row in rows.items() if row is not None) + equal
+
+
+def demanded(logic: Logic) -> tuple[Label, ...]:
+    """Labels that no operand has as an axis of its own: inference must find their sizes, not guess them."""
+    if not isinstance(logic, Einsum):
+        return ()
+    spec = logic.spec
+    owned = {axis.name for shape in spec.operands for axis in shape.axes if isinstance(axis, Label)}
+    found: dict[str, Label] = {}
+    for shape in (*spec.operands, spec.result):
+        for axis in shape.axes:
+            for label in labels_in(axis):
+                if label.name not in owned:
+                    found.setdefault(label.name, label)
+    return tuple(found.values())
+
+
+def _below(operand: int, operand_kind: Kind, result: int, result_kind: Kind) -> RowBelow:
+    return RowBelow(RowRef(operand, operand_kind), RowRef(result, result_kind))
+
+
+def _row_is(ref: RowRef, row: Row) -> RowIs:
+    return RowIs(ref, row.lead, row.var or Rest.UNTRACKED, row.trail)
+
+
+def _exactly(kind: Kind, dims: tuple[Dim, ...]) -> RowIs:
+    return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(Size(dim) for dim in dims))

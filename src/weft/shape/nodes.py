@@ -1,0 +1,148 @@
+"""Shapes, and what an operation says about them.
+
+    dim        = size [basis]                             3, rgb=3
+    shape      = [dims "|"] [dims "->"] dims              closed: batch | input -> output
+
+An operation has slots: 0 is the result, 1, 2, … are the operands. What it claims is a list of constraints over
+the rows of its slots and over names local to it, the same list whichever tensors fill the slots:
+
+    constraint = RowIs(row, lead, middle, trail)          row = lead middle trail, no broadcasting
+               | RowSame(first, second)                   two rows of one shape are equal
+               | RowBelow(operand, result)                operand broadcasts to result, axis by axis and in rank
+               | AxisIs(left, right)                      two axis terms have one size
+               | AxisBelow(operand, result)               one axis broadcasts to the other
+               | ElementCount(slot, count)                all axes of a shape multiply to count
+    middle     = RowVar                                   the axes this row variable stands for
+               | Rest.UNTRACKED                           any axes, unrelated to anything
+               | Rest.NOTHING                             no further axes
+    term       = einsum axis | Size(dim) | Bound(symbol)  Bound: an index supplied from outside
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from weft.einsum.nodes import KINDS, Axis, Kind, RowVar
+
+#: Axes lie in memory batch first, then output, then input.
+MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
+
+#: NumPy's own limit on the number of axes; it also makes rank inference finite.
+MAX_RANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """How big one axis is, and optionally what it means."""
+
+    size: int
+    basis: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.basis}={self.size}" if self.basis else str(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A closed shape. `marks` counts, for each kind, the axes that stay left of where broadcasting grows the row."""
+
+    batch: tuple[Dim, ...] = ()
+    input: tuple[Dim, ...] = ()
+    output: tuple[Dim, ...] = ()
+    marks: tuple[int, int, int] = (0, 0, 0)
+
+    def row(self, kind: Kind) -> tuple[Dim, ...]:
+        row: tuple[Dim, ...] = getattr(self, kind)
+        return row
+
+    def mark(self, kind: Kind) -> int:
+        return self.marks[KINDS.index(kind)]
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Sizes in memory order: batch, output, input."""
+        return tuple(dim.size for kind in MEMORY_ORDER for dim in self.row(kind))
+
+    @property
+    def count(self) -> int:
+        return prod(self.array_shape)
+
+    def __str__(self) -> str:
+        return show_rows(*(",".join(map(str, self.row(kind))) for kind in KINDS))
+
+
+def show_rows(batch: str, input: str, output: str) -> str:
+    """`batch|input->output`, leaving out what is empty."""
+    return (f"{batch}|" if batch else "") + (f"{input}->" if input else "") + output
+
+
+class RowRef(NamedTuple):
+    """One row of one slot."""
+
+    slot: int
+    kind: Kind
+
+
+class Rest(Enum):
+    UNTRACKED = "untracked"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    dim: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A position supplied when the code runs: the static index of a slice."""
+
+    symbol: str
+
+
+Term: TypeAlias = Axis | Size | Bound
+Middle: TypeAlias = RowVar | Rest
+
+
+@dataclass(frozen=True, slots=True)
+class RowIs:
+    row: RowRef
+    lead: tuple[Term, ...] = ()
+    middle: Middle = Rest.NOTHING
+    trail: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowSame:
+    first: RowRef
+    second: RowRef
+
+
+@dataclass(frozen=True, slots=True)
+class RowBelow:
+    operand: RowRef
+    result: RowRef
+
+
+@dataclass(frozen=True, slots=True)
+class AxisIs:
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, slots=True)
+class AxisBelow:
+    operand: Term
+    result: Term
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCount:
+    slot: int
+    count: int
+
+
+Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount

@@ -1,0 +1,221 @@
+"""Runs propagators to a fixpoint inside a transaction: a contradiction leaves every cell as it was."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Any
+
+from weft.einsum.nodes import Label
+from weft.shape import conflicts
+from weft.shape.cells import AxisCell, Cap, Propagator, RowCell, Step, Store, Why
+from weft.shape.dims import Same
+
+
+class Solver:
+    """The only writer of cells. Use as a context manager: on an exception everything written is taken back."""
+
+    def __init__(self, store: Store, step: Step) -> None:
+        self.store = store.find()
+        self.step = step
+        self.absorbed: list[Store] = []
+        self.queue: deque[Propagator] = deque()
+        self.trail: list[tuple[Any, str, Any]] = []
+
+    def __enter__(self) -> Solver:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if kind is not None:
+            self._roll_back()
+            return
+        for store in self.absorbed:
+            store.rows, store.axes, store.demands = [], [], []
+
+    def _roll_back(self) -> None:
+        for waiting in self.queue:
+            waiting.queued = False
+        for target, name, old in reversed(self.trail):
+            if name:
+                setattr(target, name, old)
+            else:
+                del target[old:]
+
+    # Writing
+
+    def write(self, target: object, name: str, value: object) -> None:
+        self.trail.append((target, name, getattr(target, name)))
+        setattr(target, name, value)
+
+    def append(self, items: list[Any], item: object) -> None:
+        self.trail.append((items, "", len(items)))
+        items.append(item)
+
+    def absorb(self, other: Store) -> None:
+        """Two connected graphs meet: the smaller store's unknowns move to the larger."""
+        small, large = other.find(), self.store
+        if small is large:
+            return
+        if len(small.axes) > len(large.axes):
+            small, large = large, small
+        for mine, theirs in ((large.rows, small.rows), (large.axes, small.axes), (large.demands, small.demands)):
+            self.trail.append((mine, "", len(mine)))
+            mine.extend(theirs)  # type: ignore[arg-type]
+        self.write(small, "into", large)
+        self.absorbed.append(small)
+        self.store = large
+
+    # Running
+
+    def add(self, rule: Propagator, *cells: AxisCell | RowCell) -> None:
+        """Let `rule` watch `cells`, and run it in turn."""
+        for cell in cells:
+            self.append(cell.watchers, rule)
+        self.enqueue(rule)
+
+    def enqueue(self, rule: Propagator) -> None:
+        if not rule.queued:
+            rule.queued = True
+            self.queue.append(rule)
+
+    def wake(self, cell: AxisCell | RowCell) -> None:
+        for rule in cell.watchers:
+            if not rule.queued:
+                rule.queued = True
+                self.queue.append(rule)
+
+    def solve(self) -> None:
+        queue = self.queue
+        while queue:
+            rule = queue.popleft()
+            rule.queued = False
+            rule.run(self)
+
+    # Facts about an axis
+
+    def new_axis(self, row: RowCell | None = None, label: Label | None = None, least: int = 1) -> AxisCell:
+        axis = AxisCell(row, label, least)
+        self.append(self.store.axes, axis)
+        return axis
+
+    def set_size(self, axis: AxisCell, size: int, why: Why) -> None:
+        if axis.size is not None:
+            if axis.size != size:
+                raise conflicts.sizes(self.step, axis, size, why)
+            return
+        if size < axis.least:
+            raise conflicts.too_small(self.step, axis, size, why)
+        if axis.cap is not None and size != axis.cap.size and size != 1:
+            raise conflicts.sizes(self.step, axis, size, why)
+        self.write(axis, "size", size)
+        self.write(axis, "why", why)
+        if axis.cap is not None and size != axis.cap.size:
+            self.set_plain(axis, axis.cap.why)
+        self.wake(axis)
+
+    def set_cap(self, axis: AxisCell, cap: Cap) -> None:
+        """Narrow an axis of unknown size to `cap` or an unlabelled 1; two incompatible caps leave only the 1."""
+        old = axis.cap
+        if old is not None:
+            if old.size != cap.size or (old.basis and cap.basis and old.basis != cap.basis):
+                self.set_plain(axis, cap.why)
+                self.set_size(axis, 1, cap.why)
+                return
+            if old.basis == cap.basis or cap.basis is None:
+                return
+        self.write(axis, "cap", cap)
+        if axis.basis is not None or axis.least > 1:
+            self.set_size(axis, cap.size, cap.why)
+        self.wake(axis)
+
+    def set_least(self, axis: AxisCell, least: int, why: Why) -> None:
+        if least <= axis.least:
+            return
+        if axis.size is not None and axis.size < least:
+            raise conflicts.out_of_reach(self.step, axis, least, why)
+        self.write(axis, "least", least)
+        if axis.size is None and axis.cap is not None and least > 1:
+            self.set_size(axis, axis.cap.size, axis.cap.why)
+        self.wake(axis)
+
+    def set_basis(self, axis: AxisCell, basis: str, why: Why) -> None:
+        if axis.basis == basis:
+            return
+        if axis.basis is not None:
+            raise conflicts.bases(self.step, axis, basis, why)
+        if axis.plain:
+            raise conflicts.labelled_one(self.step, axis, basis, why)
+        self.write(axis, "basis", basis)
+        self.write(axis, "why_basis", why)
+        if axis.size is None and axis.cap is not None:
+            self.set_size(axis, axis.cap.size, axis.cap.why)
+        self.wake(axis)
+
+    def set_plain(self, axis: AxisCell, why: Why) -> None:
+        """The axis broadcasts, so it has no basis."""
+        if axis.plain:
+            return
+        if axis.basis is not None:
+            raise conflicts.labelled_one(self.step, axis, axis.basis, why)
+        self.write(axis, "plain", True)
+        self.write(axis, "why_plain", why)
+        self.wake(axis)
+
+    # Facts about a row
+
+    def at_least(self, row: RowCell, rank: int, why: Why) -> None:
+        if rank <= row.lo:
+            return
+        self.write(row, "lo", rank)
+        self.write(row, "why_lo", why)
+        if rank > row.hi:
+            raise conflicts.ranks(self.step, row)
+        self._settle(row)
+
+    def at_most(self, row: RowCell, rank: int, why: Why) -> None:
+        if rank >= row.hi:
+            return
+        self.write(row, "hi", rank)
+        self.write(row, "why_hi", why)
+        if rank < row.lo:
+            raise conflicts.ranks(self.step, row)
+        self._settle(row)
+
+    def _settle(self, row: RowCell) -> None:
+        """Once the rank is known, lay the axes addressed from the front over those addressed from the back."""
+        if row.lo == row.hi and row.axes is None:
+
+
+            rank = row.lo
+            axes: list[AxisCell | None] = [None] * rank
+            for offset, axis in enumerate(row.back):
+                axes[rank - 1 - offset] = axis
+            for offset, axis in enumerate(row.front):
+                twin = axes[offset]
+                if twin is None:
+                    axes[offset] = axis
+                else:
+                    assert row.why_lo or row.why_hi
+                    self.add(Same(twin, axis, row.why_lo or row.why_hi), twin, axis)  # type: ignore[arg-type]
+            self.write(row, "axes", [axis or self.new_axis(row) for axis in axes])
+        self.wake(row)
+
+    def front(self, row: RowCell, at: int) -> AxisCell:
+        """The axis `at` from the left; the row is known to reach that far."""
+        if row.axes is not None:
+            return row.axes[at]
+        return self._address(row, row.front, at)
+
+    def back(self, row: RowCell, at: int) -> AxisCell:
+        """The axis `at` from the right, counting from 0; the row is known to reach that far."""
+        if row.axes is not None:
+            return row.axes[-1 - at]
+        return self._address(row, row.back, at)
+
+    def _address(self, row: RowCell, end: list[AxisCell], at: int) -> AxisCell:
+        assert at < row.lo
+        if at >= len(end):
+            while at >= len(end):
+                self.append(end, self.new_axis(row))
+            self.wake(row)
+        return end[at]

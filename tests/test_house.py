@@ -1,0 +1,92 @@
+"""House rules that no linter knows: a quiet import, a README in each room, short files, clean sources."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parent.parent / "src"
+WEFT = SRC / "weft"
+HEAVY = ("torch", "jax")
+LONGEST_FILE = 500
+
+# Places on somebody's own machine. System folders such as /proc or /usr may be named.
+MACHINE_PATH = re.compile(r"(?<![\w.})/])/(?:home|root|Users|work|tmp)/|\b[A-Z]:\\+Users\b")
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME)\b")
+
+
+def sources() -> list[Path]:
+    found = (p for p in sorted(WEFT.rglob("*")) if p.is_file())
+    return [p for p in found if "__pycache__" not in p.parts and p.suffix not in {".so", ".pyc"}]
+
+
+def rooms() -> list[Path]:
+    return sorted(p.parent for p in WEFT.glob("*/__init__.py"))
+
+
+def matching_lines(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{path.relative_to(SRC)}:{number}: {line.strip()}"
+        for path in sources()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def run_python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    python_path = os.pathsep.join([*map(str, path), str(SRC)])
+    env = {**os.environ, "PYTHONPATH": python_path}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_import_is_silent() -> None:
+    done = run_python("import weft")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_import_leaves_heavy_packages_alone(tmp_path: Path) -> None:
+    # Empty stand-ins come first on the path, so even a guarded `try: import torch` succeeds and is seen.
+    for name in HEAVY:
+        (tmp_path / f"{name}.py").touch()
+    code = f"import sys, weft; print(*(name for name in {HEAVY} if name in sys.modules))"
+    done = run_python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_every_room_has_a_readme() -> None:
+    assert [room.name for room in rooms() if not (room / "README.md").is_file()] == []
+
+
+def test_no_source_file_is_too_long() -> None:
+    assert sources(), "found no sources: is src/weft where this test looks?"
+    lengths = {str(path.relative_to(SRC)): len(path.read_bytes().splitlines()) for path in sources()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_no_machine_paths_in_sources() -> None:
+    assert matching_lines(MACHINE_PATH) == []
+
+
+def test_no_unfinished_markers_in_sources() -> None:
+    assert matching_lines(UNFINISHED) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_machine_path"),
+    [
+        ('cache = "{}/someone/cache"'.format("/home"), True),
+        ("see {}/project/notes".format("/tmp"), True),
+        (r'open("{}\\someone")'.format(r"C:\\Users"), True),
+        ('open("/proc/cpuinfo")', False),
+        ("read the work/home/tmp folders", False),
+        ('f"{folder}/tmp/{name}"', False),
+    ],
+)
+def test_machine_path_pattern(line: str, is_machine_path: bool) -> None:
+    assert bool(MACHINE_PATH.search(line)) == is_machine_path
