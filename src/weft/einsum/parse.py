@@ -254,14 +254,20 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(r"NAME (?P<at>\*) (?P<b>NAME)", "a coefficient is a number", "write a number before `*`: `2*{b}`"),
     Mistake(r", (?P<at>,)", "there is nothing between two commas", "remove one, or write `_` for an unnamed axis"),
     Mistake(r"(?:^|[|;>]) (?P<at>,)", "a row cannot begin with a comma", "remove it, or write `_` before it"),
-    Mistake(r"(?<!\w)(?P<at>[0-9_]+(?P<rest>NAME))", "a name begins with a letter", "begin it with a letter, for example `{rest}`"),
+    Mistake(
+        r"(?<!\w)(?P<at>[0-9_]+(?P<rest>NAME))",
+        "a name begins with a letter",
+        "rename it, for example `{rest}`",
+    ),
     Mistake(
         r"(?P<at>(?P<a>\w+)\s+(?P<b>\w+))",
-        "two axes need a comma between them, and one name has no space",
-        "write `{a}, {b}` or `{a}_{b}`",
+        "two axes need a comma between them",
+        "write `{a}, {b}`, or take the space out of the name",
     ),
     Mistake(r"(?P<at>\.+)", "a row variable is `...` or `..name..`", "write `...`"),
-    Mistake(r"(?P<at>=)(?![>+])", "`=` alone means nothing", "write `=>` before the result or `=+` before a padded kernel"),
+    Mistake(
+        r"(?P<at>=)(?![>+])", "`=` alone means nothing", "write `=>` before the result, `=+` before a padded kernel"
+    ),
     Mistake(r"(?P<at><)(?!\+)", "`<` alone means nothing", "write `<+` before a kernel that stays inside"),
     Mistake(r"(?P<at>-)(?!>)", "`-` alone means nothing", "write `->` between the input and the output row"),
 )

@@ -63,7 +63,8 @@ def _scaled(factor: int, label: Label) -> str:
 
 def _assemble(spec: Spec, comma: str, semicolon: str, arrow: str) -> str:
     operands = semicolon.join(_show_shape(shape, comma) for shape in spec.operands)
-    return (operands + arrow + _show_shape(spec.result, comma)).strip()
+    text = operands + arrow + _show_shape(spec.result, comma)
+    return " ".join(text.split())  # an empty shape leaves two spaces together
 
 
 def _show_shape(shape: ShapeSpec, comma: str) -> str:
@@ -82,8 +83,8 @@ def _show_rowvar(var: RowVar, kind: Kind) -> str:
 
 def _needs_names(row: Row) -> bool:
     """Whether a row has a name or a position of several characters, or digits that would run together."""
-    runs = (row.lead, row.trail) if row.var else (row.axes,)
-    return any(map(_is_long, row.axes)) or any(_merge(*pair) for run in runs for pair in pairwise(run))
+    beside = (*pairwise(row.lead), *pairwise(row.trail))
+    return any(map(_is_long, row.axes)) or any(_merge(*pair) for pair in beside)
 
 
 def _is_long(axis: Axis) -> bool:

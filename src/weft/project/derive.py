@@ -215,7 +215,7 @@ def _coupled(factor: Factor, projection: Projection) -> bool:
 
 
 def _reach(one: IndexMap, factor: Factor, loop: Loop) -> bool | None:
-    """Whether a map stays defined while `loop` is the active part of `factor`; None if it does not mention the factor."""
+    """Is the map defined while `loop` is the active part of `factor`? None if it does not mention the factor."""
     names = {part.name for part in factor}
     concerned = [set(loops_in(index)) & names for index in one]
     if not any(concerned):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,16 @@ def evaluate(
 ) -> Array:
     """Accumulate, at each point, the combination of the operands present there into the result."""
     assert accum.neutral is not None
-    dtype = reduce(op.meaning, (np.ones(1, array.dtype) for array in arrays)).dtype if len(arrays) > 1 else arrays[0].dtype
+    dtype = (
+        reduce(op.meaning, (np.ones(1, array.dtype) for array in arrays)).dtype if len(arrays) > 1 else arrays[0].dtype
+    )
     result = np.full(projection.shapes[0].array_shape, accum.neutral(dtype), dtype)
     for choice in projection.choices():
         places = [_positions(projection, slot, choice, given or {}) for slot in range(len(projection.maps))]
         inside = _inside(projection, places)
-        values = [array[_at(place, inside)] for array, place in zip(arrays, places[1:], strict=True) if place is not None]
+        values = [
+            array[_at(place, inside)] for array, place in zip(arrays, places[1:], strict=True) if place is not None
+        ]
         assert places[0] is not None
         accum.meaning.at(result, _at(places[0], inside), reduce(op.meaning, values))
     return result
@@ -35,7 +40,8 @@ def _positions(projection: Projection, slot: int, choice: Choice, given: Mapping
     """The position along each axis of the slot, at every point of the choice; None if the slot is absent."""
     if not projection.present(slot, choice):
         return None
-    grid = np.indices([loop.size for loop in choice]).reshape(len(choice), -1)
+    sizes = [loop.size for loop in choice]
+    grid = np.indices(sizes).reshape(len(sizes), prod(sizes))
     points = {loop.name: grid[axis] for axis, loop in enumerate(choice)}
     return [_position(index, choice, points, grid.shape[1], given) for index in projection.maps[slot]]
 

@@ -99,8 +99,10 @@ def _row_is(constraint: RowIs, shapes: tuple[Shape, ...], rows: dict[str, list[A
     for axis, term in zip(axes[:lead] + axes[len(axes) - trail :], constraint.lead + constraint.trail, strict=True):
         yield from _term(axis, term)
     if isinstance(constraint.middle, RowVar):
-        for axis, twin in zip(middle, rows.setdefault(constraint.middle.name, middle), strict=True):
-            yield Eq(axis, twin)
+        twins = rows.setdefault(constraint.middle.name, middle)
+        if twins or not constraint.or_scalar:
+            for axis, twin in zip(middle, twins, strict=True):
+                yield Eq(axis, twin)
 
 
 def _term(axis: AxisId, term: Term) -> Iterator[Equation]:

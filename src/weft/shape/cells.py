@@ -146,13 +146,11 @@ class ShapeVar:
     @property
     def closed(self) -> Shape | None:
         """The shape if every axis is known, else None; never commits anything."""
-        rows = []
-        for kind in KINDS:
-            axes = self.row(kind).axes
-            if axes is None or any(axis.size is None for axis in axes):
-                return None
-            rows.append(tuple(axis.dim for axis in axes))
-        return Shape(*rows, marks=self.marks)
+        rows = [self.row(kind).axes for kind in KINDS]
+        if any(axes is None or any(axis.size is None for axis in axes) for axes in rows):
+            return None
+        batch, input, output = (tuple(axis.dim for axis in axes or ()) for axes in rows)
+        return Shape(batch, input, output, self.marks)
 
     def __str__(self) -> str:
         return show_rows(*(str(self.row(kind)) for kind in KINDS))

@@ -47,7 +47,7 @@ def _close_ranks(solver: Solver, why: Why) -> None:
 
 
 def _wanted(row: RowCell) -> int:
-    """How many axes the uses of a leaf's row have: the known axes of what it broadcasts to, the fewest over all uses."""
+    """How many axes the uses of a leaf's row have: the known axes of what it broadcasts to, the fewest of all uses."""
     uses = (rule.result.lo for rule in row.watchers if isinstance(rule, RowBelowRule) and rule.operand is row)
     return max(row.lo, min(uses, default=row.lo))
 

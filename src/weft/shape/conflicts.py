@@ -24,7 +24,8 @@ def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
 
 def too_small(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
     if axis.least <= 1:
-        return _error(step, f"{name(axis)} would have size {size}", (why,), (_lines(str(size), why),), "check the sizes given")
+        what = f"{name(axis)} would have size {size}"
+        return _error(step, what, (why,), (_lines(str(size), why),), "check the sizes given")
     return out_of_reach(step, axis, axis.least, why, size)
 
 
@@ -61,7 +62,7 @@ def ranks(step: Step, row: RowCell) -> ShapeError:
         origins = [str(origin) for origin in dict.fromkeys(why.step.origin for why in _chain(row.why_lo)) if origin]
         return _error(
             step,
-            f"{_row_name(row)} would need more than {MAX_RANK} axes: rows that each need more axes than the next form a cycle",
+            f"{_row_name(row)} would need more than {MAX_RANK} axes: rows that each out-rank the next form a cycle",
             whys,
             (["the cycle runs through " + ", ".join(origins[:6])] if origins else [],),
             "give one of these tensors its shape, or drop the extra axis on one side",
@@ -89,26 +90,31 @@ def not_a_multiple(step: Step, axis: AxisCell, stride: int, term: Affine, why: W
 
 
 def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | None, why: Why) -> ShapeError:
+    """A window that must stay inside its axis does not tile it; one of `over` and `kernel` may still be unknown."""
     assert term.kernel is not None
-    stride, dilation = term.stride, term.kernel.dilation
-    fixed = term.offset + 1
-    if kernel is not None:
-        span = dilation * (kernel - 1) + fixed
-        what = f"a window of {span} with stride {stride} does not tile an axis of {size}: {size} - {span} is not a multiple of {stride}"
-        if size < span:
-            what = f"a window of {span} does not fit an axis of {size}"
-        low = span + max(size - span, 0) // stride * stride
-        near = sorted({low, low + stride} - {size}) if size >= span else [span]
-        fix = f"make the axis {' or '.join(map(str, near))} long, or pad: `{term.over.name}=+{term.kernel.label.name}`"
-        if over is not None:
-            what = f"{over} windows of {span} with stride {stride} need an axis of {stride * (over - 1) + span}, not {size}"
-            fix = f"make the axis {stride * (over - 1) + span} long"
-    else:
+    stride, dilation, fixed = term.stride, term.kernel.dilation, term.offset + 1
+    if kernel is None:
         assert over is not None
         room = size - stride * (over - 1) - fixed
-        what = f"{over} windows with stride {stride} in an axis of {size} leave {room + 1} positions for one window"
-        fix = f"make the axis {stride * (over - 1) + fixed + max(room, 0) // dilation * dilation} long"
-        what += f", which no window with dilation {dilation} fills" if room >= 0 else ""
+        what = f"{over} windows with stride {stride} and dilation {dilation} do not tile an axis of {size}"
+        fix = f"make the axis {size - room % dilation if room >= 0 else size - room} long"
+        return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
+    span = dilation * (kernel - 1) + fixed
+    if over is not None:
+        need = stride * (over - 1) + span
+        what, fix = (
+            f"{over} windows of {span} with stride {stride} need an axis of {need}, not {size}",
+            f"make it {need}",
+        )
+    elif size < span:
+        what, fix = f"a window of {span} does not fit an axis of {size}", f"make the axis at least {span} long"
+    else:
+        low = size - (size - span) % stride
+        gap = f"{size} - {span} is not a multiple of {stride}"
+        what = f"windows of {span} with stride {stride} do not tile an axis of {size}: {gap}"
+        fix = f"make the axis {low} or {low + stride} long"
+    if over is None:
+        fix += f", or pad: `{term.over.name}=+{term.kernel.label.name}`"
     return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
 
 
@@ -189,13 +195,13 @@ def _axes(number: int) -> str:
 
 def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
     if 1 in (old, new):
-        return "a size of 1 broadcasts only where rows are compared pointwise and it has no label; an einsum label must match exactly"
+        return "an einsum label must match exactly; a size of 1 broadcasts in pointwise operations, if it has no label"
     return f"make both {old} or both {new}; only an unlabelled 1 broadcasts"
 
 
 def _rank_fix(step: Step, row: RowCell) -> str:
     if step.title == "@" and row.kind == "input":
-        return "`@` feeds the outputs of the right into the inputs of the left: give the left input axes, or use `*` for a pointwise product"
+        return "`@` feeds the right's outputs to the left's inputs: give the left input axes, or use `*` for pointwise"
     if step.text:
         return "write `...` where further axes may stand, or name every axis"
     return "give the tensors rows that broadcast: every axis of the smaller needs a partner in the larger"
@@ -237,7 +243,8 @@ def _lines(side: str, why: Why | None) -> list[str]:
     if not origins:
         return []
     shown = origins if len(origins) <= 3 else [origins[0], *origins[-2:]]
-    return [f"{side} comes from {shown[0]}: {shown[0].code}", *(f"  through {origin}: {origin.code}" for origin in shown[1:])]
+    first, *others = shown
+    return [f"{side} comes from {first}: {first.code}", *(f"  through {origin}: {origin.code}" for origin in others)]
 
 
 def _spans(step: Step, whys: tuple[Why | None, ...]) -> list[Span]:

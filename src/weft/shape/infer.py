@@ -127,7 +127,14 @@ class _Application:
         trail = [self._axis(term) for term in constraint.trail]
         middle = self._row_var(constraint.middle, row) if isinstance(constraint.middle, RowVar) else None
         rule = RowIsRule(
-            row, lead, middle, trail, self.step, [_span(term) for term in terms], constraint.middle is not Rest.UNTRACKED
+            row,
+            lead,
+            middle,
+            trail,
+            self.step,
+            [_span(term) for term in terms],
+            tracked=constraint.middle is not Rest.UNTRACKED,
+            least=1 if constraint.or_scalar else 0,
         )
         self.solver.add(rule, row, *([middle] if middle else ()))
 

@@ -95,7 +95,7 @@ def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
     length = os.stat(path).st_size
     if length == 0 or length % item_bytes:
         raise ShapeError(
-            f"file {os.path.basename(path)!r} has {length} bytes, not a positive multiple of the {item_bytes} of an item",
+            f"file {os.path.basename(path)!r} has {length} bytes, not a positive multiple of {item_bytes}",
             origin=user_origin(),
             fix="check the file's length and the element type it is read as",
         )
@@ -118,7 +118,7 @@ def arity(logic: Logic) -> int:
 
 
 def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int, int, int]:
-    """Where the result's rows grow when it is broadcast, by kind: left of everything unless the logic says otherwise."""
+    """Where the result's rows grow when it is broadcast, by kind: on the left unless the logic says otherwise."""
     match logic:
         case Einsum(spec=spec):
             batch, input, output = (len(spec.result.row(kind).lead) for kind in KINDS)
@@ -158,10 +158,10 @@ def _elaborate(logic: Logic, text: str) -> tuple[Constraint, ...]:
                 _below(1, "output", 0, "input"),
             )
         case Einsum(spec=spec):
-            shapes = (spec.result, *spec.operands)
+            slots = [*enumerate(spec.operands, 1), (0, spec.result)]
             return tuple(
                 _row_is(RowRef(slot, kind), shape.row(kind))
-                for slot, shape in enumerate(shapes)
+                for slot, shape in slots
                 for kind in KINDS
                 if shape.row(kind) != Row()
             )
@@ -203,7 +203,8 @@ def _below(operand: int, operand_kind: Kind, result: int, result_kind: Kind) -> 
 
 
 def _row_is(ref: RowRef, row: Row) -> RowIs:
-    return RowIs(ref, row.lead, row.var or Rest.UNTRACKED, row.trail)
+    or_scalar = ref == RowRef(0, "output") and not row.axes
+    return RowIs(ref, row.lead, row.var or Rest.UNTRACKED, row.trail, or_scalar)
 
 
 def _exactly(kind: Kind, dims: tuple[Dim, ...]) -> RowIs:

@@ -109,10 +109,13 @@ Middle: TypeAlias = RowVar | Rest
 
 @dataclass(frozen=True, slots=True)
 class RowIs:
+    """`or_scalar`: should that be no axes at all, the row is one axis of size 1, since every output row has an axis."""
+
     row: RowRef
     lead: tuple[Term, ...] = ()
     middle: Middle = Rest.NOTHING
     trail: tuple[Term, ...] = ()
+    or_scalar: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,26 @@ if TYPE_CHECKING:
 
 
 class RowIsRule:
-    """`row = lead middle trail`, without broadcasting. `middle` is a row, or None for no axes, or untracked."""
+    """`row = lead middle trail`, without broadcasting.
 
-    __slots__ = ("from_back", "from_front", "lead", "linked", "middle", "queued", "row", "spans", "step", "tracked", "trail")
+    `middle` is a row, or None: then there are no further axes if `tracked`, else any. `least` is the rank the row has
+    even if the right side has fewer axes.
+    """
+
+    __slots__ = (
+        "from_back",
+        "from_front",
+        "lead",
+        "least",
+        "linked",
+        "middle",
+        "queued",
+        "row",
+        "spans",
+        "step",
+        "tracked",
+        "trail",
+    )
 
     def __init__(
         self,
@@ -27,6 +44,7 @@ class RowIsRule:
         step: Step,
         spans: Sequence[Span | None],
         tracked: bool = True,
+        least: int = 0,
     ) -> None:
         self.row = row
         self.lead = tuple(lead)
@@ -35,6 +53,7 @@ class RowIsRule:
         self.step = step
         self.spans = tuple(spans)
         self.tracked = tracked
+        self.least = least
         self.linked = False
         self.from_front = self.from_back = 0
         self.queued = False
@@ -58,9 +77,10 @@ class RowIsRule:
             if self.tracked:
                 solver.at_most(row, flanks, self._why())
             return
-        solver.at_least(row, middle.lo + flanks, self._why(middle.why_lo))
-        solver.at_most(row, middle.hi + flanks, self._why(middle.why_hi))
-        solver.at_least(middle, row.lo - flanks, self._why(row.why_lo))
+        solver.at_least(row, max(middle.lo + flanks, self.least), self._why(middle.why_lo))
+        solver.at_most(row, max(middle.hi + flanks, self.least), self._why(middle.why_hi))
+        if row.lo > self.least:
+            solver.at_least(middle, row.lo - flanks, self._why(row.why_lo))
         solver.at_most(middle, row.hi - flanks, self._why(row.why_hi))
 
     def _link_flanks(self, solver: Solver) -> None:

@@ -184,8 +184,6 @@ class Solver:
     def _settle(self, row: RowCell) -> None:
         """Once the rank is known, lay the axes addressed from the front over those addressed from the back."""
         if row.lo == row.hi and row.axes is None:
-
-
             rank = row.lo
             axes: list[AxisCell | None] = [None] * rank
             for offset, axis in enumerate(row.back):

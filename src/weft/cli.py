@@ -1,0 +1,80 @@
+"""The `weft` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+import weft
+from weft.errors import WeftError
+from weft.project import plan
+
+DEMO = (
+    ("a matrix product: j is summed because the result forgot it", "ij;jk=>ik", ("3,4", "4,5"), {}),
+    ("any axes down to one number", "...|...->... => 0", ("2|3->4",), {}),
+    ("a convolution is a contraction read at o + k", "o<+k; k => o", ("9", "3"), {}),
+    ("concatenation: two loops in sequence fill one axis", "x, ...; y, ... => x^y, ...", ("2,4", "3,4"), {}),
+    ("sliding windows that run over the edge", "2*o=+k => ok", ("6",), {"k": 3}),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        print(arguments.run(arguments))
+    except WeftError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"weft: {error}"))
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="weft", description="A tensor compiler in which shapes and loops infer themselves."
+    )
+    parser.add_argument("--version", action="version", version=f"weft {weft.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_plan(commands)
+    demo = commands.add_parser("demo", help="show five einsums taken all the way to their loops")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "plan",
+        help="infer the shapes and loops of one einsum",
+        description="Infer the shapes and loops of one einsum and print the loop nest.",
+        epilog='example: weft plan "ij;jk=>ik" 3,4 4,5     weft plan "o<+k=>ok" 9 --size k=3',
+    )
+    parser.add_argument("spec", help='the einsum, such as "ij;jk=>ik"')
+    parser.add_argument("shapes", nargs="*", help='one shape for each operand, such as 3,4 or "3,4|2->5"')
+    parser.add_argument("--result", help="the result's shape, where the operands do not determine it")
+    parser.add_argument(
+        "--size", action="append", default=[], metavar="LABEL=N", type=_size, help="the size of a label"
+    )
+    parser.set_defaults(run=_plan)
+
+
+def _size(text: str) -> tuple[str, int]:
+    label, equals, number = text.partition("=")
+    if not equals or not number.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not LABEL=N, such as k=3")
+    return label.strip(), int(number)
+
+
+def _plan(arguments: argparse.Namespace) -> str:
+    return str(plan(arguments.spec, *arguments.shapes, result=arguments.result, **dict(arguments.size)))
+
+
+def _demo(arguments: argparse.Namespace) -> str:
+    return "\n\n".join(f"# {title}\n{plan(spec, *shapes, **sizes)}" for title, spec, shapes, sizes in DEMO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""`wf.plan`: one einsum taken all the way, from its spec and the operands' shapes to its loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.einsum import parse_spec
+from weft.einsum.nodes import Spec, labels_in
+from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, user_origin
+from weft.ops import BINARY, accumulator, binary
+from weft.project.derive import derive
+from weft.project.evaluate import Array, evaluate
+from weft.project.exact import is_injective, is_surjective
+from weft.project.nodes import Factor, IndexMap, Loop, Projection
+from weft.project.show import RESULT, operand_names, show_nest
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Einsum, Literal, demanded
+from weft.shape.nodes import Shape
+from weft.shape.text import ShapeLike, as_dim, as_shape
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an einsum runs: every shape, every loop, and where each tensor is read or written."""
+
+    spec: Spec
+    projection: Projection
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The operands' shapes, then the result's."""
+        result, *operands = self.projection.shapes
+        return (*operands, result)
+
+    @property
+    def loops(self) -> tuple[Factor, ...]:
+        """The loops, outermost first. Each entry is a group: one loop, or several that run one after another."""
+        return self.projection.factors
+
+    @property
+    def maps(self) -> tuple[IndexMap, ...]:
+        """The index of each axis, for each operand and then for the result, in memory order."""
+        result, *operands = self.projection.maps
+        return (*operands, result)
+
+    @property
+    def reduced(self) -> tuple[Loop, ...]:
+        """The loops the result forgot."""
+        return self.projection.reduced
+
+    @property
+    def injective(self) -> bool:
+        """No cell of the result is written twice."""
+        return is_injective(self.projection)
+
+    @property
+    def surjective(self) -> bool:
+        """Every cell of the result is written."""
+        return is_surjective(self.projection)
+
+    def evaluate(self, *arrays: npt.ArrayLike, accum: str = "+", op: str = "*") -> Array:
+        """Run the plan on NumPy arrays by brute force; axes lie batch, output, input."""
+        checked = self._checked(arrays)
+        return evaluate(self.projection, checked, accumulator(accum), binary(op))
+
+    def _checked(self, given: tuple[npt.ArrayLike, ...]) -> list[Array]:
+        shapes = self.shapes[:-1]
+        if len(given) != len(shapes):
+            raise ShapeError(
+                f"the plan takes {len(shapes)} arrays and was given {len(given)}",
+                origin=user_origin(),
+                text=self.spec.text,
+            )
+        arrays = [np.asarray(array) for array in given]
+        for name, array, shape in zip(operand_names(len(shapes)), arrays, shapes, strict=True):
+            scalar = array.shape == () and shape.array_shape == (1,)
+            if array.shape != shape.array_shape and not scalar:
+                raise ShapeError(
+                    f"array {name} has shape {array.shape}, but {shape} lies in memory as {shape.array_shape}",
+                    origin=user_origin(),
+                    fix="axes lie batch first, then output, then input",
+                )
+            if array.dtype.kind not in "biufc":
+                raise ShapeError(f"array {name} holds {array.dtype}, not numbers", origin=user_origin())
+        return [array.reshape(shape.array_shape) for array, shape in zip(arrays, shapes, strict=True)]
+
+    def __str__(self) -> str:
+        names = [*operand_names(len(self.shapes) - 1), RESULT]
+        shapes = "   ".join(f"{name}: {shape}" for name, shape in zip(names, self.shapes, strict=True))
+        return f"{self.spec.text}   {shapes}\n" + show_nest(self.projection, BINARY["add"], BINARY["mul"])
+
+
+def plan(spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, **sizes: int) -> Plan:
+    """Infer everything about one einsum from its spec and its operands' shapes.
+
+    A shape is a string such as `"3,4|2->5"` (batch|input->output) or a tuple of output sizes. `result` gives the
+    result's shape where the operands do not determine it, a keyword the size of a label: `plan("o<+k=>ok", 9, k=3)`.
+    """
+    origin = user_origin()
+    parsed = parse_spec(spec)
+    if len(shapes) != len(parsed.operands):
+        raise EinsumError(
+            f"the spec has {len(parsed.operands)} operands and was given {len(shapes)} shapes",
+            origin=origin,
+            text=parsed.text,
+            spans=[operand.span for operand in parsed.operands],
+            fix="give one shape for each part between `;`",
+        )
+    names = operand_names(len(shapes))
+    operands = [_given(shape, name, origin) for shape, name in zip(shapes, names, strict=True)]
+    target = None if result is None else _given(result, RESULT, origin)
+    dims = {label: as_dim(size, f"`{label}`", origin) for label, size in sizes.items()}
+    _check_labels(parsed, dims.keys(), origin)
+    operation = infer(Einsum(parsed), operands, name=RESULT, title="plan", origin=origin, result=target, sizes=dims)
+    return Plan(parsed, project(operation))
+
+
+def project(operation: Operation) -> Projection:
+    """The projection of an applied operation, closing its shapes if need be."""
+    shapes = tuple(close(shape) for shape in operation.slots)
+    labels = ((label.name, operation.labels[label.name].dim.size) for label in demanded(operation.logic))
+    try:
+        return derive(operation.logic, shapes, tuple(labels))
+    except ProjectionError as error:
+        error.origin, error.text = operation.step.origin, operation.step.text
+        raise
+
+
+def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:
+    return infer(Literal(as_shape(shape)), name=name, origin=origin).result
+
+
+def _check_labels(spec: Spec, given: object, origin: Origin | None) -> None:
+    labels = {
+        label.name: None for shape in (*spec.operands, spec.result) for axis in shape.axes for label in labels_in(axis)
+    }
+    for label in given:  # type: ignore[attr-defined]
+        if label not in labels:
+            raise EinsumError(
+                f"the spec has no label `{label}`",
+                origin=origin,
+                text=spec.text,
+                fix="its labels are " + ", ".join(labels) if labels else "it has no labels",
+            )

@@ -1,0 +1,94 @@
+"""Shapes written by people: `"3,4|2->5"`, `"rgb=3"`, or a tuple of output sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from weft.errors import EinsumError, Origin, ShapeError, Span, user_origin
+from weft.shape.nodes import MAX_RANK, Dim, Shape
+
+ShapeLike: TypeAlias = Shape | str | int | Sequence[int]
+
+_DIM = re.compile(r"\s*(?:([A-Za-z]\w*)\s*=\s*)?([0-9]{1,18})\s*", re.ASCII)
+_SHAPE = re.compile(r"(?:(?P<batch>[^|>]*)\|)?(?:(?P<input>[^|>]*)->)?(?P<output>[^|>]*)")
+
+
+def as_shape(given: ShapeLike) -> Shape:
+    """The shape a person wrote. One with no output axes gets one of size 1: scalars are output-only."""
+    origin = user_origin()
+    match given:
+        case Shape():
+            return given
+        case str():
+            return _parse(given, origin)
+        case bool():
+            pass
+        case int():
+            return _shape((), (), (_dim(given, None, origin),))
+        case [*sizes] if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
+            return _shape((), (), tuple(_dim(size, None, origin) for size in sizes))
+    raise ShapeError(
+        f"{given!r} is not a shape",
+        origin=origin,
+        fix='write a string such as "3,4|2->5" (batch|input->output) or a tuple of output sizes such as (3, 4)',
+    )
+
+
+def as_dim(given: Dim | int, what: str, origin: Origin | None) -> Dim:
+    """A size a person gave for `what`."""
+    if isinstance(given, Dim):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise ShapeError(f"the size of {what} must be a whole number, not {given!r}", origin=origin)
+    return _dim(given, None, origin)
+
+
+def _parse(text: str, origin: Origin | None) -> Shape:
+    rows = _SHAPE.fullmatch(text)
+    if rows is None:
+        at = next((i for i, char in enumerate(text) if char in "|>"), 0)
+        raise _malformed("a shape is written batch|input->output", text, Span(at, at + 1), origin)
+    batch, input, output = (_row(text, *rows.span(kind), origin) for kind in ("batch", "input", "output"))
+    return _shape(batch, input, output)
+
+
+def _row(text: str, start: int, end: int, origin: Origin | None) -> tuple[Dim, ...]:
+    if start < 0 or not text[start:end].strip():
+        return ()
+    dims: list[Dim] = []
+    for part in text[start:end].split(","):
+        found = _DIM.fullmatch(part)
+        if found is None:
+            if not part.strip() and start + len(part) >= end and dims:
+                break  # a trailing comma
+            raise _malformed(f"{part.strip()!r} is not a size", text, Span(start, start + max(len(part), 1)), origin)
+        dims.append(_dim(int(found[2]), found[1], origin, text, Span(start, start + len(part))))
+        start += len(part) + 1
+    return tuple(dims)
+
+
+def _dim(size: int, basis: str | None, origin: Origin | None, text: str = "", span: Span | None = None) -> Dim:
+    if size < 1:
+        raise ShapeError(
+            f"an axis cannot have size {size}",
+            origin=origin,
+            text=text,
+            spans=[span] if span else [],
+            fix="sizes are whole numbers from 1 on",
+        )
+    return Dim(size, basis)
+
+
+def _shape(batch: tuple[Dim, ...], input: tuple[Dim, ...], output: tuple[Dim, ...]) -> Shape:
+    for row in (batch, input, output):
+        if len(row) > MAX_RANK:
+            raise ShapeError(f"a row cannot have {len(row)} axes", origin=user_origin(), fix=f"use at most {MAX_RANK}")
+    return Shape(batch, input, output or (Dim(1),))
+
+
+def _malformed(what: str, text: str, span: Span, origin: Origin | None) -> EinsumError:
+    return EinsumError(
+        f"cannot read the shape: {what}", origin=origin, text=text, spans=[span], fix='write it like "3,4|2->5"'
+    )
