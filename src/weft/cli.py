@@ -13,7 +13,7 @@ import weft
 from weft.errors import WeftError
 from weft.project import plan
 
-DEMO = (
+DEMO: tuple[tuple[str, str, tuple[str, ...], dict[str, int]], ...] = (
     ("a matrix product: j is summed because the result forgot it", "ij;jk=>ik", ("3,4", "4,5"), {}),
     ("any axes down to one number", "...|...->... => 0", ("2|3->4",), {}),
     ("a convolution is a contraction read at o + k", "o<+k; k => o", ("9", "3"), {}),
