@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.ops import Binary
+from weft.ops import Op
 from weft.project.nodes import Choice, Given, Index, Projection, linear
 
 Array = npt.NDArray[Any]
 
 
 def evaluate(
-    projection: Projection, arrays: Sequence[Array], accum: Binary, op: Binary, given: Mapping[str, int] | None = None
+    projection: Projection, arrays: Sequence[Array], accum: Op, op: Op, given: Mapping[str, int] | None = None
 ) -> Array:
     """Accumulate, at each point, the combination of the operands present there into the result."""
     assert accum.neutral is not None
@@ -32,7 +32,8 @@ def evaluate(
             array[_at(place, inside)] for array, place in zip(arrays, places[1:], strict=True) if place is not None
         ]
         assert places[0] is not None
-        accum.meaning.at(result, _at(places[0], inside), reduce(op.meaning, values))
+        scatter: Any = accum.meaning
+        scatter.at(result, _at(places[0], inside), reduce(op.meaning, values))
     return result
 
 

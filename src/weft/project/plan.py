@@ -10,7 +10,7 @@ import numpy.typing as npt
 from weft.einsum import parse_spec
 from weft.einsum.nodes import Spec, labels_in
 from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, user_origin
-from weft.ops import BINARY, accumulator, binary
+from weft.ops import OPS, accumulator, find
 from weft.project.derive import derive
 from weft.project.evaluate import Array, evaluate
 from weft.project.exact import is_injective, is_surjective
@@ -66,7 +66,7 @@ class Plan:
     def evaluate(self, *arrays: npt.ArrayLike, accum: str = "+", op: str = "*") -> Array:
         """Run the plan on NumPy arrays by brute force; axes lie batch, output, input."""
         checked = self._checked(arrays)
-        return evaluate(self.projection, checked, accumulator(accum), binary(op))
+        return evaluate(self.projection, checked, accumulator(accum), find(op, arity=2))
 
     def _checked(self, given: tuple[npt.ArrayLike, ...]) -> list[Array]:
         shapes = self.shapes[:-1]
@@ -92,7 +92,7 @@ class Plan:
     def __str__(self) -> str:
         names = [*operand_names(len(self.shapes) - 1), RESULT]
         shapes = "   ".join(f"{name}: {shape}" for name, shape in zip(names, self.shapes, strict=True))
-        return f"{self.spec.text}   {shapes}\n" + show_nest(self.projection, BINARY["add"], BINARY["mul"])
+        return f"{self.spec.text}   {shapes}\n" + show_nest(self.projection, OPS["add"], OPS["mul"])
 
 
 def plan(spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, **sizes: int) -> Plan:
@@ -109,7 +109,7 @@ def plan(spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, **si
             origin=origin,
             text=parsed.text,
             spans=[operand.span for operand in parsed.operands],
-            fix="give one shape for each part between `;`",
+            fix=_operands_fix(parsed, len(shapes)),
         )
     names = operand_names(len(shapes))
     operands = [_given(shape, name, origin) for shape, name in zip(shapes, names, strict=True)]
@@ -129,6 +129,12 @@ def project(operation: Operation) -> Projection:
     except ProjectionError as error:
         error.origin, error.text = operation.step.origin, operation.step.text
         raise
+
+
+def _operands_fix(spec: Spec, given: int) -> str:
+    if len(spec.operands) == 1 and spec.text.partition("=>")[0].count(",") == given - 1 > 0:
+        return f"operands are separated by `;`: {spec.text.replace(',', ';')}"
+    return "give one shape for each part between `;`"
 
 
 def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
-from weft.ops import Binary
+from weft.ops import Op
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Concat, Fix, Given, Index, Loop, Projection, linear, stays_inside
 
@@ -31,7 +31,7 @@ def show_index(index: Index) -> str:
             return _sum(*linear(index, ()))
 
 
-def show_nest(projection: Projection, accum: Binary, op: Binary) -> str:
+def show_nest(projection: Projection, accum: Op, op: Op) -> str:
     """The whole nest, with what must be cleared before it."""
     lines = []
     if not (is_injective(projection) and is_surjective(projection)):
@@ -42,7 +42,7 @@ def show_nest(projection: Projection, accum: Binary, op: Binary) -> str:
     return "\n".join(lines)
 
 
-def _nest(projection: Projection, accum: Binary, op: Binary, chosen: Choice, indent: str) -> Iterator[str]:
+def _nest(projection: Projection, accum: Op, op: Op, chosen: Choice, indent: str) -> Iterator[str]:
     if len(chosen) == len(projection.factors):
         yield from _statement(projection, accum, op, chosen, indent)
         return
@@ -52,7 +52,7 @@ def _nest(projection: Projection, accum: Binary, op: Binary, chosen: Choice, ind
         yield from _nest(projection, accum, op, (*chosen, loop), indent + "    ")
 
 
-def _statement(projection: Projection, accum: Binary, op: Binary, choice: Choice, indent: str) -> Iterator[str]:
+def _statement(projection: Projection, accum: Op, op: Op, choice: Choice, indent: str) -> Iterator[str]:
     names = [RESULT, *operand_names(len(projection.maps) - 1)]
     if guards := _guards(projection, choice):
         yield f"{indent}if {' and '.join(guards)}:"
@@ -62,10 +62,10 @@ def _statement(projection: Projection, accum: Binary, op: Binary, choice: Choice
     value = _combine(op, [_access(names[slot], projection.maps[slot], choice) for slot in present])
     if is_injective(projection):
         yield f"{indent}{target} = {value}"
-    elif accum.text.isalpha():
-        yield f"{indent}{target} = {accum.text}({target}, {value})"
-    else:
+    elif accum.text in "+*":
         yield f"{indent}{target} {accum.text}= {value}"
+    else:
+        yield f"{indent}{target} = {accum.name}({target}, {value})"
 
 
 def _guards(projection: Projection, choice: Choice) -> list[str]:
@@ -94,17 +94,17 @@ def _sum(coefficients: dict[str, int], offset: int) -> str:
     return " + ".join(terms).replace("+ -", "- ")
 
 
-def _combine(op: Binary, values: list[str]) -> str:
-    if not op.text.isalpha():
+def _combine(op: Op, values: list[str]) -> str:
+    if op.text in "+-*/":
         return f" {op.text} ".join(values)
     text, *others = values
     for other in others:
-        text = f"{op.text}({text}, {other})"
+        text = f"{op.name}({text}, {other})"
     return text
 
 
-def _neutral(accum: Binary) -> str:
-    return {"add": "0", "mul": "1", "max": "-inf", "min": "inf"}.get(accum.name, f"the neutral element of {accum.text}")
+def _neutral(accum: Op) -> str:
+    return {"add": "0", "mul": "1", "max": "-inf", "min": "inf"}.get(accum.name, f"the neutral element of {accum.name}")
 
 
 def show_loops(factors: Sequence[Sequence[Loop]]) -> str:

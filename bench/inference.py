@@ -1,0 +1,275 @@
+"""What inference costs: shapes and loops of whole graphs, and whether the cost grows with more than their size.
+
+    python bench/inference.py            a table, a minute or two
+    python bench/inference.py --quick    fewer rounds
+
+Operations are counted without the terminals (data, parameters) they read, whose cost is in the figure all the same.
+Each round starts with empty caches and runs every graph at every size, so that a disturbance does not hit one size
+alone; the best round counts. The status is 1 if the largest size costs more than `LIMIT` times the one before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import perf_counter
+from types import ModuleType
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from weft.einsum.parse import parse_spec
+from weft.project.exact import is_injective, is_surjective
+from weft.project.plan import project
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close_store
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Compose, Constant, Einsum, Literal, Logic, Parameter, Pointwise
+from weft.shape.nodes import Dim, Shape
+
+SIZES = (250, 1000, 4000)
+LIMIT = 5.0
+PHASES = ("infer", "close", "project", "exact")
+ROUNDS, QUICK_ROUNDS = 7, 2
+
+
+# Graphs
+
+
+@dataclass(slots=True)
+class Graph:
+    """The operations applied so far; terminals are not counted among them."""
+
+    operations: list[Operation] = field(default_factory=list)
+
+    def apply(self, logic: Logic, *operands: ShapeVar) -> ShapeVar:
+        self.operations.append(infer(logic, operands))
+        return self.operations[-1].result
+
+    def pointwise(self, *operands: ShapeVar) -> ShapeVar:
+        return self.apply(Pointwise(len(operands)), *operands)
+
+    def compose(self, weight: ShapeVar, operand: ShapeVar) -> ShapeVar:
+        return self.apply(Compose(), weight, operand)
+
+    def einsum(self, spec: Einsum, *operands: ShapeVar) -> ShapeVar:
+        return self.apply(spec, *operands)
+
+
+def literal(batch: Sequence[int], output: Sequence[int]) -> ShapeVar:
+    return infer(Literal(Shape(dims(*batch), (), dims(*output))), name="data").result
+
+
+def parameter(*output: int) -> ShapeVar:
+    """A parameter; without sizes its outputs are inferred, as its inputs always are."""
+    return infer(Parameter(output=dims(*output) if output else None), name="parameter").result
+
+
+def dims(*sizes: int) -> tuple[Dim, ...]:
+    return tuple(map(Dim, sizes))
+
+
+def biases(count: int) -> Graph:
+    """h = f(h + b): every bias takes its shape from h."""
+    graph, h = Graph(), literal((32,), (64, 128))
+    for _ in range(count):
+        h = graph.pointwise(h, parameter())
+    return graph
+
+
+def known_last(count: int) -> Graph:
+    """The same chain from a start that fits any shape: nothing is known until the last operation says it."""
+    graph, h = Graph(), infer(Constant(), name="start").result
+    for _ in range(count - 1):
+        h = graph.pointwise(h, parameter())
+    graph.pointwise(h, literal((32,), (64, 128)))
+    return graph
+
+
+def dense(count: int) -> Graph:
+    """h = relu(w @ h + b), each layer of a width of its own that only the bias knows."""
+    graph, h = Graph(), literal((32,), (784,))
+    for width in range(16, 16 + count // 2):
+        h = graph.pointwise(graph.compose(parameter(), h), parameter(width))
+    return graph
+
+
+SUM = Einsum(parse_spec("...|d=>...|"))
+SQUARES = Einsum(parse_spec("...|d;...|d=>...|"))
+SCORES = Einsum(parse_spec("...t|he;...s|he=>...t|sh"))
+OVER_KEYS = Einsum(parse_spec("...|sh=>...|h"))
+ATTEND = Einsum(parse_spec("...t|sh;...s|he=>...t|he"))
+LAYER = 21  # operations of one layer of the transformer
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    heads: int
+    head: int
+    hidden: int
+
+
+def transformer(count: int) -> Graph:
+    """A decoder of equal layers: 12 of them at the smallest size."""
+    return decoder(Widths(8, 64, 2048) for _ in range(layers(count)))
+
+
+def uneven_transformer(count: int) -> Graph:
+    """A decoder whose layers all differ, so that no cached answer of one serves the next."""
+    return decoder(Widths(4 + layer % 5, 32 + layer, 1024 + layer) for layer in range(layers(count)))
+
+
+def layers(count: int) -> int:
+    return 12 * round(count / (12 * LAYER))
+
+
+def decoder(widths: Iterator[Widths]) -> Graph:
+    graph, x, mask = Graph(), literal((4, 128), (512,)), literal((128,), (128, 1))
+    for width in widths:
+        x = graph.pointwise(x, attention(graph, layer_norm(graph, x), mask, width))
+        x = graph.pointwise(x, perceptron(graph, root_norm(graph, x), width))
+    return graph
+
+
+def layer_norm(graph: Graph, x: ShapeVar) -> ShapeVar:
+    mean, square = graph.einsum(SUM, x), graph.einsum(SQUARES, x, x)
+    return graph.pointwise(x, mean, square, parameter(), parameter())
+
+
+def root_norm(graph: Graph, x: ShapeVar) -> ShapeVar:
+    return graph.pointwise(x, graph.einsum(SQUARES, x, x), parameter())
+
+
+def attention(graph: Graph, x: ShapeVar, mask: ShapeVar, width: Widths) -> ShapeVar:
+    query, key, value = (graph.compose(parameter(width.heads, width.head), x) for _ in range(3))
+    scores = graph.pointwise(graph.einsum(SCORES, query, key), mask)
+    return graph.compose(parameter(), graph.einsum(ATTEND, softmax(graph, scores), value))
+
+
+def softmax(graph: Graph, scores: ShapeVar) -> ShapeVar:
+    exponentials = graph.pointwise(scores, graph.einsum(OVER_KEYS, scores))
+    return graph.pointwise(exponentials, graph.einsum(OVER_KEYS, exponentials))
+
+
+def perceptron(graph: Graph, x: ShapeVar, width: Widths) -> ShapeVar:
+    hidden = graph.pointwise(graph.compose(parameter(), x), parameter(width.hidden))
+    return graph.compose(parameter(), hidden)
+
+
+GRAPHS: dict[str, Callable[[int], Graph]] = {
+    "chain of biases": biases,
+    "chain, known last": known_last,
+    "chain of dense layers": dense,
+    "transformer": transformer,
+    "transformer, uneven": uneven_transformer,
+}
+
+
+# Measuring
+
+
+@dataclass(slots=True)
+class Figure:
+    """The least seconds each phase took, and the operations they were for."""
+
+    operations: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+    def per_operation(self, seconds: float) -> float:
+        return 1e6 * seconds / self.operations
+
+    def add(self, graph: Graph, times: Sequence[float]) -> None:
+        self.operations = len(graph.operations)
+        for phase, seconds in zip(PHASES, times, strict=True):
+            self.seconds[phase] = min(seconds, self.seconds.get(phase, seconds))
+
+
+def measure(build: Callable[[int], Graph], count: int) -> tuple[Graph, list[float]]:
+    """Build, close and project one graph from a cold start; the seconds of each phase."""
+    clear_caches()
+    gc.collect()
+    marks = [perf_counter()]
+    graph = build(count)
+    marks.append(perf_counter())
+    close_store(graph.operations[0].result.store)
+    marks.append(perf_counter())
+    projections = [project(operation) for operation in graph.operations]
+    marks.append(perf_counter())
+    for projection in projections:
+        is_injective(projection)
+        is_surjective(projection)
+    marks.append(perf_counter())
+    return graph, [end - start for start, end in pairwise(marks)]
+
+
+def clear_caches() -> None:
+    for cached in caches():
+        cached.cache_clear()  # type: ignore[attr-defined]
+
+
+def caches() -> list[object]:
+    """Every cached function of the rooms measured, whatever its name."""
+    rooms = [module for name, module in sys.modules.items() if name.startswith(("weft.shape", "weft.project"))]
+    return [item for module in rooms for item in vars(module).values() if is_cache(item, module)]
+
+
+def is_cache(item: object, module: ModuleType) -> bool:
+    return hasattr(item, "cache_clear") and getattr(item, "__module__", None) == module.__name__
+
+
+def run(rounds: int) -> dict[tuple[str, int], Figure]:
+    figures = {(name, count): Figure() for name in GRAPHS for count in SIZES}
+    for _ in track(range(rounds), "measuring", console=Console(stderr=True), transient=True):
+        for (name, count), figure in figures.items():
+            figure.add(*measure(GRAPHS[name], count))
+    return figures
+
+
+# Reporting
+
+
+def table(figures: dict[tuple[str, int], Figure]) -> Table:
+    grid = Table(title="shape and projection inference, µs per operation")
+    grid.add_column("graph")
+    for heading in ("operations", *PHASES, "all", f"{SIZES[-1]} / {SIZES[-2]}"):
+        grid.add_column(heading, justify="right")
+    for (name, count), figure in figures.items():
+        seconds = [*(figure.seconds[phase] for phase in PHASES), figure.total]
+        cells = [f"{figure.per_operation(one):.1f}" for one in seconds]
+        last = count == SIZES[-1]
+        growth = f"{ratio(figures, name):.2f}" if last else ""
+        grid.add_row(name if count == SIZES[0] else "", str(figure.operations), *cells, growth, end_section=last)
+    return grid
+
+
+def ratio(figures: dict[tuple[str, int], Figure], name: str) -> float:
+    """How many times the cost of the size before the largest size costs; linear growth would be 4."""
+    return figures[name, SIZES[-1]].total / figures[name, SIZES[-2]].total
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, not {ROUNDS}")
+    parser.add_argument("--rounds", type=int, help="as many rounds as this")
+    arguments = parser.parse_args()
+    figures = run(arguments.rounds or (QUICK_ROUNDS if arguments.quick else ROUNDS))
+    console = Console()
+    console.print(table(figures))
+    worst = max(GRAPHS, key=lambda name: ratio(figures, name))
+    growth = ratio(figures, worst)
+    verdict = f"{SIZES[-1]} operations cost at most {growth:.2f} times {SIZES[-2]} ({worst}); the limit is {LIMIT:g}"
+    console.print(verdict, style="green" if growth <= LIMIT else "red", highlight=False)
+    return 0 if growth <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The NumPy meaning of the primitives NumPy does not have."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
+_PARITY = np.uint32(0x1BD11BDA)
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def erf(x: npt.ArrayLike) -> Array:
+    """The error function, in the operand's precision."""
+    values = np.asarray(x)
+    dtype = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+    return np.asarray(_erf(values)).astype(dtype)
+
+
+def threefry4x32(key: npt.ArrayLike, counter: npt.ArrayLike) -> Array:
+    """Threefry-4x32 with 20 rounds: 64 random bits for a 64-bit key and a 64-bit counter, the other words zero."""
+    key_words = _words(key)
+    key_words.append(key_words[0] ^ key_words[1] ^ _PARITY)
+    schedule = [key_words[0], key_words[1], np.zeros_like(key_words[0]), np.zeros_like(key_words[0]), key_words[2]]
+    words = [*_words(counter)]
+    words += [np.zeros_like(words[0]), np.zeros_like(words[0])]
+    with np.errstate(over="ignore"):
+        words = [word + schedule[at] for at, word in enumerate(words)]
+        for turn in range(20):
+            words = _round(words, turn)
+            if turn % 4 == 3:
+                words = _inject(words, schedule, turn // 4 + 1)
+    return np.asarray(words[0].astype(np.uint64) | (words[1].astype(np.uint64) << np.uint64(32)))
+
+
+def unit_interval(bits: npt.ArrayLike) -> Array:
+    """A number in [0, 1) from 64 random bits: the top 24 bits, exact in single precision."""
+    top = np.asarray(bits).astype(np.uint64) >> np.uint64(40)
+    return (top.astype(np.float32) * np.float32(2.0**-24)).astype(np.float32)
+
+
+def _words(value: npt.ArrayLike) -> list[Array]:
+    bits = np.asarray(value).astype(np.uint64)
+    return [(bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), (bits >> np.uint64(32)).astype(np.uint32)]
+
+
+def _round(words: list[Array], turn: int) -> list[Array]:
+    first, second = _ROTATIONS[turn % 8]
+    a, b, c, d = words if turn % 2 == 0 else (words[0], words[3], words[2], words[1])
+    a = a + b
+    b = _rotate(b, first) ^ a
+    c = c + d
+    d = _rotate(d, second) ^ c
+    return [a, b, c, d] if turn % 2 == 0 else [a, d, c, b]
+
+
+def _inject(words: list[Array], schedule: list[Array], number: int) -> list[Array]:
+    mixed = [word + schedule[(number + at) % 5] for at, word in enumerate(words)]
+    mixed[3] = mixed[3] + np.uint32(number)
+    return mixed
+
+
+def _rotate(word: Array, by: int) -> Array:
+    rotated: Array = (word << np.uint32(by)) | (word >> np.uint32(32 - by))
+    return rotated

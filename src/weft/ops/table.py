@@ -1,0 +1,219 @@
+"""The one table of primitive scalar operations.
+
+A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
+spell it, whether it can accumulate and from which neutral element, what algebra it obeys, and its gradient.
+Parser, printer, interpreter, emitters and the simplifier all read this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from weft.errors import WeftError, user_origin
+from weft.ops.meaning import erf, threefry4x32, unit_interval
+from weft.ops.scalar import Number, Scalar, call, where
+
+Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
+
+
+#: The partial derivatives of an operation, given its arguments and its value.
+Partials: TypeAlias = Callable[..., tuple[Number, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the table."""
+
+    name: str
+    arity: int
+    text: str
+    meaning: Callable[..., Any]
+    c: str
+    triton: str
+    gradient: Partials
+    neutral: Neutral | None = None
+    commutative: bool = False
+    associative: bool = False
+    idempotent: bool = False
+
+    @property
+    def infix(self) -> bool:
+        return self.arity == 2 and not self.text.isidentifier()
+
+
+def _lowest(dtype: np.dtype[Any]) -> object:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.kind != "b" and -np.inf
+
+
+def _highest(dtype: np.dtype[Any]) -> object:
+    return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.kind == "b" or np.inf
+
+
+def _flat(*args: Scalar) -> tuple[Number, ...]:
+    """The gradient of an operation that is constant almost everywhere."""
+    return tuple(0 for _ in args[:-1])
+
+
+def _zero(dtype: np.dtype[Any]) -> object:
+    return 0
+
+
+def _one(dtype: np.dtype[Any]) -> object:
+    return 1
+
+
+def _unary(
+    name: str, meaning: Callable[..., Any], c: str, triton: str, gradient: Partials, text: str = "", **facts: bool
+) -> Op:
+    return Op(name, 1, text or name, meaning, c, triton, gradient, **facts)
+
+
+def _binary(
+    name: str,
+    text: str,
+    meaning: Callable[..., Any],
+    c: str,
+    triton: str,
+    gradient: Partials,
+    neutral: Neutral | None = None,
+    **facts: bool,
+) -> Op:
+    return Op(name, 2, text, meaning, c, triton, gradient, neutral, **facts)  # type: ignore[arg-type]
+
+
+_ROWS: tuple[Op, ...] = (
+    # one operand
+    _unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", idempotent=True),
+    _unary(
+        "relu", lambda x: np.maximum(x, 0), "({0} > 0 ? {0} : 0)", "tl.maximum({0}, 0)",
+        lambda x, y: (call("lt", 0, x),), "?/", idempotent=True,
+    ),
+    _unary(
+        "sat01", lambda x: np.minimum(np.maximum(x, 0), 1), "fmin(fmax({0}, 0), 1)",
+        "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
+        idempotent=True,
+    ),
+    _unary("exp", np.exp, "exp({0})", "tl.exp({0})", lambda x, y: (y,)),
+    _unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),)),
+    _unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),)),
+    _unary("log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),)),
+    _unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),)),
+    _unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),)),
+    _unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,)),
+    _unary("recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),)),
+    _unary(
+        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),)
+    ),
+    _unary("neg", np.negative, "(-{0})", "(-{0})", lambda x, y: (-1,), "~-"),
+    _unary("tanh", np.tanh, "tanh({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,)),
+    _unary(
+        "erf", erf, "erf({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),)
+    ),
+    _unary(
+        "abs", np.abs, "fabs({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),), idempotent=True
+    ),
+    _unary("floor", np.floor, "floor({0})", "tl.floor({0})", _flat, idempotent=True),
+    _unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", _flat),
+    _unary("uniform", unit_interval, "weft_uniform({0})", "weft_uniform({0})", _flat),
+    # two operands
+    _binary(
+        "arg1", "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
+        associative=True, idempotent=True,
+    ),
+    _binary(
+        "arg2", "-/>", lambda x, y: np.broadcast_arrays(x, y)[1], "{1}", "{1}", lambda x, y, z: (0, 1),
+        associative=True, idempotent=True,
+    ),
+    _binary(
+        "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
+        commutative=True, associative=True,
+    ),
+    _binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1)),
+    _binary(
+        "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
+        commutative=True, associative=True,
+    ),
+    _binary("div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y))),
+    _binary(
+        "pow", "**", np.power, "pow({0}, {1})", "libdevice.pow({0}, {1})",
+        lambda x, y, z: (y * call("pow", x, y - 1), z * call("log", x)),
+    ),
+    _binary(
+        "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "({0} > 0 ? {1} : 0)", "tl.where({0} > 0, {1}, 0)",
+        lambda x, y, z: (0, call("lt", 0, x)),
+    ),
+    _binary(
+        "sat01_gate", "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "({0} > 0 && {0} < 1 ? {1} : 0)",
+        "tl.where(({0} > 0) & ({0} < 1), {1}, 0)",
+        lambda x, y, z: (0, call("and", call("lt", 0, x), call("lt", x, 1))),
+    ),
+    _binary(
+        "max", "@^", np.maximum, "fmax({0}, {1})", "tl.maximum({0}, {1})",
+        lambda x, y, z: (call("le", y, x), call("lt", x, y)), _lowest,
+        commutative=True, associative=True, idempotent=True,
+    ),
+    _binary(
+        "min", "^^", np.minimum, "fmin({0}, {1})", "tl.minimum({0}, {1})",
+        lambda x, y, z: (call("le", x, y), call("lt", y, x)), _highest,
+        commutative=True, associative=True, idempotent=True,
+    ),
+    _binary(
+        "mod", "%", np.mod, "weft_mod({0}, {1})", "weft_mod({0}, {1})",
+        lambda x, y, z: (1, -call("floor", x / y)),
+    ),
+    _binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", _flat),
+    _binary("le", "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", _flat),
+    _binary("eq", "=", np.equal, "({0} == {1})", "({0} == {1})", _flat, commutative=True),
+    _binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", _flat, commutative=True),
+    _binary(
+        "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", _flat, _zero,
+        commutative=True, associative=True, idempotent=True,
+    ),
+    _binary(
+        "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", _flat, _one,
+        commutative=True, associative=True, idempotent=True,
+    ),
+    _binary("threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", _flat),
+    # three operands
+    Op(
+        "where", 3, "where", np.where, "({0} ? {1} : {2})", "tl.where({0}, {1}, {2})",
+        lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)),
+    ),
+    Op(
+        "fma", 3, "fma", lambda x, y, z: x * y + z, "fma({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",
+        lambda x, y, z, w: (y, x, 1),
+    ),
+)  # fmt: skip
+
+OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+_BY_TEXT = {op.text: op for op in _ROWS}
+
+
+def find(name: str, *, arity: int | None = None) -> Op:
+    """The operation called `name`, by its name or as it is written."""
+    found = OPS.get(name) or _BY_TEXT.get(name)
+    if found is None or arity not in (None, found.arity):
+        kind = {1: "unary ", 2: "binary ", 3: "ternary "}.get(arity or 0, "")
+        known = [op.name for op in _ROWS if arity in (None, op.arity)]
+        raise WeftError(
+            f"there is no {kind}operation {name!r}", origin=user_origin(), fix="use one of " + ", ".join(known)
+        )
+    return found
+
+
+def accumulator(name: str) -> Op:
+    """The operation called `name`, which must have a neutral element to start from."""
+    found = find(name, arity=2)
+    if found.neutral is None:
+        known = [op.name for op in _ROWS if op.neutral]
+        raise WeftError(
+            f"{name!r} cannot accumulate: it has no neutral element",
+            origin=user_origin(),
+            fix="accumulate with one of " + ", ".join(known),
+        )
+    return found
