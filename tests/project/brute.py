@@ -3,8 +3,8 @@
 `run` follows the written spec: every label, every axis of a row variable and every unnamed axis is a variable; all
 their values are tried; the operands present at a point are combined and accumulated into the result. Of labels that
 concatenations lay in sequence one is active at a time; a tensor that mentions such labels, but not the active one, is
-absent; where the result or all operands are absent nothing happens, and a variable that no present tensor mentions
-does not vary.
+absent. Where the result is absent, or every operand that mentions a sequence, nothing happens; a variable that no
+present tensor mentions does not vary.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Meaning:
         result = np.full(self.shapes[-1].array_shape, neutral, arrays[0].dtype)
         writes: Counter[tuple[int, ...]] = Counter()
         for active, present in choices:
-            for at in self._points(present):
+            for at in self._points(active, present):
                 places = {slot: self._place(slot, at, active) for slot in present}
                 if all(self._inside(slot, place) for slot, place in places.items()):
                     values = [arrays[slot][place] for slot, place in places.items() if slot != len(arrays)]
@@ -107,20 +107,25 @@ class _Meaning:
         return Run(result, writes)
 
     def _choices(self) -> list[tuple[set[str], list[int]]]:
-        """The active labels and the present tensors, of each choice in which the result and an operand are present."""
-        found = []
-        for chosen in product(*self.groups):
-            active = set(chosen)
-            present = [slot for slot in range(len(self.slots)) if self._present(slot, active)]
-            if len(self.slots) - 1 in present and len(present) > 1:
-                if all(self.sizes[label] for label in active):
-                    found.append((active, present))
-        return found
+        """The active labels and the present tensors, of each choice in which something is written."""
+        choices = [set(chosen) for chosen in product(*self.groups)]
+        slots = range(len(self.slots))
+        found = [(active, [slot for slot in slots if self._present(slot, active)]) for active in choices]
+        return [(active, present) for active, present in found if self._writes(active, present)]
+
+    def _writes(self, active: set[str], present: list[int]) -> bool:
+        *operands, result = range(len(self.slots))
+        filled = all(
+            any(slot in present for slot in concerned)
+            for group in self.groups
+            if (concerned := [slot for slot in operands if group.keys() & _labels(self.slots[slot])])
+        )
+        return result in present and filled and all(self.sizes[label] for label in active)
 
     def _check(self, choices: list[tuple[set[str], list[int]]]) -> None:
         operands = range(len(self.slots) - 1)
         partial = {slot for slot in operands for _, present in choices if slot not in present}
-        concern = [{at for at, group in enumerate(self.groups) if group & _labels(slot)} for slot in self.slots]
+        concern = [{at for at, group in enumerate(self.groups) if group.keys() & _labels(slot)} for slot in self.slots]
         for _, present in choices:
             for one, other in combinations([slot for slot in operands if slot in present], 2):
                 if {one, other} & partial and concern[one] & concern[other]:
@@ -137,12 +142,103 @@ class _Meaning:
                 return False
         return True
 
-    def _points(self, present: Sequence[int]) -> Iterator[dict[Key, int]]:
-        coupled = {label for group in self.groups for label in group}
-        keys = dict.fromkeys(key for slot in present for axis in self.slots[slot] for key in _keys(axis))
-        # An inactive part contributes nothing but its size; giving it one value keeps it from varying.
-        active = {key for slot in present for axis in self.slots[slot] for key in _keys(axis) if key in coupled}
-        active &= set.intersection(*[self._actives(slot) for slot in present]) if active else set()
-        varying = [key for key in keys if key not in coupled or key in self._running]
+    def _points(self, active: set[str], present: Sequence[int]) -> Iterator[dict[Key, int]]:
+        resting = {label for group in self.groups for label in group} - active
+        mentioned = dict.fromkeys(key for slot in present for axis in self.slots[slot] for key in _keys(axis))
+        varying = [key for key in mentioned if key not in resting]
         for values in product(*(range(self.sizes[key]) for key in varying)):
             yield dict(zip(varying, values, strict=True))
+
+    def _place(self, slot: int, at: Mapping[Key, int], active: set[str]) -> tuple[int, ...]:
+        return tuple(self._position(axis, at, active) for axis in self.slots[slot])
+
+    def _position(self, axis: Any, at: Mapping[Key, int], active: set[str]) -> int:
+        match axis:
+            case Label(name=name):
+                return at[name]
+            case Unnamed(key=key):
+                return at[key]
+            case Position(at=place):
+                return place
+            case Affine(stride=stride, over=over, kernel=None, offset=offset):
+                return stride * at[over.name] + offset
+            case Affine(stride=stride, over=over, kernel=kernel, offset=offset):
+                window = kernel.dilation * (self.sizes[kernel.label.name] - 1) + 1
+                outside = max(window - stride, 0) // 2 if kernel.padded else 0
+                return stride * at[over.name] + kernel.dilation * at[kernel.label.name] + offset - outside
+            case Concat(parts=parts):
+                before = 0
+                for part in parts:
+                    if isinstance(part, Label) and part.name in active:
+                        return before + at[part.name]
+                    before += part.size if isinstance(part, Skip) else self.sizes[part.name]
+        raise AssertionError(axis)
+
+    def _inside(self, slot: int, place: tuple[int, ...]) -> bool:
+        return all(0 <= at < size for at, size in zip(place, self.shapes[slot].array_shape, strict=True))
+
+
+def _row_ranks(spec: Any, shapes: Sequence[Shape]) -> dict[str, int]:
+    """How many axes each row variable stands for: what is left of its row, at the place with the fewest left."""
+    ranks: dict[str, int] = {}
+    for one, shape in zip((*spec.operands, spec.result), shapes, strict=True):
+        for kind in MEMORY_ORDER:
+            row = one.row(kind)
+            if isinstance(row.var, RowVar):
+                left = len(shape.row(kind)) - len(row.axes)
+                ranks[row.var.name] = min(left, ranks.get(row.var.name, left))
+    return ranks
+
+
+def _labels_of(axis: Any) -> tuple[Label, ...]:
+    return () if isinstance(axis, Unnamed) else labels_in(axis)
+
+
+def _labels(axes: Sequence[Any]) -> set[str]:
+    return {label.name for axis in axes for label in _labels_of(axis)}
+
+
+def _keys(axis: Any) -> list[Key]:
+    return [axis.key] if isinstance(axis, Unnamed) else [label.name for label in labels_in(axis)]
+
+
+def _groups(slots: Sequence[Sequence[Any]]) -> list[dict[str, None]]:
+    """The labels laid in sequence by the same concatenations."""
+    groups: list[dict[str, None]] = []
+    for axis in (axis for axes in slots for axis in axes if isinstance(axis, Concat)):
+        merged = dict.fromkeys(label.name for label in labels_in(axis))
+        for group in [group for group in groups if group.keys() & merged.keys()]:
+            groups.remove(group)
+            merged |= group
+        groups.append(merged)
+    return groups
+
+
+def execute(printed: str, plan: Plan, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Run a printed plan as the Python it looks like, refusing every index outside a tensor."""
+    code = printed.split("\n", 1)[1]
+    result = Checked(np.full(plan.shapes[-1].array_shape, 999, np.result_type(*arrays)))
+    exec(code, {"range": range, **dict(zip("ABCDEFG", map(Checked, arrays), strict=False)), "R": result})
+    return result.array
+
+
+class Checked:
+    """An array that takes no negative index and no slice other than `:`."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array.copy()
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.array[self._checked(at)]
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self.array[self._checked(at)] = value
+
+    def _checked(self, at: Any) -> tuple[Any, ...]:
+        at = at if isinstance(at, tuple) else (at,)
+        assert len(at) == self.array.ndim
+        assert all(
+            one == slice(None) if isinstance(one, slice) else 0 <= one < size
+            for one, size in zip(at, self.array.shape, strict=True)
+        )
+        return at

@@ -15,49 +15,49 @@ class Scalar:
 
     __slots__ = ()
 
-    def __add__(self, other: Number) -> Call:
+    def __add__(self, other: Number) -> Scalar:
         return call("add", self, other)
 
-    def __radd__(self, other: Number) -> Call:
+    def __radd__(self, other: Number) -> Scalar:
         return call("add", other, self)
 
-    def __sub__(self, other: Number) -> Call:
+    def __sub__(self, other: Number) -> Scalar:
         return call("sub", self, other)
 
-    def __rsub__(self, other: Number) -> Call:
+    def __rsub__(self, other: Number) -> Scalar:
         return call("sub", other, self)
 
-    def __mul__(self, other: Number) -> Call:
+    def __mul__(self, other: Number) -> Scalar:
         return call("mul", self, other)
 
-    def __rmul__(self, other: Number) -> Call:
+    def __rmul__(self, other: Number) -> Scalar:
         return call("mul", other, self)
 
-    def __truediv__(self, other: Number) -> Call:
+    def __truediv__(self, other: Number) -> Scalar:
         return call("div", self, other)
 
-    def __rtruediv__(self, other: Number) -> Call:
+    def __rtruediv__(self, other: Number) -> Scalar:
         return call("div", other, self)
 
-    def __pow__(self, other: Number) -> Call:
+    def __pow__(self, other: Number) -> Scalar:
         return call("pow", self, other)
 
-    def __mod__(self, other: Number) -> Call:
+    def __mod__(self, other: Number) -> Scalar:
         return call("mod", self, other)
 
-    def __neg__(self) -> Call:
+    def __neg__(self) -> Scalar:
         return call("neg", self)
 
-    def __lt__(self, other: Number) -> Call:
+    def __lt__(self, other: Number) -> Scalar:
         return call("lt", self, other)
 
-    def __le__(self, other: Number) -> Call:
+    def __le__(self, other: Number) -> Scalar:
         return call("le", self, other)
 
-    def __gt__(self, other: Number) -> Call:
+    def __gt__(self, other: Number) -> Scalar:
         return call("lt", other, self)
 
-    def __ge__(self, other: Number) -> Call:
+    def __ge__(self, other: Number) -> Scalar:
         return call("le", other, self)
 
 

@@ -70,7 +70,7 @@ def _one(dtype: np.dtype[Any]) -> object:
 def _unary(
     name: str, meaning: Callable[..., Any], c: str, triton: str, gradient: Partials, text: str = "", **facts: bool
 ) -> Op:
-    return Op(name, 1, text or name, meaning, c, triton, gradient, **facts)
+    return Op(name, 1, text or name, meaning, c, triton, gradient, None, **facts)
 
 
 def _binary(
@@ -83,7 +83,7 @@ def _binary(
     neutral: Neutral | None = None,
     **facts: bool,
 ) -> Op:
-    return Op(name, 2, text, meaning, c, triton, gradient, neutral, **facts)  # type: ignore[arg-type]
+    return Op(name, 2, text, meaning, c, triton, gradient, neutral, **facts)
 
 
 _ROWS: tuple[Op, ...] = (

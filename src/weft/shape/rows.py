@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weft.errors import Span
 from weft.shape.cells import AxisCell, RowCell, Step, Why
 from weft.shape.dims import Below, Same
+from weft.shape.nodes import MAX_RANK
 
 if TYPE_CHECKING:
     from weft.shape.solver import Solver
@@ -81,7 +82,8 @@ class RowIsRule:
         solver.at_most(row, max(middle.hi + flanks, self.least), self._why(middle.why_hi))
         if row.lo > self.least:
             solver.at_least(middle, row.lo - flanks, self._why(row.why_lo))
-        solver.at_most(middle, row.hi - flanks, self._why(row.why_hi))
+        if row.hi < MAX_RANK:  # the limit is no claim: what reaches it must be told as a cycle
+            solver.at_most(middle, row.hi - flanks, self._why(row.why_hi))
 
     def _link_flanks(self, solver: Solver) -> None:
         for at, axis in enumerate(self.lead):

@@ -1,0 +1,63 @@
+"""Assignments: code before it is known how it loops."""
+
+from weft.assign.complete import complete
+from weft.assign.lower import closed_buffer, lower
+from weft.assign.nodes import (
+    Accum,
+    Arg,
+    Cells,
+    Code,
+    Comment,
+    Data,
+    Extent,
+    Fetch,
+    File,
+    Keep,
+    Merge,
+    Node,
+    Noop,
+    Offset,
+    Operand,
+    Record,
+    Seq,
+    Stored,
+    Symbol,
+    seq,
+    statements,
+)
+from weft.assign.record import Recording, Slot, comment, current, record, recording
+from weft.assign.show import show
+
+__all__ = [
+    "Accum",
+    "Arg",
+    "Cells",
+    "Code",
+    "Comment",
+    "Data",
+    "Extent",
+    "Fetch",
+    "File",
+    "Keep",
+    "Merge",
+    "Node",
+    "Noop",
+    "Offset",
+    "Operand",
+    "Record",
+    "Recording",
+    "Seq",
+    "Slot",
+    "Stored",
+    "Symbol",
+    "closed_buffer",
+    "comment",
+    "complete",
+    "current",
+    "lower",
+    "record",
+    "recording",
+    "seq",
+    "show",
+    "statements",
+]

@@ -1,0 +1,71 @@
+"""Completing code: what it reads and nobody computed is computed just before its first use, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.assign.nodes import Accum, Code, Comment, Fetch, Keep, Node, Noop, Seq, seq, statements
+
+
+def complete(code: Code, given: Iterable[Node] = ()) -> Code:
+    """The code with the definitions of everything it needs; nodes in `given` are read as stored."""
+    return _Completion(given).complete(code)
+
+
+class _Completion:
+    def __init__(self, given: Iterable[Node]) -> None:
+        self.ready: dict[Node, None] = dict.fromkeys(given)
+
+    def complete(self, code: Code) -> Code:
+        match code:
+            case Seq(codes=codes):
+                return seq(*(self.complete(one) for one in codes))
+            case Comment(text=text, body=body):
+                return Comment(text, self.complete(body))
+            case Fetch(node=node):
+                self.ready[node] = None
+                return code
+            case Accum(lhs=lhs):
+                needed = seq(*(self._define(node) for node in reads(code)))
+                self.ready[lhs] = None
+                return seq(needed, code)
+            case Keep(nodes=nodes):
+                return seq(*(self._define(node) for node in nodes), code)
+            case Noop():
+                return code
+
+    def _define(self, wanted: Node) -> Code:
+        """The definitions `wanted` needs that are not ready yet, operands first."""
+        found: list[Code] = []
+        stack = [wanted]
+        while stack:
+            node = stack[-1]
+            if node in self.ready or node.definition is None:
+                stack.pop()
+                continue
+            missing = [one for one in _operands(node.definition) if one not in self.ready and one.definition]
+            if missing:
+                stack += missing
+            else:
+                stack.pop()
+                self.ready[node] = None
+                found.append(node.definition)
+        return seq(*found)
+
+
+def reads(statement: Accum | Fetch) -> list[Node]:
+    """The nodes whose computed values a statement reads, its own left side included when it accumulates into it."""
+    if isinstance(statement, Fetch):
+        return []
+    operands = [operand for operand in statement.operands if isinstance(operand, Node)]
+    keeps = not statement.reset and statement.accum != "arg2"
+    return list(dict.fromkeys([*operands, statement.lhs] if keeps else operands))
+
+
+def _operands(code: Code) -> list[Node]:
+    written: dict[Node, None] = {}
+    needed: dict[Node, None] = {}
+    for statement in statements(code):
+        needed |= {node: None for node in reads(statement) if node not in written}
+        written[statement.lhs if isinstance(statement, Accum) else statement.node] = None
+    return list(needed)

@@ -1,0 +1,197 @@
+"""From assignments to loops: product spaces become loops, index maps subscripts, padding tests.
+
+c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i, k] += a[i, j] * b[j, k]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from weft.assign.nodes import (
+    Accum,
+    Arg,
+    Cells,
+    Code,
+    Comment,
+    Extent,
+    Fetch,
+    Keep,
+    Node,
+    Noop,
+    Offset,
+    Operand,
+    Seq,
+    Symbol,
+)
+from weft.assign.show import show
+from weft.errors import ProjectionError, Span
+from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update
+from weft.ops import OPS, Call, Num, Scalar, substitute
+from weft.project.exact import is_injective, is_surjective
+from weft.project.nodes import Choice, Given, Index, IndexMap, Projection, linear, stays_inside
+from weft.project.plan import project
+from weft.shape.close import close
+
+#: Where an operand lives: the context decides.
+Buffers = Callable[[Operand], Buffer]
+
+
+def lower(code: Code, buffers: Buffers) -> Program:
+    """The loop program of the code; shapes are closed as they are needed."""
+    return Program(tuple(_lower(code, buffers)))
+
+
+def _lower(code: Code, buffers: Buffers) -> list[Stmt]:
+    match code:
+        case Noop() | Keep():
+            return []
+        case Seq(codes=codes):
+            return [stmt for one in codes for stmt in _lower(one, buffers)]
+        case Comment(text=text, body=body):
+            return [Remark(text, tuple(_lower(body, buffers)))]
+        case Fetch():
+            return [Remark(show(code), (_fetch(code, buffers),))]
+        case Accum():
+            return [Remark(show(code), tuple(_accumulate(code, buffers)))]
+
+
+def projection_of(code: Accum) -> Projection:
+    record = code.record
+    return project(record.operation).view(record.lhs, *record.operands)
+
+
+def _accumulate(code: Accum, buffers: Buffers) -> list[Stmt]:
+    projection = projection_of(code)
+    target = buffers(code.lhs)
+    injective, surjective = is_injective(projection), is_surjective(projection)
+    if code.accum == "arg2" and not injective:
+        raise _overwrites(code, projection)
+    stmts: list[Stmt] = []
+    neutral = OPS[code.accum].neutral
+    if code.reset and neutral is not None and not (injective and surjective):
+        stmts.append(Fill(target, _plain(neutral(np.dtype(target.dtype)))))
+    plain = code.accum == "arg2" or (code.reset and injective)
+    for choice in projection.choices():
+        at = _subscripts(projection.maps[0], choice)
+        value = _value(code, projection, choice, target, at, buffers)
+        core: Stmt = Store(target, at, value) if plain else Update(target, at, code.accum, value)
+        stmts.append(_nest(choice, _guards(projection, choice), core))
+    return stmts
+
+
+def _value(
+    code: Accum, projection: Projection, choice: Choice, target: Buffer, at: tuple[Scalar, ...], buffers: Buffers
+) -> Scalar:
+    def leaf(one: Scalar) -> Scalar:
+        if isinstance(one, Arg):
+            return Read(buffers(code.operands[one.number]), _subscripts(projection.maps[one.number + 1], choice))
+        return _leaf(one, target, at)
+
+    value = _present(code.value, projection, choice)
+    assert value is not None, "a part of a concatenation that nothing is read from is dropped"
+    return substitute(value, leaf)
+
+
+def _present(value: Scalar, projection: Projection, choice: Choice) -> Scalar | None:
+    """The value with the operands absent from this part of a concatenation left out."""
+    if isinstance(value, Arg):
+        return value if projection.present(value.number + 1, choice) else None
+    if not isinstance(value, Call):
+        return value
+    kept = [one for arg in value.args if (one := _present(arg, projection, choice)) is not None]
+    if len(kept) == len(value.args):
+        return Call(value.op, tuple(kept))
+    return kept[0] if kept else None
+
+
+def _fetch(code: Fetch, buffers: Buffers) -> Stmt:
+    assert isinstance(code.source, Cells), "data and files are bound, not computed"
+    target = buffers(code.node)
+    loops = [f"i{axis}" for axis in range(len(target.shape))]
+    at: tuple[Scalar, ...] = tuple(
+        Place(((1, loop),)) if size > 1 else Place((), 0) for loop, size in zip(loops, target.shape, strict=True)
+    )
+    value = substitute(code.source.value, lambda one: _leaf(one, target, at))
+    if isinstance(value, Num):
+        return Fill(target, value.value)
+    stmt: Stmt = Store(target, at, value)
+    for loop, size in reversed(list(zip(loops, target.shape, strict=True))):
+        stmt = For(loop, size, (stmt,)) if size > 1 else stmt
+    return stmt
+
+
+def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
+    match one:
+        case Symbol(name=name):
+            return Place(((1, name),))
+        case Extent(axis=axis):
+            assert axis.size is not None, "shapes are closed before lowering"
+            return Num(axis.size)
+        case Offset():
+            return _offset(at, target.shape)
+    return one
+
+
+def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Place:
+    """How far a cell lies from the first one, in memory order."""
+    terms: list[tuple[int, str]] = []
+    offset, stride = 0, 1
+    for place, size in zip(reversed(at), reversed(shape), strict=True):
+        assert isinstance(place, Place)
+        terms += [(coefficient * stride, name) for coefficient, name in place.terms]
+        offset += place.offset * stride
+        stride *= size
+    return Place(tuple(reversed(terms)), offset)
+
+
+def _subscripts(one: IndexMap, choice: Choice) -> tuple[Scalar, ...]:
+    return tuple(_place(index, choice) for index in one)
+
+
+def _place(index: Index, choice: Choice) -> Place:
+    if isinstance(index, Given):
+        return Place(((1, index.symbol),))
+    coefficients, offset = linear(index, choice)
+    return Place(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)
+
+
+def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
+    """The tests that keep every access of a padded operation inside its tensor."""
+    found = {
+        Inside(_place(index, choice), size): None
+        for slot, (one, shape) in enumerate(zip(projection.maps, projection.shapes, strict=True))
+        if projection.present(slot, choice)
+        for index, size in zip(one, shape.array_shape, strict=True)
+        if not isinstance(index, Given) and not stays_inside(index, size, choice)
+    }
+    return tuple(found)
+
+
+def _nest(choice: Choice, guards: tuple[Inside, ...], stmt: Stmt) -> Stmt:
+    if guards:
+        stmt = If(guards, (stmt,))
+    for loop in reversed(choice):
+        stmt = For(loop.name, loop.size, (stmt,))
+    return stmt
+
+
+def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
+    loops = ", ".join(f"`{loop.name}`" for loop in projection.reduced) or "different points"
+    return ProjectionError(
+        f"`{code.lhs.label} =: …` would write some cells more than once: {loops} would overwrite each other",
+        origin=code.origin,
+        text=show(code),
+        spans=[Span(0, len(code.lhs.label))],
+        fix='say how the values combine: `+=`, or `.accumulate("max", …)`, or `=:+` in the code notation',
+    )
+
+
+def _plain(number: object) -> float | int | bool:
+    return number if isinstance(number, bool | int) else float(number)  # type: ignore[arg-type]
+
+
+def closed_buffer(node: Node, id: int) -> Buffer:
+    """The buffer of a node, closing its shape."""
+    return Buffer(id, node.label, close(node.shape).array_shape, node.dtype)

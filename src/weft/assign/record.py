@@ -1,0 +1,134 @@
+"""Recording: assignments written in ordinary Python become code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, seq
+from weft.errors import WeftError, user_origin
+from weft.ops import Number, Scalar, accumulator, find, leaves, scalar, substitute
+from weft.shape.infer import Operation
+
+
+@dataclass(slots=True)
+class Recording:
+    """What has been recorded so far, and whose loops it uses inside an operator."""
+
+    codes: list[Code] = field(default_factory=list)
+    operation: Operation | None = None
+
+    @property
+    def code(self) -> Code:
+        return seq(*self.codes)
+
+
+_current: ContextVar[Recording | None] = ContextVar("weft_recording", default=None)
+
+
+@contextmanager
+def recording(operation: Operation | None = None) -> Iterator[Recording]:
+    """Collect the assignments made inside; `operation` supplies their loops when they fill its slots."""
+    new = Recording(operation=operation)
+    token = _current.set(new)
+    try:
+        yield new
+    finally:
+        _current.reset(token)
+
+
+def current() -> Recording | None:
+    return _current.get()
+
+
+def record(code: Code) -> None:
+    """Add to what is being recorded."""
+    where = _current.get()
+    if where is None:
+        raise WeftError(
+            "an assignment is only recorded inside a function under @wf.cd",
+            origin=user_origin(),
+            fix="put the assignment into a function decorated with @wf.cd and compile what it returns",
+        )
+    where.codes.append(code)
+
+
+@contextmanager
+def comment(*parts: object) -> Iterator[None]:
+    """Name the block of code recorded inside."""
+    with recording(_operation()) as inner:
+        yield
+    record(Comment(" ".join(map(str, parts)), inner.code))
+
+
+def _operation() -> Operation | None:
+    where = _current.get()
+    return where.operation if where else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slot(Scalar):
+    """A tensor of an operator's definition, standing in one of the operation's slots.
+
+    Arithmetic on it builds the scalar that is computed at each point; assigning to it records an assignment over the
+    operation's loops. Without an operand (a gradient nobody needs) assignments to it vanish.
+    """
+
+    number: int
+    operand: Operand | None
+    operation: Operation
+
+    def __setitem__(self, key: slice, value: Number | Slot) -> None:
+        _check_slice(key)
+        if value is not self:
+            self._assign("arg2", value, reset=True)
+
+    def __getitem__(self, key: slice) -> Slot:
+        _check_slice(key)
+        return self
+
+    def __iadd__(self, value: Number) -> Slot:
+        return self._assign("add", value)
+
+    def __isub__(self, value: Number) -> Slot:
+        return self._assign("sub", value)
+
+    def __imul__(self, value: Number) -> Slot:
+        return self._assign("mul", value)
+
+    def __itruediv__(self, value: Number) -> Slot:
+        return self._assign("div", value)
+
+    def accumulate(self, op: str, value: Number, *, reset: bool = False) -> Slot:
+        """`self = op(self, value)` over the operation's loops, from the neutral element of `op` if `reset`."""
+        return self._assign((accumulator(op) if reset else find(op, arity=2)).name, value, reset=reset)
+
+    def _assign(self, accum: str, value: Number, reset: bool = False) -> Slot:
+        if self.operand is not None:
+            assert isinstance(self.operand, Node)
+            record(assignment(self.operand, self.number, accum, reset, scalar(value), self.operation))
+        return self
+
+
+def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, operation: Operation) -> Accum:
+    """An assignment whose value is written over slots: each distinct slot becomes an operand."""
+    slots = list(dict.fromkeys(leaf for leaf in leaves(value) if isinstance(leaf, Slot)))
+    numbers: dict[Scalar, Scalar] = {leaf: Arg(number) for number, leaf in enumerate(slots)}
+    operands = tuple(leaf.operand for leaf in slots)
+    assert None not in operands, "a slot without an operand is only written"
+    return Accum(
+        lhs,
+        accum,
+        reset,
+        substitute(value, lambda leaf: numbers.get(leaf, leaf)),
+        operands,  # type: ignore[arg-type]
+        Record(operation, slot, tuple(leaf.number for leaf in slots)),
+        user_origin(),
+    )
+
+
+def _check_slice(key: slice) -> None:
+    if key != slice(None):
+        raise WeftError("assign to the whole tensor: write `t[:] = …`", origin=user_origin())

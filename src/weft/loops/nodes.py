@@ -1,0 +1,111 @@
+"""The loop language: scalars in loops over buffers.
+
+    program = stmt*
+    stmt    = For(loop, size, body)              body runs for loop = 0 … size-1
+            | If(tests, body)                    body runs if every test holds
+            | Store(buffer, at, value)           buffer[at] = value
+            | Update(buffer, at, op, value)      buffer[at] = op(buffer[at], value)
+            | Fill(buffer, value)                every cell = value
+            | Remark(text, body)                 body, under the assignment it came from
+    test    = Inside(place, size)                0 <= place < size
+    scalar  = Num | Call | Read(buffer, at) | Place(terms, offset)
+    at      = scalar*                            one integer for each axis
+
+A `Place` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.ops import Call, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A piece of memory: which one, what errors and printed code call it, its sizes, its element type."""
+
+    id: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Scalar):
+    terms: tuple[tuple[int, str], ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Scalar):
+    buffer: Buffer
+    at: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    place: Scalar
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    loop: str
+    size: int
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    tests: tuple[Inside, ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: Buffer
+    at: tuple[Scalar, ...]
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    buffer: Buffer
+    at: tuple[Scalar, ...]
+    op: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    buffer: Buffer
+    value: float | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    text: str
+    body: tuple[Stmt, ...]
+
+
+Stmt: TypeAlias = For | If | Store | Update | Fill | Remark
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    body: tuple[Stmt, ...]
+
+
+def walk(scalar: Scalar) -> Iterator[Scalar]:
+    """The scalar and everything inside it, subscripts of reads included."""
+    yield scalar
+    inner = scalar.args if isinstance(scalar, Call) else scalar.at if isinstance(scalar, Read) else ()
+    for one in inner:
+        yield from walk(one)
+
+
+def reads(scalar: Scalar) -> Iterator[Read]:
+    return (one for one in walk(scalar) if isinstance(one, Read))

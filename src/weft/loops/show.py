@@ -1,0 +1,64 @@
+"""Prints the loop language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.loops.nodes import Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update
+from weft.ops import OPS, Call, Num, Scalar
+
+
+def show(program: Program) -> str:
+    return "\n".join(line for stmt in program.body for line in _lines(stmt, ""))
+
+
+def show_scalar(scalar: Scalar) -> str:
+    match scalar:
+        case Num(value=value):
+            return repr(value)
+        case Place(terms=terms, offset=offset):
+            names = [name if coefficient == 1 else f"{coefficient}*{name}" for coefficient, name in terms]
+            return " + ".join(names + ([str(offset)] if offset or not names else [])).replace("+ -", "- ")
+        case Read(buffer=buffer, at=at):
+            return f"{buffer.name}[{', '.join(map(show_scalar, at))}]"
+        case Call(op=op, args=args):
+            shown = list(map(show_scalar, args))
+            if op in ("add", "sub", "mul", "div", "lt", "le"):
+                return f"({shown[0]} {OPS[op].text} {shown[1]})"
+            return f"{op}({', '.join(shown)})"
+    raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
+
+
+def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
+    match stmt:
+        case For(loop=loop, size=size, body=body):
+            yield f"{indent}for {loop} in range({size}):"
+            yield from _body(body, indent)
+        case If(tests=tests, body=body):
+            yield f"{indent}if " + " and ".join(f"0 <= {show_scalar(test.place)} < {test.size}" for test in tests) + ":"
+            yield from _body(body, indent)
+        case Store(buffer=buffer, at=at, value=value):
+            yield f"{indent}{show_scalar(Read(buffer, at))} = {_top(value)}"
+        case Update(buffer=buffer, at=at, op=op, value=value):
+            target = show_scalar(Read(buffer, at))
+            if op in ("add", "sub", "mul", "div"):
+                yield f"{indent}{target} {OPS[op].text}= {_top(value)}"
+            else:
+                yield f"{indent}{target} = {op}({target}, {_top(value)})"
+        case Fill(buffer=buffer, value=number):
+            yield f"{indent}{buffer.name}[...] = {number!r}"
+        case Remark(text=text, body=body):
+            yield f"{indent}# {text}"
+            for one in body:
+                yield from _lines(one, indent)
+
+
+def _body(body: tuple[Stmt, ...], indent: str) -> Iterator[str]:
+    for stmt in body:
+        yield from _lines(stmt, indent + "    ")
+
+
+def _top(value: Scalar) -> str:
+    """A scalar without the parentheses that only nesting needs."""
+    text = show_scalar(value)
+    return text[1:-1] if isinstance(value, Call) and text.startswith("(") else text
