@@ -1,7 +1,129 @@
 """weft: a tensor compiler in which shapes and loops infer themselves."""
 
+from weft import optim
+from weft.assign import comment, seq
 from weft.errors import EinsumError, ProjectionError, ShapeError, UnderdeterminedShapeError, WeftError
 from weft.project import Plan, plan
+from weft.runtime import Context, Routine
+from weft.shape import Dim, Shape
+from weft.tensor.apply import Operator, operator
+from weft.tensor.blocks import concat, stack
+from weft.tensor.code import assign, cd, node
+from weft.tensor.contract import dim, einsum
+from weft.tensor.functions import absolute as abs
+from weft.tensor.functions import (
+    cos,
+    equal,
+    erf,
+    exp,
+    exp2,
+    floor,
+    fma,
+    less,
+    less_equal,
+    log,
+    log2,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    not_equal,
+    recip,
+    recip_sqrt,
+    relu,
+    sat01,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+    where,
+)
+from weft.tensor.gradient import grad_update
+from weft.tensor.layers import Layer, op
+from weft.tensor.leaves import batch, constant, counted, data, from_file, labelled, number, tensor
+from weft.tensor.params import kaiming, normal, param, seed, uniform, xavier
+from weft.tensor.random import bernoulli, dropout, random_standard_normal, random_uniform
+from weft.tensor.slices import StaticIndex, index
+from weft.tensor.tensor import Tensor, given, require_grad, stop_gradient
 
-__all__ = ["EinsumError", "Plan", "ProjectionError", "ShapeError", "UnderdeterminedShapeError", "WeftError", "plan"]
 __version__ = "0.1.0.dev0"
+__all__ = [
+    "Context",
+    "Dim",
+    "EinsumError",
+    "Layer",
+    "Operator",
+    "Plan",
+    "ProjectionError",
+    "Routine",
+    "Shape",
+    "ShapeError",
+    "StaticIndex",
+    "Tensor",
+    "UnderdeterminedShapeError",
+    "WeftError",
+    "abs",
+    "assign",
+    "batch",
+    "bernoulli",
+    "cd",
+    "comment",
+    "concat",
+    "constant",
+    "cos",
+    "counted",
+    "data",
+    "dim",
+    "dropout",
+    "einsum",
+    "equal",
+    "erf",
+    "exp",
+    "exp2",
+    "floor",
+    "fma",
+    "from_file",
+    "given",
+    "grad_update",
+    "index",
+    "kaiming",
+    "labelled",
+    "less",
+    "less_equal",
+    "log",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "maximum",
+    "minimum",
+    "node",
+    "normal",
+    "not_equal",
+    "number",
+    "op",
+    "operator",
+    "optim",
+    "param",
+    "plan",
+    "random_standard_normal",
+    "random_uniform",
+    "recip",
+    "recip_sqrt",
+    "relu",
+    "require_grad",
+    "sat01",
+    "seed",
+    "seq",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "stack",
+    "stop_gradient",
+    "tanh",
+    "tensor",
+    "uniform",
+    "where",
+    "xavier",
+]

@@ -24,6 +24,7 @@ from weft.assign.nodes import (
     Symbol,
     seq,
     statements,
+    symbols,
 )
 from weft.assign.record import Recording, Slot, comment, current, record, recording
 from weft.assign.show import show
@@ -60,4 +61,5 @@ __all__ = [
     "seq",
     "show",
     "statements",
+    "symbols",
 ]

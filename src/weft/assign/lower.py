@@ -25,7 +25,7 @@ from weft.assign.nodes import (
     Seq,
     Symbol,
 )
-from weft.assign.show import show
+from weft.assign.show import Printer, show
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update
 from weft.ops import OPS, Call, Num, Scalar, substitute
@@ -40,21 +40,22 @@ Buffers = Callable[[Operand], Buffer]
 
 def lower(code: Code, buffers: Buffers) -> Program:
     """The loop program of the code; shapes are closed as they are needed."""
-    return Program(tuple(_lower(code, buffers)))
+    printer = Printer(code, lambda node: buffers(node).name)
+    return Program(tuple(_lower(code, buffers, printer)))
 
 
-def _lower(code: Code, buffers: Buffers) -> list[Stmt]:
+def _lower(code: Code, buffers: Buffers, printer: Printer) -> list[Stmt]:
     match code:
         case Noop() | Keep():
             return []
         case Seq(codes=codes):
-            return [stmt for one in codes for stmt in _lower(one, buffers)]
+            return [stmt for one in codes for stmt in _lower(one, buffers, printer)]
         case Comment(text=text, body=body):
-            return [Remark(text, tuple(_lower(body, buffers)))]
+            return [Remark(text, tuple(_lower(body, buffers, printer)))]
         case Fetch():
-            return [Remark(show(code), (_fetch(code, buffers),))]
+            return [Remark(printer.show(code), (_fetch(code, buffers),))]
         case Accum():
-            return [Remark(show(code), tuple(_accumulate(code, buffers)))]
+            return [Remark(printer.show(code), tuple(_accumulate(code, buffers)))]
 
 
 def projection_of(code: Accum) -> Projection:
@@ -126,9 +127,8 @@ def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     match one:
         case Symbol(name=name):
             return Place(((1, name),))
-        case Extent(axis=axis):
-            assert axis.size is not None, "shapes are closed before lowering"
-            return Num(axis.size)
+        case Extent(measure=measure):
+            return Num(measure())
         case Offset():
             return _offset(at, target.shape)
     return one
@@ -192,6 +192,6 @@ def _plain(number: object) -> float | int | bool:
     return number if isinstance(number, bool | int) else float(number)  # type: ignore[arg-type]
 
 
-def closed_buffer(node: Node, id: int) -> Buffer:
+def closed_buffer(node: Node, id: int, name: str) -> Buffer:
     """The buffer of a node, closing its shape."""
-    return Buffer(id, node.label, close(node.shape).array_shape, node.dtype)
+    return Buffer(id, name, close(node.shape).array_shape, node.dtype)

@@ -8,7 +8,7 @@
     value   = scalar over Arg(n), the n-th operand, and the leaves below
     source  = Cells(scalar) | Data(array) | File(path, offset)
     leaf    = Symbol(name)      the position of a static index
-            | Extent(axis)      an inferred size, as a number
+            | Extent(measure)   a number found from shapes once they are closed
             | Offset()          how far the cell lies from the first, in memory order
 
 `accum` is "arg2" for a plain write. With `reset` the left side starts at the neutral element of `accum`.
@@ -17,18 +17,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
 from weft.errors import Origin
-from weft.ops import Scalar
-from weft.shape.cells import AxisCell, ShapeVar
+from weft.ops import Scalar, leaves
+from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
+from weft.shape.logic import Slice
+from weft.shape.nodes import Bound
 
 _ids = itertools.count()
+
+
+def next_id() -> int:
+    """A number larger than that of every node made before."""
+    return next(_ids)
 
 
 @dataclass(slots=True, eq=False)
@@ -36,7 +43,8 @@ class Node:
     """A tensor of values: which one it is, what it is called, its shape as far as known.
 
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
-    `inline` says that printed code writes its definition instead of its name.
+    `inline` says that printed code writes its definition instead of its name. `recurrent`: updated from its own old
+    value, so it starts at zero. `made_inline`: made for assignments, it is called `after` what it is computed from.
     """
 
     label: str
@@ -47,7 +55,10 @@ class Node:
     origin: Origin | None = None
     inline: bool = False
     recurrent: bool = False
-    id: int = field(default_factory=lambda: next(_ids))
+    gradient_of: Node | None = None
+    made_inline: bool = False
+    after: str | None = None
+    id: int = field(default_factory=next_id)
 
     def __str__(self) -> str:
         return self.label
@@ -84,7 +95,7 @@ class Symbol(Scalar):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extent(Scalar):
-    axis: AxisCell
+    measure: Callable[[], float]
     label: str
 
 
@@ -174,6 +185,20 @@ def seq(*codes: Code) -> Code:
     for code in codes:
         flat += code.codes if isinstance(code, Seq) else () if isinstance(code, Noop) else (code,)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
+
+
+def symbols(code: Code) -> Iterator[tuple[str, Origin | None]]:
+    """Every static index the code uses, with where."""
+    for statement in statements(code):
+        if isinstance(statement, Accum):
+            logic = statement.record.operation.logic
+            if isinstance(logic, Slice) and isinstance(logic.at, Bound):
+                yield logic.at.symbol, statement.origin
+            values: tuple[Scalar, ...] = (statement.value,)
+        else:
+            values = (statement.source.value,) if isinstance(statement.source, Cells) else ()
+        for value in values:
+            yield from ((leaf.name, statement.origin) for leaf in leaves(value) if isinstance(leaf, Symbol))
 
 
 def statements(code: Code) -> Iterator[Accum | Fetch]:

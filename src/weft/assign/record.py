@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, seq
+from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, next_id, seq
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, accumulator, find, leaves, scalar, substitute
 from weft.shape.infer import Operation
@@ -19,6 +19,7 @@ class Recording:
 
     codes: list[Code] = field(default_factory=list)
     operation: Operation | None = None
+    started: int = field(default_factory=next_id)
 
     @property
     def code(self) -> Code:

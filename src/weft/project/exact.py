@@ -25,7 +25,7 @@ def is_surjective(projection: Projection) -> bool:
 def _injective_surjective(projection: Projection) -> tuple[bool, bool]:
     choices = list(projection.choices())
     if len(choices) == 1 and _plain(projection, choices[0]):
-        return _count(projection)
+        return _count(projection, choices[0])
     return _by_sets(projection, choices)
 
 
@@ -33,15 +33,17 @@ def _plain(projection: Projection, choice: Choice) -> bool:
     """Are result indices single loops or positions, and all reads inside?"""
     return all(isinstance(index, Iter | Fix | Given) for index in projection.maps[0]) and all(
         stays_inside(index, size, choice)
-        for one, shape in zip(projection.maps, projection.shapes, strict=True)
+        for slot, (one, shape) in enumerate(zip(projection.maps, projection.shapes, strict=True))
+        if projection.present(slot, choice)
         for index, size in zip(one, shape.array_shape, strict=True)
         if not isinstance(index, Given)
     )
 
 
-def _count(projection: Projection) -> tuple[bool, bool]:
-    written = [index.loop for index in projection.maps[0] if isinstance(index, Iter)]
-    injective = all(loop.size == 1 for loop in projection.reduced)
+def _count(projection: Projection, choice: Choice) -> tuple[bool, bool]:
+    long = {loop.name for loop in choice if loop.size > 1}
+    written = [index.loop for index in projection.maps[0] if isinstance(index, Iter) and index.loop in long]
+    injective = long == set(written)
     sizes = zip(projection.maps[0], projection.shapes[0].array_shape, strict=True)
     covers = all(isinstance(index, Iter) or size == 1 for index, size in sizes)
     return injective, covers and len(set(written)) == len(written)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +116,7 @@ def plan(spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, **si
     operands = [_given(shape, name, origin) for shape, name in zip(shapes, names, strict=True)]
     target = None if result is None else _given(result, RESULT, origin)
     dims = {label: as_dim(size, f"`{label}`", origin) for label, size in sizes.items()}
-    _check_labels(parsed, dims.keys(), origin)
+    check_labels(parsed, dims, origin)
     operation = infer(Einsum(parsed), operands, name=RESULT, title="plan", origin=origin, result=target, sizes=dims)
     return Plan(parsed, project(operation))
 
@@ -141,11 +142,12 @@ def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:
     return infer(Literal(as_shape(shape)), name=name, origin=origin).result
 
 
-def _check_labels(spec: Spec, given: object, origin: Origin | None) -> None:
+def check_labels(spec: Spec, given: Iterable[str], origin: Origin | None) -> None:
+    """Refuse sizes for labels the spec does not have."""
     labels = {
         label.name: None for shape in (*spec.operands, spec.result) for axis in shape.axes for label in labels_in(axis)
     }
-    for label in given:  # type: ignore[attr-defined]
+    for label in given:
         if label not in labels:
             raise EinsumError(
                 f"the spec has no label `{label}`",

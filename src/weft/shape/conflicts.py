@@ -200,7 +200,7 @@ def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
 
 
 def _rank_fix(step: Step, row: RowCell) -> str:
-    if step.title == "@" and row.kind == "input":
+    if step.title == "compose" and row.kind == "input":
         return "`@` feeds the right's outputs to the left's inputs: give the left input axes, or use `*` for pointwise"
     if step.text:
         return "write `...` where further axes may stand, or name every axis"

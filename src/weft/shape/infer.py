@@ -172,8 +172,10 @@ class _Application:
         match term:
             case Label():
                 return self._label(term)
-            case Hole() | Bound():
+            case Hole():
                 return solver.new_axis()
+            case Bound(size=size):
+                return solver.new_axis(least=size)
             case Position(at=at):
                 return solver.new_axis(least=at + 1)
             case Size(dim=dim):

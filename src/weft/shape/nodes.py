@@ -98,9 +98,10 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A position supplied when the code runs: the static index of a slice."""
+    """A position supplied when the code runs: the static index of a slice, and how many positions it may take."""
 
     symbol: str
+    size: int = 1
 
 
 Term: TypeAlias = Axis | Size | Bound

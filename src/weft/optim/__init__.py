@@ -1,0 +1,75 @@
+"""Optimisers, written as code."""
+
+from __future__ import annotations
+
+from weft.assign import Code, comment, seq
+from weft.ops import Number
+from weft.tensor.code import cd, node
+from weft.tensor.functions import sqrt
+from weft.tensor.tensor import Tensor
+
+
+def sgd(
+    loss: Tensor, *, lr: Number | Tensor, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
+) -> Code:
+    """One step of gradient descent on every parameter of `loss`."""
+    steps = (sgd_one(p, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov) for p in loss.params)
+    return seq(*steps)
+
+
+def adam(
+    loss: Tensor,
+    *,
+    lr: Number | Tensor = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+) -> Code:
+    """One step of Adam on every parameter of `loss`, with decoupled weight decay."""
+    return seq(*(adam_one(p, lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay) for p in loss.params))
+
+
+@cd
+def sgd_one(
+    p: Tensor,
+    *,
+    lr: Number | Tensor,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+) -> None:
+    """Gradient descent on one parameter."""
+    with comment("sgd", p.label):
+        delta = node("sgd_delta", dtype=p.dtype)
+        delta[:] = p.grad + weight_decay * p if weight_decay else p.grad
+        if momentum:
+            v = node("sgd_momentum", dtype=p.dtype)
+            v[:] = momentum * v + delta
+            if nesterov:
+                delta += momentum * v
+            else:
+                delta[:] = v
+        p -= lr * delta
+
+
+@cd
+def adam_one(
+    p: Tensor,
+    *,
+    lr: Number | Tensor,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+) -> None:
+    """Adam on one parameter; the powers of the betas correct the bias of the early steps."""
+    with comment("adam", p.label):
+        m, v = node("adam_m", dtype=p.dtype), node("adam_v", dtype=p.dtype)
+        power1, power2 = node("adam_power1", init=1.0, dtype=p.dtype), node("adam_power2", init=1.0, dtype=p.dtype)
+        power1 *= beta1
+        power2 *= beta2
+        m[:] = beta1 * m + (1.0 - beta1) * p.grad
+        v[:] = beta2 * v + (1.0 - beta2) * (p.grad * p.grad)
+        step = (m / (1.0 - power1)) / (sqrt(v / (1.0 - power2)) + eps)
+        p -= lr * (step + weight_decay * p if weight_decay else step)

@@ -1,0 +1,238 @@
+"""A context: where tensors live and code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.assign import (
+    Code,
+    Data,
+    Fetch,
+    File,
+    Keep,
+    Merge,
+    Node,
+    Operand,
+    closed_buffer,
+    complete,
+    lower,
+    seq,
+    symbols,
+)
+from weft.assign.show import Printer, distinct
+from weft.backends import interp
+from weft.errors import ShapeError, WeftError, user_origin
+from weft.loops import Buffer, check
+from weft.runtime.routine import Routine, analyse
+from weft.shape.close import close
+from weft.tensor.slices import StaticIndex
+from weft.tensor.tensor import Tensor
+from weft.tensor.values import evaluator
+
+Array = npt.NDArray[Any]
+
+
+class Context:
+    """Memory for tensors and the routines compiled for it. It knows which tensors hold values."""
+
+    def __init__(self, backend: str = "interp") -> None:
+        if backend != "interp":
+            raise WeftError(f"there is no backend {backend!r}", origin=user_origin(), fix='use "interp"')
+        self.backend = backend
+        self._buffers: dict[Operand, Buffer] = {}
+        self._names: dict[Node, str] = {}
+        self._memory: dict[Buffer, Array] = {}
+        self._stored: dict[Node, None] = {}
+        self._borrowed: set[Node] = set()  # bound to memory of the user's, copied before it is written
+        self._routines: dict[Node, Routine] = {}
+        evaluator.set(self.__getitem__)
+
+    # Code
+
+    def compile(self, code: Code, *, bindings: Sequence[StaticIndex] = (), keep: Sequence[Tensor] = ()) -> Routine:
+        """Compile code into a routine. `bindings` are the static indices it takes, `keep` what must stay readable."""
+        kept = tuple(_node(tensor) for tensor in keep)
+        full = complete(seq(code, Keep(kept)))
+        facts = analyse(full)
+        for node in facts.touched:
+            close(node.shape)
+        ranges = {index.name: index.size for index in bindings}
+        _check_bound(full, ranges)
+        program = check(lower(full, self._buffer), ranges)
+        return Routine(self, full, program, {index.name: index for index in bindings}, facts)
+
+    def run(self, routine: Routine, given: dict[str, int]) -> None:
+        """Run a routine of this context with its static indices bound."""
+        facts = routine.facts
+        for operand in facts.needs:
+            self._require(operand, routine)
+        for node in facts.touched:
+            self._allocate(node)
+        for node in facts.written:
+            self._own(node)
+        interp.run(routine.program, self._memory, given)
+        for node in facts.written:
+            self._stored.pop(node, None)
+        self._stored |= dict.fromkeys(facts.leaves)
+
+    def show(self, code: Code) -> str:
+        """Code in the assignment notation, tensors called as this context's buffers are."""
+        return Printer(code, self._name).show(code)
+
+    # Values
+
+    def __getitem__(self, tensor: Tensor) -> Array:
+        """The value of a tensor: as stored if a routine left it, else computed from leaves."""
+        node = _node(tensor)
+        if node in self._stored:
+            return self._memory[self._buffer(node)].copy()
+        if node.definition is not None:
+            return self._computed(node)
+        if node.gradient_of is not None:
+            raise WeftError(
+                f"`{node.label}` is not stored: no routine left it behind",
+                origin=user_origin(),
+                fix="compile with keep=[…] naming the gradient",
+            )
+        self._initialise(node, "")
+        return self._memory[self._buffer(node)].copy()
+
+    def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
+        """Upload a value."""
+        node = _node(tensor)
+        if node.definition is not None:
+            raise WeftError(
+                f"`{node.label}` is computed from other tensors and cannot be set",
+                origin=user_origin(),
+                fix="set the parameters or data it is computed from",
+            )
+        array = np.asarray(value)
+        wanted = close(node.shape).array_shape
+        if array.shape not in (wanted, ()):
+            raise ShapeError(
+                f"`{node.label}` is {node.shape}, in memory {wanted}, and cannot be set to an array of {array.shape}",
+                origin=user_origin(),
+                fix="axes lie batch first, then output, then input",
+            )
+        self._memory[self._buffer(node)] = np.broadcast_to(array, wanted).astype(node.dtype)
+        self._borrowed.discard(node)
+        self._stored[node] = None
+
+    def _computed(self, node: Node) -> Array:
+        """Compute a tensor from leaves, in memory of its own: what routines left stored is not touched."""
+        if node not in self._routines:
+            self._routines[node] = self.compile(Keep((node,)))
+        routine = self._routines[node]
+        if routine.bindings:
+            raise WeftError(f"`{node.label}` depends on static indices", origin=user_origin())
+        for operand in routine.facts.needs:
+            self._require(operand, routine)
+        scratch = dict(self._memory)
+        for one in routine.facts.written:
+            buffer = self._buffer(one)
+            scratch[buffer] = np.zeros(buffer.shape, buffer.dtype)
+        interp.run(routine.program, scratch)
+        return scratch[self._buffer(node)]
+
+    # Memory
+
+    def _buffer(self, operand: Operand) -> Buffer:
+        key = operand if isinstance(operand, Merge) else _value_node(operand)
+        if key not in self._buffers:
+            node = key.node if isinstance(key, Merge) else key
+            suffix = ".merge" if isinstance(key, Merge) else ""
+            self._buffers[key] = closed_buffer(node, len(self._buffers), self._name(node) + suffix)
+        return self._buffers[key]
+
+    def _name(self, node: Node) -> str:
+        if node.gradient_of is not None:
+            return f"{self._name(node.gradient_of)}.grad"
+        if node not in self._names:
+            self._names[node] = distinct(node.label, set(self._names.values()))
+        return self._names[node]
+
+    def _allocate(self, node: Node) -> None:
+        buffer = self._buffer(node)
+        if buffer not in self._memory:
+            self._memory[buffer] = np.zeros(buffer.shape, buffer.dtype)
+
+    def _require(self, operand: Operand, routine: Routine) -> None:
+        if isinstance(operand, Merge):
+            raise WeftError(
+                f"nothing was transferred into `{operand}`", origin=user_origin(), fix="transfer from another device"
+            )
+        node = _value_node(operand)
+        if node not in self._stored:
+            self._initialise(node, f" by a routine that starts with `{routine.show('assign').splitlines()[0]}`")
+
+    def _initialise(self, node: Node, reader: str) -> None:
+        """Give a node its first value, or refuse to read garbage."""
+        match node.init:
+            case Fetch(source=Data(array=array)):
+                self._bind(node, array)
+            case Fetch(source=File(path=path, offset=offset)):
+                self._bind(node, _map_file(node, path, offset))
+            case Fetch():
+                self._allocate(node)
+                interp.run(lower(node.init, self._buffer), self._memory)
+            case _ if node.recurrent:
+                self._allocate(node)
+                self._memory[self._buffer(node)][...] = 0
+            case _:
+                raise WeftError(
+                    f"`{node.label}` is read{reader} but never got a value",
+                    origin=user_origin(),
+                    notes=[f"it was made at {node.origin}: {node.origin.code}"] if node.origin else [],
+                    fix=f"set it first: ctx[{node.label}] = …, or give it init=…",
+                )
+        self._stored[node] = None
+
+    def _bind(self, node: Node, array: Array) -> None:
+        buffer = self._buffer(node)
+        if array.size != int(np.prod(buffer.shape)):
+            raise ShapeError(
+                f"`{node.label}` holds {array.size} values and its shape {node.shape} needs {np.prod(buffer.shape)}",
+                origin=node.origin,
+            )
+        self._memory[buffer] = array.reshape(buffer.shape)
+        self._borrowed.add(node)
+
+    def _own(self, node: Node) -> None:
+        if node in self._borrowed:
+            buffer = self._buffer(node)
+            self._memory[buffer] = self._memory[buffer].copy()
+            self._borrowed.discard(node)
+
+
+def _check_bound(code: Code, ranges: dict[str, int]) -> None:
+    for name, origin in symbols(code):
+        if name not in ranges:
+            raise WeftError(
+                f"the code uses static index `{name}`, which is not among the bindings",
+                origin=origin or user_origin(),
+                fix=f"compile with bindings=[{name}]",
+            )
+
+
+def _value_node(operand: Operand) -> Node:
+    return operand if isinstance(operand, Node) else operand.node
+
+
+def _node(tensor: Tensor) -> Node:
+    if not isinstance(tensor, Tensor):
+        raise WeftError(f"a context holds tensors, not {type(tensor).__name__}", origin=user_origin())
+    return tensor.node
+
+
+def _map_file(node: Node, path: str, offset: int) -> Array:
+    count = close(node.shape).count
+    try:
+        return np.memmap(path, dtype=node.dtype, mode="r", offset=offset, shape=(count,))
+    except (OSError, ValueError) as error:
+        raise WeftError(
+            f"file {path!r} cannot be mapped as {count} values of {node.dtype}: {error}", origin=node.origin
+        ) from None

@@ -1,0 +1,1 @@
+"""Tensors: expressions with values, gradients and code."""

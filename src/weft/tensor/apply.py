@@ -1,0 +1,226 @@
+"""Applying an operator: from its forward function over slots, and perhaps a gradient function, to a tensor.
+
+An operator's functions take the tensors they speak of by name: `v` and `g` are the result's value and gradient,
+`v1`, `g1` those of the first operand, and so on. The forward function assigns to `v`; the gradient function accumulates
+into `g1`, `g2`, … and may use everything. Without a gradient function it is derived from the forward assignment.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, overload
+
+import numpy as np
+
+from weft.assign import Accum, Arg, Code, Node, Slot, recording, statements
+from weft.einsum import parse_spec
+from weft.errors import WeftError, user_origin
+from weft.ops import OPS, Call, Num, Scalar, call, substitute, where
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose
+from weft.shape.nodes import Dim
+from weft.tensor.scope import as_tensor
+from weft.tensor.tensor import Tensor, TensorLike
+
+#: Operations whose value or derivative can be infinite: a zero gradient through them stays zero.
+_SINGULAR = {"recip", "div", "log", "log2", "pow", "recip_sqrt", "sqrt"}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A differentiable operation: its logic, its forward function and its gradient."""
+
+    name: str
+    logic: Logic | None
+    run_forward: Callable[..., None]
+    run_gradient: Callable[..., None] | None = None
+
+    def __call__(self, *operands: TensorLike, label: str = "") -> Tensor:
+        return self.apply(self.logic or Pointwise(len(operands)), operands, label=label)
+
+    def gradient(self, function: Callable[..., None]) -> Operator:
+        """The same operator with `function` as its gradient; use as a decorator."""
+        return replace(self, run_gradient=function)
+
+    def apply(
+        self, logic: Logic, operands: Sequence[TensorLike], *, label: str = "", sizes: Mapping[str, Dim] | None = None
+    ) -> Tensor:
+        """Build the tensor this operator computes from `operands`."""
+        tensors = tuple(as_tensor(operand, self.name) for operand in operands)
+        origin = user_origin()
+        name = label or self.name
+        operation = infer(
+            logic, [tensor.shape for tensor in tensors], name=name, title=self.name, origin=origin, sizes=sizes
+        )
+        node = Node(name, operation.result, "float32", origin=origin, inline=not label)
+        with recording(operation) as forward:
+            _call(self.run_forward, {"v": Slot(0, node, operation), **_operands(tensors, operation)}, self.name)
+        node.definition = forward.code
+        node.dtype = _dtype(forward.code, node)
+        differentiable = any(tensor.differentiable for tensor in tensors) and np.dtype(node.dtype).kind in "fc"
+        return Tensor(
+            node,
+            operation=operation,
+            children=tensors,
+            differentiable=differentiable,
+            backward=self._backward if differentiable else None,
+        )
+
+    def _backward(self, tensor: Tensor) -> Code:
+        operation = tensor.operation
+        assert operation is not None
+        slots = {
+            "v": Slot(0, tensor.node, operation),
+            "g": Slot(0, tensor.grad.node, operation),
+            **_operands(tensor.children, operation),
+        }
+        for number, child in enumerate(tensor.children, 1):
+            slots[f"g{number}"] = Slot(number, child.grad.node if child.differentiable else None, operation)
+        with recording(operation) as backward:
+            if self.run_gradient is not None:
+                _call(self.run_gradient, slots, f"the gradient of {self.name}")
+            else:
+                _derive(tensor, slots)
+        return backward.code
+
+
+@overload
+def operator(logic: Callable[..., None]) -> Operator: ...
+@overload
+def operator(logic: str = ".", *, name: str = "") -> Callable[[Callable[..., None]], Operator]: ...
+def operator(logic: Any = ".", *, name: str = "") -> Any:
+    """Define an operator by its forward function; `logic` is ".", "@", "T" or an einsum spec."""
+    if callable(logic):
+        return Operator(logic.__name__, None, logic)
+    parsed = None if logic == "." else read_logic(logic)
+
+    def define(forward: Callable[..., None]) -> Operator:
+        return Operator(name or forward.__name__, parsed, forward)
+
+    return define
+
+
+def read_logic(text: str, operands: int = 2) -> Logic:
+    """The logic a short name or an einsum spec stands for."""
+    match text:
+        case ".":
+            return Pointwise(operands)
+        case "@":
+            return Compose()
+        case "T":
+            return Transpose()
+    return Einsum(parse_spec(text))
+
+
+def differentiate(value: Scalar, leaf: Scalar) -> Scalar:
+    """The derivative of a scalar expression by one of its leaves."""
+    if value == leaf:
+        return Num(1)
+    if not isinstance(value, Call):
+        return Num(0)
+    partials = OPS[value.op].gradient(*value.args, value)
+    terms = [
+        _times(partial if isinstance(partial, Scalar) else Num(partial), differentiate(arg, leaf))
+        for partial, arg in zip(partials, value.args, strict=True)
+    ]
+    return reduce(_plus, terms)
+
+
+def _derive(tensor: Tensor, slots: Mapping[str, Slot]) -> None:
+    """Accumulate into each operand's gradient what the single forward assignment implies."""
+    definition = tensor.node.definition
+    assert definition is not None
+    forward, *others = statements(definition)
+    if others or not isinstance(forward, Accum):
+        raise WeftError(
+            f"the gradient of `{tensor.label}` cannot be derived: its forward code is not one assignment",
+            origin=tensor.node.origin,
+            fix="give the operator a gradient function",
+        )
+    value = _over_slots(forward, slots)
+    for number in range(1, len(tensor.children) + 1):
+        target = slots[f"g{number}"]
+        partial = differentiate(value, slots[f"v{number}"])
+        if target.operand is not None and partial != Num(0):
+            target += _weigh(forward.accum, slots["g"], slots["v"], value, partial)
+
+
+def _weigh(accum: str, g: Scalar, v: Scalar, value: Scalar, partial: Scalar) -> Scalar:
+    """What one point contributes: its share of the incoming gradient times the local derivative."""
+    match accum:
+        case "arg2" | "add":
+            through = _times(g, partial)
+        case "max" | "min":
+            return where(call("eq", value, v), _times(g, partial), 0)
+        case "mul":
+            return where(call("ne", value, 0), _times(g * v / value, partial), 0)
+        case _:
+            raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
+    return where(call("ne", g, 0), through, 0) if _singular(partial) else through
+
+
+def _singular(value: Scalar) -> bool:
+    return isinstance(value, Call) and (value.op in _SINGULAR or any(map(_singular, value.args)))
+
+
+def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Scalar:
+    numbers = {number: slots[f"v{slot}" if slot else "v"] for number, slot in enumerate(code.record.operands)}
+    return substitute(code.value, lambda leaf: numbers[leaf.number] if isinstance(leaf, Arg) else leaf)
+
+
+def _times(left: Scalar, right: Scalar) -> Scalar:
+    if Num(0) in (left, right):
+        return Num(0)
+    return right if left == Num(1) else left if right == Num(1) else left * right
+
+
+def _plus(left: Scalar, right: Scalar) -> Scalar:
+    return right if left == Num(0) else left if right == Num(0) else left + right
+
+
+def _operands(tensors: Sequence[Tensor], operation: Operation) -> dict[str, Slot]:
+    return {f"v{number}": Slot(number, tensor.operand, operation) for number, tensor in enumerate(tensors, 1)}
+
+
+def _call(function: Callable[..., None], slots: Mapping[str, Slot], what: str) -> None:
+    """Call an operator's function with the slots its parameters name."""
+    wanted = inspect.signature(function).parameters
+    named = {**slots, **{name.replace("v", "t", 1): slot for name, slot in slots.items() if name.startswith("v")}}
+    named |= {("rhs" + name[1:] if name[1:] else "lhs"): slot for name, slot in slots.items() if name.startswith("v")}
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in wanted.values()):
+        function(*slots.values())
+        return
+    for name in wanted:
+        if name not in named:
+            raise WeftError(
+                f"{what} has a parameter `{name}`, which names no slot",
+                origin=user_origin(),
+                fix="its parameters are v, v1, v2, … and in a gradient also g, g1, g2, …",
+            )
+    function(**{name: named[name] for name in wanted})
+
+
+def _dtype(code: Code, node: Node) -> str:
+    """The element type the forward code computes, found on samples."""
+    dtype = "float32"
+    for statement in statements(code):
+        if isinstance(statement, Accum) and statement.lhs is node:
+            samples = [np.ones(1, one.dtype if isinstance(one, Node) else one.node.dtype) for one in statement.operands]
+            with np.errstate(all="ignore"):
+                dtype = np.asarray(sample(statement.value, samples)).dtype.name
+    return dtype
+
+
+def sample(value: Scalar, operands: Sequence[Any]) -> Any:
+    """The value of a scalar on sample operands; sizes and indices are sampled as integers."""
+    match value:
+        case Arg(number=number):
+            return operands[number]
+        case Num(value=constant):
+            return constant
+        case Call(op=op, args=args):
+            return OPS[op].meaning(*(sample(arg, operands) for arg in args))
+    return 1

@@ -1,0 +1,177 @@
+"""Code: assignments recorded while ordinary Python runs under `@wf.cd`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import ParamSpec
+
+import numpy as np
+
+from weft.assign import Accum, Arg, Cells, Code, Fetch, Node, Operand, Record, current, record, recording, statements
+from weft.assign.complete import reads
+from weft.errors import WeftError, user_origin
+from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
+from weft.shape.infer import infer
+from weft.shape.logic import Compose, Constant, Logic, Pointwise
+from weft.tensor.apply import read_logic
+from weft.tensor.scope import as_tensor
+from weft.tensor.tensor import Tensor, TensorLike, is_number
+
+P = ParamSpec("P")
+
+
+def cd(function: Callable[P, object]) -> Callable[P, Code]:
+    """Make a function whose assignments are recorded: calling it returns their code."""
+
+    @functools.wraps(function)
+    def recorded(*args: P.args, **kwargs: P.kwargs) -> Code:
+        with recording() as codes:
+            function(*args, **kwargs)
+        return codes.code
+
+    return recorded
+
+
+def node(label: str, *, dtype: str = "float32", init: float | None = None) -> Tensor:
+    """A non-differentiable tensor to assign to; its shape is inferred from what is assigned.
+
+    It keeps its value between runs. One that is updated from its own old value starts at zero, or at `init`.
+    """
+    origin = user_origin()
+    if not isinstance(label, str) or not label:
+        raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
+    shape = infer(Constant(), name=label, title="node", origin=origin).result
+    made = Node(label, shape, np.dtype(dtype).name, origin=origin, made_inline=True)
+    if init is not None:
+        made.init = Fetch(made, Cells(Num(float(init))), origin)
+    return Tensor(made)
+
+
+def assign(
+    lhs: Tensor,
+    accum: str,
+    op: str,
+    *rhs: TensorLike,
+    init: bool = False,
+    logic: str = ".",
+) -> Tensor:
+    """Record `lhs = accum(lhs, op(rhs…))` in full generality.
+
+    `accum` is "=" for a plain write; with `init` the left side starts at the neutral element. `logic` is ".", "@", "T"
+    or an einsum spec and says which loops run.
+    """
+    found = find(op, arity=len(rhs))
+    if logic == "@" and found.name in ("div", "pow"):
+        raise WeftError(
+            f'logic "@" with {found.text!r} reads like a matrix inverse or power and computes neither',
+            origin=user_origin(),
+            fix='use logic "." for pointwise, or an explicit einsum spec',
+        )
+    name = "arg2" if accum in ("=", "arg2") else (accumulator(accum) if init else find(accum, arity=2)).name
+    tensors = [as_tensor(one, found.name) for one in rhs]
+    value = call(found.name, *(Arg(number) for number in range(len(tensors))))
+    _record(lhs, name, init or name == "arg2", read_logic(logic, len(tensors)), value, [one.operand for one in tensors])
+    return lhs
+
+
+def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = False) -> None:
+    """Record an assignment of a value; an operation written on the right becomes the assignment's own."""
+    name = "arg2" if accum == "arg2" else (accumulator(accum) if reset else find(accum, arity=2)).name
+    if is_number(value):
+        number = scalar(value)  # type: ignore[arg-type]
+        _record(target, name, reset, Pointwise(0), number, [])
+        return
+    tensor = as_tensor(value, "an assignment")
+    inner = _own_operation(tensor)
+    merged = _merged(name, reset, inner) if inner else None
+    if inner is not None and merged is not None:
+        _record(target, merged, reset, inner.record.operation.logic, inner.value, inner.operands, inner.record.operands)
+    else:
+        _record(target, name, reset, Pointwise(1), Arg(0), [tensor.operand])
+
+
+def _own_operation(tensor: Tensor) -> Accum | None:
+    """The assignment that computes an expression written in this very recording."""
+    where = current()
+    definition = tensor.node.definition
+    fresh = where is not None and tensor.node.id > where.started and tensor.node.inline
+    return definition if fresh and isinstance(definition, Accum) and tensor.operand is tensor.node else None
+
+
+def _merged(outer: str, reset: bool, inner: Accum) -> str | None:
+    """The one accumulation that does what an inner and an outer one do in turn; None if there is none."""
+    if inner.accum == "arg2":
+        return outer
+    if outer == "arg2" and reset:
+        return inner.accum
+    same = outer == inner.accum or (inner.accum == "add" and outer == "sub")
+    return outer if same else None
+
+
+def _record(
+    lhs: Tensor,
+    accum: str,
+    reset: bool,
+    logic: Logic,
+    value: Scalar,
+    operands: Sequence[Operand],
+    slots: Sequence[int] | None = None,
+) -> None:
+    origin = user_origin()
+    target = _target(lhs)
+    if isinstance(logic, Compose) and isinstance(value, Call) and value.op in ("div", "pow"):
+        raise WeftError(f'logic "@" with {value.op!r} is refused', origin=origin, fix='use logic "."')
+    nodes = [operand if isinstance(operand, Node) else operand.node for operand in operands]
+    operation = infer(logic, [one.shape for one in nodes], title=target.label, origin=origin, result=target.shape)
+    numbers = tuple(range(1, len(operands) + 1)) if slots is None else tuple(slots)
+    record(Accum(target, accum, reset, value, tuple(operands), Record(operation, 0, numbers), origin))
+    if any(_depends(operand, target) for operand in operands if isinstance(operand, Node)):
+        target.recurrent = True
+    _enrich(target, operands)
+
+
+def _target(lhs: Tensor) -> Node:
+    if current() is None:
+        raise WeftError(
+            f"`{lhs.label}` is assigned to outside a function under @wf.cd",
+            origin=user_origin(),
+            fix="to compute something new write `t = t + x`; to record an assignment put it under @wf.cd",
+        )
+    if not isinstance(lhs.operand, Node):
+        raise WeftError(f"`{lhs.label}` cannot be assigned to", origin=user_origin(), fix="assign to the tensor itself")
+    if lhs.operand.definition is not None:
+        raise WeftError(
+            f"`{lhs.label}` is computed from other tensors and cannot be assigned to",
+            origin=user_origin(),
+            fix="assign to a parameter, a gradient, data, or a wf.node",
+        )
+    return lhs.operand
+
+
+def _depends(operand: Node, on: Node) -> bool:
+    """Does computing `operand`, as far as it was written inline, read `on`?"""
+    if operand is on:
+        return True
+    if not operand.inline or operand.definition is None:
+        return False
+    return any(_depends(one, on) for statement in statements(operand.definition) for one in reads(statement))
+
+
+def _enrich(target: Node, operands: Sequence[Operand]) -> None:
+    """A node made by wf.node is called after what it is first computed from as well."""
+    if target.label != target.shape.name or target.after is not None or not target.made_inline:
+        return
+    others = (name for operand in operands for name in _named(operand) if name != target.label)
+    target.after = next(others, None)
+    if target.after is not None:
+        target.label = f"{target.label}.{target.after}"
+
+
+def _named(operand: Operand) -> list[str]:
+    inner = operand if isinstance(operand, Node) else operand.node
+    if not inner.inline:
+        return [inner.after or inner.label.removesuffix(".grad")]
+    if inner.definition is None:
+        return []
+    return [name for statement in statements(inner.definition) for one in reads(statement) for name in _named(one)]

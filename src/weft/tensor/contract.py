@@ -1,0 +1,57 @@
+"""`wf.einsum` on tensors: any number of operands, any pair of accumulating and combining operations."""
+
+from __future__ import annotations
+
+from weft.assign import Extent, Slot
+from weft.einsum import parse_spec
+from weft.errors import EinsumError, user_origin
+from weft.ops import Scalar, accumulator, call, find
+from weft.project.plan import check_labels
+from weft.shape.close import close
+from weft.shape.logic import Einsum
+from weft.shape.text import as_dim
+from weft.tensor.apply import Operator
+from weft.tensor.tensor import Tensor, TensorLike
+
+
+def einsum(
+    spec: str, /, *operands: TensorLike, accum: str = "+", op: str = "*", label: str = "", **sizes: int
+) -> Tensor:
+    """Contract `operands` as the spec says; keywords give sizes of labels that no operand has."""
+    origin = user_origin()
+    parsed = parse_spec(spec)
+    if len(operands) != len(parsed.operands):
+        raise EinsumError(
+            f"the spec has {len(parsed.operands)} operands and was given {len(operands)}",
+            origin=origin,
+            text=parsed.text,
+            spans=[operand.span for operand in parsed.operands],
+            fix="give one operand for each part between `;`",
+        )
+    combine, gather = find(op, arity=2).name, accumulator(accum).name
+    check_labels(parsed, sizes, origin)
+
+    def forward(v: Slot, *values: Slot) -> None:
+        value: Scalar = values[0]
+        for other in values[1:]:
+            value = call(combine, value, other)
+        v.accumulate(gather, value, reset=True)
+
+    dims = {name: as_dim(size, f"`{name}`", origin) for name, size in sizes.items()}
+    return Operator("einsum", None, forward).apply(Einsum(parsed), operands, label=label, sizes=dims)
+
+
+def dim(tensor: Tensor, label: str) -> Extent:
+    """The size of a label of the einsum that computes `tensor`, as a number for expressions."""
+    operation = tensor.operation
+    axis = operation.labels.get(label) if operation else None
+    if axis is None:
+        raise EinsumError(f"`{tensor.label}` is not computed by an einsum with a label `{label}`", origin=user_origin())
+    found = axis
+
+    def measure() -> float:
+        close(tensor.shape)
+        assert found.size is not None
+        return found.size
+
+    return Extent(measure, label)

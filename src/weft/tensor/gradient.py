@@ -1,0 +1,62 @@
+"""Reverse-mode differentiation: code for the forward pass, for clearing gradients, for backpropagation."""
+
+from __future__ import annotations
+
+from weft.assign import Cells, Code, Comment, Fetch, Keep, complete, seq
+from weft.errors import WeftError, user_origin
+from weft.ops import Num
+from weft.tensor.tensor import Tensor
+
+
+def topological(root: Tensor) -> list[Tensor]:
+    """Everything `root` is computed from, operands before users, `root` last."""
+    order: dict[Tensor, None] = {}
+    stack = [(root, iter(root.children))]
+    entered = {root}
+    while stack:
+        tensor, children = stack[-1]
+        child = next((one for one in children if one not in entered), None)
+        if child is None:
+            order[tensor] = None
+            stack.pop()
+        else:
+            entered.add(child)
+            stack.append((child, iter(child.children)))
+    return list(order)
+
+
+def forward(tensor: Tensor) -> Code:
+    """Compute `tensor` from leaves, each thing once."""
+    return complete(Keep((tensor.node,)))
+
+
+def zero_grads(root: Tensor) -> Code:
+    """Clear every gradient backpropagation from `root` accumulates into."""
+    wanted = [tensor for tensor in _differentiable(root) if tensor is not root]
+    return seq(*(Fetch(tensor.grad.node, Cells(Num(0.0))) for tensor in wanted))
+
+
+def backprop(root: Tensor) -> Code:
+    """Propagate a gradient of 1 from `root` to everything it is computed from."""
+    tensors = _differentiable(root)
+    start = Fetch(root.grad.node, Cells(Num(1.0)))
+    return seq(start, *(tensor.backward(tensor) for tensor in reversed(tensors) if tensor.backward))
+
+
+def grad_update(loss: Tensor) -> Code:
+    """Zero the gradients, compute `loss`, propagate its gradient."""
+    if not isinstance(loss, Tensor) or not loss.differentiable:
+        label = loss.label if isinstance(loss, Tensor) else repr(loss)
+        raise WeftError(
+            f"`{label}` does not depend on any parameter, so there is nothing to update",
+            origin=user_origin(),
+            fix="build the loss from parameters: wf.param, or strings inside @wf.op",
+        )
+    return Comment(
+        f"gradient update of {loss.label}",
+        seq(zero_grads(loss), forward(loss), Comment("backpropagation", backprop(loss))),
+    )
+
+
+def _differentiable(root: Tensor) -> list[Tensor]:
+    return [tensor for tensor in topological(root) if tensor.differentiable]

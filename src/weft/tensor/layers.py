@@ -1,0 +1,95 @@
+"""`@wf.op`: functions of tensors that own parameters once they are configured."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from weft.errors import WeftError, user_origin
+from weft.tensor.scope import Scope, current_scope, inside
+from weft.tensor.tensor import Tensor
+
+
+class Layer:
+    """A configured function: it owns the parameters its body names, minted at the first application."""
+
+    def __init__(self, function: Callable[..., Any], config: dict[str, Any], label: str) -> None:
+        self.function = function
+        self.config = config
+        self.label = label
+        self.scope = Scope(label)
+
+    def __call__(self, *args: Any) -> Tensor:
+        """Apply the layer; shapes are constrained afresh, parameters are reused."""
+        with inside(self.scope):
+            result = self.function(*args, **self.config)
+        if not isinstance(result, Tensor):
+            raise WeftError(
+                f"`{self.function.__name__}` returned {type(result).__name__}, not a tensor",
+                origin=user_origin(),
+                fix="return the tensor the layer computes",
+            )
+        self._name(result)
+        return result
+
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        """The parameters of this layer and of the layers inside it, in order of first use."""
+        found: dict[Tensor, None] = {}
+        for owned in self.scope.owned.values():
+            found |= dict.fromkeys(owned.params if isinstance(owned, Layer) else [owned])
+        return tuple(found)
+
+    def _name(self, result: Tensor) -> None:
+        node = result.node
+        if node.inline and node.definition is not None:
+            node.inline = False
+            node.label = node.shape.name = self.label or self.function.__name__
+
+    def __repr__(self) -> str:
+        config = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
+        return f"<layer {self.label or self.function.__name__}({config})>"
+
+
+def op(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of tensors into a maker of layers: keyword-only arguments are its configuration.
+
+    `layer = f(hid_dim=8, label="L1")` configures, `layer(x)` applies; `f(x, hid_dim=8)` does both at once.
+    """
+    signature = inspect.signature(function)
+    own_label = "label" in signature.parameters
+
+    @functools.wraps(function)
+    def make(*args: Any, label: str = "", **config: Any) -> Any:
+        _check_config(function, signature, config)
+        if own_label:
+            config["label"] = label
+
+        def layer(full_label: str) -> Layer:
+            return Layer(function, config, full_label)
+
+        scope = current_scope()
+        made = scope.place(label or function.__name__, layer) if scope else layer(label)
+        return made(*args) if args else made
+
+    return make
+
+
+def _check_config(function: Callable[..., Any], signature: inspect.Signature, config: dict[str, Any]) -> None:
+    keyword = {name: one for name, one in signature.parameters.items() if one.kind is one.KEYWORD_ONLY}
+    for name in config:
+        if name not in keyword:
+            raise WeftError(
+                f"`{function.__name__}` has no configuration `{name}`",
+                origin=user_origin(),
+                fix="its configuration is " + (", ".join(keyword) or "empty"),
+            )
+    missing = [name for name, one in keyword.items() if one.default is one.empty and name not in (*config, "label")]
+    if missing:
+        raise WeftError(
+            f"`{function.__name__}` needs the configuration `{missing[0]}`",
+            origin=user_origin(),
+            fix=f"call {function.__name__}({missing[0]}=…)",
+        )

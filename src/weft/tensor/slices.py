@@ -1,0 +1,51 @@
+"""Slicing the leftmost batch axis, by a number or by a static index bound when the code runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.assign import Slot, Symbol
+from weft.einsum.nodes import Position
+from weft.errors import WeftError, user_origin
+from weft.shape.logic import Slice
+from weft.shape.nodes import Bound
+from weft.tensor.apply import Operator
+from weft.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class StaticIndex(Symbol):
+    """A position supplied at each run, from 0 up to but not including `size`. Also usable as a number."""
+
+    size: int
+
+
+def index(name: str, size: int) -> StaticIndex:
+    """A static index: `row = x[i]` slices the leftmost batch axis of `x` at whatever `i` a run binds."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise WeftError(f"a static index needs a name that is an identifier, not {name!r}", origin=user_origin())
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise WeftError(f"static index `{name}` needs a size from 1 on, not {size!r}", origin=user_origin())
+    return StaticIndex(name, size)
+
+
+def slice_batch(tensor: Tensor, key: object) -> Tensor:
+    """`tensor[key]`: the leftmost batch axis read at one position."""
+    if isinstance(key, StaticIndex):
+        logic = Slice(Bound(key.name, key.size))
+    elif isinstance(key, int) and not isinstance(key, bool) and key >= 0:
+        logic = Slice(Position(key))
+    else:
+        raise WeftError(
+            f"`{tensor.label}` cannot be sliced by {key!r}",
+            origin=user_origin(),
+            fix='slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)',
+        )
+    return _SLICE.apply(logic, (tensor,))
+
+
+def _copy(v: Slot, v1: Slot) -> None:
+    v[:] = v1
+
+
+_SLICE = Operator("slice", None, _copy)

@@ -1,0 +1,289 @@
+"""Tensor: a value to compute, with Python's operators, its gradient and its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.assign import Code, Merge, Node, Operand, Stored
+from weft.errors import WeftError, user_origin
+from weft.ops import Scalar
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close
+from weft.shape.infer import Operation
+from weft.shape.nodes import Shape
+
+if TYPE_CHECKING:
+    from weft.tensor.slices import StaticIndex
+
+#: What an operand of Python's operators may be; a string names a parameter inside `@wf.op`.
+TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
+GradMode: TypeAlias = Literal["required", "prohibited", "if needed"]
+
+
+class Tensor:
+    """A node of a differentiable expression graph. Nothing is computed until a context runs it."""
+
+    __slots__ = ("__weakref__", "_grad", "backward", "children", "differentiable", "is_param", "operand", "operation")
+    __array_ufunc__ = None  # let `array * tensor` reach the tensor
+
+    def __init__(
+        self,
+        operand: Operand,
+        *,
+        operation: Operation | None = None,
+        children: tuple[Tensor, ...] = (),
+        differentiable: bool = False,
+        is_param: bool = False,
+        backward: Callable[[Tensor], Code] | None = None,
+    ) -> None:
+        self.operand = operand
+        self.operation = operation
+        self.children = children
+        self.differentiable = differentiable
+        self.is_param = is_param
+        self.backward = backward
+        self._grad: Tensor | None = None
+
+    # What it is
+
+    @property
+    def node(self) -> Node:
+        """The node that holds its value."""
+        return self.operand if isinstance(self.operand, Node) else self.operand.node
+
+    @property
+    def label(self) -> str:
+        return str(self.operand)
+
+    @property
+    def shape(self) -> ShapeVar:
+        """The shape as far as it is known; looking at it commits nothing."""
+        return self.node.shape
+
+    @property
+    def dims(self) -> Shape:
+        """The closed shape: asking for it decides what was still open."""
+        return close(self.node.shape)
+
+    @property
+    def dtype(self) -> str:
+        return self.node.dtype
+
+    def __repr__(self) -> str:
+        return f"<{self.label}: {self.shape}>"
+
+    # Its gradient and code
+
+    @property
+    def grad(self) -> Tensor:
+        """The gradient of whatever is backpropagated through this tensor."""
+        if not self.differentiable:
+            raise WeftError(
+                f"`{self.label}` has no gradient: nothing it is computed from is a parameter",
+                origin=user_origin(),
+                fix="use a parameter, or make it differentiable with wf.require_grad",
+            )
+        if self._grad is None:
+            node = self.node
+            self._grad = Tensor(
+                Node(f"{node.label}.grad", node.shape, node.dtype, origin=node.origin, gradient_of=node)
+            )
+        return self._grad
+
+    @property
+    def merge(self) -> Tensor:
+        """What another device sent for this tensor."""
+        return Tensor(Merge(self.node))
+
+    @property
+    def forward(self) -> Code:
+        """The code that computes this tensor from leaves."""
+        from weft.tensor.gradient import forward
+
+        return forward(self)
+
+    @property
+    def backprop(self) -> Code:
+        """The code that propagates this tensor's gradient to everything it is computed from."""
+        from weft.tensor.gradient import backprop
+
+        return backprop(self)
+
+    @property
+    def zero_grads(self) -> Code:
+        """The code that clears every gradient `backprop` accumulates into."""
+        from weft.tensor.gradient import zero_grads
+
+        return zero_grads(self)
+
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        """The parameters it is computed from, in order of first use."""
+        from weft.tensor.gradient import topological
+
+        return tuple(tensor for tensor in topological(self) if tensor.is_param)
+
+    # Arithmetic
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return _op("add", self, other)
+
+    def __radd__(self, other: TensorLike) -> Tensor:
+        return _op("add", other, self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return _op("sub", self, other)
+
+    def __rsub__(self, other: TensorLike) -> Tensor:
+        return _op("sub", other, self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return _op("mul", self, other)
+
+    def __rmul__(self, other: TensorLike) -> Tensor:
+        return _op("mul", other, self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return _op("div", self, other)
+
+    def __rtruediv__(self, other: TensorLike) -> Tensor:
+        return _op("div", other, self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return _op("mod", self, other)
+
+    def __pow__(self, exponent: float) -> Tensor:
+        from weft.tensor.functions import power
+
+        return power(self, exponent)
+
+    def __neg__(self) -> Tensor:
+        return _op("neg", self)
+
+    def __lt__(self, other: TensorLike) -> Tensor:
+        return _op("lt", self, other)
+
+    def __le__(self, other: TensorLike) -> Tensor:
+        return _op("le", self, other)
+
+    def __gt__(self, other: TensorLike) -> Tensor:
+        return _op("lt", other, self)
+
+    def __ge__(self, other: TensorLike) -> Tensor:
+        return _op("le", other, self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        from weft.tensor.functions import compose
+
+        return compose(self, other)
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        from weft.tensor.functions import compose
+
+        return compose(other, self)
+
+    @property
+    def T(self) -> Tensor:
+        """Inputs become outputs and outputs inputs."""
+        from weft.tensor.functions import transpose
+
+        return transpose(self)
+
+    def __getitem__(self, key: int | StaticIndex | slice) -> Tensor:
+        from weft.tensor.slices import slice_batch
+
+        if isinstance(key, slice) and key == slice(None):
+            return self
+        return slice_batch(self, key)
+
+    # Assignment, recorded under @wf.cd
+
+    def __setitem__(self, key: slice, value: TensorLike) -> None:
+        from weft.tensor.code import assign_to
+
+        if key != slice(None):
+            raise WeftError("assign to the whole tensor: write `t[:] = …`", origin=user_origin())
+        if value is not self:
+            assign_to(self, "arg2", value, reset=True)
+
+    def __iadd__(self, value: TensorLike) -> Tensor:
+        return _assign(self, "add", value)
+
+    def __isub__(self, value: TensorLike) -> Tensor:
+        return _assign(self, "sub", value)
+
+    def __imul__(self, value: TensorLike) -> Tensor:
+        return _assign(self, "mul", value)
+
+    def __itruediv__(self, value: TensorLike) -> Tensor:
+        return _assign(self, "div", value)
+
+    def accumulate(self, op: str, value: TensorLike, *, reset: bool = False) -> Tensor:
+        """Record `self = op(self, value)`, from the neutral element of `op` if `reset`."""
+        from weft.tensor.code import assign_to
+
+        assign_to(self, op, value, reset=reset)
+        return self
+
+    # Values
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        from weft.tensor.values import value_of
+
+        return np.asarray(value_of(self), dtype=dtype)
+
+    def __bool__(self) -> bool:
+        raise WeftError(
+            f"`{self.label}` is a tensor to be computed: it is neither true nor false",
+            origin=user_origin(),
+            fix="use wf.where to choose by a tensor, or ctx[t] to get its value",
+        )
+
+    def __iter__(self) -> None:
+        raise WeftError(f"`{self.label}` cannot be iterated over", origin=user_origin(), fix="slice it: t[i]")
+
+    def __len__(self) -> int:
+        raise WeftError(f"`{self.label}` has no length", origin=user_origin(), fix="t.dims has its sizes")
+
+
+def given(tensor: Tensor) -> Tensor:
+    """The tensor's stored value, read as it is: a routine that uses it does not compute it again."""
+    return Tensor(Stored(tensor.node))
+
+
+def stop_gradient(tensor: Tensor) -> Tensor:
+    """The same values, through which no gradient flows."""
+    return Tensor(tensor.operand)
+
+
+def require_grad(tensor: Tensor) -> Tensor:
+    """The same values as a leaf that gradients are propagated to, for instance to differentiate by data."""
+    if tensor.node.definition is not None:
+        raise WeftError(
+            f"`{tensor.label}` is computed from other tensors; require a gradient of what it is computed from",
+            origin=user_origin(),
+            fix="apply wf.require_grad to data before using it",
+        )
+    return Tensor(tensor.operand, differentiable=True)
+
+
+def is_number(value: object) -> bool:
+    """Is it something that stands for a number in an expression: a number, a size, a static index?"""
+    return isinstance(value, int | float | np.number | Scalar)
+
+
+def _op(name: str, *args: TensorLike) -> Tensor:
+    from weft.tensor.functions import pointwise
+
+    return pointwise(name, *args)
+
+
+def _assign(target: Tensor, op: str, value: TensorLike) -> Tensor:
+    from weft.tensor.code import assign_to
+
+    assign_to(target, op, value)
+    return target
