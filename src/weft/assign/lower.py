@@ -5,7 +5,8 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,92 +39,61 @@ from weft.shape.close import close
 Buffers = Callable[[Operand], Buffer]
 
 
-def lower(code: Code, buffers: Buffers) -> Program:
-    """The loop program of the code; shapes are closed as they are needed."""
-    printer = Printer(code, lambda node: buffers(node).name)
-    return Program(tuple(_lower(code, buffers, printer)))
+def lower(code: Code, buffers: Buffers, static: Iterable[str] = ()) -> Program:
+    """The loop program of the code; no loop is called like one of the `static` indices."""
+    lowering = _Lowering(buffers, Printer(code, lambda node: buffers(node).name), frozenset(static))
+    return Program(tuple(lowering.lower(code)))
 
 
-def _lower(code: Code, buffers: Buffers, printer: Printer) -> list[Stmt]:
-    match code:
-        case Noop() | Keep():
-            return []
-        case Seq(codes=codes):
-            return [stmt for one in codes for stmt in _lower(one, buffers, printer)]
-        case Comment(text=text, body=body):
-            return [Remark(text, tuple(_lower(body, buffers, printer)))]
-        case Fetch():
-            return [Remark(printer.show(code), (_fetch(code, buffers),))]
-        case Accum():
-            return [Remark(printer.show(code), tuple(_accumulate(code, buffers)))]
+@dataclass(frozen=True, slots=True)
+class _Lowering:
+    buffers: Buffers
+    printer: Printer
+    static: frozenset[str]
 
+    def lower(self, code: Code) -> list[Stmt]:
+        match code:
+            case Noop() | Keep():
+                return []
+            case Seq(codes=codes):
+                return [stmt for one in codes for stmt in self.lower(one)]
+            case Comment(text=text, body=body):
+                return [Remark(text, tuple(self.lower(body)))]
+            case Fetch():
+                return [Remark(self.printer.show(code), (self._fetch(code),))]
+            case Accum():
+                return [Remark(self.printer.show(code), tuple(self._accumulate(code)))]
 
-def projection_of(code: Accum) -> Projection:
-    record = code.record
-    return project(record.operation).view(record.lhs, *record.operands)
+    def _accumulate(self, code: Accum) -> list[Stmt]:
+        projection = self._projection(code)
+        target = self.buffers(code.lhs)
+        injective, surjective = is_injective(projection), is_surjective(projection)
+        if code.accum == "arg2" and not injective:
+            raise _overwrites(code, projection)
+        stmts: list[Stmt] = []
+        neutral = OPS[code.accum].neutral
+        if code.reset and neutral is not None and not (injective and surjective):
+            stmts.append(Fill(target, _plain(neutral(np.dtype(target.dtype)))))
+        plain = code.accum == "arg2" or (code.reset and injective)
+        for choice in projection.choices():
+            at = _subscripts(projection.maps[0], choice)
+            value = _value(code, projection, choice, target, at, self.buffers)
+            core: Stmt = Store(target, at, value) if plain else Update(target, at, code.accum, value)
+            stmts.append(_nest(choice, _guards(projection, choice), core))
+        return stmts
 
+    def _projection(self, code: Accum) -> Projection:
+        record = code.record
+        projection = project(record.operation).view(record.lhs, *record.operands)
+        names = {loop.name: self._loop(loop.name) for loop in projection.loops if loop.name in self.static}
+        return projection.renamed(names) if names else projection
 
-def _accumulate(code: Accum, buffers: Buffers) -> list[Stmt]:
-    projection = projection_of(code)
-    target = buffers(code.lhs)
-    injective, surjective = is_injective(projection), is_surjective(projection)
-    if code.accum == "arg2" and not injective:
-        raise _overwrites(code, projection)
-    stmts: list[Stmt] = []
-    neutral = OPS[code.accum].neutral
-    if code.reset and neutral is not None and not (injective and surjective):
-        stmts.append(Fill(target, _plain(neutral(np.dtype(target.dtype)))))
-    plain = code.accum == "arg2" or (code.reset and injective)
-    for choice in projection.choices():
-        at = _subscripts(projection.maps[0], choice)
-        value = _value(code, projection, choice, target, at, buffers)
-        core: Stmt = Store(target, at, value) if plain else Update(target, at, code.accum, value)
-        stmts.append(_nest(choice, _guards(projection, choice), core))
-    return stmts
+    def _loop(self, name: str) -> str:
+        while name in self.static:
+            name += "_"
+        return name
 
-
-def _value(
-    code: Accum, projection: Projection, choice: Choice, target: Buffer, at: tuple[Scalar, ...], buffers: Buffers
-) -> Scalar:
-    def leaf(one: Scalar) -> Scalar:
-        if isinstance(one, Arg):
-            return Read(buffers(code.operands[one.number]), _subscripts(projection.maps[one.number + 1], choice))
-        return _leaf(one, target, at)
-
-    value = _present(code.value, projection, choice)
-    assert value is not None, "a part of a concatenation that nothing is read from is dropped"
-    return substitute(value, leaf)
-
-
-def _present(value: Scalar, projection: Projection, choice: Choice) -> Scalar | None:
-    """The value with the operands absent from this part of a concatenation left out."""
-    if isinstance(value, Arg):
-        return value if projection.present(value.number + 1, choice) else None
-    if not isinstance(value, Call):
-        return value
-    kept = [one for arg in value.args if (one := _present(arg, projection, choice)) is not None]
-    if len(kept) == len(value.args):
-        return Call(value.op, tuple(kept))
-    return kept[0] if kept else None
-
-
-def _fetch(code: Fetch, buffers: Buffers) -> Stmt:
-    assert isinstance(code.source, Cells), "data and files are bound, not computed"
-    target = buffers(code.node)
-    loops = [f"i{axis}" for axis in range(len(target.shape))]
-    at: tuple[Scalar, ...] = tuple(
-        Place(((1, loop),)) if size > 1 else Place((), 0) for loop, size in zip(loops, target.shape, strict=True)
-    )
-    value = substitute(code.source.value, lambda one: _leaf(one, target, at))
-    if isinstance(value, Num):
-        return Fill(target, value.value)
-    stmt: Stmt = Store(target, at, value)
-    for loop, size in reversed(list(zip(loops, target.shape, strict=True))):
-        stmt = For(loop, size, (stmt,)) if size > 1 else stmt
-    return stmt
-
-
-def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
+    def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     match one:
         case Symbol(name=name):
             return Place(((1, name),))

@@ -118,24 +118,35 @@ class Record:
         return (self.lhs, *self.operands) == tuple(range(len(self.operation.slots)))
 
 
+class Printed:
+    """Code prints itself in the assignment notation."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        from weft.assign.show import show
+
+        return show(self)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, slots=True)
-class Noop:
+class Noop(Printed):
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Seq:
+class Seq(Printed):
     codes: tuple[Code, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class Comment(Printed):
     text: str
     body: Code
 
 
 @dataclass(frozen=True, slots=True)
-class Accum:
+class Accum(Printed):
     lhs: Node
     accum: str
     reset: bool
@@ -165,14 +176,14 @@ Source: TypeAlias = Cells | Data | File
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(Printed):
     node: Node
     source: Source
     origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(Printed):
     nodes: tuple[Node, ...]
 
 

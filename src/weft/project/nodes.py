@@ -17,7 +17,7 @@ axis when padded; such a point is not executed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -94,6 +94,12 @@ class Projection:
         active = {loop.name for loop in choice}
         return all(_reachable(index, active) for index in self.maps[slot])
 
+    def renamed(self, names: Mapping[str, str]) -> Projection:
+        """The same projection with some loops called differently."""
+        factors = tuple(tuple(Loop(names.get(loop.name, loop.name), loop.size) for loop in one) for one in self.factors)
+        maps = tuple(tuple(_renamed(index, names) for index in one) for one in self.maps)
+        return Projection(factors, maps, self.shapes)
+
     def view(self, result: int, *operands: int) -> Projection:
         """The same loops and maps with the slots in other roles: how a gradient reads the forward record."""
         slots = (result, *operands)
@@ -139,6 +145,17 @@ def stays_inside(index: Index, size: int, choice: Choice) -> bool:
     low = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c < 0)
     high = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c > 0)
     return low >= 0 and high < size
+
+
+def _renamed(index: Index, names: Mapping[str, str]) -> Index:
+    match index:
+        case Iter(loop=loop):
+            return Iter(names.get(loop, loop))
+        case Affine(terms=terms, offset=offset):
+            return Affine(tuple((coefficient, names.get(loop, loop)) for coefficient, loop in terms), offset)
+        case Concat(parts=parts):
+            return Concat(tuple((names.get(loop, loop), offset) for loop, offset in parts))
+    return index
 
 
 def _reachable(index: Index, active: set[str]) -> bool:

@@ -62,7 +62,7 @@ class Context:
             close(node.shape)
         ranges = {index.name: index.size for index in bindings}
         _check_bound(full, ranges)
-        program = check(lower(full, self._buffer), ranges)
+        program = check(lower(full, self._buffer, ranges), ranges)
         return Routine(self, full, program, {index.name: index for index in bindings}, facts)
 
     def run(self, routine: Routine, given: dict[str, int]) -> None:

@@ -86,12 +86,12 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
 def number(value: float, *, basis: str | None = None, label: str = "") -> Tensor:
     """A single number: one output axis of size 1, labelled if `basis` is given; labelled, it does not broadcast."""
     shape = Shape(output=(Dim(1, basis),))
-    return _computed(Literal(shape), value, label or _spell(value))
+    return _computed(Literal(shape), value, label)
 
 
 def constant(value: Number, *, label: str = "") -> Tensor:
     """A tensor of one value everywhere whose shape is inferred from its use."""
-    return _computed(Constant(), value, label or _spell(value))
+    return _computed(Constant(), value, label)
 
 
 def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
@@ -119,9 +119,10 @@ def _given(logic: Logic, values: npt.NDArray[Any], label: str) -> Tensor:
 
 def _computed(logic: Logic, value: Number, label: str) -> Tensor:
     origin = user_origin()
-    node = Node(label, infer(logic, name=label, title="constant", origin=origin).result, "float32", origin=origin)
+    name = label or _spell(value)
+    shape = infer(logic, name=name, title="constant", origin=origin).result
+    node = Node(name, shape, "float32", origin=origin, inline=not label)
     node.definition = Fetch(node, Cells(scalar(value)), origin)
-    node.inline = True
     return Tensor(node)
 
 
