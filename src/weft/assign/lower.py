@@ -93,7 +93,46 @@ class _Lowering:
             name += "_"
         return name
 
-    def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
+    def _fetch(self, code: Fetch) -> Stmt:
+        assert isinstance(code.source, Cells), "data and files are bound, not computed"
+        target = self.buffers(code.node)
+        loops = [(self._loop(f"i{axis}"), size) for axis, size in enumerate(target.shape)]
+        at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
+        value = substitute(code.source.value, lambda one: _leaf(one, target, at))
+        if isinstance(value, Num):
+            return Fill(target, value.value)
+        stmt: Stmt = Store(target, at, value)
+        for loop, size in reversed(loops):
+            stmt = For(loop, size, (stmt,)) if size > 1 else stmt
+        return stmt
+
+
+def _value(
+    code: Accum, projection: Projection, choice: Choice, target: Buffer, at: tuple[Scalar, ...], buffers: Buffers
+) -> Scalar:
+    def leaf(one: Scalar) -> Scalar:
+        if isinstance(one, Arg):
+            return Read(buffers(code.operands[one.number]), _subscripts(projection.maps[one.number + 1], choice))
+        return _leaf(one, target, at)
+
+    value = _present(code.value, projection, choice)
+    assert value is not None, "a part of a concatenation that nothing is read from is dropped"
+    return substitute(value, leaf)
+
+
+def _present(value: Scalar, projection: Projection, choice: Choice) -> Scalar | None:
+    """The value with the operands absent from this part of a concatenation left out."""
+    if isinstance(value, Arg):
+        return value if projection.present(value.number + 1, choice) else None
+    if not isinstance(value, Call):
+        return value
+    kept = [one for arg in value.args if (one := _present(arg, projection, choice)) is not None]
+    if len(kept) == len(value.args):
+        return Call(value.op, tuple(kept))
+    return kept[0] if kept else None
+
+
+def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     match one:
         case Symbol(name=name):
             return Place(((1, name),))
