@@ -5,21 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 import weft
+from weft import demo
 from weft.errors import WeftError
 from weft.project import plan
-
-DEMO: tuple[tuple[str, str, tuple[str, ...], dict[str, int]], ...] = (
-    ("a matrix product: j is summed because the result forgot it", "ij;jk=>ik", ("3,4", "4,5"), {}),
-    ("any axes down to one number", "...|...->... => 0", ("2|3->4",), {}),
-    ("a convolution is a contraction read at o + k", "o<+k; k => o", ("9", "3"), {}),
-    ("concatenation: two loops in sequence fill one axis", "x, ...; y, ... => x^y, ...", ("2,4", "3,4"), {}),
-    ("sliding windows that run over the edge", "2*o=+k => ok", ("6",), {"k": 3}),
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,8 +34,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"weft {weft.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_plan(commands)
-    demo = commands.add_parser("demo", help="show five einsums taken all the way to their loops")
-    demo.set_defaults(run=_demo)
+    _add_demo(commands)
     return parser
 
 
@@ -72,8 +65,21 @@ def _plan(arguments: argparse.Namespace) -> str:
     return str(plan(arguments.spec, *arguments.shapes, result=arguments.result, **dict(arguments.size)))
 
 
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="train a classifier of two moons",
+        description="Train a classifier of two moons and show what it learned.",
+    )
+    parser.add_argument("--plans", action="store_true", help="show five einsums and their loops instead")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/two_moons.png"), metavar="FILE", help="the picture (default: %(default)s)"
+    )
+    parser.set_defaults(run=_demo)
+
+
 def _demo(arguments: argparse.Namespace) -> str:
-    return "\n\n".join(f"# {title}\n{plan(spec, *shapes, **sizes)}" for title, spec, shapes, sizes in DEMO)
+    return demo.plans() if arguments.plans else demo.run(Console(), arguments.out)
 
 
 if __name__ == "__main__":

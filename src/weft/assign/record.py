@@ -61,7 +61,7 @@ def comment(*parts: object) -> Iterator[None]:
     """Name the block of code recorded inside."""
     with recording(_operation()) as inner:
         yield
-    record(Comment(" ".join(map(str, parts)), inner.code))
+    record(Comment(" ".join(str(getattr(part, "label", part)) for part in parts), inner.code))
 
 
 def _operation() -> Operation | None:

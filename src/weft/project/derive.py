@@ -65,7 +65,8 @@ class _Builder:
 
     def projection(self) -> Projection:
         maps = tuple(tuple(self._index(axis) for axis in axes) for axes in self.axes)
-        return _prune(Projection(self._factors(), maps, self.shapes))
+        projection = Projection(self._factors(), maps, self.shapes)
+        return _prune(projection) if self.coupled else projection
 
     def _coupled(self) -> list[tuple[Id, ...]]:
         """Classes that concatenations lay in sequence: the connected components of their parts."""
@@ -149,7 +150,8 @@ class _Names:
                 self.given.setdefault(classes.find(id), id.name)
         letters = ascii_lowercase[8:] + ascii_lowercase[:8]
         candidates = (letter + (str(lap) if lap else "") for lap in range(1000) for letter in letters)
-        self.free = (name for name in candidates if name not in set(self.given.values()))
+        taken = set(self.given.values())
+        self.free = (name for name in candidates if name not in taken)
 
     def of(self, key: Id) -> str:
         return self.given.get(key) or next(self.free)

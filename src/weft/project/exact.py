@@ -32,7 +32,7 @@ def _injective_surjective(projection: Projection) -> tuple[bool, bool]:
 def _plain(projection: Projection, choice: Choice) -> bool:
     """Are result indices single loops or positions, and all reads inside?"""
     return all(isinstance(index, Iter | Fix | Given) for index in projection.maps[0]) and all(
-        stays_inside(index, size, choice)
+        isinstance(index, Iter) or stays_inside(index, size, choice)
         for slot, (one, shape) in enumerate(zip(projection.maps, projection.shapes, strict=True))
         if projection.present(slot, choice)
         for index, size in zip(one, shape.array_shape, strict=True)

@@ -73,6 +73,13 @@ class Projection:
     maps: tuple[IndexMap, ...]
     shapes: tuple[Shape, ...]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.factors, self.maps, self.shapes))
+
     @property
     def loops(self) -> tuple[Loop, ...]:
         return tuple(loop for factor in self.factors for loop in factor)

@@ -41,6 +41,9 @@ class Routine:
         """Run; every static index must be bound: `step(i=3)`."""
         self.context.run(self, self._bound(values))
 
+    def __repr__(self) -> str:
+        return f"<routine({', '.join(self.bindings)})>"
+
     def show(self, stage: str) -> str:
         """A stage of the compilation as text: "assign" or "loops"."""
         match stage:

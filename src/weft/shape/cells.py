@@ -106,12 +106,24 @@ class RowCell:
         self.mark = mark
         self.lo = 0
         self.hi = MAX_RANK
-        self.axes: list[AxisCell] | None = None
-        self.front: list[AxisCell] = []
-        self.back: list[AxisCell] = []
+        self.axes: tuple[AxisCell, ...] | None = None
+        self.front: tuple[AxisCell, ...] = ()
+        self.back: tuple[AxisCell, ...] = ()
         self.watchers: list[Propagator] = []
         self.why_lo: Why | None = None
         self.why_hi: Why | None = None
+
+    @property
+    def closed(self) -> tuple[Dim, ...] | None:
+        """The axes if all are known."""
+        if self.axes is None:
+            return None
+        found: list[Dim] = []
+        for axis in self.axes:
+            if axis.size is None:
+                return None
+            found.append(Dim(axis.size, axis.basis))
+        return tuple(found)
 
     def __str__(self) -> str:
         if self.axes is not None:
@@ -146,10 +158,9 @@ class ShapeVar:
     @property
     def closed(self) -> Shape | None:
         """The shape if every axis is known, else None; never commits anything."""
-        rows = [self.row(kind).axes for kind in KINDS]
-        if any(axes is None or any(axis.size is None for axis in axes) for axes in rows):
+        batch, input, output = self.batch.closed, self.input.closed, self.output.closed
+        if batch is None or input is None or output is None:
             return None
-        batch, input, output = (tuple(axis.dim for axis in axes or ()) for axes in rows)
         return Shape(batch, input, output, self.marks)
 
     def __str__(self) -> str:
@@ -158,9 +169,13 @@ class ShapeVar:
 
 @dataclass(slots=True, eq=False)
 class Store:
-    """The unknowns of one connected graph of tensors. Stores that meet become one; `into` points to it."""
+    """The unknowns of one connected graph of tensors. Stores that meet become one; `into` points to it.
+
+    `weight` counts the stores that went into it: the lighter one joins the heavier, so chains of `into` stay short.
+    """
 
     into: Store | None = None
+    weight: int = 1
     rows: list[RowCell] = field(default_factory=list)
     axes: list[AxisCell] = field(default_factory=list)
     demands: list[tuple[AxisCell, Step]] = field(default_factory=list)

@@ -21,10 +21,11 @@ from weft.shape.solver import Solver
 
 def close(shape: ShapeVar) -> Shape:
     """The closed shape, closing the graph it belongs to if need be."""
-    if shape.closed is None:
-        close_store(shape.store)
     closed = shape.closed
-    assert closed is not None
+    if closed is None:
+        close_store(shape.store)
+        closed = shape.closed
+        assert closed is not None
     return closed
 
 
@@ -53,8 +54,11 @@ def _wanted(row: RowCell) -> int:
 
 
 def _close_sizes(solver: Solver, why: Why) -> None:
-    while capped := [(axis, axis.cap) for axis in _open(solver.store.axes) if axis.cap and axis.role != "inner"]:
-        _set_sizes(solver, [(axis, cap.size) for axis, cap in capped], why)
+    capped = _capped_leaves(solver.store.axes)
+    while capped:
+        mark = len(solver.trail)
+        _set_sizes(solver, capped, why)
+        capped = _capped_leaves(target for target, name, _ in solver.trail[mark:] if name == "cap")
     demands = [(axis, step) for axis, step in solver.store.demands if axis.size is None]
     _set_sizes(solver, [(axis, axis.cap.size) for axis, _ in demands if axis.cap], why)
     for axis, step in demands:
@@ -69,6 +73,11 @@ def _close_sizes(solver: Solver, why: Why) -> None:
     _set_sizes(solver, [(axis, max(axis.least, 1)) for axis in free if axis.size is None], why)
     for axis in _open(solver.store.axes):
         raise conflicts.underdetermined(axis, None)
+
+
+def _capped_leaves(axes: Iterable[AxisCell]) -> list[tuple[AxisCell, int]]:
+    """The open axes of leaves that something they broadcast to gives a size."""
+    return [(axis, axis.cap.size) for axis in dict.fromkeys(_open(axes)) if axis.cap and axis.role != "inner"]
 
 
 def _check_counts(solver: Solver) -> None:

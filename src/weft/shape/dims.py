@@ -51,16 +51,16 @@ class Below:
             solver.set_cap(operand, result.cap._replace(why=self._after(result.cap.why)))
 
     def _after(self, before: Why | None) -> Why:
-        return self.why._replace(before=before)
+        return Why(self.why.step, self.why.span, before)
 
 
 def equate(solver: Solver, left: AxisCell, right: AxisCell, why: Why) -> None:
     """Let every fact flow both ways between two axes."""
     for source, target in ((left, right), (right, left)):
         if source.size is not None and target.size != source.size:
-            solver.set_size(target, source.size, why._replace(before=source.why))
+            solver.set_size(target, source.size, Why(why.step, why.span, source.why))
         if source.basis is not None and target.basis != source.basis:
-            solver.set_basis(target, source.basis, why._replace(before=source.why_basis))
+            solver.set_basis(target, source.basis, Why(why.step, why.span, source.why_basis))
         if source.least > target.least:
             solver.set_least(target, source.least, why)
         if source.cap is not None and target.size is None:

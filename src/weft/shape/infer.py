@@ -67,15 +67,17 @@ def infer(
             text=_text(logic),
             fix="give one operand for each part between `;`" if _text(logic) else "",
         )
+    home = max((shape.store.find() for shape in operands), key=lambda store: store.weight, default=None) or Store()
+    fresh = result is None
     if result is None:
-        result = ShapeVar(name, _role(logic), Store(), marks(logic, tuple(shape.marks for shape in operands)), origin)
-        result.store.rows += [result.row(kind) for kind in KINDS]
+        result = ShapeVar(name, _role(logic), home, marks(logic, tuple(shape.marks for shape in operands)), origin)
     slots = (result, *operands)
     step = Step(title, origin, _text(logic), slots)
-    store = max((shape.store.find() for shape in slots), key=lambda store: len(store.axes))
-    with Solver(store, step) as solver:
+    with Solver(home, step) as solver:
         for shape in slots:
             solver.absorb(shape.store)
+        if fresh:
+            solver.extend(solver.store.rows, (result.batch, result.input, result.output))
         _Application(solver, step).apply(logic, [*elaborate(logic), *also], sizes or {})
         solver.solve()
     return Operation(logic, slots, step.labels, step)

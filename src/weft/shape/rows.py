@@ -74,15 +74,19 @@ class RowIsRule:
     def _bound(self, solver: Solver) -> None:
         row, middle, flanks = self.row, self.middle, self.flanks
         if middle is None:
-            solver.at_least(row, flanks, self._why())
-            if self.tracked:
+            if row.lo < flanks:
+                solver.at_least(row, flanks, self._why())
+            if self.tracked and row.hi > flanks:
                 solver.at_most(row, flanks, self._why())
             return
-        solver.at_least(row, max(middle.lo + flanks, self.least), self._why(middle.why_lo))
-        solver.at_most(row, max(middle.hi + flanks, self.least), self._why(middle.why_hi))
-        if row.lo > self.least:
+        lo, hi = max(middle.lo + flanks, self.least), max(middle.hi + flanks, self.least)
+        if row.lo < lo:
+            solver.at_least(row, lo, self._why(middle.why_lo))
+        if row.hi > hi:
+            solver.at_most(row, hi, self._why(middle.why_hi))
+        if row.lo > self.least and middle.lo < row.lo - flanks:
             solver.at_least(middle, row.lo - flanks, self._why(row.why_lo))
-        if row.hi < MAX_RANK:  # the limit is no claim: what reaches it must be told as a cycle
+        if row.hi < MAX_RANK and middle.hi > row.hi - flanks:  # the limit itself is no claim: reaching it is a cycle
             solver.at_most(middle, row.hi - flanks, self._why(row.why_hi))
 
     def _link_flanks(self, solver: Solver) -> None:
@@ -126,9 +130,11 @@ class RowBelowRule:
 
     def run(self, solver: Solver) -> None:
         operand, result = self.operand, self.result
-        solver.at_least(result, operand.lo, Why(self.step, None, operand.why_lo))
-        solver.at_most(operand, result.hi, Why(self.step, None, result.why_hi))
-        while self.from_front < min(operand.mark, operand.lo):
+        if operand.lo > result.lo:
+            solver.at_least(result, operand.lo, Why(self.step, None, operand.why_lo))
+        if operand.hi > result.hi:
+            solver.at_most(operand, result.hi, Why(self.step, None, result.why_hi))
+        while self.from_front < operand.mark and self.from_front < operand.lo:
             at = self.from_front
             solver.write(self, "from_front", at + 1)
             self._below(solver, solver.front(operand, at), solver.front(result, at))

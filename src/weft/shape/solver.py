@@ -51,17 +51,22 @@ class Solver:
         self.trail.append((items, "", len(items)))
         items.append(item)
 
+    def extend(self, items: list[Any], more: tuple[object, ...]) -> None:
+        self.trail.append((items, "", len(items)))
+        items.extend(more)
+
     def absorb(self, other: Store) -> None:
         """Two connected graphs meet: the smaller store's unknowns move to the larger."""
         small, large = other.find(), self.store
         if small is large:
             return
-        if len(small.axes) > len(large.axes):
+        if small.weight > large.weight:
             small, large = large, small
         for mine, theirs in ((large.rows, small.rows), (large.axes, small.axes), (large.demands, small.demands)):
             self.trail.append((mine, "", len(mine)))
             mine.extend(theirs)  # type: ignore[arg-type]
         self.write(small, "into", large)
+        self.write(large, "weight", large.weight + small.weight)
         self.absorbed.append(small)
         self.store = large
 
@@ -195,25 +200,27 @@ class Solver:
                 else:
                     assert row.why_lo or row.why_hi
                     self.add(Same(twin, axis, row.why_lo or row.why_hi), twin, axis)  # type: ignore[arg-type]
-            self.write(row, "axes", [axis or self.new_axis(row) for axis in axes])
+            self.write(row, "axes", tuple([axis or self.new_axis(row) for axis in axes]))
+            self.write(row, "front", ())
+            self.write(row, "back", ())
         self.wake(row)
 
     def front(self, row: RowCell, at: int) -> AxisCell:
         """The axis `at` from the left; the row is known to reach that far."""
         if row.axes is not None:
             return row.axes[at]
-        return self._address(row, row.front, at)
+        return self._address(row, "front", row.front, at)
 
     def back(self, row: RowCell, at: int) -> AxisCell:
         """The axis `at` from the right, counting from 0; the row is known to reach that far."""
         if row.axes is not None:
             return row.axes[-1 - at]
-        return self._address(row, row.back, at)
+        return self._address(row, "back", row.back, at)
 
-    def _address(self, row: RowCell, end: list[AxisCell], at: int) -> AxisCell:
+    def _address(self, row: RowCell, side: str, end: tuple[AxisCell, ...], at: int) -> AxisCell:
         assert at < row.lo
         if at >= len(end):
-            while at >= len(end):
-                self.append(end, self.new_axis(row))
+            end += tuple([self.new_axis(row) for _ in range(at + 1 - len(end))])
+            self.write(row, side, end)
             self.wake(row)
         return end[at]

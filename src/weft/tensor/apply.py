@@ -58,6 +58,9 @@ class Operator:
         node = Node(name, operation.result, "float32", origin=origin, inline=not label)
         with recording(operation) as forward:
             _call(self.run_forward, {"v": Slot(0, node, operation), **_operands(tensors, operation)}, self.name)
+        if not list(statements(forward.code)):
+            fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
+            raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
         node.definition = forward.code
         node.dtype = _dtype(forward.code, node)
         differentiable = any(tensor.differentiable for tensor in tensors) and np.dtype(node.dtype).kind in "fc"

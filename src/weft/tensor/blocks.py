@@ -30,8 +30,8 @@ def concat(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tens
 def stack(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tensor:
     """Lay tensors of one shape along a new first axis of a row."""
     _check(tensors, kind, "stack")
-    spec = f"...|...->... => {_ROWS[kind].format(axis='0')}"
-    return concat(*(einsum(spec, tensor) for tensor in tensors), kind=kind, label=label)
+    spec = f"...|...->... => {_ROWS[kind].format(axis='one')}"
+    return concat(*(einsum(spec, tensor, one=1) for tensor in tensors), kind=kind, label=label)
 
 
 def stack_literal(items: Any, *, label: str = "") -> Tensor:
