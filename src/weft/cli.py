@@ -13,7 +13,7 @@ from rich.text import Text
 import weft
 from weft import demo
 from weft.errors import WeftError
-from weft.project import plan
+from weft.project.plan import plan_einsum
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,7 +62,11 @@ def _size(text: str) -> tuple[str, int]:
 
 
 def _plan(arguments: argparse.Namespace) -> str:
-    return str(plan(arguments.spec, *arguments.shapes, result=arguments.result, **dict(arguments.size)))
+    sizes: dict[str, int] = {}
+    for label, size in arguments.size:
+        if sizes.setdefault(label, size) != size:
+            raise WeftError(f"label `{label}` is given two sizes, {sizes[label]} and {size}", fix="give it one")
+    return str(plan_einsum(arguments.spec, arguments.shapes, arguments.result, sizes))
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -20,8 +20,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
 
 _HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_COMMAND = os.path.join(_HOME, "cli.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,15 @@ class Origin:
 
 
 def user_origin() -> Origin | None:
-    """The innermost line on the stack that is not weft's own; None when weft was not called from a file."""
-    frame = sys._getframe(1)
+    """The innermost line on the stack that is not weft's own; None when weft was called from its command line."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
+        if file == _COMMAND:
+            return None
         if not file.startswith(_HOME):
             return Origin(file, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

@@ -65,7 +65,8 @@ class _Lowering:
                 return [Remark(self.printer.show(code), tuple(self._accumulate(code)))]
 
     def _accumulate(self, code: Accum) -> list[Stmt]:
-        projection = self._projection(code)
+        whole = self._projection(code)
+        projection = whole.view(code.record.lhs, *code.record.operands)
         target = self.buffers(code.lhs)
         injective, surjective = is_injective(projection), is_surjective(projection)
         if code.accum == "arg2" and not injective:
@@ -79,12 +80,12 @@ class _Lowering:
             at = _subscripts(projection.maps[0], choice)
             value = _value(code, projection, choice, target, at, self.buffers)
             core: Stmt = Store(target, at, value) if plain else Update(target, at, code.accum, value)
-            stmts.append(_nest(choice, _guards(projection, choice), core))
+            # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
+            stmts.append(_nest(choice, _guards(whole, choice), core))
         return stmts
 
     def _projection(self, code: Accum) -> Projection:
-        record = code.record
-        projection = project(record.operation).view(record.lhs, *record.operands)
+        projection = project(code.record.operation)
         names = {loop.name: self._loop(loop.name) for loop in projection.loops if loop.name in self.static}
         return projection.renamed(names) if names else projection
 

@@ -1,12 +1,15 @@
 """Prints code in the assignment notation: `p =- learning_rate *. sgd_delta`.
 
 A tensor written inside an expression is printed as it was written, unless the printed code computes it in a statement
-of its own: then it goes by its name. Nodes of one label are told apart by numbers.
+of its own: then it goes by its name. Nodes of one label are told apart by numbers. `~slots:"0,2=>1"` says which slots
+of the operation the operands and the left side fill where that is not one after another: in gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from weft.assign.nodes import (
     Accum,
@@ -24,13 +27,14 @@ from weft.assign.nodes import (
     Noop,
     Offset,
     Operand,
-    Record,
     Seq,
     Source,
+    Stored,
     Symbol,
     statements,
 )
-from weft.ops import OPS, Call, Num, Scalar
+from weft.assign.text import spelled_name, spelled_number, spelled_string
+from weft.ops import OPS, Call, Num, Scalar, leaves
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose
 from weft.shape.nodes import Bound
 
@@ -40,12 +44,32 @@ def show(code: Code) -> str:
     return Printer(code).show(code)
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What a value is printed for: its operands, whether its loops are pointwise, whether operands keep apart.
+
+    Without slots a pointwise tensor inside an expression and a call inside its scalar mean the same and print the
+    same. Slots number the operands, so there a tensor inside must be seen to be one.
+    """
+
+    operands: tuple[Operand, ...]
+    pointwise: bool = True
+    apart: bool = False
+
+
+#: Where a value stands: the assignment's own operation, alone between brackets and commas, or inside an expression.
+_Place: TypeAlias = Literal["top", "argument", "inside"]
+
+
 class Printer:
     """Prints code whose statements compute a fixed set of nodes; `name` says what a node is called."""
 
     def __init__(self, code: Code, name: Callable[[Node], str] | None = None) -> None:
         self.computed = {target(statement) for statement in statements(code)}
-        self.name = name or _names(code)
+        self._called = name or self._names(code)
+
+    def name(self, node: Node) -> str:
+        return spelled_name(self._called(node))
 
     def show(self, code: Code) -> str:
         match code:
@@ -54,60 +78,122 @@ class Printer:
             case Seq(codes=codes):
                 return ";\n".join(text for one in codes if (text := self.show(one)))
             case Comment(text=text, body=body):
-                return f'~~("{text}";\n' + "\n".join("  " + line for line in self.show(body).splitlines()) + ")"
+                lines = ("  " + line for line in self.show(body).splitlines())
+                return f"~~({spelled_string(text)};\n" + "\n".join(lines) + ")"
             case Accum():
-                return self._accum(code)
+                return f"{self.name(code.lhs)} {_sign(code)} {self._right(code)}"
             case Fetch(node=node, source=source):
-                return f"{self.name(node)} =: {self._source(source)}"
-
-    def _accum(self, code: Accum) -> str:
-        sign = "=" + (":" if code.reset else "") + ("" if code.accum == "arg2" else OPS[code.accum].text)
-        return f"{self.name(code.lhs)} {sign} {self._right(code)}"
+                return f"{self.name(node)} =: {self._source(source, 'top')}"
 
     def _right(self, code: Accum) -> str:
-        logic = _logic(code)
-        return self._value(code.value, code.operands, top=True, pointwise=not logic) + logic
+        record, slots = code.record, _needs_slots(code)
+        logic = record.operation.logic
+        pointwise = isinstance(logic, Pointwise)
+        shown = self._value(code.value, _Line(code.operands, pointwise, slots), "top")
+        if not pointwise:
+            shown += f" ~logic:{spelled_string(logic_text(logic))}"
+        if slots:
+            shown += f' ~slots:"{self._slots(code)}"'
+        if record.operation.sizes:
+            shown += f' ~sizes:"{", ".join(f"{name}={dim.size}" for name, dim in record.operation.sizes.items())}"'
+        return shown
 
-    def _operand(self, operand: Operand) -> str:
+    def _slots(self, code: Accum) -> str:
+        """The slot of each operand, or of each place where one stands if the text shows some operand twice."""
+        record = code.record
+        places = [leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)]
+        repeated = {number for number in places if places.count(number) > 1}
+        told_apart = len(set(code.operands)) == len(code.operands)
+        if not told_apart or any(self._written(code.operands[number]) for number in repeated):
+            return f"{','.join(str(record.operands[number]) for number in places)}=>{record.lhs}"
+        return f"{','.join(map(str, record.operands))}=>{record.lhs}"
+
+    def _written(self, operand: Operand) -> Accum | Fetch | None:
+        """The definition that stands for an operand."""
+        if not isinstance(operand, Node) or not operand.inline or operand in self.computed:
+            return None
+        return operand.definition if isinstance(operand.definition, Accum | Fetch) else None
+
+    def _operand(self, operand: Operand, line: _Line, place: _Place) -> str:
         if isinstance(operand, Merge):
-            return f"{self.name(operand.node)}.merge"
-        node = operand if isinstance(operand, Node) else operand.node
-        if not node.inline or node in self.computed:
-            return self.name(node)
-        if isinstance(node.definition, Accum):
-            return f"({self._right(node.definition)})"
-        if isinstance(node.definition, Fetch):
-            return self._source(node.definition.source)
-        return self.name(node)
+            return self.name(operand.node) + ".merge"
+        if isinstance(operand, Stored):
+            return f"given({self.name(operand.node)})"
+        match self._written(operand):
+            case Accum() as definition:
+                return self._inline(definition, line, place)
+            case Fetch(source=source):
+                return f"(=: {self._source(source, 'top')})" if line.apart else self._source(source, place)
+        return self.name(operand)
 
-    def _value(self, value: Scalar, operands: tuple[Operand, ...], top: bool, pointwise: bool) -> str:
+    def _inline(self, code: Accum, line: _Line, place: _Place) -> str:
+        """A tensor inside an expression: like a part of the expression where that means the same."""
+        logic = code.record.operation.logic
+        plain = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call)
+        if plain and not line.apart and not _needs_slots(code):
+            bare = place == "argument" or (place == "top" and line.pointwise)
+            return self._value(code.value, _Line(code.operands), "argument" if bare else "inside")
+        usual = not line.apart and _sign(code) == _USUAL_SIGNS.get(type(logic))
+        return f"({self._right(code)})" if usual else f"({_sign(code)} {self._right(code)})"
+
+    def _value(self, value: Scalar, line: _Line, place: _Place) -> str:
         match value:
             case Arg(number=number):
-                return self._operand(operands[number])
+                return self._operand(line.operands[number], line, place)
             case Num(value=number):
-                return repr(number)
+                return spelled_number(number)
             case Symbol(name=name):
                 return name
             case Extent(label=label):
                 return f"dim({label})"
             case Offset():
                 return "range"
-            case Call(op=op, args=args):
-                shown = [self._value(arg, operands, False, pointwise) for arg in args]
-                if not OPS[op].infix:
-                    return f"{op}({', '.join(shown)})"
-                sign = "*." if op == "mul" and pointwise else OPS[op].text
-                return f"{shown[0]} {sign} {shown[1]}" if top else f"({shown[0]} {sign} {shown[1]})"
+            case Call(op=op, args=args) if not OPS[op].infix:
+                return f"{op}({', '.join(self._value(arg, line, 'argument') for arg in args)})"
+            case Call(op=op):
+                primitive = place == "top" and not line.pointwise
+                terms = _terms(value) if primitive and not line.apart else value.args
+                sign = "*." if op == "mul" and not primitive else OPS[op].text
+                shown = f" {sign} ".join(self._value(term, line, "inside") for term in terms)
+                return f"({shown})" if place == "inside" else shown
         raise AssertionError(f"not a scalar of an assignment: {value!r}")
 
-    def _source(self, source: Source) -> str:
+    def _source(self, source: Source, place: _Place) -> str:
         match source:
             case Cells(value=value):
-                return self._value(value, (), True, True)
+                return self._value(value, _Line(()), place)
             case Data(array=array):
                 return f"data {array.dtype}{list(array.shape)}"
             case File(path=path):
                 return f"file {path!r}"
+
+    def _names(self, code: Code) -> Callable[[Node], str]:
+        """A name for each node the code mentions: its label, numbered where several nodes share one."""
+        chosen: dict[Node, str] = {}
+        taken: set[str] = set()
+
+        def name(node: Node) -> str:
+            if node.gradient_of is not None:
+                return f"{name(node.gradient_of)}.grad"
+            if node not in chosen:
+                chosen[node] = distinct(node.label, taken)
+                taken.add(chosen[node])
+            return chosen[node]
+
+        for statement in statements(code):
+            for node in self._mentioned(statement):
+                name(node)
+        return name
+
+    def _mentioned(self, statement: Accum | Fetch) -> Iterator[Node]:
+        """The nodes a statement names, its target last."""
+        for operand in statement.operands if isinstance(statement, Accum) else ():
+            definition = self._written(operand)
+            if definition is None:
+                yield operand if isinstance(operand, Node) else operand.node
+            else:
+                yield from list(self._mentioned(definition))[:-1]
+        yield target(statement)
 
 
 def target(statement: Accum | Fetch) -> Node:
@@ -131,35 +217,32 @@ def logic_text(logic: Logic) -> str:
     raise AssertionError(f"{logic} is the logic of no assignment")
 
 
-def _logic(code: Accum) -> str:
-    """How the assignment's loops are found, where that is not pointwise; `~slots` names the roles of a gradient."""
+#: How the notation accumulates a tensor written in brackets when it does not say.
+_USUAL_SIGNS: Mapping[type[Logic], str] = {Compose: "=:+", Einsum: "=:+", Transpose: "=:", Slice: "=:"}
+
+
+def _sign(code: Accum) -> str:
+    if code.accum == "arg2":
+        return "=:"
+    return "=" + (":" if code.reset else "") + OPS[code.accum].text
+
+
+def _needs_slots(code: Accum) -> bool:
+    """Must the notation say which slots the tensors fill, because their order alone does not?"""
     record = code.record
-    text = logic_text(record.operation.logic)
-    if not record.direct and not isinstance(record.operation.logic, Pointwise):
-        return f' ~logic:"{text}" ~slots:"{_slots(record)}"'
-    return "" if text == "." else f' ~logic:"{text}"'
+    if isinstance(record.operation.logic, Pointwise):
+        others = range(1, len(record.operation.slots))
+        return record.lhs != 0 or sorted(record.operands) != list(others)
+    return not record.direct or _terms(code.value) != tuple(map(Arg, range(len(record.operands))))
 
 
-def _slots(record: Record) -> str:
-    return f"{','.join(map(str, record.operands))}=>{record.lhs}"
-
-
-def _names(code: Code) -> Callable[[Node], str]:
-    """A name for each node the code mentions: its label, numbered where several nodes share one."""
-    chosen: dict[Node, str] = {}
-    taken: set[str] = set()
-
-    def name(node: Node) -> str:
-        if node.gradient_of is not None:
-            return f"{name(node.gradient_of)}.grad"
-        if node not in chosen:
-            chosen[node] = distinct(node.label, taken)
-            taken.add(chosen[node])
-        return chosen[node]
-
-    for node in _mentioned(code):
-        name(node)
-    return name
+def _terms(value: Scalar) -> tuple[Scalar, ...]:
+    """The operands of the assignment's own operation; one written several times in a row is undone from the left."""
+    if not isinstance(value, Call):
+        return (value,)
+    left, *others = value.args
+    chained = len(others) == 1 and isinstance(left, Call) and left.op == value.op != "pow"
+    return (*_terms(left), *others) if chained else value.args
 
 
 def distinct(label: str, taken: set[str]) -> str:
@@ -169,10 +252,3 @@ def distinct(label: str, taken: set[str]) -> str:
         number += 1
         found = f"{label}_{number}"
     return found
-
-
-def _mentioned(code: Code) -> Iterator[Node]:
-    for statement in statements(code):
-        for operand in statement.operands if isinstance(statement, Accum) else ():
-            yield operand if isinstance(operand, Node) else operand.node
-        yield target(statement)

@@ -43,9 +43,11 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
                 _scalar(test.place, scope)
             for one in body:
                 _check(one, _Scope(scope.ranges, scope.tests | frozenset(tests)))
-        case Store(buffer=buffer, at=at, value=value) | Update(buffer=buffer, at=at, value=value):
+        case Store(buffer=buffer, at=at, value=value):
             _scalar(Read(buffer, at), scope)
             _scalar(value, scope)
+        case Update(buffer=buffer, at=at, op=op, value=value):
+            _scalar(Call(op, (Read(buffer, at), value)), scope)
         case Remark(body=body):
             for one in body:
                 _check(one, scope)
@@ -54,7 +56,7 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
 
 
 def _scalar(scalar: Scalar, scope: _Scope) -> None:
-    for one in walk(scalar):
+    for one in reversed(list(walk(scalar))):  # innermost first
         match one:
             case Place(terms=terms):
                 for _, name in terms:

@@ -196,7 +196,7 @@ _BY_TEXT = {op.text: op for op in _ROWS}
 
 def find(name: str, *, arity: int | None = None) -> Op:
     """The operation called `name`, by its name or as it is written."""
-    found = OPS.get(name) or _BY_TEXT.get(name)
+    found = (OPS.get(name) or _BY_TEXT.get(name)) if isinstance(name, str) else None
     if found is None or arity not in (None, found.arity):
         kind = {1: "unary ", 2: "binary ", 3: "ternary "}.get(arity or 0, "")
         known = [op.name for op in _ROWS if arity in (None, op.arity)]

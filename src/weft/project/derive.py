@@ -8,9 +8,10 @@ from string import ascii_lowercase
 
 from weft.einsum import nodes as notation
 from weft.einsum.nodes import KINDS
-from weft.errors import ProjectionError
-from weft.project.nodes import Affine, Concat, Factor, Fix, Index, IndexMap, Iter, Loop, Projection, linear, loops_in
+from weft.errors import ProjectionError, Span
+from weft.project.nodes import Affine, Choice, Concat, Factor, Fix, Index, Iter, Loop, Projection, linear
 from weft.project.read import AxisId, Derive, Eq, Equation, Id, LabelId, equations
+from weft.project.runs import with_runs
 from weft.project.solve import Classes, solve
 from weft.shape.logic import Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
@@ -65,8 +66,27 @@ class _Builder:
 
     def projection(self) -> Projection:
         maps = tuple(tuple(self._index(axis) for axis in axes) for axes in self.axes)
-        projection = Projection(self._factors(), maps, self.shapes)
-        return _prune(projection) if self.coupled else projection
+        factors = self._factors()
+        if not self.coupled:
+            return Projection(factors, (self._all_loops(factors),), maps, self.shapes)
+        return with_runs(factors, self._part_spans(), maps, self.shapes)
+
+    def _part_spans(self) -> dict[str, list[Span]]:
+        """Where each loop of a concatenation is written as a part."""
+        spans: dict[str, list[Span]] = {self.loops[part].name: [] for part in self._parts() if part in self.loops}
+        for terms in self.classes.derived.values():
+            for term in terms:
+                for label in notation.labels_in(term):
+                    loop = self.loops.get(self.classes.find(_id(label)))
+                    if loop is not None and loop.name in spans:
+                        spans[loop.name].append(label.span)
+        return spans
+
+    def _all_loops(self, factors: tuple[Factor, ...]) -> Choice:
+        return tuple(loop for (loop,) in factors)
+
+    def _parts(self) -> set[Id]:
+        return {part for group in self.coupled for part in group}
 
     def _coupled(self) -> list[tuple[Id, ...]]:
         """Classes that concatenations lay in sequence: the connected components of their parts."""
@@ -74,6 +94,7 @@ class _Builder:
         for terms in self.classes.derived.values():
             for term in terms:
                 if isinstance(term, notation.Concat):
+                    _refuse_repeats(term)
                     parts = dict.fromkeys(self.classes.find(_id(label)) for label in notation.labels_in(term))
                     touching = [group for group in groups if group.keys() & parts.keys()]
                     groups = [group for group in groups if group not in touching]
@@ -82,7 +103,7 @@ class _Builder:
 
     def _loops(self) -> dict[Id, Loop]:
         """One loop for each class that iterates, in the order the result and then the operands meet them."""
-        classes, parts = self.classes, {part for group in self.coupled for part in group}
+        classes, parts = self.classes, self._parts()
         names = _Names(classes)
         loops: dict[Id, Loop] = {}
         for axis in [*(axis for axes in self.axes for axis in axes), *classes.iterated]:
@@ -140,6 +161,17 @@ class _Builder:
         return Concat(tuple(parts))
 
 
+def _refuse_repeats(term: notation.Concat) -> None:
+    names = [label.name for label in notation.labels_in(term)]
+    for label in notation.labels_in(term):
+        if names.count(label.name) > 1:
+            raise ProjectionError(
+                f"part `{label.name}` stands twice in one concatenation",
+                spans=[one.span for one in notation.labels_in(term) if one.name == label.name],
+                fix="give each part a name of its own",
+            )
+
+
 class _Names:
     """Loop names: a class is called by its label; the others take free letters from i on."""
 
@@ -181,49 +213,3 @@ def _affine(terms: list[tuple[int, Index]], offset: int) -> Index:
     if offset == 0 and list(coefficients.values()) == [1]:
         return Iter(next(iter(coefficients)))
     return Affine(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)
-
-
-def _prune(projection: Projection) -> Projection:
-    """Drop the parts of concatenations that nothing is read from or written to; refuse ambiguous ones."""
-    factors = tuple(
-        _live_parts(projection, factor) if _coupled(factor, projection) else factor for factor in projection.factors
-    )
-    kept = {loop.name for factor in factors for loop in factor}
-    maps = tuple(tuple(_without(index, kept) for index in one) for one in projection.maps)
-    return Projection(factors, maps, projection.shapes)
-
-
-def _live_parts(projection: Projection, factor: Factor) -> Factor:
-    live, readers = [], {}
-    for loop in factor:
-        result, *operands = [_reach(one, factor, loop) for one in projection.maps]
-        concerned = {slot: reach for slot, reach in enumerate(operands, 1) if reach is not None}
-        if loop.size and result is not False and (not concerned or True in concerned.values()):
-            live.append(loop)
-            readers[loop] = [slot for slot, reach in concerned.items() if reach]
-    if any(len(slots) < len(concerned) for slots in readers.values()):
-        for loop, slots in readers.items():
-            if len(slots) > 1:
-                raise ProjectionError(
-                    f"part `{loop.name}` of a concatenation could come from operand {slots[0]} or operand {slots[1]}",
-                    fix="let one operand fill each part: slice or multiply in an operation of its own",
-                )
-    return tuple(live)
-
-
-def _coupled(factor: Factor, projection: Projection) -> bool:
-    names = {loop.name for loop in factor}
-    return any(isinstance(index, Concat) and names & set(loops_in(index)) for one in projection.maps for index in one)
-
-
-def _reach(one: IndexMap, factor: Factor, loop: Loop) -> bool | None:
-    """Is the map defined while `loop` is the active part of `factor`? None if it does not mention the factor."""
-    names = {part.name for part in factor}
-    concerned = [set(loops_in(index)) & names for index in one]
-    if not any(concerned):
-        return None
-    return all(loop.name in mentioned for mentioned in concerned if mentioned)
-
-
-def _without(index: Index, kept: set[str]) -> Index:
-    return Concat(tuple(part for part in index.parts if part[0] in kept)) if isinstance(index, Concat) else index

@@ -21,9 +21,7 @@ def evaluate(
 ) -> Array:
     """Accumulate, at each point, the combination of the operands present there into the result."""
     assert accum.neutral is not None
-    dtype = (
-        reduce(op.meaning, (np.ones(1, array.dtype) for array in arrays)).dtype if len(arrays) > 1 else arrays[0].dtype
-    )
+    dtype = _dtype(arrays, accum, op)
     result = np.full(projection.shapes[0].array_shape, accum.neutral(dtype), dtype)
     for choice in projection.choices():
         places = [_positions(projection, slot, choice, given or {}) for slot in range(len(projection.maps))]
@@ -33,8 +31,15 @@ def evaluate(
         ]
         assert places[0] is not None
         scatter: Any = accum.meaning
-        scatter.at(result, _at(places[0], inside), reduce(op.meaning, values))
+        scatter.at(result, _at(places[0], inside), reduce(op.meaning, values).astype(dtype))
     return result
+
+
+def _dtype(arrays: Sequence[Array], accum: Op, op: Op) -> np.dtype[Any]:
+    """The element type of the result; comparisons of numbers are counted when they are added or multiplied."""
+    dtype: np.dtype[Any] = reduce(op.meaning, (np.ones(1, array.dtype) for array in arrays)).dtype
+    compared = dtype.kind == "b" and all(array.dtype.kind != "b" for array in arrays)
+    return np.dtype(np.int64) if compared and accum.name in ("add", "mul") else dtype
 
 
 def _positions(projection: Projection, slot: int, choice: Choice, given: Mapping[str, int]) -> list[Array] | None:

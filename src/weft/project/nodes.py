@@ -1,7 +1,8 @@
 """Which loops an operation runs and where each tensor is read or written.
 
-    projection = factors, maps, shapes            slot 0 is the result
+    projection = factors, runs, maps, shapes      slot 0 is the result
     factor     = loop+                            several loops run in sequence: the parts of a concatenation
+    run        = loop*                            one nest: at most one loop of each factor
     loop       = name, size
     map        = index*                           one per axis, in memory order: batch, output, input
     index      = Iter(loop)                       the axis runs with the loop
@@ -10,9 +11,9 @@
                | Affine(terms, offset)            sum of coefficient * loop, plus offset
                | Concat(parts)                    the active part's loop, plus that part's offset
 
-Of each factor one loop is active at a time. A tensor whose map mentions a factor, but not through the active loop, is
-absent there: an absent operand takes no part, an absent result is not written. An affine index may leave the
-axis when padded; such a point is not executed.
+Without concatenation there is one run, of all loops. With it there is a run for each choice of parts that is read and
+written; a tensor whose map needs a loop that does not run is absent there: an absent operand takes no part, an absent
+result is not written. An affine index may leave the axis when padded; such a point is not executed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import TypeAlias
 
 from weft.shape.nodes import Shape
@@ -64,12 +64,13 @@ class Concat:
 Index: TypeAlias = Iter | Fix | Given | Affine | Concat
 IndexMap: TypeAlias = tuple[Index, ...]
 Factor: TypeAlias = tuple[Loop, ...]
-Choice: TypeAlias = tuple[Loop, ...]  # one loop of each factor
+Choice: TypeAlias = tuple[Loop, ...]
 
 
 @dataclass(frozen=True)
 class Projection:
     factors: tuple[Factor, ...]
+    runs: tuple[Choice, ...]
     maps: tuple[IndexMap, ...]
     shapes: tuple[Shape, ...]
 
@@ -78,7 +79,7 @@ class Projection:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.factors, self.maps, self.shapes))
+        return hash((self.runs, self.maps, self.shapes))
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -88,13 +89,12 @@ class Projection:
     def reduced(self) -> tuple[Loop, ...]:
         """The loops the result forgot: it is written at the same place for each of their values."""
         mentioned = {name for index in self.maps[0] for name in loops_in(index)}
-        return tuple(loop for loop in self.loops if loop.name not in mentioned)
+        running = {loop for choice in self.choices() for loop in choice}
+        return tuple(loop for loop in self.loops if loop in running and loop.name not in mentioned)
 
     def choices(self) -> Iterator[Choice]:
-        """Every way to have one loop of each factor active with the result present."""
-        for choice in product(*self.factors):
-            if self.present(0, choice):
-                yield choice
+        """The runs that write the result."""
+        return (choice for choice in self.runs if self.present(0, choice))
 
     def present(self, slot: int, choice: Choice) -> bool:
         """Is the tensor read or written while these loops run?"""
@@ -103,16 +103,18 @@ class Projection:
 
     def renamed(self, names: Mapping[str, str]) -> Projection:
         """The same projection with some loops called differently."""
-        factors = tuple(tuple(Loop(names.get(loop.name, loop.name), loop.size) for loop in one) for one in self.factors)
+        factors, runs = (
+            tuple(tuple(Loop(names.get(loop.name, loop.name), loop.size) for loop in one) for one in groups)
+            for groups in (self.factors, self.runs)
+        )
         maps = tuple(tuple(_renamed(index, names) for index in one) for one in self.maps)
-        return Projection(factors, maps, self.shapes)
+        return Projection(factors, runs, maps, self.shapes)
 
     def view(self, result: int, *operands: int) -> Projection:
         """The same loops and maps with the slots in other roles: how a gradient reads the forward record."""
         slots = (result, *operands)
-        return Projection(
-            self.factors, tuple(self.maps[slot] for slot in slots), tuple(self.shapes[slot] for slot in slots)
-        )
+        maps, shapes = tuple(self.maps[slot] for slot in slots), tuple(self.shapes[slot] for slot in slots)
+        return Projection(self.factors, self.runs, maps, shapes)
 
 
 def loops_in(index: Index) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from weft.einsum import parse_spec
 from weft.einsum.nodes import Spec, labels_in
-from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, user_origin
+from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, WeftError, user_origin
 from weft.ops import OPS, accumulator, find
 from weft.project.derive import derive
 from weft.project.evaluate import Array, evaluate
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Factor, IndexMap, Loop, Projection
-from weft.project.show import RESULT, operand_names, show_nest
+from weft.project.show import RESULT, operand_names, show_nest, tensor_names
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
 from weft.shape.infer import Operation, infer
@@ -66,8 +66,12 @@ class Plan:
 
     def evaluate(self, *arrays: npt.ArrayLike, accum: str = "+", op: str = "*") -> Array:
         """Run the plan on NumPy arrays by brute force; axes lie batch, output, input."""
+        combine, gather = find(op, arity=2), accumulator(accum)
         checked = self._checked(arrays)
-        return evaluate(self.projection, checked, accumulator(accum), find(op, arity=2))
+        try:
+            return evaluate(self.projection, checked, gather, combine)
+        except (TypeError, ValueError) as error:
+            raise WeftError(f"NumPy cannot compute this: {error}", origin=user_origin()) from None
 
     def _checked(self, given: tuple[npt.ArrayLike, ...]) -> list[Array]:
         shapes = self.shapes[:-1]
@@ -77,22 +81,12 @@ class Plan:
                 origin=user_origin(),
                 text=self.spec.text,
             )
-        arrays = [np.asarray(array) for array in given]
-        for name, array, shape in zip(operand_names(len(shapes)), arrays, shapes, strict=True):
-            scalar = array.shape == () and shape.array_shape == (1,)
-            if array.shape != shape.array_shape and not scalar:
-                raise ShapeError(
-                    f"array {name} has shape {array.shape}, but {shape} lies in memory as {shape.array_shape}",
-                    origin=user_origin(),
-                    fix="axes lie batch first, then output, then input",
-                )
-            if array.dtype.kind not in "biufc":
-                raise ShapeError(f"array {name} holds {array.dtype}, not numbers", origin=user_origin())
-        return [array.reshape(shape.array_shape) for array, shape in zip(arrays, shapes, strict=True)]
+        return [_array(*one) for one in zip(operand_names(len(shapes)), given, shapes, strict=True)]
 
     def __str__(self) -> str:
-        names = [*operand_names(len(self.shapes) - 1), RESULT]
-        shapes = "   ".join(f"{name}: {shape}" for name, shape in zip(names, self.shapes, strict=True))
+        result, *operands = tensor_names(self.projection)
+        names = zip([*operands, result], self.shapes, strict=True)
+        shapes = "   ".join(f"{name}: {shape}" for name, shape in names)
         return f"{self.spec.text}   {shapes}\n" + show_nest(self.projection, OPS["add"], OPS["mul"])
 
 
@@ -102,6 +96,11 @@ def plan(spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, **si
     A shape is a string such as `"3,4|2->5"` (batch|input->output) or a tuple of output sizes. `result` gives the
     result's shape where the operands do not determine it, a keyword the size of a label: `plan("o<+k=>ok", 9, k=3)`.
     """
+    return plan_einsum(spec, shapes, result, sizes)
+
+
+def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None, sizes: Mapping[str, int]) -> Plan:
+    """`plan` with its arguments as values, whatever the labels are called."""
     origin = user_origin()
     parsed = parse_spec(spec)
     if len(shapes) != len(parsed.operands):
@@ -136,6 +135,23 @@ def _operands_fix(spec: Spec, given: int) -> str:
     if len(spec.operands) == 1 and spec.text.partition("=>")[0].count(",") == given - 1 > 0:
         return f"operands are separated by `;`: {spec.text.replace(',', ';')}"
     return "give one shape for each part between `;`"
+
+
+def _array(name: str, given: npt.ArrayLike, shape: Shape) -> Array:
+    """What was given for an operand, as an array of its shape."""
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise ShapeError(f"what is given for {name} does not form an array: {error}", origin=user_origin()) from None
+    if array.dtype.kind not in "biufc" and array.dtype.type.__module__ != "ml_dtypes":
+        raise ShapeError(f"array {name} holds {array.dtype}, not numbers", origin=user_origin())
+    if array.shape != shape.array_shape and (array.shape, shape.array_shape) != ((), (1,)):
+        raise ShapeError(
+            f"array {name} has shape {array.shape}, but {shape} lies in memory as {shape.array_shape}",
+            origin=user_origin(),
+            fix="axes lie batch first, then output, then input",
+        )
+    return array.reshape(shape.array_shape)
 
 
 def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:

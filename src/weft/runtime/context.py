@@ -56,7 +56,9 @@ class Context:
     def compile(self, code: Code, *, bindings: Sequence[StaticIndex] = (), keep: Sequence[Tensor] = ()) -> Routine:
         """Compile code into a routine. `bindings` are the static indices it takes, `keep` what must stay readable."""
         if not isinstance(code, Code):
-            fix = "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
+            fix = (
+                "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
+            )
             raise WeftError(f"compile takes code, not {type(code).__name__}", origin=user_origin(), fix=fix)
         kept = tuple(_node(tensor) for tensor in keep)
         full = complete(seq(code, Keep(kept)))

@@ -14,9 +14,10 @@ from weft.errors import user_origin
 from weft.shape import conflicts
 from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.derived import AffineRule, ConcatRule, CountRule
+from weft.shape.dims import Same
 from weft.shape.nodes import Shape
-from weft.shape.rows import RowBelowRule
 from weft.shape.solver import Solver
+from weft.shape.wants import wanted_ranks
 
 
 def close(shape: ShapeVar) -> Shape:
@@ -42,15 +43,10 @@ def close_store(store: Store) -> None:
 def _close_ranks(solver: Solver, why: Why) -> None:
     open_rows = [row for row in solver.store.rows if row.axes is None]
     leaves = [row for row in open_rows if row.role != "inner"]
-    _at_most(solver, [(row, _wanted(row)) for row in leaves], why)
+    wanted = wanted_ranks(open_rows)
+    _at_most(solver, [(row, wanted.get(row, row.lo)) for row in leaves], why)
     _at_least(solver, [(row, row.hi) for row in leaves if row.axes is None], why)
     _at_most(solver, [(row, row.lo) for row in open_rows if row.axes is None], why)
-
-
-def _wanted(row: RowCell) -> int:
-    """How many axes the uses of a leaf's row have: the known axes of what it broadcasts to, the fewest of all uses."""
-    uses = (rule.result.lo for rule in row.watchers if isinstance(rule, RowBelowRule) and rule.operand is row)
-    return max(row.lo, min(uses, default=row.lo))
 
 
 def _close_sizes(solver: Solver, why: Why) -> None:
@@ -68,11 +64,33 @@ def _close_sizes(solver: Solver, why: Why) -> None:
         if axis.role == "param":
             raise conflicts.underdetermined(axis, None)
     _check_counts(solver)
-    free = [axis for axis in _open(solver.store.axes) if not _derived(axis)]
-    _set_sizes(solver, [(axis, axis.least) for axis in free if axis.role == "leaf"], why)
-    _set_sizes(solver, [(axis, max(axis.least, 1)) for axis in free if axis.size is None], why)
+    while free := _free(solver.store.axes):
+        leaves = [axis for axis in free if axis.role == "leaf"]
+        _set_sizes(solver, [(axis, max(axis.least, 1)) for axis in leaves or free], why)
     for axis in _open(solver.store.axes):
         raise conflicts.underdetermined(axis, None)
+
+
+def _free(axes: Iterable[AxisCell]) -> list[AxisCell]:
+    """The open axes that nothing computes: the parts of a computed axis are closed before it."""
+    waiting = _open(axes)
+    rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)}
+    computed = _equal_to([rule.axis for rule in rules if rule.axis.size is None])
+    split = _equal_to([part for rule in rules if rule.axis.size is not None for part in rule.cells])
+    return [axis for axis in waiting if axis not in computed and axis not in split]
+
+
+def _equal_to(axes: list[AxisCell]) -> set[AxisCell]:
+    """The axes and all that equations tie to them."""
+    found, stack = set(axes), list(axes)
+    while stack:
+        for rule in stack.pop().watchers:
+            if isinstance(rule, Same):
+                for axis in (rule.left, rule.right):
+                    if axis not in found:
+                        found.add(axis)
+                        stack.append(axis)
+    return found
 
 
 def _capped_leaves(axes: Iterable[AxisCell]) -> list[tuple[AxisCell, int]]:
@@ -89,10 +107,6 @@ def _check_counts(solver: Solver) -> None:
 
 def _open(axes: Iterable[AxisCell]) -> list[AxisCell]:
     return [axis for axis in axes if axis.size is None]
-
-
-def _derived(axis: AxisCell) -> bool:
-    return any(isinstance(rule, AffineRule | ConcatRule | CountRule) for rule in axis.watchers)
 
 
 def _at_most(solver: Solver, bounds: list[tuple[RowCell, int]], why: Why) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from weft.einsum import show_axis
 from weft.einsum.nodes import Affine
 from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
@@ -23,14 +25,14 @@ def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
 
 
 def too_small(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
-    if axis.least <= 1:
-        what = f"{name(axis)} would have size {size}"
-        return _error(step, what, (why,), (_lines(str(size), why),), "check the sizes given")
     return out_of_reach(step, axis, axis.least, why, size)
 
 
 def out_of_reach(step: Step, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
     size = axis.size if size is None else size
+    if least <= 1:
+        what = f"{name(axis)} would have size {size}"
+        return _error(step, what, (why,), (_lines(str(size), why),), "check the sizes given")
     what = f"position {least - 1} is outside {name(axis)}, which has size {size}"
     fix = f"name a position from 0 to {size - 1}" if size else ""
     return _error(step, what, (why, axis.why), (_lines(f"size {size}", axis.why or why),), fix)
@@ -114,14 +116,19 @@ def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | 
         what = f"windows of {span} with stride {stride} do not tile an axis of {size}: {gap}"
         fix = f"make the axis {low} or {low + stride} long"
     if over is None:
-        fix += f", or pad: `{term.over.name}=+{term.kernel.label.name}`"
+        fix += f", or pad: `{show_axis(replace(term, kernel=replace(term.kernel, padded=True)))}`"
     return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
 
 
-def parts(step: Step, axis: AxisCell, known: int, why: Why) -> ShapeError:
+def parts(step: Step, axis: AxisCell, known: int, why: Why, times: int = 1) -> ShapeError:
+    """The known parts do not fit their axis, or what is left does not divide into `times` equal parts."""
+    what = f"the parts of {name(axis)} make {known}, but the axis has size {axis.size}"
+    if times > 1:
+        left = f"{axis.size - known}" if axis.size is not None else "what is left"
+        what = f"the {times} equal parts of {name(axis)} cannot share {left} positions"
     return _error(
         step,
-        f"the parts of {name(axis)} make {known}, but the axis has size {axis.size}",
+        what,
         (why, axis.why),
         (_lines(f"{axis.size}", axis.why),),
         "the parts of a concatenation must add up to the whole axis",

@@ -108,7 +108,7 @@ class ConcatRule:
             if len(unknown) == 1:
                 times = self.parts.count(unknown[0])
                 if (total - known) % times:
-                    raise conflicts.parts(solver.step, self.axis, known, why)
+                    raise conflicts.parts(solver.step, self.axis, known, why, times)
                 solver.set_size(unknown[0], (total - known) // times, why)
 
 

@@ -32,12 +32,13 @@ from weft.shape.solver import Solver
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """An operation applied: its logic, the shapes in its slots (result first), and its labels' axes."""
+    """An operation applied: its logic, the shapes in its slots (result first), its labels' axes and given sizes."""
 
     logic: Logic
     slots: tuple[ShapeVar, ...]
     labels: Mapping[str, AxisCell]
     step: Step
+    sizes: Mapping[str, Dim]
 
     @property
     def result(self) -> ShapeVar:
@@ -80,7 +81,7 @@ def infer(
             solver.extend(solver.store.rows, (result.batch, result.input, result.output))
         _Application(solver, step).apply(logic, [*elaborate(logic), *also], sizes or {})
         solver.solve()
-    return Operation(logic, slots, step.labels, step)
+    return Operation(logic, slots, step.labels, step, dict(sizes or {}))
 
 
 class _Application:

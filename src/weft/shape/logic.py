@@ -92,8 +92,10 @@ Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Literal | 
 
 def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
     """The logic of data mapped from a file: as many elements as the file is long."""
+    if not os.path.isfile(path):
+        raise ShapeError(f"there is no file {os.path.basename(path)!r}", origin=user_origin())
     length = os.stat(path).st_size
-    if length == 0 or length % item_bytes:
+    if item_bytes < 1 or length == 0 or length % item_bytes:
         raise ShapeError(
             f"file {os.path.basename(path)!r} has {length} bytes, not a positive multiple of {item_bytes}",
             origin=user_origin(),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
+from numbers import Integral
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from weft.errors import EinsumError, Origin, ShapeError, Span, user_origin
 from weft.shape.nodes import MAX_RANK, Dim, Shape
 
-ShapeLike: TypeAlias = Shape | str | int | Sequence[int]
+ShapeLike: TypeAlias = Shape | str | int | Sequence[int] | npt.NDArray[np.integer[Any]]
 
 _DIM = re.compile(r"\s*(?:([A-Za-z]\w*)\s*=\s*)?([0-9]{1,18})\s*", re.ASCII)
 _SHAPE = re.compile(r"(?:(?P<batch>[^|>]*)\|)?(?:(?P<input>[^|>]*)->)?(?P<output>[^|>]*)")
@@ -18,17 +22,14 @@ _SHAPE = re.compile(r"(?:(?P<batch>[^|>]*)\|)?(?:(?P<input>[^|>]*)->)?(?P<output
 def as_shape(given: ShapeLike) -> Shape:
     """The shape a person wrote. One with no output axes gets one of size 1: scalars are output-only."""
     origin = user_origin()
-    match given:
-        case Shape():
-            return given
-        case str():
-            return _parse(given, origin)
-        case bool():
-            pass
-        case int():
-            return _shape((), (), (_dim(given, None, origin),))
-        case [*sizes] if all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
-            return _shape((), (), tuple(_dim(size, None, origin) for size in sizes))
+    if isinstance(given, Shape):
+        return given
+    if isinstance(given, str):
+        return _parse(given, origin)
+    if isinstance(given, Integral | Sequence | np.ndarray) and not isinstance(given, bool):
+        sizes: list[Any] = list(given) if isinstance(given, Sequence) else np.atleast_1d(np.asarray(given)).tolist()
+        if all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes):
+            return _shape((), (), tuple(_dim(int(size), None, origin) for size in sizes))
     raise ShapeError(
         f"{given!r} is not a shape",
         origin=origin,
@@ -40,9 +41,9 @@ def as_dim(given: Dim | int, what: str, origin: Origin | None) -> Dim:
     """A size a person gave for `what`."""
     if isinstance(given, Dim):
         return given
-    if isinstance(given, bool) or not isinstance(given, int):
+    if isinstance(given, bool) or not isinstance(given, Integral):
         raise ShapeError(f"the size of {what} must be a whole number, not {given!r}", origin=origin)
-    return _dim(given, None, origin)
+    return _dim(int(given), None, origin)
 
 
 def _parse(text: str, origin: Origin | None) -> Shape:

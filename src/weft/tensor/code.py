@@ -86,7 +86,8 @@ def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = Fa
     inner = _own_operation(tensor)
     merged = _merged(name, reset, inner) if inner else None
     if inner is not None and merged is not None:
-        _record(target, merged, reset, inner.record.operation.logic, inner.value, inner.operands, inner.record.operands)
+        logic = inner.record.operation.logic
+        _record(target, merged, reset, logic, inner.value, inner.operands, inner.record)
     else:
         _record(target, name, reset, Pointwise(1), Arg(0), [tensor.operand])
 
@@ -116,22 +117,33 @@ def _record(
     logic: Logic,
     value: Scalar,
     operands: Sequence[Operand],
-    slots: Sequence[int] | None = None,
+    like: Record | None = None,
 ) -> None:
+    """Record an assignment with loops of its own; those of `like` if an operation gave its slots already."""
     origin = user_origin()
-    target = _target(lhs)
+    target = assignable(lhs)
     if isinstance(logic, Compose) and isinstance(value, Call) and value.op in ("div", "pow"):
         raise WeftError(f'logic "@" with {value.op!r} is refused', origin=origin, fix='use logic "."')
     nodes = [operand if isinstance(operand, Node) else operand.node for operand in operands]
-    operation = infer(logic, [one.shape for one in nodes], title=target.label, origin=origin, result=target.shape)
-    numbers = tuple(range(1, len(operands) + 1)) if slots is None else tuple(slots)
-    record(Accum(target, accum, reset, value, tuple(operands), Record(operation, 0, numbers), origin))
+    shapes = like.operation.slots[1:] if like else [one.shape for one in nodes]
+    sizes = like.operation.sizes if like else None
+    operation = infer(logic, shapes, title=target.label, origin=origin, result=target.shape, sizes=sizes)
+    slots = like.operands if like else tuple(range(1, len(operands) + 1))
+    record_over(Record(operation, 0, slots), target, accum, reset, value, operands)
+
+
+def record_over(
+    where: Record, target: Node, accum: str, reset: bool, value: Scalar, operands: Sequence[Operand]
+) -> None:
+    """Record an assignment over the loops of an operation applied before."""
+    record(Accum(target, accum, reset, value, tuple(operands), where, user_origin()))
     if any(_depends(operand, target) for operand in operands if isinstance(operand, Node)):
         target.recurrent = True
     _enrich(target, operands)
 
 
-def _target(lhs: Tensor) -> Node:
+def assignable(lhs: Tensor) -> Node:
+    """The node an assignment to `lhs` writes; refused where it is computed from others."""
     if current() is None:
         raise WeftError(
             f"`{lhs.label}` is assigned to outside a function under @wf.cd",

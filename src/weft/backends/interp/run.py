@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, reads
+from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, reads, show_scalar
 from weft.ops import OPS, Call, Num, Scalar
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -89,15 +89,22 @@ def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
         loops[stmt.loop] = stmt.size
         stmt = stmt.body[0]
     inner = stmt.body[0] if isinstance(stmt, If) and len(stmt.body) == 1 else stmt
+    guards = [test.place for test in stmt.tests] if isinstance(stmt, If) else []
     match inner:
         case Store(buffer=buffer, at=at, value=value):
-            ordered = any(read.buffer == buffer and read.at != at for one in (value, *at) for read in reads(one))
+            own = [read for one in (value, *at, *guards) for read in reads(one) if read.buffer == buffer]
+            ordered = any(read.at != at for read in own) or (bool(own) and not _distinct(at, loops))
         case Update(buffer=buffer, at=at, op=op, value=value):
-            rewrites = any(read.buffer == buffer for one in (value, *at) for read in reads(one))
+            rewrites = any(read.buffer == buffer for one in (value, *at, *guards) for read in reads(one))
             ordered = rewrites or not isinstance(OPS[op].meaning, np.ufunc)
         case _:
             ordered = True
     return loops, None if ordered else stmt
+
+
+def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
+    """Does every point of the nest plainly have a cell of its own?"""
+    return set(loops) <= {one.terms[0][1] for one in at if isinstance(one, Place) and len(one.terms) == 1}
 
 
 def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
@@ -113,6 +120,8 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
         points = dict(zip(loops, np.nonzero(held), strict=True))
         grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
         loops = {}
+        if not shape[0]:
+            return
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
             cells = tuple(np.broadcast_to(one, shape) for one in _at(at, memory, grid))
@@ -133,6 +142,11 @@ def _update(
 ) -> None:
     """Accumulate a grid of values into cells, summing the loops the cells do not mention in one reduction."""
     values = np.broadcast_to(np.asarray(value), shape)
+    if np.result_type(values, target).kind != target.dtype.kind:  # each step rounds to the target's type
+        every = (np.broadcast_to(one, shape).ravel() for one in _at(at, memory, grid))
+        for *cell, one in zip(*every, values.ravel(), strict=True):
+            target[*cell] = ufunc(target[*cell], one)
+        return
     mentioned = {name for place in at if isinstance(place, Place) for _, name in place.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
     if forgotten and ufunc in (np.add, np.multiply, np.maximum, np.minimum) and all(isinstance(p, Place) for p in at):
@@ -143,7 +157,11 @@ def _update(
 
 
 def _at(at: tuple[Scalar, ...], memory: Memory, env: Env) -> tuple[Any, ...]:
-    return tuple(_value(one, memory, env) for one in at)
+    cells = tuple(_value(one, memory, env) for one in at)
+    for one, cell in zip(at, cells, strict=True):
+        if not isinstance(one, Place) and np.any(np.asarray(cell) < 0):  # NumPy would count from the end
+            raise IndexError(f"{show_scalar(one)} is negative: it lies outside its axis")
+    return cells
 
 
 def _value(scalar: Scalar, memory: Memory, env: Env) -> Any:

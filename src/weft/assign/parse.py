@@ -1,0 +1,379 @@
+"""Text of the code notation to the statements it writes (syntax.py).
+
+The grammar (notation.lark) knows no operators; they are looked up in the table of operations. lark and the grammar are
+loaded by the first text that is parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+from weft.assign.syntax import (
+    Apply,
+    Assign,
+    At,
+    Bracket,
+    Contraction,
+    Infix,
+    Lift,
+    Name,
+    Number,
+    Quoted,
+    Remark,
+    Right,
+    Sign,
+    Slots,
+    Statement,
+    Value,
+    depth_of,
+)
+from weft.assign.text import NUMBERS, unescaped
+from weft.errors import Span, WeftError, user_origin
+from weft.ops import OPS
+
+if TYPE_CHECKING:
+    import lark
+
+    Tree: TypeAlias = lark.Tree[lark.Token]
+
+
+#: Deeper nesting than this is refused, so that nobody runs out of stack.
+MAX_DEPTH = 100
+_MAX_SLOT = 99
+#: As much of a long line as an error shows.
+_SHOWN = 160
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """The statements `text` writes; WeftError when it writes none."""
+    from lark import UnexpectedInput
+
+    if not isinstance(text, str):
+        raise WeftError(f"code notation is text, not {type(text).__name__}", origin=user_origin())
+    try:
+        _check_brackets(text)
+        tree = _parser().parse(text)
+        return _statements(tree.children)
+    except UnexpectedInput as error:
+        from weft.assign.mistakes import diagnose
+
+        raise wrong(text, *diagnose(text, error)) from None
+    except Misread as error:
+        raise wrong(text, error.what, error.span, error.fix) from None
+
+
+class Misread(Exception):
+    """What is wrong with a part of a text, before it is known which text."""
+
+    def __init__(self, what: str, span: Span, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.span, self.fix = what, span, fix
+
+
+def wrong(text: str, what: str, span: Span, fix: str = "") -> WeftError:
+    """The error that points at a part of the text: its line, with carets."""
+    start = text.rfind("\n", 0, span.start) + 1
+    line = text[start:].split("\n", 1)[0]
+    shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in line)
+    at = span.start - start
+    where = f"line {text.count(chr(10), 0, start) + 1}, column {at + 1}"
+    left = max(0, at - _SHOWN // 2) if len(line) > _SHOWN else 0
+    shown = shown[left : left + _SHOWN]
+    marked = Span(at - left, max(at - left + 1, min(span.end - start - left, len(shown))))
+    return WeftError(f"{where}: {what}", origin=user_origin(), text=shown, spans=[marked], fix=fix)
+
+
+@cache
+def _parser() -> lark.Lark:
+    from importlib.resources import files
+
+    from lark import Lark
+
+    grammar = files("weft.assign").joinpath("notation.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False)
+
+
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`|[()]', re.DOTALL)
+
+
+def _check_brackets(text: str) -> None:
+    depth = 0
+    for found in _QUOTED.finditer(text):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if depth > MAX_DEPTH:
+            raise _too_deep(Span(*found.span()))
+
+
+def _too_deep(span: Span) -> Misread:
+    return Misread("the code is nested too deeply", span, 'give a part of it a name: `"part" =: …`')
+
+
+# Statements
+
+
+def _statements(children: Sequence[Tree | lark.Token]) -> tuple[Statement, ...]:
+    trees = (child for child in children if not isinstance(child, str))
+    return tuple(_remark(tree) if tree.data == "remark" else _assign(tree) for tree in trees)
+
+
+def _assign(tree: Tree) -> Assign:
+    target, sign, right = tree.children
+    assert not isinstance(target, str)
+    assert isinstance(sign, str)
+    assert not isinstance(right, str)
+    return Assign(_target(target), _sign(sign), _right(right), _span(tree))
+
+
+def _target(tree: Tree) -> Name:
+    if tree.data == "name":
+        return _name(tree)
+    text = unescaped(_word(tree)[1:-1]) if tree.data == "declared" else _name(_subtrees(tree)[0]).text
+    if not text.strip():
+        raise Misread("a node needs a name", _span(tree), 'write it between the quotes: `"delta" =: …`')
+    return Name(text, _span(tree), declares=True)
+
+
+def _sign(token: lark.Token) -> Sign:
+    span = Span(token.start_pos or 0, token.end_pos or 0)
+    reset, op = token.startswith("=:"), token.removeprefix("=").removeprefix(":")
+    if not reset and not op:
+        raise Misread("`=` alone assigns nothing", span, "write `=:` to overwrite, `=+` to add, `=:+` to sum afresh")
+    known = {one.text: one for one in OPS.values() if one.arity == 2}
+    if op and op not in known:
+        raise Misread(f"`{token}` is no assignment: there is no operation `{op}`", span, _spaced(op) or _ACCUMULATE)
+    if op and reset and known[op].neutral is None and known[op].name != "arg2":
+        fix = f"write `={op}` to go on from the old value, or a space after `=:`"
+        raise Misread(f"`{token}` has nothing to start from: `{op}` has no neutral element", span, fix)
+    return Sign(reset, op, span)
+
+
+_ACCUMULATE = "accumulate with one of " + " ".join(f"`{op.text}`" for op in OPS.values() if op.neutral or op.infix)
+
+
+def _spaced(op: str) -> str:
+    """How to write an operator that ran together with a sign after it."""
+    heads = [head for head in (op[:-1], op[:-2]) if head in INFIX]
+    return f"put a space between `{heads[0]}` and `{op[len(heads[0]) :]}`" if heads else ""
+
+
+def _remark(tree: Tree) -> Remark:
+    trees = _subtrees(tree)
+    parts = [one for one in trees if one.data in ("string", "name")]
+    body = _statements(trees[len(parts) :])
+    return Remark(tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, _span(tree))
+
+
+# The right side
+
+
+def _right(tree: Tree) -> Right:
+    chain, *options = _subtrees(tree)
+    given: dict[str, Quoted] = {}
+    for option in options:
+        name, text = (str(child) for child in option.children)
+        if name not in ("~logic", "~slots", "~sizes") or name in given:
+            what = f"`{name}` is given twice" if name in given else f"there is no option `{name}`"
+            raise Misread(what, _span(option), 'the options are ~logic:"…", ~slots:"…" and ~sizes:"…"')
+        given[name] = Quoted(unescaped(text[1:-1]), _span(option))
+    slots, sizes = given.get("~slots"), given.get("~sizes")
+    return Right(
+        _chain(chain),
+        given.get("~logic"),
+        _slots(slots) if slots else None,
+        _sizes(sizes) if sizes else {},
+        _span(tree),
+    )
+
+
+_SLOTS = re.compile(r"\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)=>\s*(\d+)\s*", re.ASCII)
+
+
+def _slots(quoted: Quoted) -> Slots:
+    found = _SLOTS.fullmatch(quoted.text)
+    if found is None or len(quoted.text) > 1000:
+        what = "the slots are the numbers of the operands' slots, then `=>` and that of the left side"
+        raise Misread(what, quoted.span, 'for example ~slots:"0,2=>1"')
+    operands = tuple(int(number) for number in found[1].split(",") if number.strip())
+    if max(*operands, int(found[2]), 0) > _MAX_SLOT:
+        raise Misread(f"slots are numbered from 0 to {_MAX_SLOT}", quoted.span)
+    return Slots(operands, int(found[2]), quoted.span)
+
+
+def _sizes(quoted: Quoted) -> Mapping[str, int]:
+    found = [re.fullmatch(r"\s*(\w+)\s*=\s*([0-9]{1,18})\s*", part) for part in quoted.text.split(",")]
+    sizes = {one[1]: int(one[2]) for one in found if one}
+    if len(sizes) < len(found):
+        raise Misread("sizes are labels with numbers", quoted.span, 'for example ~sizes:"a=2, b=3"')
+    return sizes
+
+
+# Values
+
+#: How an operator is written inside an expression, besides the table's own spelling: `*` is compose there.
+POINTWISE: Mapping[str, str] = {"*.": "mul", "/.": "div", "**.": "pow"}
+INFIX: Mapping[str, str] = {**{op.text: op.name for op in OPS.values() if op.infix}, **POINTWISE, "@|": "slice"}
+PREFIX: Mapping[str, str] = {
+    "-": "neg",
+    **{op.text: op.name for op in OPS.values() if op.arity == 1 and not op.text.isidentifier()},
+}
+#: Sums of products by a spec: how many tensors each takes.
+CONTRACTIONS: Mapping[str, int] = {"+*": 2, "*+": 2, "++": 1}
+
+
+def _level(op: str) -> int:
+    """How tightly an infix operator binds, by its first signs."""
+    if op in ("||", "&&"):
+        return 0 if op == "||" else 1
+    if op == "@|":
+        return 7
+    if op.startswith("**"):
+        return 6
+    return next(level for level, signs in ((2, "=<>|&"), (3, "@^"), (4, "+-"), (5, "*/%")) if op[0] in signs)
+
+
+def _chain(tree: Tree) -> Value:
+    """A flat chain of operands and operators, as a tree of what binds how tightly."""
+    values: list[Value] = []
+    waiting: list[lark.Token] = []
+
+    def settle(level: int) -> None:
+        while waiting and _level(waiting[-1]) >= level:
+            op, right, left = waiting.pop(), values.pop(), values.pop()
+            values.append(_infix(op, left, right))
+
+    for child in tree.children:
+        if isinstance(child, str):
+            _check_known(child, INFIX)
+            settle(_level(child) + (1 if child.startswith("**") else 0))
+            waiting.append(child)
+        elif child.data == "contraction":
+            settle(_level("*"))
+            values.append(_contraction(child, values.pop()))
+        else:
+            values.append(_value(child))
+    settle(0)
+    (value,) = values
+    if depth_of(value) > MAX_DEPTH:
+        raise _too_deep(value.span)
+    return value
+
+
+def _infix(op: lark.Token, left: Value, right: Value) -> Value:
+    span = Span(left.span.start, right.span.end)
+    if op != "@|":
+        return Infix(str(op), left, right, span)
+    if not isinstance(right, Name | Number):
+        raise Misread("a slice is taken at a static index or at a number", right.span, "write `x @| i`")
+    return At(left, right, span)
+
+
+def _contraction(tree: Tree, first: Value) -> Contraction:
+    op, spec, *rest = tree.children
+    assert isinstance(op, str)
+    assert isinstance(spec, str)
+    _check_known(op, CONTRACTIONS, "before a spec ")
+    args = (first, *(_value(one) for one in rest if not isinstance(one, str)))
+    span = Span(first.span.start, tree.meta.end_pos)
+    if len(args) != CONTRACTIONS[op]:
+        what = f"`{op}` takes {'one tensor' if CONTRACTIONS[op] == 1 else 'two tensors'}, not {len(args)}"
+        raise Misread(what, span, 'write `a ++ "ij=>j"` or `a +* "ij;jk=>ik" b`')
+    return Contraction(Quoted(unescaped(spec[1:-1]), Span(spec.start_pos or 0, spec.end_pos or 0)), args, span)
+
+
+def _check_known(op: lark.Token, known: Mapping[str, object], where: str = "") -> None:
+    if op not in known:
+        fix = _spaced(op) or "use one of " + " ".join(f"`{one}`" for one in known)
+        raise Misread(f"there is no operator `{op}` {where}".rstrip(), Span(op.start_pos or 0, op.end_pos or 0), fix)
+
+
+def _value(tree: Tree) -> Value:
+    return VALUES[tree.data](tree)
+
+
+def _number(tree: Tree) -> Number:
+    word = _word(tree)
+    return Number(int(word) if word.isdigit() and len(word) < 300 else float(word), _span(tree))
+
+
+def _name(tree: Tree) -> Name:
+    word = _word(tree)
+    if word.startswith("`"):
+        quote = word.rindex("`")
+        word = unescaped(word[1:quote]) + word[quote + 1 :]
+    return Name(word, _span(tree))
+
+
+def _plain(tree: Tree) -> Number | Name:
+    """A name, unless it is a word for a number."""
+    if tree.data == "number":
+        return _number(tree)
+    word = _word(tree)
+    return Number(NUMBERS[word], _span(tree)) if word in NUMBERS else _name(tree)
+
+
+def _lift(tree: Tree) -> Lift:
+    return Lift(_plain(_subtrees(tree)[0]), _span(tree))
+
+
+def _apply(tree: Tree) -> Apply:
+    return Apply(_word(tree), tuple(_chain(one) for one in _subtrees(tree)), _span(tree))
+
+
+def _prefix(tree: Tree) -> Value:
+    ops: list[lark.Token] = []
+    while tree.data == "prefix":  # in a loop, because nothing bounds how many there are
+        op, inner = tree.children
+        assert isinstance(op, str)
+        assert not isinstance(inner, str)
+        _check_known(op, PREFIX, "before an operand")
+        ops.append(op)
+        tree = inner
+    value = _value(tree)
+    for op in reversed(ops):
+        span = Span(op.start_pos or 0, value.span.end)
+        if op == "-" and isinstance(value, Number):
+            value = Number(-value.value, span)
+        else:
+            value = Apply(PREFIX[op], (value,), span)
+    return value
+
+
+def _bracket(tree: Tree) -> Value:
+    """A tensor without a name if the brackets say how it is computed, else what stands in them."""
+    signs = [child for child in tree.children if isinstance(child, str)]
+    right = _right(_subtrees(tree)[0])
+    if not signs and not (right.logic or right.slots or right.sizes):
+        return right.value
+    return Bracket(_sign(signs[0]) if signs else None, right, _span(tree))
+
+
+VALUES: Mapping[str, Callable[[Tree], Value]] = {
+    "number": _number,
+    "name": _plain,
+    "lift": _lift,
+    "apply": _apply,
+    "prefix": _prefix,
+    "bracket": _bracket,
+}
+
+
+# Trees
+
+
+def _quoted(tree: Tree) -> Quoted:
+    return Quoted(unescaped(_word(tree)[1:-1]), _span(tree))
+
+
+def _word(tree: Tree) -> str:
+    return str(tree.children[0])
+
+
+def _span(tree: Tree) -> Span:
+    return Span(tree.meta.start_pos, tree.meta.end_pos)
+
+
+def _subtrees(tree: Tree) -> list[Tree]:
+    return [child for child in tree.children if not isinstance(child, str)]

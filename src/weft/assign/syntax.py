@@ -1,0 +1,160 @@
+"""What a text in the code notation says: trees with spans, no tensors yet.
+
+program   = statement; statement; …
+statement = Assign(target, sign, right) | Remark(parts, body)
+right     = Right(value, logic, slots, sizes)         value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3"
+value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
+          | Infix(op, left, right)                    a + b
+          | Apply(function, args)                     relu(x), and -x
+          | Contraction(spec, args)                   a +* "spec" b   a ++ "spec"
+          | At(value, index)                          x @| i
+          | Bracket(sign, right)                      (a * b ~logic:"@"), a tensor without a name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: float | int | bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A tensor's or number's name with its accessors, `net.w.grad`; `declares` when it is quoted or in braces."""
+
+    text: str
+    span: Span
+    declares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Lift:
+    value: Number | Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Infix:
+    op: str
+    left: Value
+    right: Value
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    function: str
+    args: tuple[Value, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    spec: Quoted
+    args: tuple[Value, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    value: Value
+    index: Number | Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    sign: Sign | None
+    right: Right
+    span: Span
+
+
+Value: TypeAlias = Number | Name | Lift | Infix | Apply | Contraction | At | Bracket
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """`=:+`: start from the neutral element, accumulate with `op`; no `op` is a plain write."""
+
+    reset: bool
+    op: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    operands: tuple[int, ...]
+    lhs: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    value: Value
+    logic: Quoted | None
+    slots: Slots | None
+    sizes: Mapping[str, int]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    target: Name
+    sign: Sign
+    right: Right
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    parts: tuple[Quoted | Name, ...]
+    body: tuple[Statement, ...]
+    span: Span
+
+
+Statement: TypeAlias = Assign | Remark
+
+
+def parts(value: Value) -> tuple[Value, ...]:
+    """The values a value is made of."""
+    match value:
+        case Infix(left=left, right=right):
+            return (left, right)
+        case Apply(args=args) | Contraction(args=args):
+            return args
+        case Lift(value=inner) | At(value=inner):
+            return (inner,)
+        case Bracket(right=right):
+            return (right.value,)
+    return ()
+
+
+def depth_of(value: Value) -> int:
+    """How deeply values lie in one another."""
+    depth, layer = 0, [value]
+    while layer:
+        depth, layer = depth + 1, [part for one in layer for part in parts(one)]
+    return depth
+
+
+def assigns(statements: Sequence[Statement]) -> Iterator[Assign]:
+    """Every assignment, in the order it runs."""
+    for statement in statements:
+        if isinstance(statement, Assign):
+            yield statement
+        else:
+            yield from assigns(statement.body)

@@ -1,0 +1,85 @@
+"""The nests of an operation with concatenations: which parts run together, and which operands take part.
+
+At each choice of parts the operands that have those parts are present. A choice is run if the result has it and
+something is read there. Either every operand that has parts is always present, and operands combine as usual; or
+operands take turns, and then exactly one of them may be present at a time: anything else would be ambiguous. Loops
+that only an absent operand mentions do not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TypeAlias
+
+from weft.errors import ProjectionError, Span
+from weft.project.nodes import Choice, Concat, Factor, Index, IndexMap, Projection, loops_in
+from weft.shape.nodes import Shape
+
+#: The loops of concatenations, and where their parts are written.
+Parts: TypeAlias = Mapping[str, Sequence[Span]]
+
+
+def with_runs(
+    factors: tuple[Factor, ...], parts: Parts, maps: tuple[IndexMap, ...], shapes: tuple[Shape, ...]
+) -> Projection:
+    """The projection with its runs."""
+    everything = Projection(factors, tuple(product(*factors)), maps, shapes)
+    runs = [choice for choice in everything.choices() if _is_run(everything, choice, parts)]
+    _refuse_ambiguity(everything, runs, parts)
+    _refuse_unread(everything, runs)
+    runs = list(dict.fromkeys(_mentioned(everything, choice) for choice in runs))
+    running = {loop.name for choice in runs for loop in choice}
+    kept = tuple(tuple(loop for loop in factor if loop.name in running) for factor in factors)
+    trimmed = tuple(tuple(_without(index, running) for index in one) for one in maps)
+    return Projection(tuple(factor for factor in kept if factor), tuple(runs), trimmed, shapes)
+
+
+def _is_run(everything: Projection, choice: Choice, parts: Parts) -> bool:
+    turns = _turns(everything, parts)
+    return all(loop.size for loop in choice) and (not turns or any(everything.present(slot, choice) for slot in turns))
+
+
+def _turns(everything: Projection, parts: Parts) -> list[int]:
+    """The operands whose maps mention parts of concatenations."""
+    return [
+        slot
+        for slot, one in enumerate(everything.maps)
+        if slot and any(name in parts for index in one for name in loops_in(index))
+    ]
+
+
+def _refuse_ambiguity(everything: Projection, runs: list[Choice], parts: Parts) -> None:
+    turns = _turns(everything, parts)
+    present = [(choice, [slot for slot in turns if everything.present(slot, choice)]) for choice in runs]
+    if all(len(slots) == len(turns) for _, slots in present):
+        return
+    for choice, slots in present:
+        if len(slots) > 1:
+            part = next(loop.name for loop in choice if loop.name in parts)
+            raise ProjectionError(
+                f"part `{part}` of a concatenation could come from operand {slots[0]} or operand {slots[1]}",
+                spans=parts[part],
+                fix="let one operand fill each part: slice or multiply in an operation of its own",
+            )
+
+
+def _refuse_unread(everything: Projection, runs: list[Choice]) -> None:
+    for slot in range(1, len(everything.maps)):
+        if not any(everything.present(slot, choice) for choice in runs):
+            raise ProjectionError(
+                f"operand {slot} is never read: its parts and the result's never run together",
+                fix="name the parts alike on both sides",
+            )
+
+
+def _mentioned(everything: Projection, choice: Choice) -> Choice:
+    """The loops of a choice that a tensor present there mentions."""
+    present = [one for slot, one in enumerate(everything.maps) if everything.present(slot, choice)]
+    names = {name for one in present for index in one for name in loops_in(index)}
+    return tuple(loop for loop in choice if loop.name in names)
+
+
+def _without(index: Index, running: set[str]) -> Index:
+    """The index without the parts that never run."""
+    return Concat(tuple(part for part in index.parts if part[0] in running)) if isinstance(index, Concat) else index
