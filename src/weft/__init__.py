@@ -1,7 +1,7 @@
 """weft: a tensor compiler in which shapes and loops infer themselves."""
 
 from weft import optim
-from weft.assign import comment, seq
+from weft.assign import comment, intermediate, seq
 from weft.errors import EinsumError, ProjectionError, ShapeError, UnderdeterminedShapeError, WeftError
 from weft.project import Plan, plan
 from weft.runtime import Context, Routine
@@ -87,6 +87,7 @@ __all__ = [
     "given",
     "grad_update",
     "index",
+    "intermediate",
     "kaiming",
     "labelled",
     "less",

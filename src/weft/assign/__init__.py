@@ -26,7 +26,7 @@ from weft.assign.nodes import (
     statements,
     symbols,
 )
-from weft.assign.record import Recording, Slot, comment, current, record, recording
+from weft.assign.record import Recording, Slot, comment, current, intermediate, record, recording
 from weft.assign.show import show
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "comment",
     "complete",
     "current",
+    "intermediate",
     "lower",
     "record",
     "recording",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, next_id, seq
 from weft.errors import WeftError, user_origin
@@ -111,6 +114,29 @@ class Slot(Scalar):
             assert isinstance(self.operand, Node)
             record(assignment(self.operand, self.number, accum, reset, scalar(value), self.operation))
         return self
+
+
+_SUFFIX = re.compile(r".+_(?:lhs|rhs([0-9]+))")
+
+
+def intermediate(label: str, *, dtype: str = "float32") -> Slot:
+    """A tensor an operator's function keeps a value in: the end of its name says whose shape and loops it has.
+
+    `won_rhs1` lies like the first operand, `scale_lhs` like the result.
+    """
+    where = _current.get()
+    found = _SUFFIX.fullmatch(label) if isinstance(label, str) else None
+    if where is None or where.operation is None or found is None:
+        raise WeftError(
+            f"{label!r} cannot be an intermediate here",
+            origin=user_origin(),
+            fix="use it inside an operator's function, with a name that ends in _lhs, _rhs1, _rhs2, …",
+        )
+    number = int(found[1] or 0)
+    if number >= len(where.operation.slots):
+        raise WeftError(f"the operator has no operand {number} for {label!r}", origin=user_origin())
+    shape = where.operation.slots[number]
+    return Slot(number, Node(label, shape, np.dtype(dtype).name, origin=user_origin()), where.operation)
 
 
 def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, operation: Operation) -> Accum:

@@ -26,7 +26,7 @@ def as_shape(given: ShapeLike) -> Shape:
         return given
     if isinstance(given, str):
         return _parse(given, origin)
-    if isinstance(given, Integral | Sequence | np.ndarray) and not isinstance(given, bool):
+    if isinstance(given, Integral | Sequence | np.ndarray) and not isinstance(given, bool | bytes | bytearray):
         sizes: list[Any] = list(given) if isinstance(given, Sequence) else np.atleast_1d(np.asarray(given)).tolist()
         if all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes):
             return _shape((), (), tuple(_dim(int(size), None, origin) for size in sizes))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, overload
 
@@ -19,9 +19,11 @@ from weft.assign import Accum, Arg, Code, Node, Slot, recording, statements
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, substitute, where
+from weft.project.plan import check_labels
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
 from weft.shape.nodes import Dim
+from weft.shape.text import as_dim
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -29,7 +31,7 @@ from weft.tensor.tensor import Tensor, TensorLike
 _SINGULAR = {"recip", "div", "log", "log2", "pow", "recip_sqrt", "sqrt"}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Operator:
     """A differentiable operation: its logic, its forward function and its gradient."""
 
@@ -38,12 +40,24 @@ class Operator:
     run_forward: Callable[..., None]
     run_gradient: Callable[..., None] | None = None
 
-    def __call__(self, *operands: TensorLike, label: str = "") -> Tensor:
-        return self.apply(self.logic or Pointwise(len(operands)), operands, label=label)
+    def __call__(self, *operands: TensorLike, label: str = "", **sizes: int) -> Tensor:
+        origin = user_origin()
+        if self.logic is not None and arity(self.logic) != len(operands):
+            raise WeftError(
+                f"{self.name} takes {arity(self.logic)} operands and was given {len(operands)}", origin=origin
+            )
+        dims = {name: as_dim(size, f"`{name}`", origin) for name, size in sizes.items()}
+        if isinstance(self.logic, Einsum):
+            check_labels(self.logic.spec, sizes, origin)
+        return self.apply(self.logic or Pointwise(len(operands)), operands, label=label, sizes=dims)
 
     def gradient(self, function: Callable[..., None]) -> Operator:
-        """The same operator with `function` as its gradient; use as a decorator."""
-        return replace(self, run_gradient=function)
+        """Give the operator its gradient; use as a decorator."""
+        self.run_gradient = function
+        return self
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
 
     def apply(
         self, logic: Logic, operands: Sequence[TensorLike], *, label: str = "", sizes: Mapping[str, Dim] | None = None
