@@ -42,6 +42,7 @@ from weft.tensor.functions import (
 from weft.tensor.gradient import grad_update
 from weft.tensor.layers import Layer, op
 from weft.tensor.leaves import batch, constant, counted, data, from_file, labelled, number, tensor
+from weft.tensor.notation import parse_cd
 from weft.tensor.params import kaiming, normal, param, seed, uniform, xavier
 from weft.tensor.random import bernoulli, dropout, random_standard_normal, random_uniform
 from weft.tensor.slices import StaticIndex, index
@@ -107,6 +108,7 @@ __all__ = [
     "operator",
     "optim",
     "param",
+    "parse_cd",
     "plan",
     "random_standard_normal",
     "random_uniform",

@@ -128,24 +128,27 @@ class Printed:
 
         return show(self)  # type: ignore[arg-type]
 
+    def __repr__(self) -> str:
+        return f"<code {str(self)!r}>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Noop(Printed):
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Seq(Printed):
     codes: tuple[Code, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comment(Printed):
     text: str
     body: Code
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Accum(Printed):
     lhs: Node
     accum: str
@@ -175,14 +178,14 @@ class File:
 Source: TypeAlias = Cells | Data | File
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fetch(Printed):
     node: Node
     source: Source
     origin: Origin | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Keep(Printed):
     nodes: tuple[Node, ...]
 

@@ -78,8 +78,8 @@ class Printer:
             case Seq(codes=codes):
                 return ";\n".join(text for one in codes if (text := self.show(one)))
             case Comment(text=text, body=body):
-                lines = ("  " + line for line in self.show(body).splitlines())
-                return f"~~({spelled_string(text)};\n" + "\n".join(lines) + ")"
+                lines = self.show(body).splitlines()
+                return f"~~({spelled_string(text)}" + ";" * bool(lines) + "".join(f"\n  {line}" for line in lines) + ")"
             case Accum():
                 return f"{self.name(code.lhs)} {_sign(code)} {self._right(code)}"
             case Fetch(node=node, source=source):

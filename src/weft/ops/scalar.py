@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from numbers import Real
+from typing import TypeAlias, cast
+
+import numpy as np
 
 
 class Scalar:
@@ -16,49 +19,55 @@ class Scalar:
     __slots__ = ()
 
     def __add__(self, other: Number) -> Scalar:
-        return call("add", self, other)
+        return _operate("add", self, other)
 
     def __radd__(self, other: Number) -> Scalar:
-        return call("add", other, self)
+        return _operate("add", other, self)
 
     def __sub__(self, other: Number) -> Scalar:
-        return call("sub", self, other)
+        return _operate("sub", self, other)
 
     def __rsub__(self, other: Number) -> Scalar:
-        return call("sub", other, self)
+        return _operate("sub", other, self)
 
     def __mul__(self, other: Number) -> Scalar:
-        return call("mul", self, other)
+        return _operate("mul", self, other)
 
     def __rmul__(self, other: Number) -> Scalar:
-        return call("mul", other, self)
+        return _operate("mul", other, self)
 
     def __truediv__(self, other: Number) -> Scalar:
-        return call("div", self, other)
+        return _operate("div", self, other)
 
     def __rtruediv__(self, other: Number) -> Scalar:
-        return call("div", other, self)
+        return _operate("div", other, self)
 
     def __pow__(self, other: Number) -> Scalar:
-        return call("pow", self, other)
+        return _operate("pow", self, other)
+
+    def __rpow__(self, other: Number) -> Scalar:
+        return _operate("pow", other, self)
 
     def __mod__(self, other: Number) -> Scalar:
-        return call("mod", self, other)
+        return _operate("mod", self, other)
+
+    def __rmod__(self, other: Number) -> Scalar:
+        return _operate("mod", other, self)
+
+    def __lt__(self, other: Number) -> Scalar:
+        return _operate("lt", self, other)
+
+    def __le__(self, other: Number) -> Scalar:
+        return _operate("le", self, other)
+
+    def __gt__(self, other: Number) -> Scalar:
+        return _operate("lt", other, self)
+
+    def __ge__(self, other: Number) -> Scalar:
+        return _operate("le", other, self)
 
     def __neg__(self) -> Scalar:
         return call("neg", self)
-
-    def __lt__(self, other: Number) -> Scalar:
-        return call("lt", self, other)
-
-    def __le__(self, other: Number) -> Scalar:
-        return call("le", self, other)
-
-    def __gt__(self, other: Number) -> Scalar:
-        return call("lt", other, self)
-
-    def __ge__(self, other: Number) -> Scalar:
-        return call("le", other, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +85,20 @@ Number: TypeAlias = Scalar | float | int
 
 
 def scalar(value: Number) -> Scalar:
-    return value if isinstance(value, Scalar) else Num(value)
+    """A number as an expression."""
+    if isinstance(value, Scalar):
+        return value
+    return Num(value.item() if isinstance(value, np.number) else value)
 
 
 def call(op: str, *args: Number) -> Call:
     """The application of an operation; plain numbers become constants."""
     return Call(op, tuple(scalar(arg) for arg in args))
+
+
+def _operator(op: str, *args: Number) -> Scalar:
+    """What an operator builds; operands of other kinds, such as tensors, have operators of their own."""
+    return call(op, *args) if all(isinstance(arg, Scalar | Real) for arg in args) else NotImplemented
 
 
 def leaves(expression: Scalar) -> Iterator[Scalar]:
@@ -102,3 +119,9 @@ def substitute(expression: Scalar, leaf: Callable[[Scalar], Scalar]) -> Scalar:
 
 def where(condition: Number, then: Number, otherwise: Number) -> Call:
     return call("where", condition, then, otherwise)
+
+
+def _operate(op: str, left: Number, right: Number) -> Scalar:
+    """The application of an operator; where one side is neither number nor scalar, the other side decides."""
+    known = all(isinstance(one, Scalar | int | float | np.number) for one in (left, right))
+    return call(op, left, right) if known else cast(Scalar, NotImplemented)

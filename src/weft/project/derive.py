@@ -210,6 +210,4 @@ def _affine(terms: list[tuple[int, Index]], offset: int) -> Index:
             coefficients[loop] = coefficients.get(loop, 0) + coefficient * factor
     if not coefficients:
         return Fix(offset)
-    if offset == 0 and list(coefficients.values()) == [1]:
-        return Iter(next(iter(coefficients)))
     return Affine(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)

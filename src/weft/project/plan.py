@@ -18,7 +18,7 @@ from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Factor, IndexMap, Loop, Projection
 from weft.project.show import RESULT, operand_names, show_nest, tensor_names
 from weft.shape.cells import ShapeVar
-from weft.shape.close import close
+from weft.shape.close import close, close_axes
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Einsum, Literal, demanded
 from weft.shape.nodes import Shape
@@ -109,7 +109,7 @@ def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None
             origin=origin,
             text=parsed.text,
             spans=[operand.span for operand in parsed.operands],
-            fix=_operands_fix(parsed, len(shapes)),
+            fix=operands_fix(parsed, len(shapes)),
         )
     names = operand_names(len(shapes))
     operands = [_given(shape, name, origin) for shape, name in zip(shapes, names, strict=True)]
@@ -123,15 +123,18 @@ def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None
 def project(operation: Operation) -> Projection:
     """The projection of an applied operation, closing its shapes if need be."""
     shapes = tuple(close(shape) for shape in operation.slots)
-    labels = ((label.name, operation.labels[label.name].dim.size) for label in demanded(operation.logic))
+    labels = {label.name: operation.labels[label.name] for label in demanded(operation.logic)}
+    if any(axis.size is None for axis in labels.values()):
+        close_axes(operation.result.store, list(labels.values()))
     try:
-        return derive(operation.logic, shapes, tuple(labels))
+        return derive(operation.logic, shapes, tuple((name, axis.dim.size) for name, axis in labels.items()))
     except ProjectionError as error:
         error.origin, error.text = operation.step.origin, operation.step.text
         raise
 
 
-def _operands_fix(spec: Spec, given: int) -> str:
+def operands_fix(spec: Spec, given: int) -> str:
+    """What to do about a number of operands that is not the spec's."""
     if len(spec.operands) == 1 and spec.text.partition("=>")[0].count(",") == given - 1 > 0:
         return f"operands are separated by `;`: {spec.text.replace(',', ';')}"
     return "give one shape for each part between `;`"

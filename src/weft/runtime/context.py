@@ -60,7 +60,8 @@ class Context:
                 "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
             )
             raise WeftError(f"compile takes code, not {type(code).__name__}", origin=user_origin(), fix=fix)
-        kept = tuple(_node(tensor) for tensor in keep)
+        bindings = [bindings] if isinstance(bindings, StaticIndex) else bindings
+        kept = tuple(_node(tensor) for tensor in ([keep] if isinstance(keep, Tensor) else keep))
         full = complete(seq(code, Keep(kept)))
         facts = analyse(full)
         for node in facts.touched:

@@ -6,6 +6,7 @@ A cell only ever gains information, and every fact about it lives in a lattice o
             cap           "this size, or an unlabelled 1": demands of what the axis broadcasts to
             least         the size is at least this
             basis         unknown, then fixed; `plain` says it is known to have none, because it broadcasts
+            claim         somebody wrote the size
     row     lo..hi        bounds on the number of axes
 
 Propagators (dims.py, derived.py, rows.py) are monotone functions on these lattices, so running them to a fixpoint
@@ -17,6 +18,7 @@ the two ends are laid over each other. Hence no equation between words of axes i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -63,11 +65,29 @@ class Propagator(Protocol):
 
     queued: bool
 
+    @property
+    def cells(self) -> Sequence[AxisCell]:
+        """The axes it relates."""
+        ...
+
     def run(self, solver: Solver) -> None: ...
 
 
 class AxisCell:
-    __slots__ = ("basis", "cap", "label", "least", "plain", "row", "size", "watchers", "why", "why_basis", "why_plain")
+    __slots__ = (
+        "basis",
+        "cap",
+        "claim",
+        "label",
+        "least",
+        "plain",
+        "row",
+        "size",
+        "watchers",
+        "why",
+        "why_basis",
+        "why_plain",
+    )
 
     def __init__(self, row: RowCell | None = None, label: Label | None = None, least: int = 1) -> None:
         self.row = row
@@ -77,6 +97,7 @@ class AxisCell:
         self.least = least
         self.basis: str | None = None
         self.plain = False
+        self.claim = False
         self.watchers: list[Propagator] = []
         self.why: Why | None = None
         self.why_basis: Why | None = None
@@ -134,13 +155,21 @@ class RowCell:
 class ShapeVar:
     """The shape of one tensor as far as it is known. Printing it commits nothing; `Store.close` closes it."""
 
-    __slots__ = ("batch", "input", "name", "origin", "output", "store")
+    __slots__ = ("batch", "checked", "input", "name", "operands", "origin", "output", "store")
 
     def __init__(
-        self, name: str, role: Role, store: Store, marks: tuple[int, int, int] = (0, 0, 0), origin: Origin | None = None
+        self,
+        name: str,
+        role: Role,
+        store: Store,
+        marks: tuple[int, int, int] = (0, 0, 0),
+        origin: Origin | None = None,
+        operands: Sequence[ShapeVar] = (),
     ) -> None:
         self.name = name
         self.origin = origin
+        self.operands = tuple(operands)
+        self.checked = False  # it and all it is computed from are closed
         self.batch, self.input, self.output = (
             RowCell(kind, role, self, mark) for kind, mark in zip(KINDS, marks, strict=True)
         )

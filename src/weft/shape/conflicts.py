@@ -201,6 +201,8 @@ def _axes(number: int) -> str:
 
 
 def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
+    if 1 in (old, new) and axis.basis is not None:
+        return f"an axis labelled {axis.basis!r} does not broadcast: drop the label, or give it the full size"
     if 1 in (old, new):
         return "an einsum label must match exactly; a size of 1 broadcasts in pointwise operations, if it has no label"
     return f"make both {old} or both {new}; only an unlabelled 1 broadcasts"
@@ -209,6 +211,10 @@ def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
 def _rank_fix(step: Step, row: RowCell) -> str:
     if step.title == "compose" and row.kind == "input":
         return "`@` feeds the right's outputs to the left's inputs: give the left input axes, or use `*` for pointwise"
+    if step.title == "slice":
+        return "only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
+    if step.text and "..." in step.text:
+        return "`...` stands for the same axes everywhere and does not broadcast: give every operand those axes"
     if step.text:
         return "write `...` where further axes may stand, or name every axis"
     return "give the tensors rows that broadcast: every axis of the smaller needs a partner in the larger"

@@ -21,6 +21,10 @@ class Same:
         self.why = why
         self.queued = False
 
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return (self.left, self.right)
+
     def run(self, solver: Solver) -> None:
         equate(solver, self.left, self.right, self.why)
 
@@ -35,6 +39,10 @@ class Below:
         self.result = result
         self.why = why
         self.queued = False
+
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return (self.operand, self.result)
 
     def run(self, solver: Solver) -> None:
         operand, result = self.operand, self.result
@@ -61,6 +69,8 @@ def equate(solver: Solver, left: AxisCell, right: AxisCell, why: Why) -> None:
             solver.set_size(target, source.size, Why(why.step, why.span, source.why))
         if source.basis is not None and target.basis != source.basis:
             solver.set_basis(target, source.basis, Why(why.step, why.span, source.why_basis))
+        if source.claim and not target.claim:
+            solver.set_claim(target)
         if source.least > target.least:
             solver.set_least(target, source.least, why)
         if source.cap is not None and target.size is None:

@@ -71,7 +71,8 @@ def infer(
     home = max((shape.store.find() for shape in operands), key=lambda store: store.weight, default=None) or Store()
     fresh = result is None
     if result is None:
-        result = ShapeVar(name, _role(logic), home, marks(logic, tuple(shape.marks for shape in operands)), origin)
+        grows = marks(logic, tuple(shape.marks for shape in operands))
+        result = ShapeVar(name, _role(logic), home, grows, origin, operands)
     slots = (result, *operands)
     step = Step(title, origin, _text(logic), slots)
     with Solver(home, step) as solver:
@@ -148,7 +149,12 @@ class _Application:
         self.solver.at_most(row, len(terms), why)
         for axis, term in zip(row.axes or (), terms, strict=True):
             assert isinstance(term, Size)
-            self._known(axis, term.dim)
+            self._written(axis, term)
+
+    def _written(self, axis: AxisCell, term: Size) -> None:
+        self._known(axis, term.dim)
+        if term.claim:
+            self.solver.set_claim(axis)
 
     def _known(self, axis: AxisCell, dim: Dim) -> None:
         self.solver.set_size(axis, dim.size, Why(self.step))
@@ -181,9 +187,9 @@ class _Application:
                 return solver.new_axis(least=size)
             case Position(at=at):
                 return solver.new_axis(least=at + 1)
-            case Size(dim=dim):
+            case Size():
                 axis = solver.new_axis()
-                self._known(axis, dim)
+                self._written(axis, term)
                 return axis
             case Affine(over=over, kernel=kernel):
                 axis, why = solver.new_axis(), Why(self.step, term.span)

@@ -60,9 +60,10 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A terminal whose shape is exactly this."""
+    """A terminal whose shape is exactly this; a scalar makes no claim by its size of 1."""
 
     shape: Shape
+    claims: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,8 @@ def _elaborate(logic: Logic, text: str) -> tuple[Constraint, ...]:
                 RowIs(RowRef(0, "batch"), (), RowVar("batch")),
                 *(RowIs(RowRef(slot, kind), (), RowVar(kind)) for kind in ("input", "output") for slot in (0, 1)),
             )
-        case Literal(shape=shape):
-            return tuple(_exactly(kind, shape.row(kind)) for kind in KINDS)
+        case Literal(shape=shape, claims=claims):
+            return tuple(_exactly(kind, shape.row(kind), claims) for kind in KINDS)
         case Counted(count=count):
             return (ElementCount(0, count),)
         case Constant():
@@ -209,5 +210,5 @@ def _row_is(ref: RowRef, row: Row) -> RowIs:
     return RowIs(ref, row.lead, row.var or Rest.UNTRACKED, row.trail, or_scalar)
 
 
-def _exactly(kind: Kind, dims: tuple[Dim, ...]) -> RowIs:
-    return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(Size(dim) for dim in dims))
+def _exactly(kind: Kind, dims: tuple[Dim, ...], claim: bool = True) -> RowIs:
+    return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(Size(dim, claim) for dim in dims))

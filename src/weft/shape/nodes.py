@@ -93,7 +93,10 @@ class Rest(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
+    """An axis somebody wrote. A written 1 broadcasts, but it is a claim: what only it speaks of has size 1 too."""
+
     dim: Dim
+    claim: bool = True
 
 
 @dataclass(frozen=True, slots=True)

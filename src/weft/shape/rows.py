@@ -60,6 +60,10 @@ class RowIsRule:
         self.queued = False
 
     @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return ()  # it relates rows; the axes it lays over each other get rules of their own
+
+    @property
     def flanks(self) -> int:
         return len(self.lead) + len(self.trail)
 
@@ -138,6 +142,10 @@ class RowBelowRule:
         self.step = step
         self.from_front = self.from_back = 0
         self.queued = False
+
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return ()
 
     def run(self, solver: Solver) -> None:
         operand, result = self.operand, self.result

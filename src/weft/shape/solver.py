@@ -156,6 +156,11 @@ class Solver:
             self.set_size(axis, axis.cap.size, axis.cap.why)
         self.wake(axis)
 
+    def set_claim(self, axis: AxisCell) -> None:
+        """Somebody wrote the size of this axis."""
+        self.write(axis, "claim", True)
+        self.wake(axis)
+
     def set_plain(self, axis: AxisCell, why: Why) -> None:
         """The axis broadcasts, so it has no basis."""
         if axis.plain:

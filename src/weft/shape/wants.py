@@ -22,10 +22,10 @@ def wanted_ranks(rows: Sequence[RowCell]) -> dict[RowCell, int]:
     while queue:
         row = queue.popleft()
         asks = [rank + more for other, more in _uses(row) if (rank := _rank(other, said, found)) is not None]
-        if asks and (row not in found or min(asks) < found[row]):
-            found[row] = min(asks)
+        if asks and (row not in found or max(row.lo, min(asks)) < found[row]):
+            found[row] = max(row.lo, min(asks))  # bounded below, so a row that feeds itself ends
             queue.extend(_feeding(row))
-    return {row: max(row.lo, rank) for row, rank in found.items()}
+    return found
 
 
 def _said(rows: Sequence[RowCell]) -> set[RowCell]:

@@ -18,7 +18,7 @@ import numpy as np
 from weft.assign import Accum, Arg, Code, Node, Slot, recording, statements
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call, Num, Scalar, call, substitute, where
+from weft.ops import OPS, Call, Num, Scalar, call, leaves, substitute, where
 from weft.project.plan import check_labels
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
@@ -180,7 +180,10 @@ def _weigh(accum: str, g: Scalar, v: Scalar, value: Scalar, partial: Scalar) -> 
 
 
 def _singular(value: Scalar) -> bool:
-    return isinstance(value, Call) and (value.op in _SINGULAR or any(map(_singular, value.args)))
+    """May the value be infinite? Not if it is a constant."""
+    if not isinstance(value, Call) or all(isinstance(leaf, Num) for leaf in leaves(value)):
+        return False
+    return value.op in _SINGULAR or any(map(_singular, value.args))
 
 
 def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Scalar:
@@ -227,7 +230,9 @@ def _dtype(code: Code, node: Node) -> str:
         if isinstance(statement, Accum) and statement.lhs is node:
             samples = [np.ones(1, one.dtype if isinstance(one, Node) else one.node.dtype) for one in statement.operands]
             with np.errstate(all="ignore"):
-                dtype = np.asarray(sample(statement.value, samples)).dtype.name
+                value = np.asarray(sample(statement.value, samples))
+                ufunc: Any = OPS[statement.accum].meaning
+                dtype = (ufunc.reduce(value) if statement.accum in ("add", "mul") else value).dtype.name
     return dtype
 
 

@@ -186,4 +186,5 @@ def _named(operand: Operand) -> list[str]:
         return [inner.after or inner.label.removesuffix(".grad")]
     if inner.definition is None:
         return []
-    return [name for statement in statements(inner.definition) for one in reads(statement) for name in _named(one)]
+    assigned = (one for one in statements(inner.definition) if isinstance(one, Accum))
+    return [name for statement in assigned for one in statement.operands for name in _named(one)]

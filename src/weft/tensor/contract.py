@@ -6,7 +6,7 @@ from weft.assign import Extent, Slot
 from weft.einsum import parse_spec
 from weft.errors import EinsumError, user_origin
 from weft.ops import Scalar, accumulator, call, find
-from weft.project.plan import check_labels
+from weft.project.plan import check_labels, operands_fix
 from weft.shape.close import close
 from weft.shape.logic import Einsum
 from weft.shape.text import as_dim
@@ -26,7 +26,7 @@ def einsum(
             origin=origin,
             text=parsed.text,
             spans=[operand.span for operand in parsed.operands],
-            fix="give one operand for each part between `;`",
+            fix=operands_fix(parsed, len(operands)),
         )
     combine, gather = find(op, arity=2).name, accumulator(accum).name
     check_labels(parsed, sizes, origin)

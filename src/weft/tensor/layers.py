@@ -46,11 +46,11 @@ class Layer:
         node = result.node
         if node.inline and node.definition is not None:
             node.inline = False
-            node.label = node.shape.name = self.label or self.function.__name__
+            node.label = node.shape.name = self.label
 
     def __repr__(self) -> str:
         config = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
-        return f"<layer {self.label or self.function.__name__}({config})>"
+        return f"<layer {self.label}({config})>"
 
 
 def op(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +71,7 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
             return Layer(function, config, full_label)
 
         scope = current_scope()
-        made = scope.place(label or function.__name__, layer) if scope else layer(label)
+        made = scope.place(label or function.__name__, layer) if scope else layer(label or function.__name__)
         return made(*args) if args else made
 
     return make

@@ -63,7 +63,7 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
         raise ShapeError(f"an axis cannot have size 0: the array has shape {values.shape}", origin=user_origin())
     dims = tuple(Dim(size) for size in values.shape)
     shape = Shape(dims[:batch], dims[rank - input :], dims[batch : rank - input] or (Dim(1),))
-    return _given(Literal(shape), values.reshape(shape.array_shape), label)
+    return _given(Literal(shape, claims=rank > 0), values.reshape(shape.array_shape), label)
 
 
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
@@ -86,7 +86,7 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
 def number(value: float, *, basis: str | None = None, label: str = "") -> Tensor:
     """A single number: one output axis of size 1, labelled if `basis` is given; labelled, it does not broadcast."""
     shape = Shape(output=(Dim(1, basis),))
-    return _computed(Literal(shape), value, label)
+    return _computed(Literal(shape, claims=basis is not None), value, label)
 
 
 def constant(value: Number, *, label: str = "") -> Tensor:

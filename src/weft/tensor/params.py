@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod, sqrt
 from typing import Any, TypeAlias
 
@@ -26,14 +27,23 @@ from weft.tensor.tensor import Tensor
 #: One size, several, or `{"label": size}`.
 Sizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
 
-_seed: ContextVar[int] = ContextVar("weft_seed", default=0)
+
+@dataclass(slots=True)
+class _Seed:
+    """The seed, and how often each name was drawn: two parameters of one name start differently."""
+
+    number: int = 0
+    drawn: Counter[str] = field(default_factory=Counter)
+
+
+_seed: ContextVar[_Seed] = ContextVar("weft_seed", default=_Seed())  # noqa: B039
 
 
 def seed(number: int) -> None:
     """Seed what is random from here on; the same seed gives the same numbers on every backend."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise WeftError(f"a seed is a whole number, not {number!r}", origin=user_origin())
-    _seed.set(number)
+    _seed.set(_Seed(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +83,10 @@ def random_normal(key: int, counter: Number) -> Scalar:
 
 def random_key(name: str) -> int:
     """The key of everything random called `name` under the current seed."""
-    digest = hashlib.blake2b(f"{_seed.get()}:{name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+    current = _seed.get()
+    text = f"{current.number}:{name}:{current.drawn[name]}"
+    current.drawn[name] += 1
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def uniform(low: float = 0.0, high: float = 1.0) -> Init:

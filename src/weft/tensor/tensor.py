@@ -94,6 +94,12 @@ class Tensor:
             )
         return self._grad
 
+    @grad.setter
+    def grad(self, value: Tensor) -> None:
+        """`t.grad += x` ends here with the gradient itself."""
+        if value is not self._grad:
+            raise WeftError(f"write `{self.label}.grad[:] = …` to assign to the gradient", origin=user_origin())
+
     @property
     def merge(self) -> Tensor:
         """What another device sent for this tensor."""
@@ -122,10 +128,17 @@ class Tensor:
 
     @property
     def params(self) -> tuple[Tensor, ...]:
-        """The parameters it is computed from, in order of first use."""
+        """The parameters it is computed from, in the order they were made."""
         from weft.tensor.gradient import topological
 
-        return tuple(tensor for tensor in topological(self) if tensor.is_param)
+        found = (tensor for tensor in topological(self) if tensor.is_param)
+        return tuple(sorted(found, key=lambda tensor: tensor.node.id))
+
+    def named(self, label: str) -> Tensor:
+        """The same tensor under a name of its own, in errors and in printed code."""
+        self.node.label = self.node.shape.name = label
+        self.node.inline = False
+        return self
 
     # Arithmetic
 
@@ -161,8 +174,32 @@ class Tensor:
 
         return power(self, exponent)
 
+    def __rmod__(self, other: TensorLike) -> Tensor:
+        return _op("mod", other, self)
+
+    def __floordiv__(self, other: TensorLike) -> Tensor:
+        return _op("floor", _op("div", self, other))
+
+    def __rpow__(self, base: TensorLike) -> Tensor:
+        raise WeftError(
+            "the exponent of ** must be a number", origin=user_origin(), fix="write wf.exp(y * wf.log(x)) instead"
+        )
+
     def __neg__(self) -> Tensor:
         return _op("neg", self)
+
+    def __abs__(self) -> Tensor:
+        return _op("abs", self)
+
+    def __eq__(self, other: object) -> bool:
+        """Is it the same tensor? Values are compared by wf.equal."""
+        if is_number(other):
+            raise WeftError(
+                f"`{self.label} == {other}` would not compare values", origin=user_origin(), fix="write wf.equal(t, x)"
+            )
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __lt__(self, other: TensorLike) -> Tensor:
         return _op("lt", self, other)
@@ -242,6 +279,9 @@ class Tensor:
             origin=user_origin(),
             fix="use wf.where to choose by a tensor, or ctx[t] to get its value",
         )
+
+    def __float__(self) -> float:
+        raise WeftError(f"`{self.label}` is a tensor to be computed", origin=user_origin(), fix="its value is ctx[t]")
 
     def __iter__(self) -> None:
         raise WeftError(f"`{self.label}` cannot be iterated over", origin=user_origin(), fix="slice it: t[i]")

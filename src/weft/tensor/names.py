@@ -1,0 +1,172 @@
+"""What the names in a text of the code notation stand for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from weft.assign import Node, Slot
+from weft.assign.parse import Misread, wrong
+from weft.assign.syntax import Name, Statement, assigns
+from weft.errors import Span, WeftError, user_origin
+from weft.ops import Num, Scalar
+from weft.shape.infer import infer
+from weft.shape.logic import Constant
+from weft.tensor.code import node
+from weft.tensor.leaves import data
+from weft.tensor.tensor import Tensor
+
+#: What a name in the text may stand for.
+Given: TypeAlias = "Tensor | float | int | Scalar | np.ndarray[Any, Any]"
+
+_ACCESSORS = ("value", "grad", "merge")
+
+
+def checked(names: Mapping[str, Given]) -> dict[str, Tensor | Scalar]:
+    """What the names of a text may stand for."""
+    return {name: _entry(name, value) for name, value in names.items()}
+
+
+def _entry(name: object, value: object) -> Tensor | Scalar:
+    if not isinstance(name, str) or not name:
+        raise WeftError(f"a name in code is text, not {name!r}", origin=user_origin())
+    match value:
+        case Tensor():
+            return value
+        case Scalar() if not isinstance(value, Slot):
+            return value
+        case bool() | int() | float():
+            return Num(value)
+        case np.integer() | np.floating():
+            return Num(value.item())
+        case np.ndarray():
+            return data(value, label=name)
+    raise WeftError(
+        f"`{name}` is given as {type(value).__name__}, and code is about tensors and numbers",
+        origin=user_origin(),
+        fix="give a tensor, a number or a static index",
+    )
+
+
+class Names:
+    """What names mean: those given, and the nodes the text declares, known in all of it."""
+
+    def __init__(
+        self, names: Mapping[str, Tensor | Scalar], program: Sequence[Statement], declare: bool, text: str
+    ) -> None:
+        self.meaning: dict[str, Tensor | Scalar] = dict(names)
+        self.given = frozenset(names)
+        self.unwritten: dict[Node, Tensor] = {}
+        try:
+            for statement in assigns(program):
+                self._declare(statement.target, declare)
+        except Misread as error:
+            raise wrong(text, error.what, error.span, error.fix) from None
+
+    def __getitem__(self, name: Name) -> Tensor | Scalar:
+        """What is read under a name. A declared node read before it is written keeps its value between runs."""
+        found = self._find(name)
+        if isinstance(found, Tensor) and found.operand in self.unwritten:
+            found.node.recurrent = True
+        return found
+
+    def target(self, name: Name) -> Tensor:
+        found = self._find(name)
+        if isinstance(found, Tensor):
+            return found
+        raise Misread(f"`{name.text}` is a number and cannot be assigned to", name.span, "give a tensor by this name")
+
+    def _declare(self, name: Name, undeclared: bool) -> None:
+        base = name.text if name.declares else _split(name.text)[0]
+        if name.declares and base in self.given:
+            fix = "leave out the quotes to assign to it, or declare another name"
+            raise Misread(f"`{base}` is given, so it cannot be declared", name.span, fix)
+        if name.declares and _split(base)[1]:
+            raise Misread(
+                f"a node cannot be called `{base}`", name.span, "choose a name without an accessor at its end"
+            )
+        if self._resolve(name.text) is not None:
+            return
+        if name.declares:
+            made = node(base)
+        elif undeclared:
+            made = _plain_node(base)
+        else:
+            return
+        self.meaning[base] = made
+        self.unwritten[made.node] = made
+
+    def _resolve(self, text: str) -> tuple[Tensor | Scalar, tuple[str, ...]] | None:
+        """The longest known name that `text` starts with, if only accessors follow."""
+        parts = text.split(".")
+        for end in range(len(parts), 0, -1):
+            base, accessors = ".".join(parts[:end]), tuple(parts[end:])
+            if base in self.meaning:
+                return self.meaning[base], accessors
+            if parts[end - 1] not in _ACCESSORS:
+                return None
+        return None
+
+    def _find(self, name: Name) -> Tensor | Scalar:
+        resolved = self._resolve(name.text)
+        if resolved is None:
+            raise self._unknown(name)
+        found, accessors = resolved
+        for accessor in accessors:
+            found = _access(found, accessor, name)
+        return found
+
+    def _unknown(self, name: Name) -> Misread:
+        if name.text == "range":
+            return unheld("range", name.span)
+        base, accessors = _split(name.text)
+        close = difflib.get_close_matches(base, self.meaning, 1)
+        if close:
+            fix = f"did you mean `{'.'.join((close[0], *accessors))}`?"
+        else:
+            fix = (
+                f"the names are {', '.join(self.meaning)}"
+                if self.meaning
+                else "give it: parse_cd(text, {name: tensor})"
+            )
+        return Misread(f"`{name.text}` is not a name", name.span, fix)
+
+    def check_target(self, name: Name) -> None:
+        """Refuse an unknown name on the left side, where quotes would declare it."""
+        if self._resolve(name.text) is None:
+            unknown = self._unknown(name)
+            fix = unknown.fix if unknown.fix.startswith("did") else f'write `"{name.text}"` on the left side'
+            raise Misread(f"`{name.text}` is not a name: quote it to declare a node", name.span, fix)
+
+
+def _split(text: str) -> tuple[str, tuple[str, ...]]:
+    """A name and the accessors after it."""
+    parts = text.split(".")
+    end = len(parts)
+    while end > 1 and parts[end - 1] in _ACCESSORS:
+        end -= 1
+    return ".".join(parts[:end]), tuple(parts[end:])
+
+
+def _access(found: Tensor | Scalar, accessor: str, name: Name) -> Tensor:
+    if not isinstance(found, Tensor):
+        raise Misread(f"a number has no `.{accessor}`", name.span, "give a tensor by this name")
+    if accessor == "grad" and not found.differentiable:
+        fix = "only parameters, wf.require_grad and what is computed from them have gradients"
+        raise Misread(f"`{found.label}` has no gradient", name.span, fix)
+    return found.grad if accessor == "grad" else found.merge if accessor == "merge" else found
+
+
+def _plain_node(label: str) -> Tensor:
+    """A node called exactly as the text says, whose gradient can be named too."""
+    origin = user_origin()
+    shape = infer(Constant(), name=label, title="node", origin=origin).result
+    return Tensor(Node(label, shape, "float32", origin=origin), differentiable=True)
+
+
+def unheld(what: str, span: Span) -> Misread:
+    """The answer to what is printed for numbers computed elsewhere."""
+    return Misread(f"`{what}` stands for numbers that the text does not hold", span, "give the tensor by name")
