@@ -87,6 +87,7 @@ class TwoMoons:
 
 def two_moons(seed: int = 7) -> TwoMoons:
     """Data, model, loss and step; only widths are given, every other size is inferred."""
+    wf.seed(seed)
     points, sides = moons(STEPS * BATCH, seed)
     n = wf.index("n", STEPS)
     x = wf.data(points.reshape(STEPS, BATCH, 2), batch=2, label="points")[n]

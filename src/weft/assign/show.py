@@ -129,8 +129,10 @@ class Printer:
     def _inline(self, code: Accum, line: _Line, place: _Place) -> str:
         """A tensor inside an expression: like a part of the expression where that means the same."""
         logic = code.record.operation.logic
-        plain = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call)
-        if plain and not line.apart and not _needs_slots(code):
+        # A function alone on the right of other loops would be the assignment's own operation.
+        own = place == "top" and not line.pointwise and not _is_infix(code.value)
+        part = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call) and not own
+        if part and not line.apart and not _needs_slots(code):
             bare = place == "argument" or (place == "top" and line.pointwise)
             return self._value(code.value, _Line(code.operands), "argument" if bare else "inside")
         usual = not line.apart and _sign(code) == _USUAL_SIGNS.get(type(logic))
@@ -234,6 +236,10 @@ def _needs_slots(code: Accum) -> bool:
         others = range(1, len(record.operation.slots))
         return record.lhs != 0 or sorted(record.operands) != list(others)
     return not record.direct or _terms(code.value) != tuple(map(Arg, range(len(record.operands))))
+
+
+def _is_infix(value: Scalar) -> bool:
+    return isinstance(value, Call) and OPS[value.op].infix
 
 
 def _terms(value: Scalar) -> tuple[Scalar, ...]:

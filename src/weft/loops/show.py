@@ -17,14 +17,17 @@ def show_scalar(scalar: Scalar) -> str:
         case Num(value=value):
             return repr(value)
         case Place(terms=terms, offset=offset):
-            names = [name if coefficient == 1 else f"{coefficient}*{name}" for coefficient, name in terms]
+            signs = {1: "", -1: "-"}
+            names = [f"{signs.get(coefficient, f'{coefficient}*')}{name}" for coefficient, name in terms]
             return " + ".join(names + ([str(offset)] if offset or not names else [])).replace("+ -", "- ")
         case Read(buffer=buffer, at=at):
             return f"{buffer.name}[{', '.join(map(show_scalar, at))}]"
         case Call(op=op, args=args):
             shown = list(map(show_scalar, args))
             if op in ("add", "sub", "mul", "div", "lt", "le"):
-                return f"({shown[0]} {OPS[op].text} {shown[1]})"
+                sums = [isinstance(arg, Place) and " " in text for arg, text in zip(args, shown, strict=True)]
+                left, right = (f"({text})" if is_sum else text for text, is_sum in zip(shown, sums, strict=True))
+                return f"({left} {OPS[op].text} {right})"
             return f"{op}({', '.join(shown)})"
     raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
 

@@ -30,10 +30,13 @@ Stuck: TypeAlias = dict[AxisCell, Callable[[], WeftError]]
 
 def close(shape: ShapeVar) -> Shape:
     """The closed shape, closing the graph it belongs to if need be; all it is computed from must close as well."""
-    for one in _unchecked(shape):
-        if one.closed is None:
-            stuck = close_store(one.store)
-            _refuse(stuck, [axis for kind in KINDS for axis in one.row(kind).axes or ()])
+    pending = _unchecked(shape)
+    if any(one.closed is None for one in pending):
+        _close_store(
+            shape.store,
+            lambda: [axis for one in pending for kind in KINDS for axis in one.row(kind).axes or ()],
+        )
+    for one in pending:
         one.checked = True
     closed = shape.closed
     assert closed is not None
@@ -41,15 +44,23 @@ def close(shape: ShapeVar) -> Shape:
 
 
 def close_axes(store: Store, axes: Sequence[AxisCell]) -> None:
-    """Close the graph and see to it that these axes have sizes."""
-    _refuse(close_store(store), axes)
+    """Close the graph; these axes must have sizes then."""
+    _close_store(store, lambda: axes)
 
 
-def _refuse(stuck: Stuck, axes: Sequence[AxisCell]) -> None:
-    """Raise if one of the axes is still open: the error of the nearest axis that is stuck."""
-    for axis in _connected(axes):
-        if axis in stuck:
-            raise stuck[axis]()
+def _close_store(store: Store, needed: Callable[[], Sequence[AxisCell]]) -> None:
+    """Decide every shape of the connected graph that can be decided; if a needed axis cannot, nothing is."""
+    store = store.find()
+    step = Step("closing", user_origin())
+    with Solver(store, step) as solver:
+        _close_ranks(solver, Why(step))
+        stuck = _close_sizes(solver, Why(step))
+        tied = _connected(needed())
+        for axis, error in stuck.items():
+            if axis in tied:
+                raise error()
+    store.rows, store.axes = [], _open(store.axes)
+    store.demands = [(axis, step) for axis, step in store.demands if axis.size is None]
 
 
 def _unchecked(shape: ShapeVar) -> list[ShapeVar]:
@@ -62,18 +73,6 @@ def _unchecked(shape: ShapeVar) -> list[ShapeVar]:
             found[one] = None
             stack += one.operands
     return list(reversed(found))
-
-
-def close_store(store: Store) -> Stuck:
-    """Decide every shape of the connected graph that can be decided; on an error nothing is."""
-    store = store.find()
-    step = Step("closing", user_origin())
-    with Solver(store, step) as solver:
-        _close_ranks(solver, Why(step))
-        stuck = _close_sizes(solver, Why(step))
-    store.rows, store.axes = [], _open(store.axes)
-    store.demands = [(axis, step) for axis, step in store.demands if axis.size is None]
-    return stuck
 
 
 def _close_ranks(solver: Solver, why: Why) -> None:

@@ -133,13 +133,21 @@ def _record(
 
 
 def record_over(
-    where: Record, target: Node, accum: str, reset: bool, value: Scalar, operands: Sequence[Operand]
+    where: Record,
+    target: Node,
+    accum: str,
+    reset: bool,
+    value: Scalar,
+    operands: Sequence[Operand],
+    *,
+    enrich: bool = True,
 ) -> None:
-    """Record an assignment over the loops of an operation applied before."""
+    """Record an assignment over the loops of an operation applied before; `enrich`: it may add to the target's name."""
     record(Accum(target, accum, reset, value, tuple(operands), where, user_origin()))
     if any(_depends(operand, target) for operand in operands if isinstance(operand, Node)):
         target.recurrent = True
-    _enrich(target, operands)
+    if enrich:
+        _enrich(target, operands)
 
 
 def assignable(lhs: Tensor) -> Node:

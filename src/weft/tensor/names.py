@@ -59,6 +59,7 @@ class Names:
     ) -> None:
         self.meaning: dict[str, Tensor | Scalar] = dict(names)
         self.given = frozenset(names)
+        self.exact = declare  # nodes are called just what the text calls them
         self.unwritten: dict[Node, Tensor] = {}
         try:
             for statement in assigns(program):

@@ -130,7 +130,8 @@ class _Reader:
         operation = _operation(reading, target)
         accum, reset = _accumulation(statement.sign)
         operands = [tensor.operand for tensor in reading.tensors]
-        record_over(Record(operation, reading.lhs, reading.slots), target, accum, reset, reading.value, operands)
+        where = Record(operation, reading.lhs, reading.slots)
+        record_over(where, target, accum, reset, reading.value, operands, enrich=not self.names.exact)
 
     def _type(self, target: Node, tensors: Sequence[Tensor]) -> None:
         """A declared node holds what its first right side is made of."""
