@@ -3,16 +3,17 @@
 `run` follows the written spec: every label, every axis of a row variable and every unnamed axis is a variable; all
 their values are tried; the operands present at a point are combined and accumulated into the result. Of labels that
 concatenations lay in sequence one is active at a time; a tensor that mentions such labels, but not the active one, is
-absent. Where the result is absent, or every operand that mentions a sequence, nothing happens; a variable that no
-present tensor mentions does not vary.
+absent. Where the result is absent, or every operand with such labels, nothing happens; a variable that no present
+tensor mentions does not vary.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class Run:
 
 
 class Ambiguous(Exception):
-    """An operand fills some parts of a concatenation, and in one of them another operand is read as well."""
+    """Some operands take turns in filling parts of a concatenation, and two of them come at once."""
 
 
 def run(
@@ -60,10 +61,11 @@ def run(
     neutral: float,
 ) -> Run:
     """`shapes` are the operands' and then the result's, `labels` the size of each label."""
-    return _Meaning(text, shapes, labels).run(arrays, accum, op, neutral)
+    with np.errstate(over="ignore"):
+        return Meaning(text, shapes, labels).run(arrays, accum, op, neutral)
 
 
-class _Meaning:
+class Meaning:
     def __init__(self, text: str, shapes: Sequence[Shape], labels: Mapping[str, int]) -> None:
         spec = parse_spec(text)
         self.shapes = shapes
@@ -90,7 +92,8 @@ class _Meaning:
 
     def run(self, arrays: Sequence[np.ndarray], accum: Any, op: Any, neutral: float) -> Run:
         choices = self._choices()
-        self._check(choices)
+        if self.ambiguous:
+            raise Ambiguous
         result = np.full(self.shapes[-1].array_shape, neutral, arrays[0].dtype)
         writes: Counter[tuple[int, ...]] = Counter()
         for active, present in choices:
@@ -106,30 +109,34 @@ class _Meaning:
                     writes[cell] += 1
         return Run(result, writes)
 
-    def _choices(self) -> list[tuple[set[str], list[int]]]:
-        """The active labels and the present tensors, of each choice in which something is written."""
-        choices = [set(chosen) for chosen in product(*self.groups)]
-        slots = range(len(self.slots))
-        found = [(active, [slot for slot in slots if self._present(slot, active)]) for active in choices]
-        return [(active, present) for active, present in found if self._writes(active, present)]
+    @property
+    def unread(self) -> bool:
+        """Is there a tensor that takes no part anywhere?"""
+        return {slot for _, present in self._choices() for slot in present} != set(range(len(self.slots)))
 
-    def _writes(self, active: set[str], present: list[int]) -> bool:
-        *operands, result = range(len(self.slots))
-        filled = all(
-            any(slot in present for slot in concerned)
-            for group in self.groups
-            if (concerned := [slot for slot in operands if group.keys() & _labels(self.slots[slot])])
-        )
-        return result in present and filled and all(self.sizes[label] for label in active)
+    @property
+    def ambiguous(self) -> bool:
+        """Operands with parts of concatenations are either all present always, or one at a time."""
+        sharing = self._sharing()
+        present = [[slot for slot in sharing if slot in slots] for _, slots in self._choices()]
+        return any(slots != sharing for slots in present) and any(len(slots) > 1 for slots in present)
 
-    def _check(self, choices: list[tuple[set[str], list[int]]]) -> None:
-        operands = range(len(self.slots) - 1)
-        partial = {slot for slot in operands for _, present in choices if slot not in present}
-        concern = [{at for at, group in enumerate(self.groups) if group.keys() & _labels(slot)} for slot in self.slots]
-        for _, present in choices:
-            for one, other in combinations([slot for slot in operands if slot in present], 2):
-                if {one, other} & partial and concern[one] & concern[other]:
-                    raise Ambiguous
+    def _choices(self) -> list[tuple[frozenset[str], tuple[int, ...]]]:
+        """The active labels and the present tensors, once for each nest in which something is read and written."""
+        found = {}
+        for chosen in product(*self.groups):
+            present = tuple(slot for slot in range(len(self.slots)) if self._present(slot, set(chosen)))
+            mentioned = {label for slot in present for label in _labels(self.slots[slot])}
+            sharing = self._sharing()
+            read = not sharing or any(slot in present for slot in sharing)
+            if len(self.slots) - 1 in present and read and all(self.sizes[label] for label in chosen):
+                found[frozenset(mentioned.intersection(chosen)), present] = None
+        return list(found)
+
+    def _sharing(self) -> list[int]:
+        """The operands that mention parts of concatenations."""
+        parts = {label for group in self.groups for label in group}
+        return [slot for slot, axes in enumerate(self.slots[:-1]) if parts & _labels(axes)]
 
     def _present(self, slot: int, active: set[str]) -> bool:
         coupled = {label for group in self.groups for label in group}
@@ -142,17 +149,17 @@ class _Meaning:
                 return False
         return True
 
-    def _points(self, active: set[str], present: Sequence[int]) -> Iterator[dict[Key, int]]:
-        resting = {label for group in self.groups for label in group} - active
+    def _points(self, active: Collection[str], present: Sequence[int]) -> Iterator[dict[Key, int]]:
+        resting = {label for group in self.groups for label in group}.difference(active)
         mentioned = dict.fromkeys(key for slot in present for axis in self.slots[slot] for key in _keys(axis))
         varying = [key for key in mentioned if key not in resting]
         for values in product(*(range(self.sizes[key]) for key in varying)):
             yield dict(zip(varying, values, strict=True))
 
-    def _place(self, slot: int, at: Mapping[Key, int], active: set[str]) -> tuple[int, ...]:
+    def _place(self, slot: int, at: Mapping[Key, int], active: Collection[str]) -> tuple[int, ...]:
         return tuple(self._position(axis, at, active) for axis in self.slots[slot])
 
-    def _position(self, axis: Any, at: Mapping[Key, int], active: set[str]) -> int:
+    def _position(self, axis: Any, at: Mapping[Key, int], active: Collection[str]) -> int:
         match axis:
             case Label(name=name):
                 return at[name]
@@ -216,10 +223,12 @@ def _groups(slots: Sequence[Sequence[Any]]) -> list[dict[str, None]]:
 
 def execute(printed: str, plan: Plan, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Run a printed plan as the Python it looks like, refusing every index outside a tensor."""
-    code = printed.split("\n", 1)[1]
-    result = Checked(np.full(plan.shapes[-1].array_shape, 999, np.result_type(*arrays)))
-    exec(code, {"range": range, **dict(zip("ABCDEFG", map(Checked, arrays), strict=False)), "R": result})
-    return result.array
+    header, code = printed.split("\n", 1)
+    *operands, result = re.findall(r"   (\w+): ", header.removeprefix(plan.spec.text))
+    names = dict(zip(operands, map(Checked, arrays), strict=True))
+    names[result] = Checked(np.full(plan.shapes[-1].array_shape, 999, np.result_type(*arrays)))
+    exec(code, {"range": range, **names})
+    return names[result].array
 
 
 class Checked:

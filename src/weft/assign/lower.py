@@ -76,9 +76,14 @@ class _Lowering:
         if code.reset and neutral is not None and not (injective and surjective):
             stmts.append(Fill(target, _plain(neutral(np.dtype(target.dtype)))))
         plain = code.accum == "arg2" or (code.reset and injective)
+        operands = [self.buffers(operand) for operand in code.operands]
+        if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
+            before = Buffer(-1 - target.id, f"{target.name}.before", target.shape, target.dtype)
+            stmts.insert(0, _copy(before, target))
+            operands = [before if operand == target else operand for operand in operands]
         for choice in projection.choices():
             at = _subscripts(projection.maps[0], choice)
-            value = _value(code, projection, choice, target, at, self.buffers)
+            value = _value(code.value, operands, projection, choice, target, at)
             core: Stmt = Store(target, at, value) if plain else Update(target, at, code.accum, value)
             # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
             stmts.append(_nest(choice, _guards(whole, choice), core))
@@ -102,23 +107,39 @@ class _Lowering:
         value = substitute(code.source.value, lambda one: _leaf(one, target, at))
         if isinstance(value, Num):
             return Fill(target, value.value)
-        stmt: Stmt = Store(target, at, value)
-        for loop, size in reversed(loops):
-            stmt = For(loop, size, (stmt,)) if size > 1 else stmt
-        return stmt
+        return _around([(loop, size) for loop, size in loops if size > 1], Store(target, at, value))
+
+
+def _reads_only_own_cells(
+    projection: Projection, operands: list[Buffer], target: Buffer, injective: bool, cleared: bool
+) -> bool:
+    """Does the target, where it is also an operand, give each cell only its own old value?"""
+    own = (one for one, operand in zip(projection.maps[1:], operands, strict=True) if operand == target)
+    return injective and not cleared and all(one == projection.maps[0] for one in own)
+
+
+def _copy(copy: Buffer, source: Buffer) -> Stmt:
+    loops = [(f"i{axis}_", size) for axis, size in enumerate(source.shape)]
+    at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
+    return _around([(loop, size) for loop, size in loops if size > 1], Store(copy, at, Read(source, at)))
 
 
 def _value(
-    code: Accum, projection: Projection, choice: Choice, target: Buffer, at: tuple[Scalar, ...], buffers: Buffers
+    value: Scalar,
+    operands: list[Buffer],
+    projection: Projection,
+    choice: Choice,
+    target: Buffer,
+    at: tuple[Scalar, ...],
 ) -> Scalar:
     def leaf(one: Scalar) -> Scalar:
         if isinstance(one, Arg):
-            return Read(buffers(code.operands[one.number]), _subscripts(projection.maps[one.number + 1], choice))
+            return Read(operands[one.number], _subscripts(projection.maps[one.number + 1], choice))
         return _leaf(one, target, at)
 
-    value = _present(code.value, projection, choice)
-    assert value is not None, "a part of a concatenation that nothing is read from is dropped"
-    return substitute(value, leaf)
+    present = _present(value, projection, choice)
+    assert present is not None, "a part of a concatenation that nothing is read from is dropped"
+    return substitute(present, leaf)
 
 
 def _present(value: Scalar, projection: Projection, choice: Choice) -> Scalar | None:
@@ -180,10 +201,13 @@ def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
 
 
 def _nest(choice: Choice, guards: tuple[Inside, ...], stmt: Stmt) -> Stmt:
-    if guards:
-        stmt = If(guards, (stmt,))
-    for loop in reversed(choice):
-        stmt = For(loop.name, loop.size, (stmt,))
+    inner = If(guards, (stmt,)) if guards else stmt
+    return _around([(loop.name, loop.size) for loop in choice], inner)
+
+
+def _around(loops: list[tuple[str, int]], stmt: Stmt) -> Stmt:
+    for loop, size in reversed(loops):
+        stmt = For(loop, size, (stmt,))
     return stmt
 
 

@@ -14,6 +14,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
+    buffers_of,
     reads,
     walk,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "Stmt",
     "Store",
     "Update",
+    "buffers_of",
     "check",
     "reads",
     "show",

@@ -16,7 +16,7 @@ A `Place` is an affine combination of loops and static indices; any other intege
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -109,3 +109,23 @@ def walk(scalar: Scalar) -> Iterator[Scalar]:
 
 def reads(scalar: Scalar) -> Iterator[Read]:
     return (one for one in walk(scalar) if isinstance(one, Read))
+
+
+def buffers_of(program: Program) -> tuple[Buffer, ...]:
+    """Every buffer a program reads or writes, in order of first mention."""
+    return tuple(dict.fromkeys(_buffers(program.body)))
+
+
+def _buffers(body: Sequence[Stmt]) -> Iterator[Buffer]:
+    for stmt in body:
+        match stmt:
+            case For(body=inner) | Remark(body=inner):
+                yield from _buffers(inner)
+            case If(tests=tests, body=inner):
+                yield from (one.buffer for test in tests for one in walk(test.place) if isinstance(one, Read))
+                yield from _buffers(inner)
+            case Store(buffer=buffer, at=at, value=value) | Update(buffer=buffer, at=at, value=value):
+                yield buffer
+                yield from (one.buffer for part in (*at, value) for one in walk(part) if isinstance(one, Read))
+            case Fill(buffer=buffer):
+                yield buffer

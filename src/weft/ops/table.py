@@ -1,7 +1,8 @@
 """The one table of primitive scalar operations.
 
 A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
-spell it, whether it can accumulate and from which neutral element, what algebra it obeys, and its gradient.
+spell it ({t} stands for the element type), whether it can accumulate and from which neutral element, what algebra
+it obeys, and its gradient.
 Parser, printer, interpreter, emitters and the simplifier all read this table.
 """
 
@@ -90,11 +91,11 @@ _ROWS: tuple[Op, ...] = (
     # one operand
     _unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", idempotent=True),
     _unary(
-        "relu", lambda x: np.maximum(x, 0), "({0} > 0 ? {0} : 0)", "tl.maximum({0}, 0)",
+        "relu", lambda x: np.maximum(x, 0), "weft_relu_{t}({0})", "tl.maximum({0}, 0)",
         lambda x, y: (call("lt", 0, x),), "?/", idempotent=True,
     ),
     _unary(
-        "sat01", lambda x: np.minimum(np.maximum(x, 0), 1), "fmin(fmax({0}, 0), 1)",
+        "sat01", lambda x: np.minimum(np.maximum(x, 0), 1), "weft_sat01_{t}({0})",
         "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
         idempotent=True,
     ),
@@ -115,7 +116,8 @@ _ROWS: tuple[Op, ...] = (
         "erf", erf, "erf({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),)
     ),
     _unary(
-        "abs", np.abs, "fabs({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),), idempotent=True
+        "abs", np.abs, "weft_abs_{t}({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
+        idempotent=True,
     ),
     _unary("floor", np.floor, "floor({0})", "tl.floor({0})", _flat, idempotent=True),
     _unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", _flat),
@@ -140,30 +142,31 @@ _ROWS: tuple[Op, ...] = (
     ),
     _binary("div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y))),
     _binary(
-        "pow", "**", np.power, "pow({0}, {1})", "libdevice.pow({0}, {1})",
+        "pow", "**", np.power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
         lambda x, y, z: (y * call("pow", x, y - 1), z * call("log", x)),
     ),
     _binary(
-        "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "({0} > 0 ? {1} : 0)", "tl.where({0} > 0, {1}, 0)",
+        "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",
+        "tl.where({0} > 0, {1}, 0)",
         lambda x, y, z: (0, call("lt", 0, x)),
     ),
     _binary(
-        "sat01_gate", "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "({0} > 0 && {0} < 1 ? {1} : 0)",
+        "sat01_gate", "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "weft_sat01_gate_{t}({0}, {1})",
         "tl.where(({0} > 0) & ({0} < 1), {1}, 0)",
         lambda x, y, z: (0, call("and", call("lt", 0, x), call("lt", x, 1))),
     ),
     _binary(
-        "max", "@^", np.maximum, "fmax({0}, {1})", "tl.maximum({0}, {1})",
+        "max", "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
         lambda x, y, z: (call("le", y, x), call("lt", x, y)), _lowest,
         commutative=True, associative=True, idempotent=True,
     ),
     _binary(
-        "min", "^^", np.minimum, "fmin({0}, {1})", "tl.minimum({0}, {1})",
+        "min", "^^", np.minimum, "weft_min_{t}({0}, {1})", "tl.minimum({0}, {1})",
         lambda x, y, z: (call("le", x, y), call("lt", y, x)), _highest,
         commutative=True, associative=True, idempotent=True,
     ),
     _binary(
-        "mod", "%", np.mod, "weft_mod({0}, {1})", "weft_mod({0}, {1})",
+        "mod", "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
         lambda x, y, z: (1, -call("floor", x / y)),
     ),
     _binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", _flat),

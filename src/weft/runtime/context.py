@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from weft.assign import (
     symbols,
 )
 from weft.assign.show import Printer, distinct
-from weft.backends import interp
+from weft.backends import find_backend
 from weft.errors import ShapeError, WeftError, user_origin
-from weft.loops import Buffer, check
+from weft.loops import Buffer, Program, check
 from weft.runtime.routine import Routine, analyse
 from weft.shape.close import close
 from weft.tensor.slices import StaticIndex
@@ -40,9 +41,7 @@ class Context:
     """Memory for tensors and the routines compiled for it. It knows which tensors hold values."""
 
     def __init__(self, backend: str = "interp") -> None:
-        if backend != "interp":
-            raise WeftError(f"there is no backend {backend!r}", origin=user_origin(), fix='use "interp"')
-        self.backend = backend
+        self._backend = find_backend(backend)
         self._buffers: dict[Operand, Buffer] = {}
         self._names: dict[Node, str] = {}
         self._memory: dict[Buffer, Array] = {}
@@ -66,21 +65,37 @@ class Context:
         facts = analyse(full)
         for node in facts.touched:
             close(node.shape)
-        ranges = {index.name: index.size for index in bindings}
-        _check_bound(full, ranges)
-        program = check(lower(full, self._buffer, ranges), ranges)
-        return Routine(self, full, program, {index.name: index for index in bindings}, facts)
+        static = {index.name: index for index in bindings}
+        _check_bound(full, static)
+        with self._undone_on_error():
+            program = self._lower(full, static)
+            return Routine(self, full, program, self._backend.compile(program), static, facts)
+
+    def _lower(self, code: Code, static: Mapping[str, StaticIndex]) -> Program:
+        return check(lower(code, self._buffer, static), {name: index.size for name, index in static.items()})
+
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        """A compilation that fails leaves no trace."""
+        before = [(known, len(known)) for known in (self._buffers, self._names)]
+        try:
+            yield
+        except BaseException:
+            for known, length in before:
+                while len(known) > length:
+                    known.popitem()
+            raise
 
     def run(self, routine: Routine, given: dict[str, int]) -> None:
         """Run a routine of this context with its static indices bound."""
         facts = routine.facts
         for operand in facts.needs:
             self._require(operand, routine)
-        for node in facts.touched:
-            self._allocate(node)
+        for buffer in routine.buffers:
+            self._allocate(buffer)
         for node in facts.written:
             self._own(node)
-        interp.run(routine.program, self._memory, given)
+        routine.executable.run(self._memory, given)
         for node in facts.written:
             self._stored.pop(node, None)
         self._stored |= dict.fromkeys(facts.leaves)
@@ -137,11 +152,12 @@ class Context:
             raise WeftError(f"`{node.label}` depends on static indices", origin=user_origin())
         for operand in routine.facts.needs:
             self._require(operand, routine)
-        scratch = dict(self._memory)
-        for one in routine.facts.written:
-            buffer = self._buffer(one)
-            scratch[buffer] = np.zeros(buffer.shape, buffer.dtype)
-        interp.run(routine.program, scratch)
+        written = {self._buffer(one) for one in routine.facts.written}
+        scratch = {
+            buffer: np.zeros(buffer.shape, buffer.dtype) if buffer in written else self._memory[buffer]
+            for buffer in routine.buffers
+        }
+        routine.executable.run(scratch, {})
         return scratch[self._buffer(node)]
 
     # Memory
@@ -161,8 +177,7 @@ class Context:
             self._names[node] = distinct(node.label, set(self._names.values()))
         return self._names[node]
 
-    def _allocate(self, node: Node) -> None:
-        buffer = self._buffer(node)
+    def _allocate(self, buffer: Buffer) -> None:
         if buffer not in self._memory:
             self._memory[buffer] = np.zeros(buffer.shape, buffer.dtype)
 
@@ -183,10 +198,10 @@ class Context:
             case Fetch(source=File(path=path, offset=offset)):
                 self._bind(node, _map_file(node, path, offset))
             case Fetch():
-                self._allocate(node)
-                interp.run(lower(node.init, self._buffer), self._memory)
+                self._allocate(self._buffer(node))
+                self._backend.compile(self._lower(node.init, {})).run(self._memory, {})
             case _ if node.recurrent:
-                self._allocate(node)
+                self._allocate(self._buffer(node))
                 self._memory[self._buffer(node)][...] = 0
             case _:
                 raise WeftError(
@@ -204,7 +219,7 @@ class Context:
                 f"`{node.label}` holds {array.size} values and its shape {node.shape} needs {np.prod(buffer.shape)}",
                 origin=node.origin,
             )
-        self._memory[buffer] = array.reshape(buffer.shape)
+        self._memory[buffer] = np.ascontiguousarray(array).reshape(buffer.shape)
         self._borrowed.add(node)
 
     def _own(self, node: Node) -> None:
@@ -214,9 +229,9 @@ class Context:
             self._borrowed.discard(node)
 
 
-def _check_bound(code: Code, ranges: dict[str, int]) -> None:
+def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:
     for name, origin in symbols(code):
-        if name not in ranges:
+        if name not in static:
             raise WeftError(
                 f"the code uses static index `{name}`, which is not among the bindings",
                 origin=origin or user_origin(),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, statements
 from weft.assign.complete import reads
+from weft.backends.seam import Executable
 from weft.errors import WeftError, user_origin
-from weft.loops import Program
+from weft.loops import Buffer, Program, buffers_of
 from weft.loops import show as show_loops
 from weft.tensor.slices import StaticIndex
 
@@ -34,6 +36,7 @@ class Routine:
     context: Context
     code: Code
     program: Program
+    executable: Executable
     bindings: Mapping[str, StaticIndex]
     facts: Facts
 
@@ -45,13 +48,20 @@ class Routine:
         return f"<routine({', '.join(self.bindings)})>"
 
     def show(self, stage: str) -> str:
-        """A stage of the compilation as text: "assign" or "loops"."""
+        """A stage of the compilation as text: "assign", "loops" or "source"."""
         match stage:
             case "assign":
                 return self.context.show(self.code)
             case "loops":
                 return show_loops(self.program)
-        raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix='use "assign" or "loops"')
+            case "source":
+                return self.executable.source
+        raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix='use "assign", "loops" or "source"')
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The memory it works on."""
+        return buffers_of(self.program)
 
     def _bound(self, values: Mapping[str, int]) -> dict[str, int]:
         for name in values:

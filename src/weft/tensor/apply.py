@@ -8,7 +8,8 @@ into `g1`, `g2`, … and may use everything. Without a gradient function it is d
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, overload
@@ -229,11 +230,24 @@ def _dtype(code: Code, node: Node) -> str:
     for statement in statements(code):
         if isinstance(statement, Accum) and statement.lhs is node:
             samples = [np.ones(1, one.dtype if isinstance(one, Node) else one.node.dtype) for one in statement.operands]
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), _numpy_refusals(node):
                 value = np.asarray(sample(statement.value, samples))
                 ufunc: Any = OPS[statement.accum].meaning
                 dtype = (ufunc.reduce(value) if statement.accum in ("add", "mul") else value).dtype.name
     return dtype
+
+
+@contextmanager
+def _numpy_refusals(node: Node) -> Iterator[None]:
+    """What NumPy refuses to compute, for instance the difference of truth values, is refused by name."""
+    try:
+        yield
+    except TypeError as error:
+        raise WeftError(
+            f"`{node.label}` cannot be computed: {error}",
+            origin=node.origin,
+            fix="multiply truth values by 1.0 to make numbers of them",
+        ) from None
 
 
 def sample(value: Scalar, operands: Sequence[Any]) -> Any:

@@ -1,0 +1,198 @@
+"""From loops to C: plain loops, axis names as loop variables, each nest under the assignment it came from.
+
+weft_run(buffers, given)      buffers[n] is the memory of the n-th buffer, given[n] the n-th static index
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.backends.cc.types import c_type, common, dtype_of
+from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, buffers_of, walk
+from weft.ops import OPS, Call, Num, Scalar
+
+#: Operations that compare: their operands meet in a common type, their value is a truth value.
+_COMPARISONS = {"lt", "le", "eq", "ne"}
+_TRUTH = {"not", "or", "and"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A C function and what its arguments stand for."""
+
+    text: str
+    buffers: tuple[Buffer, ...]
+    given: tuple[str, ...]
+
+
+def emit(program: Program) -> Source:
+    """The C text of a program, without the prelude."""
+    buffers = buffers_of(program)
+    given = tuple(dict.fromkeys(_given(program.body, frozenset())))
+    writer = _Writer(_names([buffer.name for buffer in buffers], buffers), {name: _word(name) for name in given})
+    lines = [
+        "void weft_run(void *const *buffers, const int64_t *given)",
+        "{",
+        *(
+            f"    {c_type(buffer.dtype)} *{writer.buffers[buffer]} = buffers[{at}];  /* {list(buffer.shape)} */"
+            for at, buffer in enumerate(buffers)
+        ),
+        *(f"    const int64_t {writer.given[name]} = given[{at}];" for at, name in enumerate(given)),
+        *writer.block(program.body, "    "),
+        "}",
+    ]
+    return Source("\n".join(lines) + "\n", buffers, given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    buffers: dict[Buffer, str]
+    given: dict[str, str]
+
+    def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
+        for stmt in body:
+            yield from self._statement(stmt, indent)
+
+    def _statement(self, stmt: Stmt, indent: str) -> Iterator[str]:
+        match stmt:
+            case Remark(text=text, body=body):
+                yield from (f"{indent}/* {_safe(line)} */" for line in text.splitlines())
+                yield from self.block(body, indent)
+            case For(loop=loop, size=size, body=body):
+                name = _word(loop)
+                yield f"{indent}for (int64_t {name} = 0; {name} < {size}; {name}++) {{"
+                yield from self.block(body, indent + "    ")
+                yield indent + "}"
+            case If(tests=tests, body=body):
+                held = " && ".join(
+                    f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.place)]
+                )
+                yield f"{indent}if ({held}) {{"
+                yield from self.block(body, indent + "    ")
+                yield indent + "}"
+            case Store(buffer=buffer, at=at, value=value):
+                yield f"{indent}{self._cell(buffer, at)} = {self._as(value, buffer.dtype)};"
+            case Update(buffer=buffer, at=at, op=op, value=value):
+                combined = Call(op, (Read(buffer, at), value))
+                yield f"{indent}{self._cell(buffer, at)} = {self._as(combined, buffer.dtype)};"
+            case Fill(buffer=buffer, value=number):
+                cells = math.prod(buffer.shape)
+                name, value_text = self.buffers[buffer], _number(number, buffer.dtype)
+                yield f"{indent}for (int64_t at = 0; at < {cells}; at++) {name}[at] = {value_text};"
+
+    def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
+        terms, stride = [], 1
+        for place, size in zip(reversed(at), reversed(buffer.shape), strict=True):
+            if place != Place(()):
+                terms.append(self._whole(place) if stride == 1 else f"{self._whole(place)} * {stride}")
+            stride *= size
+        return f"{self.buffers[buffer]}[{' + '.join(reversed(terms)) or '0'}]"
+
+    def _whole(self, scalar: Scalar) -> str:
+        """An integer, as a subscript or in a test."""
+        if not isinstance(scalar, Place):
+            return self._as(scalar, "int64")
+        names = [
+            self._variable(name) if coefficient == 1 else f"{coefficient} * {self._variable(name)}"
+            for coefficient, name in scalar.terms
+        ]
+        if scalar.offset or not names:
+            names.append(str(scalar.offset))
+        return names[0] if len(names) == 1 and "*" not in names[0] else f"({' + '.join(names)})".replace("+ -", "- ")
+
+    def _variable(self, name: str) -> str:
+        return self.given.get(name) or _word(name)
+
+    def _as(self, scalar: Scalar, dtype: str) -> str:
+        """A scalar's value converted to an element type."""
+        if isinstance(scalar, Num):
+            return _number(scalar.value, dtype)
+        text, own = self._value(scalar), dtype_of(scalar)
+        return text if own == dtype else f"({text} != 0)" if dtype == "bool" else f"({c_type(dtype)}){text}"
+
+    def _value(self, scalar: Scalar) -> str:
+        match scalar:
+            case Num(value=value):
+                return _number(value, dtype_of(scalar))
+            case Place():
+                return self._whole(scalar)
+            case Read(buffer=buffer, at=at):
+                return self._cell(buffer, at)
+            case Call(op=op, args=args):
+                return self._call(op, args, dtype_of(scalar))
+        raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
+
+    def _call(self, op: str, args: tuple[Scalar, ...], dtype: str) -> str:
+        spelling = OPS[op].c
+        if op == "where":
+            condition, then, otherwise = args
+            texts = [self._as(condition, "bool"), self._as(then, dtype), self._as(otherwise, dtype)]
+        elif op == "threefry4x32":
+            texts = [self._as(arg, "uint64") for arg in args]
+        elif op == "uniform":
+            texts = [self._as(args[0], "uint64")]
+        elif op in _TRUTH:
+            texts = [self._as(arg, "bool") for arg in args]
+        else:
+            dtype = common(*args) if op in _COMPARISONS or op.endswith("_gate") else dtype
+            texts = [self._as(arg, dtype) for arg in args]
+        return spelling.format(*texts, t=dtype)
+
+
+def _number(value: float | int | bool, dtype: str) -> str:
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype.startswith("float"):
+        if math.isnan(value):
+            return "NAN"
+        if math.isinf(value):
+            return "INFINITY" if value > 0 else "(-INFINITY)"
+        text = repr(float(value)) + ("f" if dtype == "float32" else "")
+        return text if value >= 0 else f"({text})"
+    if dtype == "uint64":
+        return f"{int(value) % (1 << 64)}u"
+    if int(value) == -(1 << 63):
+        return "INT64_MIN"
+    return (
+        f"INT64_C({int(value)})" if abs(int(value)) >= 1 << 31 else f"{int(value)}" if value >= 0 else f"({int(value)})"
+    )
+
+
+def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
+    """The names that no loop binds: the static indices."""
+    for stmt in body:
+        match stmt:
+            case For(loop=loop, body=inner):
+                yield from _given(inner, bound | {loop})
+            case Remark(body=inner):
+                yield from _given(inner, bound)
+            case If(tests=tests, body=inner):
+                yield from (name for test in tests for name in _free(test.place, bound))
+                yield from _given(inner, bound)
+            case Store(at=at, value=value) | Update(at=at, value=value):
+                yield from (name for part in (*at, value) for name in _free(part, bound))
+
+
+def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
+    places = (one for one in walk(scalar) if isinstance(one, Place))
+    return (name for place in places for _, name in place.terms if name not in bound)
+
+
+def _names(labels: Sequence[str], buffers: Sequence[Buffer]) -> dict[Buffer, str]:
+    """A C name for each buffer, close to its label."""
+    return {
+        buffer: f"{re.sub(r'[^A-Za-z0-9]+', '_', label)}_{at}"
+        for at, (buffer, label) in enumerate(zip(buffers, labels, strict=True))
+    }
+
+
+def _word(name: str) -> str:
+    """A loop or index as a C variable: no label can collide with a word of the language or with a buffer."""
+    return f"{name}_"
+
+
+def _safe(text: str) -> str:
+    return text.replace("*/", "* /").replace("/*", "/ *")

@@ -1,0 +1,34 @@
+"""The seam between the runtime and what runs code: all a backend has to offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+import numpy.typing as npt
+
+from weft.loops import Buffer, Program
+
+Array: TypeAlias = npt.NDArray[Any]
+Memory: TypeAlias = Mapping[Buffer, Array]
+
+
+class Executable(Protocol):
+    """A compiled program."""
+
+    @property
+    def source(self) -> str:
+        """The text it was compiled from, for people."""
+        ...
+
+    def run(self, memory: Memory, given: Mapping[str, int]) -> None:
+        """Run on `memory`, which holds an array for every buffer, with the static indices bound."""
+        ...
+
+
+class Backend(Protocol):
+    """Something that compiles loop programs."""
+
+    name: str
+
+    def compile(self, program: Program) -> Executable: ...

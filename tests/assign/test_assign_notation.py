@@ -1,0 +1,439 @@
+"""The code notation: what is printed reads back, what people write runs, what is wrong is pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft as wf
+from assign.samples import MODELS, NA, NB, NX, by_label, matrices, perceptron
+from weft.assign import Code, Node, complete, statements
+from weft.assign.show import Printer, target
+
+
+def reread(code: Code, names: dict[str, Any], *, declare: bool = True) -> Code:
+    """Print and read; what was read must print the same."""
+    text = str(code)
+    again = wf.parse_cd(text, names, declare=declare)
+    assert str(again) == text
+    return again
+
+
+# What people write runs
+
+LISTING = """\
+{ sgd_delta } =: p.grad + (!.weight_decay *. p);
+{ sgd_momentum } =: (!.momentum *. sgd_momentum) + sgd_delta;
+p =- learning_rate *. sgd_delta
+"""
+
+RATES = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01}
+
+
+def run_steps(text: str, steps: int) -> np.ndarray[Any, Any]:
+    """Run code on `p` that often, on gradients 1, 2, 3, …"""
+    p = wf.param("p", init=[1.0, -2.0, 3.0])
+    ctx = wf.Context()
+    step = ctx.compile(wf.parse_cd(text, p=p, **RATES))
+    for number in range(steps):
+        ctx[p.grad] = np.full(3, number + 1.0, "float32")
+        step()
+    return np.array(ctx[p])
+
+
+def test_listing_of_gradient_descent() -> None:
+    p, momentum = np.array([1.0, -2.0, 3.0]), np.zeros(3)
+    for number in range(3):
+        delta = number + 1.0 + 0.01 * p
+        momentum = 0.9 * momentum + delta
+        p = p - 0.1 * delta
+    np.testing.assert_allclose(run_steps(LISTING, 3), p, rtol=1e-5)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_gradient_descent_with_momentum(nesterov: bool) -> None:
+    update = "sgd_delta =+ !.momentum *. sgd_momentum" if nesterov else "sgd_delta =: sgd_momentum"
+    text = f"""
+        "sgd_delta" =: p.grad + (!.weight_decay *. p);
+        "sgd_momentum" =: (!.momentum *. sgd_momentum) + sgd_delta;
+        {update};
+        p =- learning_rate *. sgd_delta"""
+    p, momentum = np.array([1.0, -2.0, 3.0]), np.zeros(3)
+    for number in range(3):
+        delta = number + 1.0 + 0.01 * p
+        momentum = 0.9 * momentum + delta
+        p = p - 0.1 * (delta + 0.9 * momentum if nesterov else momentum)
+    np.testing.assert_allclose(run_steps(text, 3), p, rtol=1e-5)
+
+
+@pytest.mark.parametrize("text", ['p =+ learning_rate * p.grad ~logic:"."', "p =+ learning_rate *. p.grad"])
+def test_two_ways_to_scale(text: str) -> None:
+    np.testing.assert_allclose(run_steps(text, 1), [1.1, -1.9, 3.1], rtol=1e-5)
+
+
+def test_gradient_descent_without_momentum() -> None:
+    text = '"sgd_delta" =: p.grad + (!.weight_decay *. p); p =- learning_rate *. sgd_delta'
+    start = np.array([1.0, -2.0, 3.0])
+    np.testing.assert_allclose(run_steps(text, 1), start - 0.1 * (1 + 0.01 * start), rtol=1e-5)
+
+
+def value(text: str, **names: Any) -> np.ndarray[Any, Any]:
+    """What the text leaves in `c`."""
+    c = wf.node("c")
+    ctx = wf.Context()
+    bindings = {name: one for name, one in names.items() if isinstance(one, wf.StaticIndex)}
+    routine = ctx.compile(wf.parse_cd(text, c=c, **names), bindings=list(bindings.values()))
+    routine(**dict.fromkeys(bindings, 1))
+    return np.array(ctx[c])
+
+
+MEANINGS: list[tuple[str, Callable[[], Any]]] = [
+    ('c =:+ a * b ~logic:"@"', lambda: NA @ NB),
+    ('c =:+ a * b ~logic:"i->j; j->k => i->k"', lambda: (NA.T @ NB.T).T),
+    ('c =:@^ a ~logic:"... => 0"', lambda: None),
+    ('c =: a ~logic:"T"', lambda: NA.T),
+    ("c =: a + b * a", lambda: NA + NB @ NA),
+    ("c =: a + b *. a", lambda: NA + NB * NA),
+    ("c =: (a * b) + 1", lambda: NA @ NB + 1),
+    ("c =: a / b", lambda: NA / NB),
+    ("c =: a - b /. a", lambda: NA - NB / NA),
+    ("c =: a ** 2", lambda: NA**2),
+    ("c =: (a + 2) **. 3 - 1", lambda: (NA + 2) ** 3 - 1),
+    ("c =: -a", lambda: -NA),
+    ("c =: - a ** 2", lambda: NA**2),
+    ("c =: 2 ** 3 ** 2 *. a", lambda: 512 * NA),
+    ("c =: a - b - 1", lambda: NA - NB - 1),
+    ("c =: relu(a - b)", lambda: np.maximum(NA - NB, 0)),
+    ("c =: ?/(a - b)", lambda: np.maximum(NA - NB, 0)),
+    ("c =: a -?/ b", lambda: np.where(NA > 0, NB, 0)),
+    ("c =: a @^ b", lambda: np.maximum(NA, NB)),
+    ("c =: max(a, b ^^ 0)", lambda: np.maximum(NA, np.minimum(NB, 0))),
+    ("c =: where(a < b && 0 < b, a, 2.5)", lambda: np.where((NA < NB) & (NB > 0), NA, 2.5)),
+    ("c =: fma(a, b, a)", lambda: NA * NB + NA),
+    ("c =: !.half *. a", lambda: 0.5 * NA),
+    ("c =: a /. !..two", lambda: NA / 2),
+    ("c =: a; c =+ b; c =- a", lambda: NA + NB - NA),
+    ("c =: a; c =* b", lambda: NA * NB),
+    ("c =: a; c =@^ b", lambda: np.maximum(NA, NB)),
+    ("c =: x @| i", lambda: NX[1]),
+    ("c =: a + x @| 0 *. b", lambda: NA + NX[0] * NB),
+    ('c =: x ~logic:"@| i"', lambda: NX[1]),
+    ('c =: a +* "i->j; j->k => i->k" b', lambda: (NA.T @ NB.T).T),
+    ('c =: a *+ "i->j; j->k => i->k" b', lambda: (NA.T @ NB.T).T),
+    ('c =: (a ++ "i->j => j->i") + a', lambda: NA.T + NA),
+    ('c =: a + (=:@^ a + b ~logic:"i->j; j->k => i->k")', lambda: NA + (NA.T[:, :, None] + NB.T).max(1).T),
+    ('c =: a *. (a * b ~logic:".") + b', lambda: NA * (NA * NB) + NB),
+    ("c =: a.value + b", lambda: NA + NB),
+    ("c =: inf *. a = a", lambda: np.inf * NA == NA),
+    ("c =: 1.5e1 + i", lambda: np.float32(16)),
+    ("c =: a *. array", lambda: NA * np.arange(3.0)[:, None]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), MEANINGS, ids=[text for text, _ in MEANINGS])
+def test_meaning(text: str, expected: Callable[[], Any]) -> None:
+    names = by_label(*matrices(), half=0.5, two=np.int32(2), i=wf.index("i", 2), array=np.arange(3.0))
+    found, wanted = value(text, **names), expected()
+    if wanted is not None:
+        np.testing.assert_allclose(found, np.broadcast_to(wanted, found.shape), rtol=1e-5)
+
+
+def test_longest_name_wins() -> None:
+    net, w = wf.data(NA, label="net"), wf.param("w")
+    code = wf.parse_cd("net.w =+ net.w.grad; net.w =- net", {"net": net, "net.w": w})
+    assert str(code) == "w =+ w.grad;\nw =- net"
+
+
+def test_declared_nodes_take_the_type_of_what_they_hold() -> None:
+    p = wf.param("p", init=[1.0, 2.0], dtype="float64")
+    code = wf.parse_cd('"d" =: 0.5 *. p; "m" =: m + d', p=p)
+    kinds = {node.label: node.dtype for node in written(code)}
+    assert kinds == {"d.p": "float64", "m.p": "float64"}
+
+
+def test_declaration_holds_before_it_is_written() -> None:
+    p = wf.param("p", init=[1.0, 2.0])
+    ctx = wf.Context()
+    step = ctx.compile(wf.parse_cd('p =+ m; "m" =: p', p=p))
+    step()
+    step()
+    np.testing.assert_allclose(ctx[p], [2.0, 4.0])
+
+
+def written(code: Code) -> list[Node]:
+    return list(dict.fromkeys(map(target, statements(code))))
+
+
+def test_expressions_are_not_differentiable() -> None:
+    p = wf.param("p", o=3, i=3)
+    code = wf.parse_cd("c =: (p * p) + 1", p=p, c=wf.node("c"))
+    assert str(code) == 'c.p =: (p * p ~logic:"@") + 1'
+
+
+# Block comments
+
+
+def test_comment() -> None:
+    p = wf.param("p", init=1.0)
+    code = wf.parse_cd('~~("step" "of" p p.grad; p =- p.grad; ~~("empty"); )', p=p)
+    assert str(code) == '~~("step of p p.grad";\n  p =- p.grad;\n  ~~("empty"))'
+    reread(code, {"p": p})
+
+
+@given(st.text())
+def test_comment_of_any_text(text: str) -> None:
+    p = wf.param("p", init=1.0)
+
+    @wf.cd
+    def code() -> None:
+        with wf.comment(text):
+            p[:] = 1.0
+
+    reread(code(), {"p": p})
+
+
+@given(st.text(min_size=1).filter(lambda label: label.split(".")[-1] not in ("grad", "merge", "value")))
+def test_tensor_of_any_name(label: str) -> None:
+    p = wf.param(label, init=1.0)
+
+    @wf.cd
+    def code() -> None:
+        p[:] = p.grad + p
+
+    again = reread(code(), {label: p})
+    assert written(again) == [p.node]
+
+
+# Printed code reads back
+
+
+def same_gradients(
+    code: Code, again: Code, params: Sequence[wf.Tensor], indices: Sequence[wf.StaticIndex] = ()
+) -> None:
+    """Both codes compute the same gradients, and not just zeros."""
+    gradients = [p.grad for p in params]
+    first, second = wf.Context(), wf.Context()
+    for ctx, one in ((first, code), (second, again)):
+        ctx.compile(one, bindings=indices, keep=gradients)(**{index.name: 1 for index in indices})
+    for gradient in gradients:
+        assert np.abs(np.array(first[gradient])).max() > 0
+        np.testing.assert_allclose(second[gradient], first[gradient], rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_gradients_read_back(model: str) -> None:
+    loss, names = MODELS[model]()
+    indices = [one for one in names.values() if isinstance(one, wf.StaticIndex)]
+    code = wf.grad_update(loss)
+    same_gradients(code, reread(code, names), loss.params, indices)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_pieces_of_code_read_back(model: str) -> None:
+    loss, names = MODELS[model]()
+    for code in (loss.forward, loss.backprop, loss.zero_grads):
+        reread(code, names)
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        lambda loss: wf.optim.sgd(loss, lr=0.1),
+        lambda loss: wf.optim.sgd(loss, lr=0.1, momentum=0.9, weight_decay=1e-4),
+        lambda loss: wf.optim.sgd(loss, lr=0.1, momentum=0.9, nesterov=True),
+        lambda loss: wf.optim.adam(loss),
+        lambda loss: wf.optim.adam(loss, weight_decay=0.1),
+    ],
+)
+def test_optimisers_read_back(optimiser: Callable[[wf.Tensor], Code]) -> None:
+    loss, names = perceptron()
+    reread(optimiser(loss), names)
+    reread(complete(wf.seq(wf.grad_update(loss), optimiser(loss))), names)
+
+
+def test_printed_routine_reads_back() -> None:
+    loss, names = perceptron()
+    ctx = wf.Context()
+    routine = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)))
+    text = routine.show("assign")
+    assert str(wf.parse_cd(text, names, declare=True)) == text
+
+
+@wf.cd
+def every_kind(a: wf.Tensor, b: wf.Tensor, x: wf.Tensor, c: wf.Tensor, i: Any) -> None:
+    c[:] = a @ b
+    c += wf.einsum("i->j;j->k=>i->k", a, b)
+    c.accumulate("max", wf.einsum("i->j;j->k=>i->k", a, b, accum="max", op="+"), reset=True)
+    c[:] = a.T
+    c += wf.relu(c).T
+    c += (c + a).T
+    c[:] = wf.exp(a + b * 2 - 1)
+    c[:] = 3
+    c += np.float64(0.5)
+    c[:] = a + float("-inf")
+    c *= wf.where(a < b, a, -1)
+    c[:] = i
+    c[:] = c.merge
+    c += wf.given(a)
+    c += wf.number(2.0) + a
+    c[:] = a + (a @ b)
+    c[:] = a - (-b)
+    c[:] = a * x[i]
+    c[:] = wf.einsum("i;j;k=>ijk", a, b, a, accum="min", op="+")
+    c[:] = a + wf.einsum("i=>0", a, accum="max")
+    wf.assign(c, "+", "*", 2.0, a, logic="i->j;j->k=>i->k", init=True)
+    wf.assign(c, "+", "relu", a, logic="i->j=>j->i", init=True)
+    wf.assign(c, "=", "where", a, b, a)
+    wf.assign(c, "min", "**", a, b)
+    wf.node("w")[:] = wf.einsum("2*o<+k->i => o->i", a, k=1)
+    wf.node("w")[:] = wf.einsum("2*o<+k->i => o->i", a, k=1) + 1
+    c.accumulate("arg2", a)
+
+
+def test_every_kind_of_statement_reads_back() -> None:
+    i = wf.index("i", 2)
+    a, b, x = matrices()
+    reread(every_kind(a, b, x, wf.node("c"), i), by_label(a, b, x, i=i))
+
+
+def test_slots_of_one_tensor_in_several() -> None:
+    @wf.operator("i;i;i=>i")
+    def odd(v: Any, v1: Any, v2: Any, v3: Any) -> None:
+        v.accumulate("add", v1 * v2 + v1 / v3 + v2, reset=True)
+
+    p = wf.param("p", o=3, init=[1.0, 2.0, 3.0])
+    loss = wf.einsum("i=>0", odd(p, p, p))
+    code = wf.grad_update(loss)
+    assert 'odd =:+ ((p *. p) + (p / p)) + p ~logic:"i;i;i=>i" ~slots:"1,2,1,3,2=>0"' in str(code)
+    same_gradients(code, reread(code, {"p": p}), [p])
+    reread(loss.backprop, {"p": p})
+
+
+def test_intermediates_of_operators_read_back() -> None:
+    @wf.operator("i->j => i")
+    def largest(v: Any, v1: Any) -> None:
+        v.accumulate("max", v1, reset=True)
+
+    @largest.gradient
+    def _(v: Any, v1: Any, g: Any, g1: Any) -> None:
+        won = wf.intermediate("won_rhs1")
+        won[:] = wf.equal(v1, v)
+        g1 += won * g
+
+    p = wf.param("p", o=3, i=3)
+    code = wf.grad_update(wf.einsum("i => 0", largest(p)))
+    assert 'won_rhs1 =: p = largest ~logic:"i->j => i" ~slots:"1,0=>1"' in str(code)
+    same_gradients(code, reread(code, {"p": p}), [p])
+
+
+# Generated programs
+
+
+@dataclass(frozen=True)
+class Program:
+    code: Code
+    index: wf.StaticIndex
+    tensors: list[wf.Tensor]
+
+    def names(self, code: Code) -> dict[str, Any]:
+        """The tensors by the names the code is printed with."""
+        printer = Printer(code)
+        return {**{printer.name(tensor.node): tensor for tensor in self.tensors}, "i": self.index}
+
+    def __repr__(self) -> str:
+        return str(self.code)
+
+
+UNARY = ("relu", "abs", "sin", "tanh", "sat01")
+
+
+@st.composite
+def programs(draw: st.DrawFn, runnable: bool) -> Program:
+    """Code over square matrices, recorded from Python, with the names it is printed with."""
+    a, b, x = matrices()
+    p, index = wf.param("a", o=3, i=3), wf.index("i", 2)  # two tensors are called `a`
+    nodes = [wf.node("m", init=0.25), wf.node("n", init=0.5)]
+    leaves = [a, b, p, p.grad, *nodes]
+
+    def expression(depth: int) -> Any:
+        kind = draw(st.sampled_from(("leaf", "number", "binary", "unary", "loops") if depth else ("leaf",)))
+        match kind:
+            case "leaf":
+                leaf = draw(st.sampled_from(leaves))
+                return leaf if runnable else draw(st.sampled_from((leaf, leaf.merge, wf.given(leaf))))
+            case "number":
+                other = expression(depth - 1)
+                return other * draw(st.sampled_from((2, -0.5, index)))
+            case "binary":
+                left, right = expression(depth - 1), expression(depth - 1)
+                return draw(st.sampled_from(BINARY_MAKERS))(left, right)
+            case "unary":
+                return getattr(wf, draw(st.sampled_from(UNARY)))(expression(depth - 1))
+        return looping(depth)
+
+    def looping(depth: int) -> Any:
+        match draw(st.sampled_from(("compose", "transpose", "einsum", "sum", "slice"))):
+            case "compose":
+                return expression(depth - 1) @ expression(depth - 1)
+            case "transpose":
+                return expression(depth - 1).T
+            case "einsum":
+                accum, op = draw(st.sampled_from((("+", "*"), ("max", "+"), ("min", "*"))))
+                spec = draw(st.sampled_from(("i->j; j->k => i->k", "i->j; i->j => j->i", "i->k; k->k => i->k")))
+                return wf.einsum(spec, expression(depth - 1), expression(depth - 1), accum=accum, op=op)
+            case "sum":
+                return wf.einsum("i->j => j->i", expression(depth - 1), accum=draw(st.sampled_from("+*")))
+        return x[draw(st.sampled_from((0, 1, index)))]
+
+    @wf.cd
+    def code() -> None:
+        for number in range(draw(st.integers(1, 4))):
+            with wf.comment("block", number):
+                lhs = draw(st.sampled_from((p, p.grad, *nodes)))
+                right = expression(draw(st.integers(0, 3)))
+                accum = draw(st.sampled_from(("=", "add", "sub", "mul", "max")))
+                if accum == "=":
+                    lhs[:] = right
+                else:
+                    lhs.accumulate(accum, right)
+
+    return Program(code(), index, [a, b, x, p, *nodes])
+
+
+BINARY_MAKERS = [
+    lambda left, right: left + right,
+    lambda left, right: left - right,
+    lambda left, right: left * right,
+    lambda left, right: wf.maximum(left, right),
+    lambda left, right: wf.where(left < right, left, right),
+    lambda left, right: wf.fma(left, right, left),
+]
+
+
+@settings(max_examples=150)
+@given(programs(runnable=False))
+def test_generated_code_reads_back(program: Program) -> None:
+    reread(program.code, program.names(program.code), declare=False)
+    full = complete(program.code)
+    reread(full, program.names(full))
+
+
+@settings(max_examples=50)
+@given(programs(runnable=True))
+def test_generated_code_computes_the_same(program: Program) -> None:
+    again = reread(program.code, program.names(program.code), declare=False)
+    *_, p, m, n = program.tensors
+    results = [p, p.grad, m, n]
+    contexts = [wf.Context(), wf.Context()]
+    for ctx, code in zip(contexts, (program.code, again), strict=True):
+        ctx[p] = np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3)
+        ctx[p.grad] = np.linspace(1, 2, 9, dtype="float32").reshape(3, 3)
+        ctx.compile(code, bindings=[program.index], keep=results)(i=1)
+    for result in results:
+        np.testing.assert_allclose(contexts[1][result], contexts[0][result], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,176 @@
+"""The `weft` command, called in this process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import weft as wf
+from weft.cli import main
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a run that succeeds prints."""
+    assert main(list(arguments)) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What a run that fails says."""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+def usage(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 2) -> tuple[str, str]:
+    """What is printed when the arguments themselves end the run."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    assert ended.value.code == status
+    out, err = capsys.readouterr()
+    return out, err
+
+
+def test_plan_prints_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "plan", "ij;jk=>ik", "3,4", "4,5") == str(wf.plan("ij;jk=>ik", "3,4", "4,5")) + "\n"
+
+
+def test_plan_with_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "R: 2|5->4\n" in output(capsys, "plan", "...|j->i; ...|k->j => ...|k->i", "2|3->4", "2|5->3")
+
+
+def test_plan_takes_sizes_and_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "plan", "o<+k=>ok", "9", "--size", "k=3") == str(wf.plan("o<+k=>ok", 9, k=3)) + "\n"
+    sized = output(capsys, "plan", "--size", "k=3", "--size=j = 2", "o<+k=>okj", "9")
+    assert sized == str(wf.plan("o<+k=>okj", 9, k=3, j=2)) + "\n"
+    assert output(capsys, "plan", "i=>ij", "3", "--result", "3,4") == str(wf.plan("i=>ij", 3, result="3,4")) + "\n"
+
+
+def test_plan_of_a_scalar(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "plan", ";=>", "", "1") == ";=>   A: 1   B: 1   R: 1\nR[0] = A[0] * B[0]\n"
+
+
+def test_demo_of_plans(capsys: pytest.CaptureFixture[str], golden: Callable[..., None]) -> None:
+    shown = output(capsys, "demo", "--plans")
+    assert sum(line.startswith("# ") for line in shown.splitlines()) == 5
+    golden(shown)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("plan", "--help"), ("demo", "--help")])
+def test_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = usage(capsys, *arguments, status=0)
+    assert err == ""
+    assert out.startswith("usage: weft")
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = usage(capsys, "--help", status=0)
+    assert all(word in out for word in ("plan", "demo", "--version", "shapes and loops infer themselves"))
+
+
+def test_help_of_plan_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = usage(capsys, "plan", "--help", status=0)
+    assert 'weft plan "ij;jk=>ik" 3,4 4,5' in out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage(capsys, "--version", status=0) == (f"weft {wf.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ij;jk=>ik", "3,4", "5,6"), "`j` cannot be both 4 and 5"),
+        (("ij;jk=>ik", "3,4"), "the spec has 2 operands and was given 1 shapes"),
+        (("ij->ji", "3,4"), "the result comes after `=>`"),
+        (("i=>j", "3"), "nothing says how big `j` is"),
+        (("i=>i", "0"), "an axis cannot have size 0"),
+        (("i=>i", "x"), "cannot read the shape: 'x' is not a size"),
+        (("i=>i", "3", "--size", "z=3"), "the spec has no label `z`"),
+        (("i=>i", "3", "--size", "=3"), "the spec has no label ``"),
+        (("i=>i", "3", "--size", "i=0"), "an axis cannot have size 0"),
+        (("i=>i", "3", "--result", "4"), "`i` cannot be both"),
+        (("a;a^b=>a^b", "2", "5"), "could come from operand 1 or operand 2"),
+        (("", "3"), "the specification is empty"),
+        (("i=>i", "[red]3[/red]"), "cannot read the shape: '[red]3[/red]' is not a size"),
+        (("\ud800=>i", "3"), "has no meaning in a specification"),
+    ],
+)
+def test_errors_are_told_on_stderr(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    err = failure(capsys, "plan", *arguments)
+    assert err.startswith("weft: ")
+    assert message in err
+
+
+def test_an_error_shows_the_spec_with_carets(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = failure(capsys, "plan", "ij;jk=>ik", "3,4", "5,6").splitlines()
+    assert lines[lines.index("    ij;jk=>ik") + 1] == "     ^ ^"
+    assert "  A is 3,4" in lines
+    assert "  B is 5,6" in lines
+    assert lines[-1].startswith("  fix: ")
+
+
+def test_a_long_line_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = ";".join("i" * 200) + "=>i"
+    assert f"    {spec}\n" in failure(capsys, "plan", spec, "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "command"),
+        (("bogus",), "invalid choice: 'bogus'"),
+        (("plan",), "spec"),
+        (("plan", "i=>i", "3", "--size", "k"), "'k' is not LABEL=N, such as k=3"),
+        (("plan", "i=>i", "3", "--size", "k=x"), "'k=x' is not LABEL=N, such as k=3"),
+        (("plan", "i=>i", "3", "--size", "k=-1"), "'k=-1' is not LABEL=N, such as k=3"),
+        (("plan", "i=>i", "3", "--size", "k=²"), "'k=²' is not LABEL=N, such as k=3"),
+        (("plan", "i=>i", "3", "--size"), "expected one argument"),
+        (("plan", "i=>i", "3", "--bogus"), "unrecognized arguments: --bogus"),
+        (("demo", "3"), "unrecognized arguments: 3"),
+    ],
+)
+def test_wrong_arguments(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = usage(capsys, *arguments)
+    assert out == ""
+    assert err.startswith("usage: weft")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_the_module_runs_as_a_program() -> None:
+    command = [sys.executable, "-m", "weft.cli", "plan", "ij=>ji", "2,3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == str(wf.plan("ij=>ji", "2,3")) + "\n"
+
+
+def test_a_label_called_result(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = output(capsys, "plan", "i, => i, result", "3", "--size", "result=4")
+    assert shown.startswith("i, => i, result   A: 3   R: 3,4\n")
+
+
+def test_the_error_of_a_command_names_no_line_of_code(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["plan", "i=>j", "3"])
+    assert capsys.readouterr().err.startswith("weft: nothing says how big `j` is\n    i=>j\n")
+
+
+def test_a_size_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status("plan", "i=>ij", "3", "--size", "j=3", "--size", "j=4") == 2
+    assert "`j`" in capsys.readouterr().err
+
+
+def status(*arguments: str) -> object:
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return ended.code
