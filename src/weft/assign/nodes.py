@@ -7,7 +7,7 @@
     operand = Node | Merge(node) | Stored(node)                     computed; sent by another device; as stored
     value   = scalar over Arg(n), the n-th operand, and the leaves below
     source  = Cells(scalar) | Data(array) | File(path, offset)
-    leaf    = Symbol(name)      the position of a static index
+    leaf    = Symbol(name, size)  the position of a static index
             | Extent(measure)   a number found from shapes once they are closed
             | Offset()          how far the cell lies from the first, in memory order
 
@@ -91,6 +91,7 @@ class Arg(Scalar):
 @dataclass(frozen=True, slots=True)
 class Symbol(Scalar):
     name: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,18 +202,19 @@ def seq(*codes: Code) -> Code:
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
 
 
-def symbols(code: Code) -> Iterator[tuple[str, Origin | None]]:
-    """Every static index the code uses, with where."""
+def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:
+    """Every static index the code uses: its name, its size, and where."""
     for statement in statements(code):
         if isinstance(statement, Accum):
             logic = statement.record.operation.logic
             if isinstance(logic, Slice) and isinstance(logic.at, Bound):
-                yield logic.at.symbol, statement.origin
+                yield logic.at.symbol, logic.at.size, statement.origin
             values: tuple[Scalar, ...] = (statement.value,)
         else:
             values = (statement.source.value,) if isinstance(statement.source, Cells) else ()
         for value in values:
-            yield from ((leaf.name, statement.origin) for leaf in leaves(value) if isinstance(leaf, Symbol))
+            found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
+            yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
 
 
 def statements(code: Code) -> Iterator[Accum | Fetch]:

@@ -29,6 +29,7 @@ class Executable(Protocol):
 class Backend(Protocol):
     """Something that compiles loop programs."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def compile(self, program: Program) -> Executable: ...

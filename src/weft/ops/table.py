@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.errors import WeftError, user_origin
 from weft.ops.meaning import erf, threefry4x32, unit_interval
-from weft.ops.scalar import Number, Scalar, call, where
+from weft.ops.scalar import Num, Number, Scalar, call, where
 
 Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
 
@@ -58,6 +58,20 @@ def _highest(dtype: np.dtype[Any]) -> object:
 def _flat(*args: Scalar) -> tuple[Number, ...]:
     """The gradient of an operation that is constant almost everywhere."""
     return tuple(0 for _ in args[:-1])
+
+
+def _pow_gradient(x: Scalar, y: Scalar, z: Scalar) -> tuple[Number, ...]:
+    """By a constant exponent the powers are spelled out, so that none is infinite without need."""
+    if isinstance(y, Num):
+        match y.value:
+            case 0:
+                return (0, 0)
+            case 1:
+                return (1, 0)
+            case 2:
+                return (2 * x, 0)
+        return (y * call("pow", x, y.value - 1), 0)
+    return (y * call("pow", x, y - 1), z * call("log", x))
 
 
 def _zero(dtype: np.dtype[Any]) -> object:
@@ -143,7 +157,7 @@ _ROWS: tuple[Op, ...] = (
     _binary("div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y))),
     _binary(
         "pow", "**", np.power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
-        lambda x, y, z: (y * call("pow", x, y - 1), z * call("log", x)),
+        _pow_gradient,
     ),
     _binary(
         "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",

@@ -30,6 +30,7 @@ from weft.errors import ShapeError, WeftError, user_origin
 from weft.loops import Buffer, Program, check
 from weft.runtime.routine import Routine, analyse
 from weft.shape.close import close
+from weft.tensor.leaves import numbers
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
 from weft.tensor.values import evaluator
@@ -59,7 +60,13 @@ class Context:
                 "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
             )
             raise WeftError(f"compile takes code, not {type(code).__name__}", origin=user_origin(), fix=fix)
-        bindings = [bindings] if isinstance(bindings, StaticIndex) else bindings
+        bindings = [bindings] if isinstance(bindings, StaticIndex) else list(bindings)
+        if strange := [one for one in bindings if not isinstance(one, StaticIndex)]:
+            raise WeftError(
+                f"{strange[0]!r} among the bindings is not a static index",
+                origin=user_origin(),
+                fix='use wf.index("i", n)',
+            )
         kept = tuple(_node(tensor) for tensor in ([keep] if isinstance(keep, Tensor) else keep))
         full = complete(seq(code, Keep(kept)))
         facts = analyse(full)
@@ -131,7 +138,7 @@ class Context:
                 origin=user_origin(),
                 fix="set the parameters or data it is computed from",
             )
-        array = np.asarray(value)
+        array = numbers(value)
         wanted = close(node.shape).array_shape
         if array.shape not in (wanted, ()):
             raise ShapeError(
@@ -230,12 +237,18 @@ class Context:
 
 
 def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:
-    for name, origin in symbols(code):
+    for name, size, origin in symbols(code):
         if name not in static:
             raise WeftError(
                 f"the code uses static index `{name}`, which is not among the bindings",
                 origin=origin or user_origin(),
                 fix=f"compile with bindings=[{name}]",
+            )
+        if size != static[name].size:
+            raise WeftError(
+                f"static index `{name}` has size {size} in the code and {static[name].size} among the bindings",
+                origin=origin or user_origin(),
+                fix="make the index once and use it in both places",
             )
 
 

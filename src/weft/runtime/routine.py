@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, statements
@@ -76,7 +77,7 @@ class Routine:
                 raise WeftError(
                     f"static index `{name}` is not bound", origin=user_origin(), fix=f"call the routine with {name}=…"
                 )
-            if isinstance(value, bool) or int(value) != value or not 0 <= value < index.size:
+            if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= value < index.size:
                 raise WeftError(
                     f"{name}={value} is outside the range of static index `{name}`",
                     origin=user_origin(),

@@ -16,7 +16,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.assign import Accum, Arg, Code, Node, Slot, recording, statements
+from weft.assign import Accum, Arg, Code, Node, Slot, intermediate, recording, statements
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, leaves, substitute, where
@@ -27,9 +27,6 @@ from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
-
-#: Operations whose value or derivative can be infinite: a zero gradient through them stays zero.
-_SINGULAR = {"recip", "div", "log", "log2", "pow", "recip_sqrt", "sqrt"}
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +84,7 @@ class Operator:
             backward=self._backward if differentiable else None,
         )
 
-    def _backward(self, tensor: Tensor) -> Code:
+    def _backward(self, tensor: Tensor, masked: bool) -> Code:
         operation = tensor.operation
         assert operation is not None
         slots = {
@@ -101,7 +98,7 @@ class Operator:
             if self.run_gradient is not None:
                 _call(self.run_gradient, slots, f"the gradient of {self.name}")
             else:
-                _derive(tensor, slots)
+                _derive(tensor, slots, masked)
         return backward.code
 
 
@@ -147,7 +144,7 @@ def differentiate(value: Scalar, leaf: Scalar) -> Scalar:
     return reduce(_plus, terms)
 
 
-def _derive(tensor: Tensor, slots: Mapping[str, Slot]) -> None:
+def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
     """Accumulate into each operand's gradient what the single forward assignment implies."""
     definition = tensor.node.definition
     assert definition is not None
@@ -159,32 +156,35 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot]) -> None:
             fix="give the operator a gradient function",
         )
     value = _over_slots(forward, slots)
+    share = _share(forward.accum, slots["v"], value, tensor.dtype)
     for number in range(1, len(tensor.children) + 1):
         target = slots[f"g{number}"]
         partial = differentiate(value, slots[f"v{number}"])
         if target.operand is not None and partial != Num(0):
-            target += _weigh(forward.accum, slots["g"], slots["v"], value, partial)
+            target += _masked(slots["g"], _times(share, partial), masked)
 
 
-def _weigh(accum: str, g: Scalar, v: Scalar, value: Scalar, partial: Scalar) -> Scalar:
-    """What one point contributes: its share of the incoming gradient times the local derivative."""
+def _masked(g: Scalar, factor: Scalar, masked: bool) -> Scalar:
+    """`g * factor`; below a `where`, no gradient stays none even where the factor is infinite."""
+    bounded = all(isinstance(leaf, Num) for leaf in leaves(factor))
+    return _times(g, factor) if bounded or not masked else where(call("ne", g, 0), _times(g, factor), 0)
+
+
+def _share(accum: str, v: Scalar, value: Scalar, dtype: str) -> Scalar:
+    """How much the accumulated result changes with the value at one point."""
     match accum:
         case "arg2" | "add":
-            through = _times(g, partial)
+            return Num(1)
         case "max" | "min":
-            return where(call("eq", value, v), _times(g, partial), 0)
+            ties = intermediate("ties_lhs", dtype=dtype).accumulate("add", call("eq", value, v), reset=True)
+            return where(call("eq", value, v), 1 / ties, 0)
         case "mul":
-            return where(call("ne", value, 0), _times(g * v / value, partial), 0)
-        case _:
-            raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
-    return where(call("ne", g, 0), through, 0) if _singular(partial) else through
-
-
-def _singular(value: Scalar) -> bool:
-    """May the value be infinite? Not if it is a constant."""
-    if not isinstance(value, Call) or all(isinstance(leaf, Num) for leaf in leaves(value)):
-        return False
-    return value.op in _SINGULAR or any(map(_singular, value.args))
+            zeros = intermediate("zeros_lhs", dtype=dtype).accumulate("add", call("eq", value, 0), reset=True)
+            rest = intermediate("rest_lhs", dtype=dtype)
+            rest.accumulate("mul", where(call("eq", value, 0), 1, value), reset=True)
+            others = where(call("eq", value, 0), rest, rest / where(call("eq", value, 0), 1, value))
+            return where(call("eq", zeros, call("eq", value, 0)), others, 0)
+    raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
 
 
 def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Scalar:
@@ -233,8 +233,15 @@ def _dtype(code: Code, node: Node) -> str:
             with np.errstate(all="ignore"), _numpy_refusals(node):
                 value = np.asarray(sample(statement.value, samples))
                 ufunc: Any = OPS[statement.accum].meaning
-                dtype = (ufunc.reduce(value) if statement.accum in ("add", "mul") else value).dtype.name
+                found = (ufunc.reduce(value) if statement.accum in ("add", "mul") else value).dtype
+                dtype = (_truth(samples) if value.dtype.kind == "b" else found).name
     return dtype
+
+
+def _truth(operands: Sequence[Any]) -> np.dtype[Any]:
+    """The type of a truth value: a number like those compared, 1 or 0."""
+    common = np.result_type(*operands) if operands else np.dtype("float32")
+    return common if common.kind in "fb" else np.dtype("float32")
 
 
 @contextmanager
@@ -242,7 +249,7 @@ def _numpy_refusals(node: Node) -> Iterator[None]:
     """What NumPy refuses to compute, for instance the difference of truth values, is refused by name."""
     try:
         yield
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise WeftError(
             f"`{node.label}` cannot be computed: {error}",
             origin=node.origin,

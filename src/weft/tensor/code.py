@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec
 
 import numpy as np
 
 from weft.assign import Accum, Arg, Cells, Code, Fetch, Node, Operand, Record, current, record, recording, statements
-from weft.assign.complete import reads
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
 from weft.shape.infer import infer
@@ -144,7 +143,7 @@ def record_over(
 ) -> None:
     """Record an assignment over the loops of an operation applied before; `enrich`: it may add to the target's name."""
     record(Accum(target, accum, reset, value, tuple(operands), where, user_origin()))
-    if any(_depends(operand, target) for operand in operands if isinstance(operand, Node)):
+    if target in _sources([operand for operand in operands if isinstance(operand, Node)]):
         target.recurrent = True
     if enrich:
         _enrich(target, operands)
@@ -169,30 +168,32 @@ def assignable(lhs: Tensor) -> Node:
     return lhs.operand
 
 
-def _depends(operand: Node, on: Node) -> bool:
-    """Does computing `operand`, as far as it was written inline, read `on`?"""
-    if operand is on:
-        return True
-    if not operand.inline or operand.definition is None:
-        return False
-    return any(_depends(one, on) for statement in statements(operand.definition) for one in reads(statement))
+def _sources(operands: Sequence[Operand]) -> Iterator[Node]:
+    """The nodes that expressions written inline are made of, each once, in the order written."""
+    seen: set[Node] = set()
+    stack = list(reversed(operands))
+    while stack:
+        operand = stack.pop()
+        node = operand if isinstance(operand, Node) else operand.node
+        if node in seen:
+            continue
+        seen.add(node)
+        if not node.inline:
+            yield node
+        elif node.definition is not None:
+            for statement in reversed(list(statements(node.definition))):
+                stack += reversed(statement.operands) if isinstance(statement, Accum) else ()
 
 
 def _enrich(target: Node, operands: Sequence[Operand]) -> None:
     """A node made by wf.node is called after what it is first computed from as well."""
     if target.label != target.shape.name or target.after is not None or not target.made_inline:
         return
-    others = (name for operand in operands for name in _named(operand) if name != target.label)
-    target.after = next(others, None)
+    names = (node.after or node.label.removesuffix(".grad") for node in _sources(operands) if node is not target)
+    target.after = next((name for name in names if name not in _UNNAMED), None)
     if target.after is not None:
         target.label = f"{target.label}.{target.after}"
 
 
-def _named(operand: Operand) -> list[str]:
-    inner = operand if isinstance(operand, Node) else operand.node
-    if not inner.inline:
-        return [inner.after or inner.label.removesuffix(".grad")]
-    if inner.definition is None:
-        return []
-    assigned = (one for one in statements(inner.definition) if isinstance(one, Accum))
-    return [name for statement in assigned for one in statement.operands for name in _named(one)]
+#: What tensors nobody gave a name are called: no name to be called after.
+_UNNAMED = ("data", "literal")

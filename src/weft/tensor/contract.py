@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.assign import Extent, Slot
 from weft.einsum import parse_spec
+from weft.einsum.nodes import Concat
 from weft.errors import EinsumError, user_origin
 from weft.ops import Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
@@ -30,6 +31,15 @@ def einsum(
         )
     combine, gather = find(op, arity=2).name, accumulator(accum).name
     check_labels(parsed, sizes, origin)
+    joined = [axis for axis in parsed.result.axes if isinstance(axis, Concat)]
+    if joined and len(operands) > 1 and combine != "mul":
+        raise EinsumError(
+            f"a concatenation copies its parts, so `op={op!r}` has nothing to combine",
+            origin=origin,
+            text=parsed.text,
+            spans=[axis.span for axis in joined],
+            fix="leave out op=, and combine in an operation of its own",
+        )
 
     def forward(v: Slot, *values: Slot) -> None:
         value: Scalar = values[0]

@@ -47,7 +47,7 @@ def power(base: TensorLike, exponent: float) -> Tensor:
             origin=user_origin(),
             fix="for a power with a tensor exponent write wf.exp(y * wf.log(x))",
         )
-    return pointwise("pow", base, exponent)
+    return pointwise("pow", base, float(exponent) if isinstance(exponent, int) and exponent < 0 else exponent)
 
 
 def _product(v: Slot, v1: Slot, v2: Slot) -> None:

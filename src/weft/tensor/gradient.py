@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from weft.assign import Cells, Code, Comment, Fetch, Keep, complete, seq
+from weft.assign import Accum, Cells, Code, Comment, Fetch, Keep, complete, seq
 from weft.errors import WeftError, user_origin
-from weft.ops import Num
+from weft.ops import Call, Num
 from weft.tensor.tensor import Tensor
 
 
@@ -40,7 +40,9 @@ def backprop(root: Tensor) -> Code:
     """Propagate a gradient of 1 from `root` to everything it is computed from."""
     tensors = _differentiable(root)
     start = Fetch(root.grad.node, Cells(Num(1.0)))
-    return seq(start, *(tensor.backward(tensor) for tensor in reversed(tensors) if tensor.backward))
+    chosen = _chosen_between(tensors)
+    codes = (tensor.backward(tensor, tensor in chosen) for tensor in reversed(tensors) if tensor.backward)
+    return seq(start, *codes)
 
 
 def grad_update(loss: Tensor) -> Code:
@@ -56,6 +58,20 @@ def grad_update(loss: Tensor) -> Code:
         f"gradient update of {loss.label}",
         seq(zero_grads(loss), forward(loss), Comment("backpropagation", backprop(loss))),
     )
+
+
+def _chosen_between(tensors: list[Tensor]) -> set[Tensor]:
+    """What a `where` chooses between, with all it is computed from: its gradient may be none because it was not taken."""
+    found: set[Tensor] = set()
+    for tensor in reversed(tensors):
+        if tensor in found or _chooses(tensor):
+            found.update(tensor.children)
+    return found
+
+
+def _chooses(tensor: Tensor) -> bool:
+    definition = tensor.node.definition
+    return isinstance(definition, Accum) and isinstance(definition.value, Call) and definition.value.op == "where"
 
 
 def _differentiable(root: Tensor) -> list[Tensor]:

@@ -51,7 +51,7 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
 
     The array is used as it is, not copied, when its memory lies batch, output, input.
     """
-    values = _numbers(array)
+    values = numbers(array)
     rank = values.ndim
     if batch < 0 or input < 0 or batch + input > rank:
         raise ShapeError(
@@ -68,7 +68,7 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
 
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
     """A tensor of given values whose axes are inferred: only their number is fixed."""
-    values = _numbers(array)
+    values = numbers(array)
     return _given(Counted(values.size), values, label)
 
 
@@ -126,7 +126,8 @@ def _computed(logic: Logic, value: Number, label: str) -> Tensor:
     return Tensor(node)
 
 
-def _numbers(array: npt.ArrayLike) -> npt.NDArray[Any]:
+def numbers(array: npt.ArrayLike) -> npt.NDArray[Any]:
+    """What was given, as an array of numbers."""
     try:
         values = np.asarray(array)
     except ValueError as error:

@@ -17,8 +17,6 @@ from weft.tensor.tensor import Tensor
 class StaticIndex(Symbol):
     """A position supplied at each run, from 0 up to but not including `size`. Also usable as a number."""
 
-    size: int
-
 
 def index(name: str, size: int) -> StaticIndex:
     """A static index: `row = x[i]` slices the leftmost batch axis of `x` at whatever `i` a run binds."""

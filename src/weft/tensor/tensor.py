@@ -38,7 +38,7 @@ class Tensor:
         children: tuple[Tensor, ...] = (),
         differentiable: bool = False,
         is_param: bool = False,
-        backward: Callable[[Tensor], Code] | None = None,
+        backward: Callable[[Tensor, bool], Code] | None = None,
     ) -> None:
         self.operand = operand
         self.operation = operation
