@@ -23,6 +23,11 @@ def known(text: str | int | Sequence[int], name: str = "x", origin: Origin | Non
     return infer(Literal(as_shape(text)), name=name, origin=origin).result
 
 
+def number(name: str = "n") -> ShapeVar:
+    """A scalar, which makes no claim by its size of 1."""
+    return infer(Literal(as_shape(1), claims=False), name=name).result
+
+
 def constant(name: str = "c") -> ShapeVar:
     return infer(Constant(), name=name).result
 
@@ -46,7 +51,7 @@ def pointwise(*operands: ShapeVar, result: ShapeVar | None = None, origin: Origi
 
 
 def compose(left: ShapeVar, right: ShapeVar, result: ShapeVar | None = None, origin: Origin | None = None) -> ShapeVar:
-    return infer(Compose(), (left, right), result=result, origin=origin, title="@").result
+    return infer(Compose(), (left, right), result=result, origin=origin, title="compose").result
 
 
 def transpose(shape: ShapeVar, result: ShapeVar | None = None) -> ShapeVar:

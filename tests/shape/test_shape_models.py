@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shape.pool import blank, einsum
 
+from shape.pool import blank, einsum
 from weft.einsum import Hole
 from weft.errors import ShapeError
 from weft.shape import Dim, ShapeVar, close, infer
 from weft.shape.logic import Literal, Logic, Pointwise
-from weft.shape.nodes import MAX_RANK, Rest, RowIs, RowRef, Shape
+from weft.shape.nodes import MAX_RANK, RowIs, RowRef, Shape
 
 # One axis each: a solution gives every member of a pool a size and a basis.
 
@@ -127,7 +127,13 @@ class Shift:
     operand: int
 
 
-SHIFTS = {"..v..|=>..v..|": 0, "..v..|=>_..v..|": 1, "..v..|=>..v..__|": 2, "_..v.._|=>..v..|": -2, "..v.._|=>_..v..|": 0}
+SHIFTS = {
+    "..v..|=>..v..|": 0,
+    "..v..|=>_..v..|": 1,
+    "..v..|=>..v..__|": 2,
+    "_..v.._|=>..v..|": -2,
+    "..v.._|=>_..v..|": 0,
+}
 ROWS = 4
 row = st.integers(0, ROWS - 1)
 shift = st.one_of(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -94,11 +93,6 @@ def scalar(value: Number) -> Scalar:
 def call(op: str, *args: Number) -> Call:
     """The application of an operation; plain numbers become constants."""
     return Call(op, tuple(scalar(arg) for arg in args))
-
-
-def _operator(op: str, *args: Number) -> Scalar:
-    """What an operator builds; operands of other kinds, such as tensors, have operators of their own."""
-    return call(op, *args) if all(isinstance(arg, Scalar | Real) for arg in args) else NotImplemented
 
 
 def leaves(expression: Scalar) -> Iterator[Scalar]:

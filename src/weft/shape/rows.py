@@ -74,8 +74,8 @@ class RowIsRule:
             self._link_flanks(solver)
         if self.middle is not None:
             self._link_middle(solver, self.middle)
-            if self.least and self.row.axes is not None and len(self.row.axes) == self.least:
-                self._scalar(solver, self.row.axes[0], self.middle)
+            if self.least:
+                self._scalar(solver, self.row, self.middle)
 
     def _bound(self, solver: Solver) -> None:
         row, middle, flanks = self.row, self.middle, self.flanks
@@ -114,14 +114,16 @@ class RowIsRule:
                 solver.write(self, "from_front", at + 1)
                 self._same(solver, solver.front(row, lead + at), solver.front(middle, at), None)
 
-    def _scalar(self, solver: Solver, axis: AxisCell, middle: RowCell) -> None:
+    def _scalar(self, solver: Solver, row: RowCell, middle: RowCell) -> None:
         """The one axis of a row that stands for no axes has size 1; one of another size stands for an axis."""
-        if not self.from_back and self not in axis.watchers:
-            solver.append(axis.watchers, self)
         if middle.hi == 0:
-            solver.set_size(axis, 1, self._why(middle.why_hi))
-        elif axis.size not in (None, 1) or axis.least > 1 or axis.basis is not None:
-            solver.at_least(middle, 1, self._why(axis.why))
+            solver.set_size(solver.back(row, 0), 1, self._why(middle.why_hi))
+        elif middle.lo == 0:
+            for axis in row.axes or (*row.front[:1], *row.back[:1]):
+                if self not in axis.watchers:
+                    solver.append(axis.watchers, self)
+                if axis.size not in (None, 1) or axis.least > 1:
+                    solver.at_least(middle, 1, self._why(axis.why))
 
     def _same(self, solver: Solver, left: AxisCell, right: AxisCell, span: Span | None) -> None:
         if left is not right:

@@ -71,7 +71,7 @@ def _row(text: str, start: int, end: int, origin: Origin | None) -> tuple[Dim, .
 
 
 def _dim(size: int, basis: str | None, origin: Origin | None, text: str = "", span: Span | None = None) -> Dim:
-    if size < 1:
+    if not 1 <= size < 1 << 63:
         raise ShapeError(
             f"an axis cannot have size {size}",
             origin=origin,

@@ -61,7 +61,7 @@ def grad_update(loss: Tensor) -> Code:
 
 
 def _chosen_between(tensors: list[Tensor]) -> set[Tensor]:
-    """What a `where` chooses between, with all it is computed from: its gradient may be none because it was not taken."""
+    """What a `where` chooses between, with what that is computed from: there a gradient may be none."""
     found: set[Tensor] = set()
     for tensor in reversed(tensors):
         if tensor in found or _chooses(tensor):
