@@ -11,6 +11,8 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from weft.errors import WeftError, user_origin
+
 
 class Scalar:
     """A scalar expression. Python's operators build larger ones; leaves are subclasses."""
@@ -87,7 +89,9 @@ def scalar(value: Number) -> Scalar:
     """A number as an expression."""
     if isinstance(value, Scalar):
         return value
-    return Num(value.item() if isinstance(value, np.number) else value)
+    if not isinstance(value, int | float | np.number | np.bool_):
+        raise WeftError(f"{value!r} is not a number", origin=user_origin())
+    return Num(value.item() if isinstance(value, np.generic) else value)
 
 
 def call(op: str, *args: Number) -> Call:

@@ -43,6 +43,11 @@ class Op:
     idempotent: bool = False
 
     @property
+    def truth(self) -> bool:
+        """Is its value a truth value, through which no gradient flows?"""
+        return np.asarray(self.meaning(*(np.ones(1) for _ in range(self.arity)))).dtype.kind == "b"
+
+    @property
     def infix(self) -> bool:
         return self.arity == 2 and not self.text.isidentifier()
 
@@ -198,7 +203,7 @@ _ROWS: tuple[Op, ...] = (
     _binary("threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", _flat),
     # three operands
     Op(
-        "where", 3, "where", np.where, "({0} ? {1} : {2})", "tl.where({0}, {1}, {2})",
+        "where", 3, "where", np.where, "weft_where_{t}({0}, {1}, {2})", "tl.where({0}, {1}, {2})",
         lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)),
     ),
     Op(

@@ -131,10 +131,26 @@ def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
     """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it."""
     waiting = _open(axes)
     rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)}
-    computed = _connected([rule.axis for rule in rules if rule.axis.size is None], Same)
+    computed = _above([rule.axis for rule in rules if rule.axis.size is None])
     split = _connected([part for rule in rules if rule.axis.size is not None for part in rule.cells], Same)
     not_yet = {*computed, *split, *_connected(axis for axis in stuck if axis.size is None)}
     return [axis for axis in waiting if axis not in not_yet]
+
+
+def _above(axes: Iterable[AxisCell]) -> set[AxisCell]:
+    """The axes, all that equal them, and all that they broadcast to."""
+    found = set(axes)
+    stack = list(found)
+    while stack:
+        one = stack.pop()
+        for rule in one.watchers:
+            reached = rule.cells if isinstance(rule, Same) else ()
+            if isinstance(rule, Below) and rule.operand is one:
+                reached = (rule.result,)
+            new = [axis for axis in reached if axis not in found]
+            found.update(new)
+            stack += new
+    return found
 
 
 def _connected(axes: Iterable[AxisCell], *rules: type) -> dict[AxisCell, None]:

@@ -75,7 +75,8 @@ class Operator:
             raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
         node.definition = forward.code
         node.dtype = _dtype(forward.code, node)
-        differentiable = any(tensor.differentiable for tensor in tensors) and np.dtype(node.dtype).kind in "fc"
+        reached = any(tensor.differentiable for tensor in tensors) and np.dtype(node.dtype).kind in "fc"
+        differentiable = reached and not (self.run_gradient is None and _is_truth(forward.code))
         return Tensor(
             node,
             operation=operation,
@@ -185,6 +186,10 @@ def _share(accum: str, v: Scalar, value: Scalar, dtype: str) -> Scalar:
             others = where(call("eq", value, 0), rest, rest / where(call("eq", value, 0), 1, value))
             return where(call("eq", zeros, call("eq", value, 0)), others, 0)
     raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
+
+
+def _is_truth(code: Code) -> bool:
+    return isinstance(code, Accum) and isinstance(code.value, Call) and OPS[code.value.op].truth
 
 
 def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Scalar:

@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec
 
-import numpy as np
-
 from weft.assign import Accum, Arg, Cells, Code, Fetch, Node, Operand, Record, current, record, recording, statements
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
 from weft.shape.infer import infer
 from weft.shape.logic import Compose, Constant, Logic, Pointwise
 from weft.tensor.apply import read_logic
+from weft.tensor.leaves import element_type
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -41,7 +40,7 @@ def node(label: str, *, dtype: str = "float32", init: float | None = None) -> Te
     if not isinstance(label, str) or not label:
         raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
     shape = infer(Constant(), name=label, title="node", origin=origin).result
-    made = Node(label, shape, np.dtype(dtype).name, origin=origin, made_inline=True)
+    made = Node(label, shape, element_type(dtype), origin=origin, made_inline=True)
     if init is not None:
         made.init = Fetch(made, Cells(Num(float(init))), origin)
     return Tensor(made)

@@ -23,6 +23,7 @@ class Layer:
 
     def __call__(self, *args: Any) -> Tensor:
         """Apply the layer; shapes are constrained afresh, parameters are reused."""
+        self._check(args)
         with inside(self.scope):
             result = self.function(*args, **self.config)
         if not isinstance(result, Tensor):
@@ -41,6 +42,12 @@ class Layer:
         for owned in self.scope.owned.values():
             found |= dict.fromkeys(owned.params if isinstance(owned, Layer) else [owned])
         return tuple(found)
+
+    def _check(self, args: tuple[Any, ...]) -> None:
+        try:
+            inspect.signature(self.function).bind(*args, **self.config)
+        except TypeError as error:
+            raise WeftError(f"`{self.function.__name__}` cannot be applied: {error}", origin=user_origin()) from None
 
     def _name(self, result: Tensor) -> None:
         node = result.node

@@ -53,7 +53,7 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
     """
     values = numbers(array)
     rank = values.ndim
-    if batch < 0 or input < 0 or batch + input > rank:
+    if any(not isinstance(one, int) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
         raise ShapeError(
             f"{batch} batch and {input} input axes do not fit an array of shape {values.shape}",
             origin=user_origin(),
@@ -77,8 +77,9 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
     if not os.path.exists(path):
         raise WeftError(f"there is no file {os.fspath(path)!r}", origin=user_origin())
     name = label or os.path.splitext(os.path.basename(path))[0]
-    shape = infer(mapped(path, np.dtype(dtype).itemsize), name=name, origin=user_origin()).result
-    node = Node(name, shape, np.dtype(dtype).name, origin=user_origin())
+    kind = element_type(dtype)
+    shape = infer(mapped(path, np.dtype(kind).itemsize), name=name, origin=user_origin()).result
+    node = Node(name, shape, kind, origin=user_origin())
     node.init = Fetch(node, File(os.fspath(path)), user_origin())
     return Tensor(node)
 
@@ -106,7 +107,7 @@ def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
     kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
     _measure(items, kinds)
     shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
-    values = np.array(list(_flatten(items)), dtype).reshape(shape.array_shape)
+    values = np.array(_flatten(items), element_type(dtype)).reshape(shape.array_shape)
     return _given(Literal(shape), values, label or "literal")
 
 
@@ -126,12 +127,12 @@ def _computed(logic: Logic, value: Number, label: str) -> Tensor:
     return Tensor(node)
 
 
-def numbers(array: npt.ArrayLike) -> npt.NDArray[Any]:
+def numbers(array: npt.ArrayLike, dtype: str | None = None) -> npt.NDArray[Any]:
     """What was given, as an array of numbers."""
     try:
-        values = np.asarray(array)
-    except ValueError as error:
-        raise ShapeError(f"the values do not form an array: {error}", origin=user_origin()) from None
+        values = np.asarray(array, dtype)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"the values do not form an array of numbers: {error}", origin=user_origin()) from None
     if values.dtype.kind not in "biuf":
         raise WeftError(f"data must be numbers, not {values.dtype}", origin=user_origin())
     return values
@@ -195,3 +196,15 @@ def _flatten(items: Any) -> list[float]:
     if not inner:
         return [items]
     return [value for item in inner for value in _flatten(item)]
+
+
+def element_type(dtype: npt.DTypeLike) -> str:
+    """The name of an element type a person gave."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(object)
+    if found.kind not in "biuf" and found.type.__module__ != "ml_dtypes":
+        fix = 'use "float32", "float64", "int32", …'
+        raise WeftError(f"{dtype!r} is not an element type", origin=user_origin(), fix=fix)
+    return found.name

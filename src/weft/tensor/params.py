@@ -21,6 +21,7 @@ from weft.shape.infer import infer
 from weft.shape.logic import Parameter
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
+from weft.tensor.leaves import element_type, numbers
 from weft.tensor.scope import current_scope
 from weft.tensor.tensor import Tensor
 
@@ -149,12 +150,13 @@ def param(
 def _make(
     label: str, o: Sizes | None, i: Sizes | None, b: Sizes | None, init: Any, dtype: str, origin: Origin | None
 ) -> Tensor:
-    values = np.asarray(init, dtype) if isinstance(init, list | tuple | np.ndarray) else None
+    kind = element_type(dtype)
+    values = numbers(init, kind) if isinstance(init, list | tuple | np.ndarray) else None
     if values is not None and o is None and i is None:
         o = values.shape or (1,)
     logic = Parameter(_dims(b, "b", origin) or (), _dims(i, "i", origin), _dims(o, "o", origin))
     shape = infer(logic, name=label, title="parameter", origin=origin).result
-    node = Node(label, shape, np.dtype(dtype).name, origin=origin)
+    node = Node(label, shape, kind, origin=origin)
     node.init = Fetch(node, Data(values) if values is not None else Cells(_first_value(init, label, shape, origin)))
     return Tensor(node, differentiable=True, is_param=True)
 

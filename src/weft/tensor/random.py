@@ -8,6 +8,7 @@ from weft.ops import Number, Scalar, call, scalar
 from weft.shape.infer import infer
 from weft.shape.logic import Constant
 from weft.tensor.params import random_key, random_normal, random_unit
+from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
 
@@ -30,6 +31,7 @@ def bernoulli(name: str, probability: float, *, step: Number = 0) -> Tensor:
 
 def dropout(x: Tensor, rate: float, *, step: Number, name: str = "dropout") -> Tensor:
     """`x` with each element zeroed with probability `rate` and the others scaled up, drawn anew for each `step`."""
+    x = as_tensor(x, "dropout")
     if not 0.0 <= rate < 1.0:
         raise WeftError(f"a dropout rate is at least 0 and below 1, not {rate}", origin=user_origin())
     return x * bernoulli(f"{name}.{x.label}", 1.0 - rate, step=step) * (1.0 / (1.0 - rate))

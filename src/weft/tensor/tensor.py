@@ -180,6 +180,9 @@ class Tensor:
     def __floordiv__(self, other: TensorLike) -> Tensor:
         return _op("floor", _op("div", self, other))
 
+    def __rfloordiv__(self, other: TensorLike) -> Tensor:
+        return _op("floor", _op("div", other, self))
+
     def __rpow__(self, base: TensorLike) -> Tensor:
         raise WeftError(
             "the exponent of ** must be a number", origin=user_origin(), fix="write wf.exp(y * wf.log(x)) instead"

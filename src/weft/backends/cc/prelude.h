@@ -10,6 +10,7 @@
     static inline T weft_sat01_##t(T x) { return weft_min_##t(weft_max_##t(x, 0), 1); }                                \
     static inline T weft_relu_gate_##t(T x, T y) { return x > 0 ? y : 0; }                                             \
     static inline T weft_sat01_gate_##t(T x, T y) { return x > 0 && x < 1 ? y : 0; }                                   \
+    static inline T weft_where_##t(bool c, T x, T y) { return c ? x : y; }                                             \
     static inline T weft_abs_##t(T x) { return x < 0 ? -x : x; }
 
 #define WEFT_FLOAT(T, t)                                                                                               \

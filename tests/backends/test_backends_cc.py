@@ -1,0 +1,170 @@
+"""The C backend against the oracle, and what it does when compiling goes wrong."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft as wf
+from loops.programs import GIVEN, Sample, samples
+from tensor.differences import total
+from tensor.models import Model, models
+from weft.backends.cc import Cc
+from weft.backends.interp import run_scalar
+
+build = importlib.import_module("weft.backends.cc.build")  # the package has a function of this name
+
+FLOATS = ("add", "sub", "mul", "max", "min", "lt", "eq", "and", "arg1", "arg2", "relu_gate", "mod", "div")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    return tmp_path / "cc"
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
+    made = Cc()
+    made.folder = tmp_path_factory.mktemp("kernels")
+    return made
+
+
+def agree(backend: Cc, sample: Sample, static: int) -> None:
+    ours, meaning = sample.memory(), sample.memory()
+    given_static = dict.fromkeys(GIVEN, static)
+    run_scalar(sample.program, meaning, given_static)
+    backend.compile(sample.program).run(ours, given_static)
+    for buffer in sample.buffers:
+        np.testing.assert_allclose(ours[buffer], meaning[buffer], rtol=1e-12, err_msg=buffer.name)
+
+
+@settings(max_examples=30)
+@given(samples(), st.integers(0, GIVEN["s"] - 1))
+def test_whole_numbers(backend: Cc, sample: Sample, static: int) -> None:
+    agree(backend, sample, static)
+
+
+@settings(max_examples=30)
+@given(samples(dtypes=("float64",), ops=FLOATS, values=FLOATS), st.integers(0, GIVEN["s"] - 1))
+def test_floats_with_nan_and_infinity(backend: Cc, sample: Sample, static: int) -> None:
+    agree(backend, sample, static)
+
+
+@settings(max_examples=20)
+@given(models())
+def test_gradient_updates(backend: Cc, sample: tuple[Model, wf.Tensor]) -> None:
+    model, tensor = sample
+    code, bound = wf.grad_update(total(tensor)), {index.name: at for index, at in model.bound.items()}
+    oracle = wf.Context("interp")
+    routine = oracle.compile(code, bindings=list(model.bound))
+    routine(**bound)
+    memory = {buffer: array.copy() for buffer, array in oracle._memory.items()}
+    backend.compile(routine.program).run(memory, bound)
+    for buffer, array in memory.items():
+        np.testing.assert_allclose(array, oracle._memory[buffer], rtol=1e-9, atol=1e-12, err_msg=buffer.name)
+
+
+def test_choosing_in_a_nest_of_loops() -> None:
+    """A loop nest that an optimising compiler has been seen to get wrong."""
+    rng = np.random.default_rng(0)
+    x, y = (wf.data(rng.normal(size=(2, 3, 2))) for _ in range(2))
+    chosen = wf.where(x < y, x * y, y - x)
+    np.testing.assert_array_equal(wf.Context("cc")[chosen], wf.Context("interp")[chosen])
+
+
+def small() -> tuple[wf.Tensor, wf.Tensor]:
+    wf.seed(3)
+    x = wf.data(np.linspace(-1, 1, 6).reshape(3, 2).astype("float32"), batch=1)
+    w = wf.param("w", o=2)
+    return wf.einsum("...|... => 0", wf.tanh(w @ x), label="loss"), w
+
+
+def test_parameters_start_equal_to_the_last_bit() -> None:
+    first, second = (wf.Context(name)[small()[1]] for name in ("interp", "cc"))
+    assert first.tobytes() == second.tobytes()
+
+
+def test_training_agrees() -> None:
+    found = []
+    for name in ("interp", "cc"):
+        loss, w = small()
+        ctx = wf.Context(name)
+        step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.adam(loss, lr=0.1)))
+        for _ in range(5):
+            step()
+        found.append(ctx[w])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
+def test_the_source_is_readable(golden: object) -> None:
+    loss, _ = small()
+    golden(wf.Context("cc").compile(loss.forward).show("source"))  # type: ignore[operator]
+
+
+def test_a_warm_start_runs_no_compiler(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss, _ = small()
+    expected = wf.Context("cc")[loss]
+    assert list(own_cache.glob("*.so"))
+    monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("the compiler ran"))
+    np.testing.assert_array_equal(wf.Context("cc")[loss], expected)
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a library"])
+def test_a_damaged_entry_is_made_again(own_cache: Path, damage: bytes) -> None:
+    loss, _ = small()
+    expected = wf.Context("cc")[loss]
+    for entry in own_cache.glob("*.so"):
+        entry.unlink()  # a loaded library must not be written over
+        entry.write_bytes(damage)
+    np.testing.assert_array_equal(wf.Context("cc")[loss], expected)
+
+
+def test_no_place_for_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    monkeypatch.setenv("WEFT_CACHE", str(blocked))
+    loss, _ = small()
+    assert wf.Context("cc")[loss].shape == (1,)
+
+
+def test_a_compiler_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "failing"
+    script.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo failing 1 && exit 0\necho "weft.c:1: error: no" >&2\nexit 1\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("WEFT_CC", str(script))
+    with pytest.raises(wf.WeftError) as caught:
+        wf.Context("cc")[small()[0]]
+    assert caught.value.what == "the C compiler failed: weft.c:1: error: no"
+    assert caught.value.notes[0].startswith(f"command: {script} -std=c11")
+    assert Path(caught.value.notes[1].removeprefix("the source is kept at ")).exists()
+
+
+def test_a_compiler_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "hanging"
+    script.write_text('#!/bin/sh\n[ "$1" = --version ] && echo hanging 1 && exit 0\nexec sleep 30\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("WEFT_CC", str(script))
+    monkeypatch.setattr(build, "TIME_LIMIT_S", 1)
+    with pytest.raises(wf.WeftError, match="did not finish within 1 s"):
+        wf.Context("cc")[small()[0]]
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CC", "no-such-compiler")
+    with pytest.raises(wf.WeftError, match="WEFT_CC names no compiler: 'no-such-compiler'"):
+        wf.Context("cc")
+
+
+def test_element_types_to_come_are_refused_by_name() -> None:
+    x = wf.data(np.ones(2, "float16"))
+    with pytest.raises(wf.WeftError, match="no float16 yet"):
+        wf.Context("cc")[x * 2.0]

@@ -1,0 +1,22 @@
+"""Gradients of random compositions of operators against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import weft as wf
+from tensor.differences import Differences, total
+from tensor.models import Model, models
+
+
+@settings(max_examples=150)
+@given(models(), st.integers(0, 1000))
+def test_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None:
+    model, tensor = sample
+    params = tensor.params
+    found = Differences(total(tensor), params, None, model.bound, seed)
+    assume(np.isfinite(found.value()) and abs(found.value()) < 1e3)
+    assume(found.smooth())
+    found.check(2)

@@ -1,0 +1,326 @@
+"""Wrong use: what each error says, where it points, what it advises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+ADVICE = "  fix: wrap arrays with wf.data(…) and nested lists with wf.tensor(…)"
+
+
+def text(caught: pytest.ExceptionInfo[wf.WeftError]) -> list[str]:
+    """The message, which must name the line of the test it was raised at; that line is written `@`."""
+    where = f"{Path(__file__).name}:{caught.tb.tb_lineno}"
+    assert str(caught.value).startswith(where + ": "), str(caught.value)
+    return str(caught.value).replace(where, "@").splitlines()
+
+
+def vector(size: int, label: str = "x") -> wf.Tensor:
+    return wf.data(np.ones(size), label=label)
+
+
+MADE = f"{Path(__file__).name}:{vector.__code__.co_firstlineno + 1}: return wf.data(np.ones(size), label=label)"
+
+OTHER_KINDS = {
+    "None": (None, "NoneType None"),
+    "a list": ([1, 2], "list [1, 2]"),
+    "a dict": ({"a": 1}, "dict {'a': 1}"),
+    "a complex number": (1j, "complex 1j"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_KINDS)
+def test_operands_of_other_kinds(name: str) -> None:
+    value, shown = OTHER_KINDS[name]
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        x + value
+    assert text(caught) == [f"@: add takes tensors and numbers, not {shown}", "    x + value", ADVICE]
+    with pytest.raises(wf.WeftError) as caught:
+        value / x
+    assert text(caught) == [f"@: div takes tensors and numbers, not {shown}", "    value / x", ADVICE]
+    with pytest.raises(wf.WeftError) as caught:
+        x @ value
+    assert text(caught) == [f"@: compose takes tensors and numbers, not {shown}", "    x @ value", ADVICE]
+    with pytest.raises(wf.WeftError) as caught:
+        wf.relu(value)
+    assert text(caught) == [f"@: relu takes tensors and numbers, not {shown}", "    wf.relu(value)", ADVICE]
+    with pytest.raises(wf.WeftError) as caught:
+        wf.einsum("i=>i", value)
+    assert text(caught)[0] == f"@: einsum takes tensors and numbers, not {shown}"
+
+
+def test_the_wrong_number_of_operands() -> None:
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        wf.where(x, x)
+    assert text(caught) == ["@: where takes 3 operands, not 2", "    wf.where(x, x)"]
+    with pytest.raises(wf.EinsumError) as caught:
+        wf.einsum("i;j=>ij", x)
+    assert text(caught)[:4] == [
+        "@: the spec has 2 operands and was given 1",
+        '    wf.einsum("i;j=>ij", x)',
+        "    i;j=>ij",
+        "    ^ ^",
+    ]
+    assert caught.value.fix
+
+
+def test_operations_that_are_none() -> None:
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        wf.einsum("i=>0", x, accum="sum")
+    assert text(caught)[:2] == ["@: there is no binary operation 'sum'", '    wf.einsum("i=>0", x, accum="sum")']
+    with pytest.raises(wf.WeftError) as caught:
+        wf.einsum("i=>0", x, accum="-")
+    assert text(caught) == [
+        "@: '-' cannot accumulate: it has no neutral element",
+        '    wf.einsum("i=>0", x, accum="-")',
+        "  fix: accumulate with one of add, mul, max, min, or, and",
+    ]
+
+
+def test_a_concatenation_combines_nothing() -> None:
+    x, y = vector(2, "x"), vector(3, "y")
+    with pytest.raises(wf.WeftError) as caught:
+        wf.einsum("a;b=>a^b", x, y, op="-")
+    assert text(caught)[:2] == [
+        "@: a concatenation copies its parts, so `op='-'` has nothing to combine",
+        '    wf.einsum("a;b=>a^b", x, y, op="-")',
+    ]
+
+
+def test_an_exponent_that_is_a_tensor() -> None:
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        x**x
+    assert text(caught) == [
+        "@: the exponent of ** must be a number",
+        "    x**x",
+        "  fix: for a power with a tensor exponent write wf.exp(y * wf.log(x))",
+    ]
+    with pytest.raises(wf.WeftError) as caught:
+        2**x
+    assert text(caught)[:2] == ["@: the exponent of ** must be a number", "    2**x"]
+
+
+def test_a_tensor_is_neither_true_nor_iterable_nor_long() -> None:
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        bool(x)
+    assert text(caught) == [
+        "@: `x` is a tensor to be computed: it is neither true nor false",
+        "    bool(x)",
+        "  fix: use wf.where to choose by a tensor, or ctx[t] to get its value",
+    ]
+    with pytest.raises(wf.WeftError) as caught:
+        list(x)
+    assert text(caught) == ["@: `x` cannot be iterated over", "    list(x)", "  fix: slice it: t[i]"]
+    with pytest.raises(wf.WeftError) as caught:
+        len(x)
+    assert text(caught) == ["@: `x` has no length", "    len(x)", "  fix: t.dims has its sizes"]
+
+
+def test_shapes_that_clash_are_refused_where_they_meet() -> None:
+    x, y = vector(2, "x"), vector(3, "y")
+    with pytest.raises(wf.ShapeError) as caught:
+        x + y
+    assert text(caught) == [
+        "@: the output axis of `add` cannot be both 2 and 3",
+        "    x + y",
+        "  x is 2",
+        "  y is 3",
+        f"  2 comes from {MADE}",
+        "    through @: x + y",
+        f"  3 comes from {MADE}",
+        "    through @: x + y",
+        "  fix: make both 2 or both 3; only an unlabelled 1 broadcasts",
+    ]
+    assert wf.Context("interp")[x * 2.0].tolist() == [2.0, 2.0]
+
+
+def test_shapes_that_clash_in_a_product() -> None:
+    w, x = wf.param("w", i=3, o=2), vector(4)
+    with pytest.raises(wf.ShapeError) as caught:
+        w @ x
+    lines = text(caught)
+    assert lines[:4] == ["@: the input axis of `w` cannot be both 3 and 4", "    w @ x", "  w is 3->2", "  x is 4"]
+    assert f"  4 comes from {MADE}" in lines
+    assert lines[-1] == "  fix: make both 3 or both 4; only an unlabelled 1 broadcasts"
+
+
+def test_shapes_that_clash_in_a_spec() -> None:
+    a, b = wf.data(np.ones((2, 3)), label="a"), wf.data(np.ones((4, 5)), label="b")
+    with pytest.raises(wf.ShapeError) as caught:
+        wf.einsum("ij;jk=>ik", a, b)
+    lines = text(caught)
+    assert lines[0] == "@: `j` cannot be both 3 and 4"
+    assert lines[2:4] == ["    ij;jk=>ik", "     ^ ^"]
+
+
+def test_shapes_that_clash_inside_a_layer_point_into_its_body() -> None:
+    @wf.op
+    def layer(x: wf.Tensor) -> wf.Tensor:
+        return x + vector(3, "bias")
+
+    with pytest.raises(wf.ShapeError) as caught:
+        layer()(vector(2))
+    assert str(caught.value).splitlines()[1] == '    return x + vector(3, "bias")'
+
+
+def test_a_node_that_is_read_before_it_has_a_value() -> None:
+    n = wf.node("n")
+    other = wf.node("other")
+
+    @wf.cd
+    def code() -> None:
+        other[:] = n + vector(2)
+
+    ctx = wf.Context("interp")
+    run = ctx.compile(code())
+    with pytest.raises(wf.WeftError) as caught:
+        run()
+    lines = text(caught)
+    assert lines[0].startswith("@: `n` is read by a routine that starts with `")
+    assert lines[0].endswith("` but never got a value")
+    assert lines[1] == "    run()"
+    assert lines[2].endswith(': n = wf.node("n")')
+    assert lines[3] == "  fix: set it first: ctx[n] = …, or give it init=…"
+
+
+def test_a_recurrent_update_by_accumulation_of_a_node_without_a_value() -> None:
+    n = wf.node("n")
+
+    @wf.cd
+    def code(n: wf.Tensor) -> None:
+        n += vector(2)
+
+    run = wf.Context("interp").compile(code(n))
+    with pytest.raises(wf.WeftError) as caught:
+        run()
+    assert "`n.x` is read by a routine" in text(caught)[0]
+
+
+@pytest.mark.parametrize(("at", "size"), [(3, 3), (7, 3)])
+def test_a_slice_outside_its_axis(at: int, size: int) -> None:
+    x = wf.data(np.ones((size, 2)), batch=1, label="x")
+    with pytest.raises(wf.ShapeError) as caught:
+        x[at]
+    lines = text(caught)
+    assert lines[:2] == [f"@: position {at} is outside the axis, which has size {size}", "    x[at]"]
+    assert lines[-1] == f"  fix: name a position from 0 to {size - 1}"
+
+
+def test_a_static_index_larger_than_its_axis() -> None:
+    x, i = wf.data(np.ones((3, 2)), batch=1, label="x"), wf.index("i", 5)
+    with pytest.raises(wf.ShapeError) as caught:
+        x[i]
+    assert text(caught)[0] == "@: position 4 is outside the axis, which has size 3"
+
+
+@pytest.mark.parametrize("key", [-1, 1.5, "a", None, slice(1, 2), (0, 1), True])
+def test_slices_of_other_kinds(key: object) -> None:
+    x = wf.data(np.ones((3, 2)), batch=1, label="x")
+    with pytest.raises(wf.WeftError) as caught:
+        x[key]
+    assert text(caught) == [
+        f"@: `x` cannot be sliced by {key!r}",
+        "    x[key]",
+        '  fix: slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)',
+    ]
+
+
+def test_a_slice_of_what_has_no_batch_axis() -> None:
+    x = vector(3)
+    with pytest.raises(wf.ShapeError) as caught:
+        x[0]
+    lines = text(caught)
+    assert lines[:2] == ["@: the batch row of `x` needs at least 1 axis but can have at most no axes", "    x[0]"]
+    assert lines[-1] == "  fix: only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
+
+
+def test_a_parameter_used_in_two_incompatible_ways() -> None:
+    w = wf.param("w", o=2)
+    w @ vector(3)
+    with pytest.raises(wf.ShapeError) as caught:
+        w @ vector(4)
+    first = f"{Path(__file__).name}:{caught.tb.tb_lineno - 2}: w @ vector(3)"
+    assert text(caught) == [
+        "@: the input axis of `w` cannot be both 3 and 4",
+        "    w @ vector(4)",
+        "  w is ...,3->2",
+        "  x is 4",
+        f"  3 comes from {MADE}",
+        f"    through {first}",
+        f"  4 comes from {MADE}",
+        "    through @: w @ vector(4)",
+        "  fix: make both 3 or both 4; only an unlabelled 1 broadcasts",
+    ]
+
+
+def test_the_shapes_stay_as_they_were_after_a_clash() -> None:
+    w = wf.param("w", o=2)
+    with pytest.raises(wf.ShapeError):
+        wf.param("v", o=3) + w
+    assert str((w * 1.0).dims) == "2"
+
+
+@pytest.mark.parametrize(("value", "kind"), [(None, "NoneType"), (3, "int"), ([1], "list"), ("w", "str")])
+def test_a_layer_that_returns_no_tensor(value: object, kind: str) -> None:
+    @wf.op
+    def empty(x: wf.Tensor) -> object:
+        return value
+
+    layer = empty()
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        layer(x)
+    assert text(caught) == [
+        f"@: `empty` returned {kind}, not a tensor",
+        "    layer(x)",
+        "  fix: return the tensor the layer computes",
+    ]
+
+
+def test_a_string_outside_a_layer() -> None:
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        "w" @ x
+    assert text(caught) == [
+        "@: the string 'w' stands for a parameter only inside a function under @wf.op",
+        '    "w" @ x',
+        "  fix: write wf.param('w'), or move the expression into a function under @wf.op",
+    ]
+
+
+def test_a_loss_without_parameters() -> None:
+    x = vector(2)
+    with pytest.raises(wf.WeftError) as caught:
+        wf.grad_update(x)
+    assert text(caught) == [
+        "@: `x` does not depend on any parameter, so there is nothing to update",
+        "    wf.grad_update(x)",
+        "  fix: build the loss from parameters: wf.param, or strings inside @wf.op",
+    ]
+
+
+def test_a_parameter_nothing_determines() -> None:
+    w = wf.param("w")
+    loss = wf.einsum("ij=>0", w)
+    with pytest.raises(wf.UnderdeterminedShapeError) as caught:
+        wf.Context("interp").compile(wf.grad_update(loss))
+    assert caught.value.what.startswith("nothing says how big output axis ")
+    assert caught.value.what.endswith(" of parameter `w` is")
+    assert str(caught.value).splitlines()[1] == '    w = wf.param("w")'
+    assert caught.value.fix == "give it: o=… on `w`, or use it with something of known size"
+
+
+def test_an_accumulation_without_a_gradient() -> None:
+    w = wf.param("w", o=2)
+    loss = wf.einsum("i=>0", w, accum="or")
+    with pytest.raises(wf.WeftError, match="accumulating with 'or' has no gradient"):
+        wf.grad_update(loss)

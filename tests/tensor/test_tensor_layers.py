@@ -1,0 +1,240 @@
+"""Layers: configured once, applied often; whose parameters are whose, and what everything is called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+
+@wf.op
+def dense(x: wf.Tensor, *, size: int) -> wf.Tensor:
+    return wf.relu("w" @ x + wf.param("b", o=size))
+
+
+@wf.op
+def plain(x: wf.Tensor) -> wf.Tensor:
+    return "w" @ x
+
+
+def data(*shape: int, batch: int = 0) -> wf.Tensor:
+    return wf.data(np.arange(float(np.prod(shape))).reshape(shape) / 10, batch=batch)
+
+
+def labels(layer: wf.Layer) -> list[str]:
+    return [param.label for param in layer.params]
+
+
+def test_a_layer_infers_its_parameters() -> None:
+    layer = dense(size=8, label="L1")
+    result = layer(data(4, 3, batch=1))
+    w, b = layer.params
+    assert (str(result.dims), str(w.dims), str(b.dims)) == ("4|8", "3->8", "8")
+    assert labels(layer) == ["L1.w", "L1.b"]
+    assert result.label == "L1"
+
+
+def test_a_layer_computes_what_it_says() -> None:
+    ctx, layer = wf.Context("interp"), dense(size=2)
+    x = data(4, 3, batch=1)
+    result = layer(x)
+    w, b = (ctx[param] for param in layer.params)
+    np.testing.assert_allclose(ctx[result], np.maximum(ctx[x] @ w.T + b, 0), rtol=1e-5)
+
+
+def test_one_layer_shares_its_parameters_between_batch_ranks() -> None:
+    layer = dense(size=2)
+    one, many, more = layer(data(3)), layer(data(4, 3, batch=1)), layer(data(5, 4, 3, batch=2))
+    assert [str(result.dims) for result in (one, many, more)] == ["2", "4|2", "5,4|2"]
+    assert len(layer.params) == 2
+    assert one.params == many.params == more.params == layer.params
+    ctx = wf.Context("interp")
+    np.testing.assert_allclose(ctx[more][0], ctx[many], rtol=1e-6)
+    np.testing.assert_allclose(ctx[many][0], ctx[one], rtol=1e-6)
+
+
+def test_the_same_function_configured_twice_shares_nothing() -> None:
+    first, second = dense(size=2, label="A"), dense(size=2, label="B")
+    x = data(3)
+    result = first(x) + second(x)
+    assert len(result.params) == 4
+    assert not set(first.params) & set(second.params)
+    ctx = wf.Context("interp")
+    assert (ctx[first.params[0]] != ctx[second.params[0]]).all()
+
+
+def test_applied_to_inputs_of_two_sizes_it_is_refused() -> None:
+    layer = plain()
+    layer(data(3))
+    with pytest.raises(wf.ShapeError):
+        layer(data(4))
+
+
+def test_configuring_and_applying_at_once() -> None:
+    result = dense(data(3), size=2)
+    assert isinstance(result, wf.Tensor)
+    assert [param.label for param in result.params] == ["dense.w", "dense.b"]
+
+
+def test_nested_layers_own_their_parameters() -> None:
+    @wf.op
+    def perceptron(x: wf.Tensor, *, sizes: tuple[int, ...]) -> wf.Tensor:
+        first = dense(size=sizes[0], label="first")
+        return dense(size=sizes[1], label="second")(first(x))
+
+    model = perceptron(sizes=(5, 2), label="M")
+    assert str(model(data(3)).dims) == "2"
+    assert labels(model) == ["M.first.w", "M.first.b", "M.second.w", "M.second.b"]
+    again = model(data(4, 3, batch=1))
+    assert len(again.params) == 4
+    assert set(again.params) == set(model.params)
+
+
+def test_python_loops_give_each_place_its_own() -> None:
+    @wf.op
+    def deep(x: wf.Tensor, *, sizes: list[int]) -> wf.Tensor:
+        for size in sizes:
+            x = dense(size=size)(x)
+        return x
+
+    model = deep(sizes=[4, 5, 2])
+    result = model(data(3))
+    assert [str(param.dims) for param in model.params] == ["3->4", "4", "4->5", "5", "5->2", "2"]
+    assert labels(model) == [
+        f"deep.{name}" for name in ["dense.w", "dense.b", "dense2.w", "dense2.b", "dense3.w", "dense3.b"]
+    ]
+    assert set(model(data(3)).params) == set(result.params)
+
+
+def test_strings_in_a_loop_are_different_parameters() -> None:
+    @wf.op
+    def steps(x: wf.Tensor) -> wf.Tensor:
+        for _ in range(3):
+            x = wf.tanh("w" @ x + wf.param("b", o=4))
+        return x
+
+    model = steps(label="S")
+    assert str(model(data(3)).dims) == "4"
+    model(data(5, 3, batch=1))
+    assert labels(model) == ["S.w", "S.b", "S.w2", "S.b2", "S.w3", "S.b3"]
+
+
+def test_one_name_used_twice_in_a_body_is_two_parameters() -> None:
+    @wf.op
+    def twice(x: wf.Tensor) -> wf.Tensor:
+        return "w" * x + "w"
+
+    model = twice()
+    model(data(3))
+    assert labels(model) == ["twice.w", "twice.w2"]
+
+
+def test_a_layer_made_outside_is_shared_by_its_users() -> None:
+    inner = plain(label="inner")
+
+    @wf.op
+    def outer(x: wf.Tensor) -> wf.Tensor:
+        return inner(x) + inner(x) * "s"
+
+    model = outer(label="outer")
+    result = model(data(3))
+    assert [param.label for param in result.params] == ["inner.w", "outer.s"]
+
+
+def test_strings_on_either_side_of_an_operator() -> None:
+    @wf.op
+    def mixed(x: wf.Tensor) -> wf.Tensor:
+        return ("a" + x) * (x - "b") / ("c" - (x * "d"))
+
+    model = mixed()
+    model(data(3))
+    assert labels(model) == ["mixed.a", "mixed.b", "mixed.d", "mixed.c"]
+
+
+def test_strings_as_operands_of_functions() -> None:
+    @wf.op
+    def mixed(x: wf.Tensor) -> wf.Tensor:
+        return wf.maximum(x, "floor") + wf.einsum("i;i=>i", x, "scale")
+
+    model = mixed()
+    assert str(model(data(3)).dims) == "3"
+    assert labels(model) == ["mixed.floor", "mixed.scale"]
+
+
+def test_a_layer_of_two_tensors() -> None:
+    @wf.op
+    def both(x: wf.Tensor, y: wf.Tensor) -> wf.Tensor:
+        return "w" @ x + "u" @ y
+
+    model = both()
+    result = model(data(3), data(4)) * wf.data(np.ones(2))
+    assert [str(param.dims) for param in result.params] == ["3->2", "4->2"]
+
+
+def test_a_function_may_take_its_label() -> None:
+    @wf.op
+    def named(x: wf.Tensor, *, label: str) -> wf.Tensor:
+        return wf.param(f"{label}_w", o=2) * x
+
+    model = named(label="N")
+    assert [param.label for param in model(data(2)).params] == ["N.N_w"]
+
+
+def test_what_a_layer_returns_is_named_after_it() -> None:
+    assert plain()(data(3)).label == "plain"
+    assert plain(label="head")(data(3)).label == "head"
+
+
+def test_a_layer_that_returns_its_argument_leaves_its_name() -> None:
+    @wf.op
+    def nothing(x: wf.Tensor) -> wf.Tensor:
+        return x
+
+    x = data(3)
+    assert nothing()(x) is x
+    assert x.label == "data"
+
+
+def test_how_a_layer_prints() -> None:
+    assert repr(dense(size=8, label="L1")) == "<layer L1(size=8)>"
+    assert repr(plain()) == "<layer plain()>"
+
+
+def test_a_layer_keeps_the_function_s_name_and_text() -> None:
+    @wf.op
+    def documented(x: wf.Tensor) -> wf.Tensor:
+        """Says what it does."""
+        return x
+
+    assert (documented.__name__, documented.__doc__) == ("documented", "Says what it does.")
+
+
+def test_an_error_in_the_body_leaves_the_layer_usable() -> None:
+    @wf.op
+    def fragile(x: wf.Tensor, fails: bool) -> wf.Tensor:
+        result = "w" * x
+        if fails:
+            raise RuntimeError("not today")
+        return result
+
+    model = fragile()
+    with pytest.raises(RuntimeError, match="not today"):
+        model(data(3), True)
+    model(data(3), False)
+    assert labels(model) == ["fragile.w"]
+    with pytest.raises(wf.WeftError, match=r"only inside a function under @wf\.op"):
+        "w" * data(3)
+
+
+def test_unknown_and_missing_configuration_are_refused() -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        dense(size=2, width=3)
+    assert caught.value.what == "`dense` has no configuration `width`"
+    assert caught.value.fix == "its configuration is size"
+    with pytest.raises(wf.WeftError) as caught:
+        dense()
+    assert caught.value.what == "`dense` needs the configuration `size`"
+    assert caught.value.fix == "call dense(size=…)"
+    with pytest.raises(wf.WeftError, match="its configuration is empty"):
+        plain(size=3)
