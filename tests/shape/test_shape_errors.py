@@ -56,7 +56,7 @@ def test_two_sizes_of_a_label() -> None:
         "     ^ ^",
         "  A is 3,4",
         "  B is 5,6",
-        "  solved so far: i=3 j=4 k=6",
+        "  solved so far: i=3 k=6",
         "  4 comes from @first of two",
         "    through @a product",
         "  5 comes from @second of two",

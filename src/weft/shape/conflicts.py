@@ -21,6 +21,7 @@ def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
         (old_why, why),
         (_lines(f"{old}", old_why), _lines(f"{size}", why)),
         _size_fix(axis, old, size),
+        axis,
     )
 
 
@@ -226,21 +227,23 @@ def _error(
     whys: tuple[Why | None, ...],
     sides: tuple[list[str], ...],
     fix: str,
+    disputed: AxisCell | None = None,
 ) -> ShapeError:
     return ShapeError(
         what,
         origin=step.origin,
         text=step.text,
         spans=_spans(step, whys),
-        notes=[*_context(step), *(line for side in sides for line in side)],
+        notes=[*_context(step, disputed), *(line for side in sides for line in side)],
         fix=fix,
     )
 
 
-def _context(step: Step) -> list[str]:
-    """The shapes the operation relates, and the labels solved so far."""
+def _context(step: Step, disputed: AxisCell | None = None) -> list[str]:
+    """The shapes the operation relates, and the labels solved so far, but for the one in dispute."""
     operands = [f"{shape.name} is {shape}" for shape in dict.fromkeys(step.slots[1:])]
-    solved = " ".join(f"{label}={axis}" for label, axis in step.labels.items() if axis.size is not None)
+    known = {label: axis for label, axis in step.labels.items() if axis.size is not None and axis is not disputed}
+    solved = " ".join(f"{label}={axis}" for label, axis in known.items())
     return operands + ([f"solved so far: {solved}"] if solved else [])
 
 
