@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.backends.seam import Array, Backend, Executable, Memory
+from weft.backends.seam import Array, Backend, Bound, Executable, Memory
 from weft.errors import WeftError, user_origin
 
-__all__ = ["Array", "Backend", "Executable", "Memory", "find_backend"]
+__all__ = ["Array", "Backend", "Bound", "Executable", "Memory", "find_backend"]
 
 _BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
@@ -13,6 +13,9 @@ Array: TypeAlias = npt.NDArray[Any]
 Memory: TypeAlias = Mapping[Buffer, Array]
 
 
+Bound: TypeAlias = Callable[[Mapping[str, int]], None]
+
+
 class Executable(Protocol):
     """A compiled program."""
 
@@ -21,8 +24,8 @@ class Executable(Protocol):
         """The text it was compiled from, for people."""
         ...
 
-    def run(self, memory: Memory, given: Mapping[str, int]) -> None:
-        """Run on `memory`, which holds an array for every buffer, with the static indices bound."""
+    def bind(self, memory: Memory) -> Bound:
+        """The program on `memory`, which holds an array for every buffer: a call runs it with static indices bound."""
         ...
 
 

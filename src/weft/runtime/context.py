@@ -25,7 +25,7 @@ from weft.assign import (
     symbols,
 )
 from weft.assign.show import Printer, distinct
-from weft.backends import find_backend
+from weft.backends import Bound, find_backend
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.loops import Buffer, Program, check
 from weft.runtime.routine import Routine, analyse
@@ -49,6 +49,7 @@ class Context:
         self._stored: dict[Node, None] = {}
         self._borrowed: set[Node] = set()  # bound to memory of the user's, copied before it is written
         self._routines: dict[Node, Routine] = {}
+        self._ready: tuple[Routine, Bound] | None = None  # what ran last, if memory is as it left it
         evaluator.set(self.__getitem__)
 
     # Code
@@ -95,6 +96,12 @@ class Context:
 
     def run(self, routine: Routine, given: dict[str, int]) -> None:
         """Run a routine of this context with its static indices bound."""
+        if self._ready is None or self._ready[0] is not routine:
+            self._ready = (routine, self._prepare(routine))
+        self._ready[1](given)
+
+    def _prepare(self, routine: Routine) -> Bound:
+        """See to it that the routine finds what it needs; until memory changes this need not be done again."""
         facts = routine.facts
         for operand in facts.needs:
             self._require(operand, routine)
@@ -102,10 +109,9 @@ class Context:
             self._allocate(buffer)
         for node in facts.written:
             self._own(node)
-        routine.executable.run(self._memory, given)
-        for node in facts.written:
             self._stored.pop(node, None)
         self._stored |= dict.fromkeys(facts.leaves)
+        return routine.executable.bind(self._memory)
 
     def show(self, code: Code) -> str:
         """Code in the assignment notation, tensors called as this context's buffers are."""
@@ -149,6 +155,7 @@ class Context:
         self._memory[self._buffer(node)] = np.broadcast_to(array, wanted).astype(node.dtype)
         self._borrowed.discard(node)
         self._stored[node] = None
+        self._ready = None
 
     def _computed(self, node: Node) -> Array:
         """Compute a tensor from leaves, in memory of its own: what routines left stored is not touched."""
@@ -164,7 +171,7 @@ class Context:
             buffer: np.zeros(buffer.shape, buffer.dtype) if buffer in written else self._memory[buffer]
             for buffer in routine.buffers
         }
-        routine.executable.run(scratch, {})
+        routine.executable.bind(scratch)({})
         return scratch[self._buffer(node)]
 
     # Memory
@@ -199,6 +206,7 @@ class Context:
 
     def _initialise(self, node: Node, reader: str) -> None:
         """Give a node its first value, or refuse to read garbage."""
+        self._ready = None
         match node.init:
             case Fetch(source=Data(array=array)):
                 self._bind(node, array)
@@ -206,7 +214,7 @@ class Context:
                 self._bind(node, _map_file(node, path, offset))
             case Fetch():
                 self._allocate(self._buffer(node))
-                self._backend.compile(self._lower(node.init, {})).run(self._memory, {})
+                self._backend.compile(self._lower(node.init, {})).bind(self._memory)({})
             case _ if node.recurrent:
                 self._allocate(self._buffer(node))
                 self._memory[self._buffer(node)][...] = 0

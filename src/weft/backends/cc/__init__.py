@@ -10,7 +10,7 @@ from pathlib import Path
 
 from weft.backends.cc.build import Compiler, build, cache_folder, find_compiler
 from weft.backends.cc.emit import Source, emit
-from weft.backends.seam import Executable, Memory
+from weft.backends.seam import Bound, Executable, Memory
 from weft.errors import WeftError, user_origin
 from weft.loops import Program
 
@@ -41,28 +41,28 @@ class Cc:
 
 
 class _Native:
-    """One native call; pointers are bound once and again only when memory moved."""
+    """One native function; binding fixes its pointers, so that a run is a single call."""
 
     def __init__(self, source: Source, library: ctypes.CDLL) -> None:
         self._source = source
-        self._library = library
         self._function = library.weft_run
         self._function.restype = None
-        self._pointers = (ctypes.c_void_p * max(len(source.buffers), 1))()
-        self._arrays: list[object] = []
-        self._given = (ctypes.c_int64 * max(len(source.given), 1))()
+        self._function.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
 
     @property
     def source(self) -> str:
         return self._source.text
 
-    def run(self, memory: Memory, given: Mapping[str, int]) -> None:
+    def bind(self, memory: Memory) -> Bound:
         arrays = [memory[buffer] for buffer in self._source.buffers]
-        if len(arrays) != len(self._arrays) or any(a is not b for a, b in zip(arrays, self._arrays, strict=True)):
-            for at, array in enumerate(arrays):
-                assert array.flags.c_contiguous
-                self._pointers[at] = array.ctypes.data
-            self._arrays = list(arrays)
-        for at, name in enumerate(self._source.given):
-            self._given[at] = given[name]
-        self._function(self._pointers, self._given)
+        assert all(array.flags.c_contiguous for array in arrays)
+        pointers = (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
+        names, places = self._source.given, (ctypes.c_int64 * max(len(self._source.given), 1))()
+        function, at_pointers, at_places = self._function, ctypes.addressof(pointers), ctypes.addressof(places)
+
+        def run(given: Mapping[str, int], _alive: object = (arrays, pointers)) -> None:
+            for at, name in enumerate(names):
+                places[at] = given[name]
+            function(at_pointers, at_places)
+
+        return run

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from weft.backends.interp.run import run, run_scalar
-from weft.backends.seam import Executable, Memory
+from weft.backends.seam import Bound, Executable, Memory
 from weft.loops import Program, show
 
 __all__ = ["Interp", "run", "run_scalar"]
@@ -20,8 +20,8 @@ class _Interpreted:
     def source(self) -> str:
         return show(self.program)
 
-    def run(self, memory: Memory, given: Mapping[str, int]) -> None:
-        run(self.program, memory, given)
+    def bind(self, memory: Memory) -> Bound:
+        return partial(run, self.program, memory)
 
 
 @dataclass(frozen=True, slots=True)
