@@ -4,17 +4,20 @@ Every error weft raises on purpose is a `WeftError`. It is built from parts (wha
 what both sides were, how to mend it) and renders them the same way everywhere:
 
     model.py:14: `j` cannot be both 4 and 5
-        c = wf.plan("ij;jk=>ik", (3, 4), (5, 6))
+        c = wf.einsum("ij;jk=>ik", a, b)
         ij;jk=>ik
          ^ ^
-      A is 3,4
-      B is 5,6
+      a is 3,4
+      b is 5,6
       solved so far: i=3 k=6
-      fix: give both `j` axes one size
+      4 comes from model.py:3: a = wf.data(np.ones((3, 4)), label="a")
+      5 comes from model.py:9: b = wf.data(np.ones((5, 6)), label="b")
+      fix: make both 4 or both 5; only an unlabelled 1 broadcasts
 """
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
@@ -48,7 +51,7 @@ def user_origin() -> Origin | None:
         file = frame.f_code.co_filename
         if file == _COMMAND:
             return None
-        if not file.startswith(_HOME):
+        if not file.startswith(_HOME) and file != contextlib.__file__:
             return Origin(file, frame.f_lineno)
         frame = frame.f_back
     return None

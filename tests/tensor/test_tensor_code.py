@@ -346,7 +346,7 @@ def test_sequences_are_flat_and_nothing_is_nothing() -> None:
     assert str(Noop()) == ""
 
 
-def test_code_called_from_code_is_separate() -> None:
+def test_code_called_from_code_is_recorded_there() -> None:
     n, m = node(), node("m")
 
     @wf.cd
@@ -358,7 +358,7 @@ def test_code_called_from_code_is_separate() -> None:
         inner()
         n[:] = wf.data(A)
 
-    assert len(list(statements(outer()))) == 1
+    assert len(list(statements(outer()))) == 2
 
 
 def test_configuration_is_ordinary_python() -> None:

@@ -43,7 +43,7 @@ class _Completion:
             if node in self.ready or node.definition is None:
                 stack.pop()
                 continue
-            missing = [one for one in _operands(node.definition) if one not in self.ready and one.definition]
+            missing = [one for one in needed(node.definition) if one not in self.ready and one.definition]
             if missing:
                 stack += missing
             else:
@@ -62,7 +62,8 @@ def reads(statement: Accum | Fetch) -> list[Node]:
     return list(dict.fromkeys([*operands, statement.lhs] if keeps else operands))
 
 
-def _operands(code: Code) -> list[Node]:
+def needed(code: Code) -> list[Node]:
+    """The nodes that code reads before it computes them."""
     written: dict[Node, None] = {}
     needed: dict[Node, None] = {}
     for statement in statements(code):

@@ -79,7 +79,7 @@ class _Lowering:
         operands = [self.buffers(operand) for operand in code.operands]
         if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
             before = Buffer(-1 - target.id, f"{target.name}.before", target.shape, target.dtype)
-            stmts.insert(0, _copy(before, target))
+            stmts.insert(0, self._copy(before, target))
             operands = [before if operand == target else operand for operand in operands]
         for choice in projection.choices():
             at = _subscripts(projection.maps[0], choice)
@@ -102,12 +102,19 @@ class _Lowering:
     def _fetch(self, code: Fetch) -> Stmt:
         assert isinstance(code.source, Cells), "data and files are bound, not computed"
         target = self.buffers(code.node)
-        loops = [(self._loop(f"i{axis}"), size) for axis, size in enumerate(target.shape)]
-        at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
+        at, loops = self._cells(target)
         value = substitute(code.source.value, lambda one: _leaf(one, target, at))
-        if isinstance(value, Num):
-            return Fill(target, value.value)
-        return _around([(loop, size) for loop, size in loops if size > 1], Store(target, at, value))
+        return Fill(target, value.value) if isinstance(value, Num) else _around(loops, Store(target, at, value))
+
+    def _copy(self, copy: Buffer, source: Buffer) -> Stmt:
+        at, loops = self._cells(source)
+        return _around(loops, Store(copy, at, Read(source, at)))
+
+    def _cells(self, buffer: Buffer) -> tuple[tuple[Place, ...], list[tuple[str, int]]]:
+        """The subscripts of every cell of a buffer, and the loops that run through them."""
+        loops = [(self._loop(f"i{axis}"), size) for axis, size in enumerate(buffer.shape)]
+        at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
+        return at, [(loop, size) for loop, size in loops if size > 1]
 
 
 def _reads_only_own_cells(
@@ -116,12 +123,6 @@ def _reads_only_own_cells(
     """Does the target, where it is also an operand, give each cell only its own old value?"""
     own = (one for one, operand in zip(projection.maps[1:], operands, strict=True) if operand == target)
     return injective and not cleared and all(one == projection.maps[0] for one in own)
-
-
-def _copy(copy: Buffer, source: Buffer) -> Stmt:
-    loops = [(f"i{axis}_", size) for axis, size in enumerate(source.shape)]
-    at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
-    return _around([(loop, size) for loop, size in loops if size > 1], Store(copy, at, Read(source, at)))
 
 
 def _value(

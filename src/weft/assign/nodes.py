@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from weft.errors import Origin
+from weft.errors import Origin, WeftError, user_origin
 from weft.ops import Scalar, leaves
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
@@ -167,7 +167,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
+    """Values given; `exact` if they must have the node's very shape, else only as many elements."""
+
     array: npt.NDArray[Any]
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,10 @@ def seq(*codes: Code) -> Code:
     """The codes one after another, flat."""
     flat: list[Code] = []
     for code in codes:
+        if not isinstance(code, Code):
+            raise WeftError(
+                f"{code!r} is not code", origin=user_origin(), fix="call the function under @wf.cd: its result is code"
+            )
         flat += code.codes if isinstance(code, Seq) else () if isinstance(code, Noop) else (code,)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
 

@@ -70,6 +70,23 @@ class Scalar:
     def __neg__(self) -> Scalar:
         return call("neg", self)
 
+    def __abs__(self) -> Scalar:
+        return call("abs", self)
+
+    def __floordiv__(self, other: Number) -> Scalar:
+        quotient = _operate("div", self, other)
+        return quotient if quotient is NotImplemented else call("floor", quotient)
+
+    def __rfloordiv__(self, other: Number) -> Scalar:
+        return call("floor", _operate("div", other, self))
+
+    def __bool__(self) -> bool:
+        raise WeftError(
+            "a number that is only known when the code runs is neither true nor false",
+            origin=user_origin(),
+            fix="choose with wf.where; compare for equality with wf.equal",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Num(Scalar):

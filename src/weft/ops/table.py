@@ -3,7 +3,7 @@
 A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
 spell it ({t} stands for the element type), whether it can accumulate and from which neutral element, what algebra
 it obeys, and its gradient.
-Parser, printer, interpreter, emitters and the simplifier all read this table.
+Parser, printer, interpreter and emitters all read this table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The second reading of an operation's constraints: the order on sizes becomes an equivalence on axes.
 
-    RowIs       each axis is its term; two places of one row variable co-iterate axis by axis         rules 1, 4
-    RowBelow    aligned axes co-iterate, except a size-1 operand axis, which is pinned to 0           rules 2, 3, 5
-    every axis iterates unless something pins it                                                      rules 5, 6
+    RowIs       each axis is its term; two places of one row variable co-iterate axis by axis
+    RowBelow    aligned axes co-iterate, except a size-1 operand axis, which is pinned to 0
+    every axis iterates unless something pins it
 
 Axis identities are minted here, per operation, from closed shapes: equal sizes elsewhere cannot fuse loops here.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from weft.einsum.nodes import KINDS, Affine, Concat, Kind, Label, Position, RowVar, labels_in
 from weft.project.nodes import Fix, Given
 from weft.shape.logic import Logic, elaborate
-from weft.shape.nodes import AxisBelow, AxisIs, Bound, RowBelow, RowIs, RowRef, Shape, Term
+from weft.shape.nodes import Bound, RowBelow, RowIs, RowRef, Shape, Term
 
 
 class AxisId(NamedTuple):
@@ -85,10 +85,6 @@ def equations(logic: Logic, shapes: tuple[Shape, ...]) -> tuple[Equation, ...]:
                 found += _row_is(constraint, shapes, rows)
             case RowBelow():
                 found += _row_below(constraint, shapes)
-            case AxisIs(left=Label(name=left), right=Label(name=right)):
-                found.append(Eq(LabelId(left), LabelId(right)))
-            case AxisBelow(operand=Label(name=left), result=Label(name=right)):
-                found.append(Eq(LabelId(left), LabelId(right)))
     return tuple(found)
 
 

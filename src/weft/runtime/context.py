@@ -18,6 +18,7 @@ from weft.assign import (
     Merge,
     Node,
     Operand,
+    Stored,
     closed_buffer,
     complete,
     lower,
@@ -26,7 +27,7 @@ from weft.assign import (
 )
 from weft.assign.show import Printer, distinct
 from weft.backends import Bound, find_backend
-from weft.errors import ShapeError, WeftError, user_origin
+from weft.errors import Origin, ShapeError, WeftError, user_origin
 from weft.loops import Buffer, Program, check
 from weft.runtime.routine import Routine, analyse
 from weft.shape.close import close
@@ -71,6 +72,13 @@ class Context:
         kept = tuple(_node(tensor) for tensor in ([keep] if isinstance(keep, Tensor) else keep))
         full = complete(seq(code, Keep(kept)))
         facts = analyse(full)
+        for operand in facts.needs:
+            if isinstance(operand, Stored) and operand.node in facts.written:
+                raise WeftError(
+                    f"the code computes `{operand}` and also reads its stored value",
+                    origin=user_origin(),
+                    fix="read one of the two in a routine of its own",
+                )
         for node in facts.touched:
             close(node.shape)
         static = {index.name: index for index in bindings}
@@ -88,10 +96,12 @@ class Context:
         before = [(known, len(known)) for known in (self._buffers, self._names)]
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             for known, length in before:
                 while len(known) > length:
                     known.popitem()
+            if isinstance(error, WeftError) and error.origin is None:
+                error.origin = user_origin()
             raise
 
     def run(self, routine: Routine, given: dict[str, int]) -> None:
@@ -145,14 +155,9 @@ class Context:
                 fix="set the parameters or data it is computed from",
             )
         array = numbers(value)
-        wanted = close(node.shape).array_shape
-        if array.shape not in (wanted, ()):
-            raise ShapeError(
-                f"`{node.label}` is {node.shape}, in memory {wanted}, and cannot be set to an array of {array.shape}",
-                origin=user_origin(),
-                fix="axes lie batch first, then output, then input",
-            )
-        self._memory[self._buffer(node)] = np.broadcast_to(array, wanted).astype(node.dtype)
+        if array.shape != ():
+            self._check_shape(node, array, user_origin())
+        self._memory[self._buffer(node)] = np.broadcast_to(array, self._buffer(node).shape).astype(node.dtype)
         self._borrowed.discard(node)
         self._stored[node] = None
         self._ready = None
@@ -208,7 +213,9 @@ class Context:
         """Give a node its first value, or refuse to read garbage."""
         self._ready = None
         match node.init:
-            case Fetch(source=Data(array=array)):
+            case Fetch(source=Data(array=array, exact=exact)):
+                if exact:
+                    self._check_shape(node, array, node.origin)
                 self._bind(node, array)
             case Fetch(source=File(path=path, offset=offset)):
                 self._bind(node, _map_file(node, path, offset))
@@ -223,9 +230,20 @@ class Context:
                     f"`{node.label}` is read{reader} but never got a value",
                     origin=user_origin(),
                     notes=[f"it was made at {node.origin}: {node.origin.code}"] if node.origin else [],
-                    fix=f"set it first: ctx[{node.label}] = …, or give it init=…",
+                    fix="run wf.grad_update(loss) before it"
+                    if node.gradient_of is not None
+                    else f"set it first: ctx[{node.label}] = …, or give it init=…",
                 )
         self._stored[node] = None
+
+    def _check_shape(self, node: Node, array: Array, origin: Origin | None) -> None:
+        wanted = close(node.shape).array_shape
+        if array.shape != wanted:
+            raise ShapeError(
+                f"`{node.label}` is {node.shape}, in memory {wanted}, and cannot be set to an array of {array.shape}",
+                origin=origin,
+                fix="axes lie batch first, then output, then input",
+            )
 
     def _bind(self, node: Node, array: Array) -> None:
         buffer = self._buffer(node)
@@ -267,6 +285,8 @@ def _value_node(operand: Operand) -> Node:
 def _node(tensor: Tensor) -> Node:
     if not isinstance(tensor, Tensor):
         raise WeftError(f"a context holds tensors, not {type(tensor).__name__}", origin=user_origin())
+    if isinstance(tensor.operand, Merge):
+        raise WeftError(f"`{tensor.label}` is read by code only", origin=user_origin(), fix="read the tensor itself")
     return tensor.node
 
 

@@ -109,7 +109,7 @@ def analyse(code: Code) -> Facts:
 
 
 def _persists(node: Node) -> bool:
-    return node.definition is None and (node.init is not None or node.recurrent)
+    return node.definition is None and node.gradient_of is None
 
 
 def _keeps(code: Code) -> list[Keep]:

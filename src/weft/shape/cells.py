@@ -153,7 +153,7 @@ class RowCell:
 
 
 class ShapeVar:
-    """The shape of one tensor as far as it is known. Printing it commits nothing; `Store.close` closes it."""
+    """The shape of one tensor as far as it is known. Printing it commits nothing; `close` closes it."""
 
     __slots__ = ("batch", "checked", "input", "name", "operands", "origin", "output", "store")
 

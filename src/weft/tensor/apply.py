@@ -17,6 +17,7 @@ from typing import Any, overload
 import numpy as np
 
 from weft.assign import Accum, Arg, Code, Node, Slot, intermediate, recording, statements
+from weft.assign.complete import needed
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, leaves, substitute, where
@@ -73,6 +74,12 @@ class Operator:
         if not list(statements(forward.code)):
             fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
             raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
+        if node in needed(forward.code):
+            raise WeftError(
+                f"the forward function of {self.name} reads its result before computing it",
+                origin=origin,
+                fix="compute v from v1, v2, … alone",
+            )
         node.definition = forward.code
         node.dtype = _dtype(forward.code, node)
         reached = any(tensor.differentiable for tensor in tensors) and np.dtype(node.dtype).kind in "fc"
@@ -254,7 +261,7 @@ def _numpy_refusals(node: Node) -> Iterator[None]:
     """What NumPy refuses to compute, for instance the difference of truth values, is refused by name."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise WeftError(
             f"`{node.label}` cannot be computed: {error}",
             origin=node.origin,

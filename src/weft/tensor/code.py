@@ -20,12 +20,17 @@ P = ParamSpec("P")
 
 
 def cd(function: Callable[P, object]) -> Callable[P, Code]:
-    """Make a function whose assignments are recorded: calling it returns their code."""
+    """Make a function whose assignments are recorded: calling it returns their code.
+
+    Called inside another such function, its code is recorded there as well.
+    """
 
     @functools.wraps(function)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> Code:
         with recording() as codes:
             function(*args, **kwargs)
+        if current() is not None:
+            record(codes.code)
         return codes.code
 
     return recorded

@@ -31,18 +31,22 @@ def forward(tensor: Tensor) -> Code:
 
 
 def zero_grads(root: Tensor) -> Code:
-    """Clear every gradient backpropagation from `root` accumulates into."""
-    wanted = [tensor for tensor in _differentiable(root) if tensor is not root]
-    return seq(*(Fetch(tensor.grad.node, Cells(Num(0.0))) for tensor in wanted))
+    """Clear the gradients that backpropagation from `root` adds to: those of parameters and other leaves."""
+    return seq(*(_clear(tensor) for tensor in _differentiable(root) if not tensor.children))
 
 
 def backprop(root: Tensor) -> Code:
-    """Propagate a gradient of 1 from `root` to everything it is computed from."""
+    """Propagate a gradient of 1 from `root` to everything it is computed from; leaves add it to what they have."""
     tensors = _differentiable(root)
+    cleared = (_clear(tensor) for tensor in tensors if tensor.children and tensor is not root)
     start = Fetch(root.grad.node, Cells(Num(1.0)))
     chosen = _chosen_between(tensors)
     codes = (tensor.backward(tensor, tensor in chosen) for tensor in reversed(tensors) if tensor.backward)
-    return seq(start, *codes)
+    return seq(*cleared, start, *codes)
+
+
+def _clear(tensor: Tensor) -> Code:
+    return Fetch(tensor.grad.node, Cells(Num(0.0)))
 
 
 def grad_update(loss: Tensor) -> Code:

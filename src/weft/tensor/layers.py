@@ -39,7 +39,7 @@ class Layer:
     def params(self) -> tuple[Tensor, ...]:
         """The parameters of this layer and of the layers inside it, in order of first use."""
         found: dict[Tensor, None] = {}
-        for owned in self.scope.owned.values():
+        for owned in (*self.scope.owned.values(), *(one for one in self.config.values() if isinstance(one, Layer))):
             found |= dict.fromkeys(owned.params if isinstance(owned, Layer) else [owned])
         return tuple(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,14 +47,14 @@ def labelled(basis: str, items: Any) -> Labelled:
     return Labelled(basis, items)
 
 
-def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "data", basis: Any = None) -> Tensor:
+def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "data") -> Tensor:
     """A tensor of given values: the first `batch` axes are batch axes, the last `input` input axes, the rest output.
 
     The array is used as it is, not copied, when its memory lies batch, output, input.
     """
     values = numbers(array)
     rank = values.ndim
-    if any(not isinstance(one, int) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
+    if any(not isinstance(one, Integral) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
         raise ShapeError(
             f"{batch} batch and {input} input axes do not fit an array of shape {values.shape}",
             origin=user_origin(),
@@ -69,7 +70,7 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
     """A tensor of given values whose axes are inferred: only their number is fixed."""
     values = numbers(array)
-    return _given(Counted(values.size), values, label)
+    return _given(Counted(values.size), values, label, exact=False)
 
 
 def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *, label: str = "") -> Tensor:
@@ -111,10 +112,10 @@ def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
     return _given(Literal(shape), values, label or "literal")
 
 
-def _given(logic: Logic, values: npt.NDArray[Any], label: str) -> Tensor:
+def _given(logic: Logic, values: npt.NDArray[Any], label: str, exact: bool = True) -> Tensor:
     origin = user_origin()
     node = Node(label, infer(logic, name=label, title="data", origin=origin).result, values.dtype.name, origin=origin)
-    node.init = Fetch(node, Data(values), origin)
+    node.init = Fetch(node, Data(values, exact), origin)
     return Tensor(node)
 
 
@@ -135,7 +136,7 @@ def numbers(array: npt.ArrayLike, dtype: str | None = None) -> npt.NDArray[Any]:
         raise ShapeError(f"the values do not form an array of numbers: {error}", origin=user_origin()) from None
     if values.dtype.kind not in "biuf":
         raise WeftError(f"data must be numbers, not {values.dtype}", origin=user_origin())
-    return values
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
 def _spell(value: object) -> str:
@@ -204,7 +205,7 @@ def element_type(dtype: npt.DTypeLike) -> str:
         found = np.dtype(dtype)
     except TypeError:
         found = np.dtype(object)
-    if found.kind not in "biuf" and found.type.__module__ != "ml_dtypes":
+    if not found.isnative or (found.kind not in "biuf" and found.type.__module__ != "ml_dtypes"):
         fix = 'use "float32", "float64", "int32", …'
         raise WeftError(f"{dtype!r} is not an element type", origin=user_origin(), fix=fix)
     return found.name

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod, sqrt
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,9 +43,9 @@ _seed: ContextVar[_Seed] = ContextVar("weft_seed", default=_Seed())  # noqa: B03
 
 def seed(number: int) -> None:
     """Seed what is random from here on; the same seed gives the same numbers on every backend."""
-    if isinstance(number, bool) or not isinstance(number, int):
+    if isinstance(number, bool) or not isinstance(number, Integral):
         raise WeftError(f"a seed is a whole number, not {number!r}", origin=user_origin())
-    _seed.set(_Seed(number))
+    _seed.set(_Seed(int(number)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def _first_value(init: Any, label: str, shape: ShapeVar, origin: Origin | None) 
         init = _default()
     if init in (uniform, normal, kaiming, xavier):
         init = init()
-    if isinstance(init, int | float):
+    if isinstance(init, int | float | np.number):
         return scalar(float(init))
     if callable(init):
         value = init(Cell(random_key(label), shape))
@@ -183,11 +184,11 @@ def _dims(sizes: Sizes | None, row: str, origin: Origin | None) -> tuple[Dim, ..
     match sizes:
         case None:
             return None
-        case int() | Dim():
-            return (as_dim(sizes, f"{row}=", origin),)
         case Mapping():
             return tuple(Dim(as_dim(size, f"{row}=", origin).size, basis) for basis, size in sizes.items())
-    return tuple(as_dim(size, f"{row}=", origin) for size in sizes)
+        case Sequence() if not isinstance(sizes, str):
+            return tuple(as_dim(size, f"{row}=", origin) for size in sizes)
+    return (as_dim(sizes, f"{row}=", origin),)
 
 
 def _fans(shape: ShapeVar) -> tuple[int, int]:

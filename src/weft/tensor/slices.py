@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from weft.assign import Slot, Symbol
 from weft.einsum.nodes import Position
@@ -22,17 +23,17 @@ def index(name: str, size: int) -> StaticIndex:
     """A static index: `row = x[i]` slices the leftmost batch axis of `x` at whatever `i` a run binds."""
     if not isinstance(name, str) or not name.isidentifier():
         raise WeftError(f"a static index needs a name that is an identifier, not {name!r}", origin=user_origin())
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
         raise WeftError(f"static index `{name}` needs a size from 1 on, not {size!r}", origin=user_origin())
-    return StaticIndex(name, size)
+    return StaticIndex(name, int(size))
 
 
 def slice_batch(tensor: Tensor, key: object) -> Tensor:
     """`tensor[key]`: the leftmost batch axis read at one position."""
     if isinstance(key, StaticIndex):
         logic = Slice(Bound(key.name, key.size))
-    elif isinstance(key, int) and not isinstance(key, bool) and key >= 0:
-        logic = Slice(Position(key))
+    elif isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0:
+        logic = Slice(Position(int(key)))
     else:
         raise WeftError(
             f"`{tensor.label}` cannot be sliced by {key!r}",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Code, Merge, Node, Operand, Stored
+from weft.assign import Code, Merge, Node, Operand, Stored, current
 from weft.errors import WeftError, user_origin
 from weft.ops import Scalar
 from weft.shape.cells import ShapeVar
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 #: What an operand of Python's operators may be; a string names a parameter inside `@wf.op`.
 TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
-GradMode: TypeAlias = Literal["required", "prohibited", "if needed"]
 
 
 class Tensor:
@@ -262,6 +261,18 @@ class Tensor:
     def __itruediv__(self, value: TensorLike) -> Tensor:
         return _assign(self, "div", value)
 
+    def __ipow__(self, exponent: float) -> Tensor:
+        return _rebound(self, "**", self**exponent)
+
+    def __imod__(self, other: TensorLike) -> Tensor:
+        return _rebound(self, "%", self % other)
+
+    def __ifloordiv__(self, other: TensorLike) -> Tensor:
+        return _rebound(self, "//", self // other)
+
+    def __imatmul__(self, other: TensorLike) -> Tensor:
+        return _rebound(self, "@", self @ other)
+
     def accumulate(self, op: str, value: TensorLike, *, reset: bool = False) -> Tensor:
         """Record `self = op(self, value)`, from the neutral element of `op` if `reset`."""
         from weft.tensor.code import assign_to
@@ -295,17 +306,17 @@ class Tensor:
 
 def given(tensor: Tensor) -> Tensor:
     """The tensor's stored value, read as it is: a routine that uses it does not compute it again."""
-    return Tensor(Stored(tensor.node))
+    return Tensor(Stored(_checked(tensor).node))
 
 
 def stop_gradient(tensor: Tensor) -> Tensor:
     """The same values, through which no gradient flows."""
-    return Tensor(tensor.operand)
+    return Tensor(_checked(tensor).operand)
 
 
 def require_grad(tensor: Tensor) -> Tensor:
     """The same values as a leaf that gradients are propagated to, for instance to differentiate by data."""
-    if tensor.node.definition is not None:
+    if _checked(tensor).node.definition is not None:
         raise WeftError(
             f"`{tensor.label}` is computed from other tensors; require a gradient of what it is computed from",
             origin=user_origin(),
@@ -314,15 +325,32 @@ def require_grad(tensor: Tensor) -> Tensor:
     return Tensor(tensor.operand, differentiable=True)
 
 
+def _checked(tensor: Tensor) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise WeftError(f"{tensor!r} is not a tensor", origin=user_origin(), fix="wrap it: wf.data(…), wf.constant(…)")
+    return tensor
+
+
 def is_number(value: object) -> bool:
     """Is it something that stands for a number in an expression: a number, a size, a static index?"""
-    return isinstance(value, int | float | np.number | Scalar)
+    return isinstance(value, int | float | np.number | np.bool_ | Scalar)
 
 
 def _op(name: str, *args: TensorLike) -> Tensor:
     from weft.tensor.functions import pointwise
 
     return pointwise(name, *args)
+
+
+def _rebound(target: Tensor, sign: str, value: Tensor) -> Tensor:
+    """`t **= x` makes a new tensor; under @wf.cd that would look like an assignment and be none."""
+    if current() is not None and target.node.definition is None:
+        raise WeftError(
+            f"`{target.label} {sign}= …` does not record an assignment",
+            origin=user_origin(),
+            fix=f"write {target.label}[:] = {target.label} {sign} …",
+        )
+    return value
 
 
 def _assign(target: Tensor, op: str, value: TensorLike) -> Tensor:

@@ -58,7 +58,7 @@ def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
             _keep(made, library, digest, folder)
         except OSError:
             return ctypes.CDLL(str(made))  # no room or no right to cache: use what was made
-        made.unlink()
+        shutil.rmtree(made.parent, ignore_errors=True)
     return ctypes.CDLL(str(library))
 
 
@@ -111,7 +111,7 @@ def _write(path: Path, content: bytes, folder: Path) -> None:
 
 def _is_whole(library: Path, digest: Path) -> bool:
     try:
-        return hashlib.sha256(library.read_bytes()).hexdigest() == digest.read_text()
+        return hashlib.sha256(library.read_bytes()).hexdigest().encode() == digest.read_bytes()
     except OSError:
         return False
 

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.backends.cc.types import c_type, common, dtype_of
-from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, buffers_of, walk
+from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, buffers_of, reads, walk
 from weft.ops import OPS, Call, Num, Scalar
 
 #: Operations that compare: their operands meet in a common type, their value is a truth value.
 _COMPARISONS = {"lt", "le", "eq", "ne"}
 _TRUTH = {"not", "or", "and"}
+#: C computes with these as int: a value must be cut back to wrap as the oracle's does.
+_NARROW = {"int8", "int16", "uint8", "uint16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +34,43 @@ def emit(program: Program) -> Source:
     """The C text of a program, without the prelude."""
     buffers = buffers_of(program)
     given = tuple(dict.fromkeys(_given(program.body, frozenset())))
-    writer = _Writer(_names([buffer.name for buffer in buffers], buffers), {name: _word(name) for name in given})
-    lines = [
-        "void weft_run(void *const *buffers, const int64_t *given)",
-        "{",
-        *(
-            f"    {c_type(buffer.dtype)} *{writer.buffers[buffer]} = buffers[{at}];  /* {list(buffer.shape)} */"
-            for at, buffer in enumerate(buffers)
-        ),
-        *(f"    const int64_t {writer.given[name]} = given[{at}];" for at, name in enumerate(given)),
-        *writer.block(program.body, "    "),
-        "}",
-    ]
+    writer = _Writer(_names(buffers), {name: _word(name) for name in given})
+    steps = [writer.step(number, stmt, buffers, given) for number, stmt in enumerate(_steps(program.body))]
+    calls = [f"    weft_step_{number}(buffers, given);" for number in range(len(steps))]
+    lines = [line for step in steps for line in step]
+    lines += ["void weft_run(void *const *buffers, const int64_t *given)", "{", *calls, "}"]
     return Source("\n".join(lines) + "\n", buffers, given)
+
+
+def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """The assignments of a program: comments around several of them are left out."""
+    for stmt in body:
+        if isinstance(stmt, Remark) and any(isinstance(one, Remark) for one in stmt.body):
+            yield from _steps(stmt.body)
+        else:
+            yield stmt
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
     buffers: dict[Buffer, str]
     given: dict[str, str]
+
+    def step(self, number: int, stmt: Stmt, buffers: Sequence[Buffer], given: Sequence[str]) -> Iterator[str]:
+        """One assignment as a function."""
+        used = buffers_of(Program((stmt,)))
+        free = set(_given((stmt,), frozenset()))
+        yield f"static void weft_step_{number}(void *const *buffers, const int64_t *given)"
+        yield "{"
+        for at, buffer in enumerate(buffers):
+            if buffer in used:
+                yield f"    {c_type(buffer.dtype)} *{self.buffers[buffer]} = buffers[{at}];  /* {list(buffer.shape)} */"
+        for at, name in enumerate(given):
+            if name in free:
+                yield f"    const int64_t {self.given[name]} = given[{at}];"
+        yield from self.block((stmt,), "    ")
+        yield "}"
+        yield ""
 
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
         for stmt in body:
@@ -61,6 +81,15 @@ class _Writer:
             case Remark(text=text, body=body):
                 yield from (f"{indent}/* {_safe(line)} */" for line in text.splitlines())
                 yield from self.block(body, indent)
+            case For(loop=loop, size=size, body=(Update() as update,)) if _is_sum(update, loop):
+                name, cell = _word(loop), self._cell(update.buffer, update.at)
+                yield indent + "{"
+                yield f"{indent}    double sum = 0.0;"
+                yield f"{indent}    for (int64_t {name} = 0; {name} < {size}; {name}++) {{"
+                yield f"{indent}        sum += {self._as(update.value, 'float32')};"
+                yield f"{indent}    }}"
+                yield f"{indent}    {cell} = (float)({cell} + sum);"
+                yield indent + "}"
             case For(loop=loop, size=size, body=body):
                 name = _word(loop)
                 yield f"{indent}for (int64_t {name} = 0; {name} < {size}; {name}++) {{"
@@ -110,19 +139,19 @@ class _Writer:
         """A scalar's value converted to an element type."""
         if isinstance(scalar, Num):
             return _number(scalar.value, dtype)
-        text, own = self._value(scalar), dtype_of(scalar)
+        text, own = self._value(scalar), dtype_of(scalar, self.given)
         return text if own == dtype else f"({text} != 0)" if dtype == "bool" else f"({c_type(dtype)}){text}"
 
     def _value(self, scalar: Scalar) -> str:
         match scalar:
             case Num(value=value):
-                return _number(value, dtype_of(scalar))
+                return _number(value, dtype_of(scalar, self.given))
             case Place():
                 return self._whole(scalar)
             case Read(buffer=buffer, at=at):
                 return self._cell(buffer, at)
             case Call(op=op, args=args):
-                return self._call(op, args, dtype_of(scalar))
+                return self._call(op, args, dtype_of(scalar, self.given))
         raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
 
     def _call(self, op: str, args: tuple[Scalar, ...], dtype: str) -> str:
@@ -137,9 +166,10 @@ class _Writer:
         elif op in _TRUTH:
             texts = [self._as(arg, "bool") for arg in args]
         else:
-            dtype = common(*args) if op in _COMPARISONS or op.endswith("_gate") else dtype
+            dtype = common(args, self.given) if op in _COMPARISONS or op.endswith("_gate") else dtype
             texts = [self._as(arg, dtype) for arg in args]
-        return spelling.format(*texts, t=dtype)
+        text = spelling.format(*texts, t=dtype)
+        return f"({c_type(dtype)}){text}" if dtype in _NARROW and op not in _COMPARISONS else text
 
 
 def _number(value: float | int | bool, dtype: str) -> str:
@@ -181,11 +211,19 @@ def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
     return (name for place in places for _, name in place.terms if name not in bound)
 
 
-def _names(labels: Sequence[str], buffers: Sequence[Buffer]) -> dict[Buffer, str]:
+def _is_sum(update: Update, loop: str) -> bool:
+    """Does the loop add single-precision numbers up in one cell?"""
+    if update.op != "add" or update.buffer.dtype != "float32":
+        return False
+    moves = any(name == loop for place in update.at for name in _free(place, frozenset()))
+    return not moves and all(read.buffer != update.buffer for read in reads(update.value))
+
+
+def _names(buffers: Sequence[Buffer]) -> dict[Buffer, str]:
     """A C name for each buffer, close to its label."""
     return {
-        buffer: f"{re.sub(r'[^A-Za-z0-9]+', '_', label)}_{at}"
-        for at, (buffer, label) in enumerate(zip(buffers, labels, strict=True))
+        buffer: f"{re.sub(r'^(?=[0-9_])', 'n', re.sub(r'[^A-Za-z0-9]+', '_', buffer.name))}_{at}"
+        for at, buffer in enumerate(buffers)
     }
 
 

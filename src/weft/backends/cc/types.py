@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,26 +34,27 @@ def c_type(dtype: str) -> str:
     return C_TYPES[dtype]
 
 
-def dtype_of(scalar: Scalar) -> str:
-    """The element type of a scalar's value."""
+def dtype_of(scalar: Scalar, static: Collection[str]) -> str:
+    """The element type of a scalar's value; `static` names the static indices."""
     with np.errstate(all="ignore"):
-        return np.asarray(_sample(scalar)).dtype.name
+        return np.asarray(_sample(scalar, static)).dtype.name
 
 
-def common(*scalars: Scalar) -> str:
+def common(scalars: Sequence[Scalar], static: Collection[str]) -> str:
     """The type in which scalars are compared or combined."""
-    return np.result_type(*(_sample(one) for one in scalars)).name
+    with np.errstate(all="ignore"):
+        return np.result_type(*(_sample(one, static) for one in scalars)).name
 
 
-def _sample(scalar: Scalar) -> Any:
-    """A value of the scalar's type; constants stay Python numbers, which take the type of what they meet."""
+def _sample(scalar: Scalar, static: Collection[str]) -> Any:
+    """A value of the scalar's type; constants and static indices are Python numbers, which take the type they meet."""
     match scalar:
         case Num(value=value):
             return value
-        case Place():
-            return np.ones(1, np.int64)
+        case Place(terms=terms):
+            return 1 if all(name in static for _, name in terms) else np.ones(1, np.int64)
         case Read(buffer=buffer):
             return np.ones(1, buffer.dtype)
         case Call(op=op, args=args):
-            return OPS[op].meaning(*(_sample(arg) for arg in args))
+            return OPS[op].meaning(*(_sample(arg, static) for arg in args))
     raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
