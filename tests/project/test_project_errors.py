@@ -209,7 +209,7 @@ def test_impossible_sizes(spec: str, shapes: tuple[object, ...], sizes: dict[str
             "the spec has 2 operands and was given 1 shapes\n"
             "    ij;jk=>ik\n"
             "    ^^ ^^\n"
-            "  fix: give one shape for each part between `;`",
+            "  fix: give one operand for each part between `;`",
         ),
         (
             "i=>i", (3,), {"z": 3},

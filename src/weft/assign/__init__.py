@@ -22,9 +22,11 @@ from weft.assign.nodes import (
     Seq,
     Stored,
     Symbol,
+    node_of,
     seq,
     statements,
     symbols,
+    target,
 )
 from weft.assign.record import Recording, Slot, comment, current, intermediate, record, recording
 from weft.assign.show import show
@@ -57,10 +59,12 @@ __all__ = [
     "current",
     "intermediate",
     "lower",
+    "node_of",
     "record",
     "recording",
     "seq",
     "show",
     "statements",
     "symbols",
+    "target",
 ]

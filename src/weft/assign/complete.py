@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.assign.nodes import Accum, Code, Comment, Fetch, Keep, Node, Noop, Seq, seq, statements
+from weft.assign.nodes import Accum, Code, Comment, Fetch, Keep, Node, Noop, Seq, seq, statements, target
 
 
 def complete(code: Code, given: Iterable[Node] = ()) -> Code:
@@ -68,5 +68,5 @@ def needed(code: Code) -> list[Node]:
     needed: dict[Node, None] = {}
     for statement in statements(code):
         needed |= {node: None for node in reads(statement) if node not in written}
-        written[statement.lhs if isinstance(statement, Accum) else statement.node] = None
+        written[target(statement)] = None
     return list(needed)

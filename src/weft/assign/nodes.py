@@ -83,6 +83,11 @@ class Stored:
 Operand: TypeAlias = Node | Merge | Stored
 
 
+def node_of(operand: Operand) -> Node:
+    """The node an operand reads."""
+    return operand if isinstance(operand, Node) else operand.node
+
+
 @dataclass(frozen=True, slots=True)
 class Arg(Scalar):
     number: int
@@ -207,6 +212,11 @@ def seq(*codes: Code) -> Code:
             )
         flat += code.codes if isinstance(code, Seq) else () if isinstance(code, Noop) else (code,)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
+
+
+def target(statement: Accum | Fetch) -> Node:
+    """The node a statement writes."""
+    return statement.lhs if isinstance(statement, Accum) else statement.node
 
 
 def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:

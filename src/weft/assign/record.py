@@ -143,14 +143,14 @@ def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, ope
     """An assignment whose value is written over slots: each distinct slot becomes an operand."""
     slots = list(dict.fromkeys(leaf for leaf in leaves(value) if isinstance(leaf, Slot)))
     numbers: dict[Scalar, Scalar] = {leaf: Arg(number) for number, leaf in enumerate(slots)}
-    operands = tuple(leaf.operand for leaf in slots)
-    assert None not in operands, "a slot without an operand is only written"
+    operands = tuple(leaf.operand for leaf in slots if leaf.operand is not None)
+    assert len(operands) == len(slots), "a slot without an operand is only written"
     return Accum(
         lhs,
         accum,
         reset,
         substitute(value, lambda leaf: numbers.get(leaf, leaf)),
-        operands,  # type: ignore[arg-type]
+        operands,
         Record(operation, slot, tuple(leaf.number for leaf in slots)),
         user_origin(),
     )

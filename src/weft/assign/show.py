@@ -31,7 +31,9 @@ from weft.assign.nodes import (
     Source,
     Stored,
     Symbol,
+    node_of,
     statements,
+    target,
 )
 from weft.assign.text import spelled_name, spelled_number, spelled_string
 from weft.ops import OPS, Call, Num, Scalar, leaves
@@ -192,15 +194,10 @@ class Printer:
         for operand in statement.operands if isinstance(statement, Accum) else ():
             definition = self._written(operand)
             if definition is None:
-                yield operand if isinstance(operand, Node) else operand.node
+                yield node_of(operand)
             else:
                 yield from list(self._mentioned(definition))[:-1]
         yield target(statement)
-
-
-def target(statement: Accum | Fetch) -> Node:
-    """The node a statement writes."""
-    return statement.lhs if isinstance(statement, Accum) else statement.node
 
 
 def logic_text(logic: Logic) -> str:

@@ -137,7 +137,7 @@ def operands_fix(spec: Spec, given: int) -> str:
     """What to do about a number of operands that is not the spec's."""
     if len(spec.operands) == 1 and spec.text.partition("=>")[0].count(",") == given - 1 > 0:
         return f"operands are separated by `;`: {spec.text.replace(',', ';')}"
-    return "give one shape for each part between `;`"
+    return "give one operand for each part between `;`"
 
 
 def _array(name: str, given: npt.ArrayLike, shape: Shape) -> Array:

@@ -22,6 +22,7 @@ from weft.assign import (
     closed_buffer,
     complete,
     lower,
+    node_of,
     seq,
     symbols,
 )
@@ -182,7 +183,7 @@ class Context:
     # Memory
 
     def _buffer(self, operand: Operand) -> Buffer:
-        key = operand if isinstance(operand, Merge) else _value_node(operand)
+        key = operand if isinstance(operand, Merge) else node_of(operand)
         if key not in self._buffers:
             node = key.node if isinstance(key, Merge) else key
             suffix = ".merge" if isinstance(key, Merge) else ""
@@ -205,7 +206,7 @@ class Context:
             raise WeftError(
                 f"nothing was transferred into `{operand}`", origin=user_origin(), fix="transfer from another device"
             )
-        node = _value_node(operand)
+        node = node_of(operand)
         if node not in self._stored:
             self._initialise(node, f" by a routine that starts with `{routine.show('assign').splitlines()[0]}`")
 
@@ -276,10 +277,6 @@ def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:
                 origin=origin or user_origin(),
                 fix="make the index once and use it in both places",
             )
-
-
-def _value_node(operand: Operand) -> Node:
-    return operand if isinstance(operand, Node) else operand.node
 
 
 def _node(tensor: Tensor) -> Node:

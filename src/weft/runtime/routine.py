@@ -8,7 +8,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING
 
-from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, statements
+from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, statements, target
 from weft.assign.complete import reads
 from weft.backends.seam import Executable
 from weft.errors import WeftError, user_origin
@@ -93,16 +93,16 @@ def analyse(code: Code) -> Facts:
     touched: dict[Node, None] = {}
     for statement in statements(code):
         for operand in statement.operands if isinstance(statement, Accum) else ():
-            node = operand if isinstance(operand, Node) else operand.node
+            node = node_of(operand)
             touched[node] = None
             if isinstance(operand, Merge | Stored) or node not in consumed:
                 needs[operand] = None
             else:
                 consumed[node] = True
         needs |= dict.fromkeys(node for node in reads(statement) if node not in consumed)
-        target = statement.lhs if isinstance(statement, Accum) else statement.node
-        touched[target] = None
-        consumed[target] = False
+        written = target(statement)
+        touched[written] = None
+        consumed[written] = False
     kept = {node for keep in _keeps(code) for node in keep.nodes}
     leaves = [node for node, read in consumed.items() if not read or node in kept or _persists(node)]
     return Facts(tuple(needs), tuple(consumed), tuple(leaves), tuple(touched))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
@@ -51,7 +52,7 @@ class Solver:
         self.trail.append((items, "", len(items)))
         items.append(item)
 
-    def extend(self, items: list[Any], more: tuple[object, ...]) -> None:
+    def extend(self, items: list[Any], more: Iterable[object]) -> None:
         self.trail.append((items, "", len(items)))
         items.extend(more)
 
@@ -63,8 +64,7 @@ class Solver:
         if small.weight > large.weight:
             small, large = large, small
         for mine, theirs in ((large.rows, small.rows), (large.axes, small.axes), (large.demands, small.demands)):
-            self.trail.append((mine, "", len(mine)))
-            mine.extend(theirs)  # type: ignore[arg-type]
+            self.extend(mine, theirs)
         self.write(small, "into", large)
         self.write(large, "weight", large.weight + small.weight)
         self.absorbed.append(small)
@@ -203,8 +203,9 @@ class Solver:
                 if twin is None:
                     axes[offset] = axis
                 else:
-                    assert row.why_lo or row.why_hi
-                    self.add(Same(twin, axis, row.why_lo or row.why_hi), twin, axis)  # type: ignore[arg-type]
+                    why = row.why_lo or row.why_hi
+                    assert why is not None
+                    self.add(Same(twin, axis, why), twin, axis)
             self.write(row, "axes", tuple([axis or self.new_axis(row) for axis in axes]))
             self.write(row, "front", ())
             self.write(row, "back", ())

@@ -6,7 +6,21 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec
 
-from weft.assign import Accum, Arg, Cells, Code, Fetch, Node, Operand, Record, current, record, recording, statements
+from weft.assign import (
+    Accum,
+    Arg,
+    Cells,
+    Code,
+    Fetch,
+    Node,
+    Operand,
+    Record,
+    current,
+    node_of,
+    record,
+    recording,
+    statements,
+)
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
 from weft.shape.infer import infer
@@ -82,7 +96,7 @@ def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = Fa
     """Record an assignment of a value; an operation written on the right becomes the assignment's own."""
     name = "arg2" if accum == "arg2" else (accumulator(accum) if reset else find(accum, arity=2)).name
     if is_number(value):
-        number = scalar(value)  # type: ignore[arg-type]
+        number = scalar(value)
         _record(target, name, reset, Pointwise(0), number, [])
         return
     tensor = as_tensor(value, "an assignment")
@@ -127,7 +141,7 @@ def _record(
     target = assignable(lhs)
     if isinstance(logic, Compose) and isinstance(value, Call) and value.op in ("div", "pow"):
         raise WeftError(f'logic "@" with {value.op!r} is refused', origin=origin, fix='use logic "."')
-    nodes = [operand if isinstance(operand, Node) else operand.node for operand in operands]
+    nodes = [node_of(operand) for operand in operands]
     shapes = like.operation.slots[1:] if like else [one.shape for one in nodes]
     sizes = like.operation.sizes if like else None
     operation = infer(logic, shapes, title=target.label, origin=origin, result=target.shape, sizes=sizes)
@@ -178,7 +192,7 @@ def _sources(operands: Sequence[Operand]) -> Iterator[Node]:
     stack = list(reversed(operands))
     while stack:
         operand = stack.pop()
-        node = operand if isinstance(operand, Node) else operand.node
+        node = node_of(operand)
         if node in seen:
             continue
         seen.add(node)

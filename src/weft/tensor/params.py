@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import prod, sqrt
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -30,15 +29,15 @@ from weft.tensor.tensor import Tensor
 Sizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Seed:
-    """The seed, and how often each name was drawn: two parameters of one name start differently."""
+    """The seed, and the names drawn since it was set: two parameters of one name start differently."""
 
     number: int = 0
-    drawn: Counter[str] = field(default_factory=Counter)
+    drawn: tuple[str, ...] = ()
 
 
-_seed: ContextVar[_Seed] = ContextVar("weft_seed", default=_Seed())  # noqa: B039
+_seed: ContextVar[_Seed] = ContextVar("weft_seed")
 
 
 def seed(number: int) -> None:
@@ -85,9 +84,9 @@ def random_normal(key: int, counter: Number) -> Scalar:
 
 def random_key(name: str) -> int:
     """The key of everything random called `name` under the current seed."""
-    current = _seed.get()
-    text = f"{current.number}:{name}:{current.drawn[name]}"
-    current.drawn[name] += 1
+    current = _seed.get(_Seed())
+    text = f"{current.number}:{name}:{current.drawn.count(name)}"
+    _seed.set(replace(current, drawn=(*current.drawn, name)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

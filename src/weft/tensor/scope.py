@@ -67,7 +67,7 @@ def as_tensor(value: object, user: str = "") -> Tensor:
             )
         return param(value)
     if is_number(value):
-        return constant(value)  # type: ignore[arg-type]
+        return constant(value)
     if isinstance(value, np.ndarray):
         return data(value)
     raise WeftError(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Code, Merge, Node, Operand, Stored, current
+from weft.assign import Code, Merge, Node, Operand, Stored, current, node_of
 from weft.errors import WeftError, user_origin
-from weft.ops import Scalar
+from weft.ops import Number, Scalar
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
 from weft.shape.infer import Operation
@@ -52,7 +52,7 @@ class Tensor:
     @property
     def node(self) -> Node:
         """The node that holds its value."""
-        return self.operand if isinstance(self.operand, Node) else self.operand.node
+        return node_of(self.operand)
 
     @property
     def label(self) -> str:
@@ -331,7 +331,7 @@ def _checked(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[Number]:
     """Is it something that stands for a number in an expression: a number, a size, a static index?"""
     return isinstance(value, int | float | np.number | np.bool_ | Scalar)
 
