@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import (
+    Cells,
     Code,
     Data,
     Fetch,
@@ -29,7 +30,7 @@ from weft.assign import (
 from weft.assign.show import Printer, distinct
 from weft.backends import Bound, find_backend
 from weft.errors import Origin, ShapeError, WeftError, user_origin
-from weft.loops import Buffer, Program, check
+from weft.loops import Buffer, Program, buffers_of, check
 from weft.runtime.routine import Routine, analyse
 from weft.shape.close import close
 from weft.tensor.leaves import numbers
@@ -114,8 +115,7 @@ class Context:
     def _prepare(self, routine: Routine) -> Bound:
         """See to it that the routine finds what it needs; until memory changes this need not be done again."""
         facts = routine.facts
-        for operand in facts.needs:
-            self._require(operand, routine)
+        self._require(routine)
         for buffer in routine.buffers:
             self._allocate(buffer)
         for node in facts.written:
@@ -170,8 +170,7 @@ class Context:
         routine = self._routines[node]
         if routine.bindings:
             raise WeftError(f"`{node.label}` depends on static indices", origin=user_origin())
-        for operand in routine.facts.needs:
-            self._require(operand, routine)
+        self._require(routine)
         written = {self._buffer(one) for one in routine.facts.written}
         scratch = {
             buffer: np.zeros(buffer.shape, buffer.dtype) if buffer in written else self._memory[buffer]
@@ -201,14 +200,32 @@ class Context:
         if buffer not in self._memory:
             self._memory[buffer] = np.zeros(buffer.shape, buffer.dtype)
 
-    def _require(self, operand: Operand, routine: Routine) -> None:
-        if isinstance(operand, Merge):
-            raise WeftError(
-                f"nothing was transferred into `{operand}`", origin=user_origin(), fix="transfer from another device"
-            )
-        node = node_of(operand)
-        if node not in self._stored:
-            self._initialise(node, f" by a routine that starts with `{routine.show('assign').splitlines()[0]}`")
+    def _require(self, routine: Routine) -> None:
+        """See to it that everything the routine needs to find in memory is there."""
+        nodes = []
+        for operand in routine.facts.needs:
+            if isinstance(operand, Merge):
+                raise WeftError(
+                    f"nothing was transferred into `{operand}`",
+                    origin=user_origin(),
+                    fix="transfer from another device",
+                )
+            nodes.append(node_of(operand))
+        missing = [node for node in dict.fromkeys(nodes) if node not in self._stored]
+        self._compute_first_values([node for node in missing if _is_computed_once(node)])
+        for node in missing:
+            if node not in self._stored:
+                self._initialise(node, f" by a routine that starts with `{routine.show('assign').splitlines()[0]}`")
+
+    def _compute_first_values(self, nodes: Sequence[Node]) -> None:
+        """The initialisers of some nodes, compiled and run as one program."""
+        if nodes:
+            program = self._lower(seq(*(node.init for node in nodes if node.init is not None)), {})
+            for buffer in buffers_of(program):
+                self._allocate(buffer)
+            self._backend.compile(program).bind(self._memory)({})
+            self._stored |= dict.fromkeys(nodes)
+            self._ready = None
 
     def _initialise(self, node: Node, reader: str) -> None:
         """Give a node its first value, or refuse to read garbage."""
@@ -221,8 +238,7 @@ class Context:
             case Fetch(source=File(path=path, offset=offset)):
                 self._bind(node, _map_file(node, path, offset))
             case Fetch():
-                self._allocate(self._buffer(node))
-                self._backend.compile(self._lower(node.init, {})).bind(self._memory)({})
+                self._compute_first_values([node])
             case _ if node.recurrent:
                 self._allocate(self._buffer(node))
                 self._memory[self._buffer(node)][...] = 0
@@ -261,6 +277,10 @@ class Context:
             buffer = self._buffer(node)
             self._memory[buffer] = self._memory[buffer].copy()
             self._borrowed.discard(node)
+
+
+def _is_computed_once(node: Node) -> bool:
+    return isinstance(node.init, Fetch) and isinstance(node.init.source, Cells)
 
 
 def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:

@@ -1,12 +1,15 @@
 """From loops to C: plain loops, axis names as loop variables, each nest under the assignment it came from.
 
-weft_run(buffers, given)      buffers[n] is the memory of the n-th buffer, given[n] the n-th static index
+    weft_run(buffers, given)      buffers[n] is the memory of the n-th buffer, given[n] the n-th static index
+
+Each assignment is a call of a function of its own, and assignments that loop alike call the same one: what the C
+compiler has to do grows with the number of different nests, not with the depth of a model. Single-precision sums over
+the innermost loop are kept in double precision until they are stored.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,13 +36,44 @@ class Source:
 def emit(program: Program) -> Source:
     """The C text of a program, without the prelude."""
     buffers = buffers_of(program)
+    places = {buffer: at for at, buffer in enumerate(buffers)}
     given = tuple(dict.fromkeys(_given(program.body, frozenset())))
-    writer = _Writer(_names(buffers), {name: _word(name) for name in given})
-    steps = [writer.step(number, stmt, buffers, given) for number, stmt in enumerate(_steps(program.body))]
-    calls = [f"    weft_step_{number}(buffers, given);" for number in range(len(steps))]
-    lines = [line for step in steps for line in step]
+    functions: dict[tuple[str, ...], str] = {}
+    calls = []
+    for stmt in _steps(program.body):
+        nest = _Nest.of(stmt)
+        name = functions.setdefault(nest.function, f"nest_{len(functions)}")
+        arguments = [f"buffers[{places[one]}]" for one in nest.buffers]
+        arguments += [f"given[{given.index(one)}]" for one in nest.given]
+        calls += [f"    /* {line} */" for line in nest.remarks] + [f"    {name}({', '.join(arguments)});"]
+    lines = []
+    for (parameters, *body), name in functions.items():
+        lines += [f"static __attribute__((noinline)) void {name}{parameters}", *body]
     lines += ["void weft_run(void *const *buffers, const int64_t *given)", "{", *calls, "}"]
     return Source("\n".join(lines) + "\n", buffers, given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """One assignment as a C function: its parameters and body, and what this assignment calls it with."""
+
+    function: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    given: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @staticmethod
+    def of(stmt: Stmt) -> _Nest:
+        body = stmt.body if isinstance(stmt, Remark) else (stmt,)
+        text = stmt.text if isinstance(stmt, Remark) else ""
+        buffers = buffers_of(Program(body))
+        given = tuple(dict.fromkeys(_given(body, frozenset())))
+        writer = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {name: _word(name) for name in given})
+        parameters = [f"{c_type(one.dtype)} *{writer.buffers[one]}" for one in buffers]
+        parameters += [f"int64_t {writer.given[name]}" for name in given]
+        shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
+        lines = ["{", f"    /* {shapes} */", *writer.block(body, "    "), "}", ""]
+        return _Nest((f"({', '.join(parameters)})", *lines), buffers, given, tuple(map(_safe, text.splitlines())))
 
 
 def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
@@ -55,22 +89,6 @@ def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
 class _Writer:
     buffers: dict[Buffer, str]
     given: dict[str, str]
-
-    def step(self, number: int, stmt: Stmt, buffers: Sequence[Buffer], given: Sequence[str]) -> Iterator[str]:
-        """One assignment as a function."""
-        used = buffers_of(Program((stmt,)))
-        free = set(_given((stmt,), frozenset()))
-        yield f"static void weft_step_{number}(void *const *buffers, const int64_t *given)"
-        yield "{"
-        for at, buffer in enumerate(buffers):
-            if buffer in used:
-                yield f"    {c_type(buffer.dtype)} *{self.buffers[buffer]} = buffers[{at}];  /* {list(buffer.shape)} */"
-        for at, name in enumerate(given):
-            if name in free:
-                yield f"    const int64_t {self.given[name]} = given[{at}];"
-        yield from self.block((stmt,), "    ")
-        yield "}"
-        yield ""
 
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
         for stmt in body:
@@ -217,14 +235,6 @@ def _is_sum(update: Update, loop: str) -> bool:
         return False
     moves = any(name == loop for place in update.at for name in _free(place, frozenset()))
     return not moves and all(read.buffer != update.buffer for read in reads(update.value))
-
-
-def _names(buffers: Sequence[Buffer]) -> dict[Buffer, str]:
-    """A C name for each buffer, close to its label."""
-    return {
-        buffer: f"{re.sub(r'^(?=[0-9_])', 'n', re.sub(r'[^A-Za-z0-9]+', '_', buffer.name))}_{at}"
-        for at, buffer in enumerate(buffers)
-    }
 
 
 def _word(name: str) -> str:
