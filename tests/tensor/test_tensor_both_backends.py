@@ -116,3 +116,21 @@ def test_an_operator_that_reads_its_own_result_is_refused() -> None:
 
     with pytest.raises(wf.WeftError, match="reads its result before computing it"):
         circular(wf.data(np.ones(2)))
+
+
+@BACKENDS
+def test_offsets_count_in_memory_order(backend: str) -> None:
+    found = wf.Context(backend)[wf.offsets() + wf.data(np.zeros((2, 3)))]
+    np.testing.assert_array_equal(found, np.arange(6).reshape(2, 3))
+
+
+def test_results_are_called_by_function_argument_and_label() -> None:
+    @wf.op
+    def scale(x):  # type: ignore[no-untyped-def]
+        return "w" * x
+
+    x = wf.data(np.ones(3), label="x")
+    assert scale()(x).label == "scale.x"
+    assert scale()(x + 1.0).label == "scale"
+    assert scale(label="S")(x).label == "S"
+    assert [p.label for p in scale(label="S")(x).params] == ["S.w"]

@@ -26,7 +26,7 @@ from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
 from weft.shape.infer import infer
 from weft.shape.logic import Compose, Constant, Logic, Pointwise
 from weft.tensor.apply import read_logic
-from weft.tensor.leaves import element_type
+from weft.tensor.leaves import UNNAMED, element_type
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -208,10 +208,6 @@ def _enrich(target: Node, operands: Sequence[Operand]) -> None:
     if target.label != target.shape.name or target.after is not None or not target.made_inline:
         return
     names = (node.after or node.label.removesuffix(".grad") for node in _sources(operands) if node is not target)
-    target.after = next((name for name in names if name not in _UNNAMED), None)
+    target.after = next((name for name in names if name not in UNNAMED), None)
     if target.after is not None:
         target.label = f"{target.label}.{target.after}"
-
-
-#: What tensors nobody gave a name are called: no name to be called after.
-_UNNAMED = ("data", "literal")

@@ -8,17 +8,23 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.errors import WeftError, user_origin
+from weft.tensor.leaves import UNNAMED
 from weft.tensor.scope import Scope, current_scope, inside
 from weft.tensor.tensor import Tensor
 
 
 class Layer:
-    """A configured function: it owns the parameters its body names, minted at the first application."""
+    """A configured function: it owns the parameters its body names, minted at the first application.
 
-    def __init__(self, function: Callable[..., Any], config: dict[str, Any], label: str) -> None:
+    What it computes is called by its label; a layer without one is called by its function, and its result by the
+    argument as well where that has a name of its own.
+    """
+
+    def __init__(self, function: Callable[..., Any], config: dict[str, Any], label: str, labelled: bool) -> None:
         self.function = function
         self.config = config
         self.label = label
+        self.labelled = labelled
         self.scope = Scope(label)
 
     def __call__(self, *args: Any) -> Tensor:
@@ -32,7 +38,7 @@ class Layer:
                 origin=user_origin(),
                 fix="return the tensor the layer computes",
             )
-        self._name(result)
+        self._name(result, args)
         return result
 
     @property
@@ -49,11 +55,11 @@ class Layer:
         except TypeError as error:
             raise WeftError(f"`{self.function.__name__}` cannot be applied: {error}", origin=user_origin()) from None
 
-    def _name(self, result: Tensor) -> None:
-        node = result.node
-        if node.inline and node.definition is not None:
-            node.inline = False
-            node.label = node.shape.name = self.label
+    def _name(self, result: Tensor, args: tuple[Any, ...]) -> None:
+        if result.node.inline and result.node.definition is not None:
+            leaves = (one.label for one in args if isinstance(one, Tensor) and one.node.definition is None)
+            given = next((label for label in leaves if label not in UNNAMED), "")
+            result.named(self.label if self.labelled or not given else f"{self.label}.{given}")
 
     def __repr__(self) -> str:
         config = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
@@ -75,7 +81,7 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
             config["label"] = label
 
         def layer(full_label: str) -> Layer:
-            return Layer(function, config, full_label)
+            return Layer(function, config, full_label, bool(label))
 
         scope = current_scope()
         made = scope.place(label or function.__name__, layer) if scope else layer(label or function.__name__)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Cells, Data, Fetch, File, Node
+from weft.assign import Cells, Data, Fetch, File, Node, Offset
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.ops import Number, scalar
 from weft.shape.infer import infer
@@ -20,6 +20,10 @@ from weft.shape.nodes import Dim, Shape
 from weft.tensor.tensor import Tensor
 
 Nested: TypeAlias = "float | int | list[Nested] | tuple[Nested, ...] | Batch | Labelled | Tensor"
+
+
+#: What tensors nobody gave a name are called: no name to be called after.
+UNNAMED = ("data", "literal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,11 @@ def number(value: float, *, basis: str | None = None, label: str = "") -> Tensor
 def constant(value: Number, *, label: str = "") -> Tensor:
     """A tensor of one value everywhere whose shape is inferred from its use."""
     return _computed(Constant(), value, label)
+
+
+def offsets(*, label: str = "") -> Tensor:
+    """A tensor whose cells hold how far they lie from the first, in memory order; its shape comes from its use."""
+    return _computed(Constant(), Offset(), label or "offsets")
 
 
 def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
