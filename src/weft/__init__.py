@@ -41,7 +41,8 @@ from weft.tensor.functions import (
 )
 from weft.tensor.gradient import grad_update
 from weft.tensor.layers import Layer, op
-from weft.tensor.leaves import batch, constant, counted, data, from_file, labelled, number, offsets, tensor
+from weft.tensor.leaves import constant, counted, data, from_file, number, offsets
+from weft.tensor.literals import batch, labelled, tensor
 from weft.tensor.notation import parse_cd
 from weft.tensor.params import kaiming, normal, param, seed, uniform, xavier
 from weft.tensor.random import bernoulli, dropout, random_standard_normal, random_uniform

@@ -8,8 +8,6 @@ from typing import Any
 from weft.einsum.nodes import Kind
 from weft.errors import WeftError, user_origin
 from weft.tensor.contract import einsum
-from weft.tensor.leaves import Batch, Labelled
-from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
 _ROWS: dict[Kind, str] = {
@@ -32,20 +30,6 @@ def stack(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tenso
     _check(tensors, kind, "stack")
     spec = f"...|...->... => {_ROWS[kind].format(axis='one')}"
     return concat(*(einsum(spec, tensor, one=1) for tensor in tensors), kind=kind, label=label)
-
-
-def stack_literal(items: Any, *, label: str = "") -> Tensor:
-    """A literal with tensors inside: lists, tuples and batches stack along new axes of their kinds."""
-    match items:
-        case Labelled():
-            raise WeftError("an axis of stacked tensors cannot be labelled", origin=user_origin())
-        case Batch(items=inner):
-            return stack(*(stack_literal(one) for one in inner), kind="batch", label=label)
-        case list():
-            return stack(*(stack_literal(one) for one in items), kind="output", label=label)
-        case tuple():
-            return stack(*(stack_literal(one) for one in items), kind="input", label=label)
-    return as_tensor(items, "a literal")
 
 
 def _check(tensors: Sequence[Any], kind: str, what: str) -> None:

@@ -1,12 +1,10 @@
-"""Tensors that are given rather than computed: data, files, numbers, literals, constants of any shape."""
+"""Tensors that are given rather than computed: data, files, numbers, constants of any shape."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,36 +17,8 @@ from weft.shape.logic import Constant, Counted, Literal, Logic, mapped
 from weft.shape.nodes import Dim, Shape
 from weft.tensor.tensor import Tensor
 
-Nested: TypeAlias = "float | int | list[Nested] | tuple[Nested, ...] | Batch | Labelled | Tensor"
-
-
 #: What tensors nobody gave a name are called: no name to be called after.
 UNNAMED = ("data", "literal")
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Items along a batch axis."""
-
-    items: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """An axis of a literal with a label."""
-
-    basis: str
-    items: Any
-
-
-def batch(*items: Any) -> Batch:
-    """Items of a literal along a batch axis: `wf.tensor(wf.batch([1, 2], [3, 4]))`."""
-    return Batch(tuple(items[0]) if len(items) == 1 and isinstance(items[0], list) else items)
-
-
-def labelled(basis: str, items: Any) -> Labelled:
-    """An axis of a literal with a label: `wf.tensor(wf.labelled("rgb", [1, 2, 3]))`."""
-    return Labelled(basis, items)
 
 
 def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "data") -> Tensor:
@@ -68,13 +38,13 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
         raise ShapeError(f"an axis cannot have size 0: the array has shape {values.shape}", origin=user_origin())
     dims = tuple(Dim(size) for size in values.shape)
     shape = Shape(dims[:batch], dims[rank - input :], dims[batch : rank - input] or (Dim(1),))
-    return _given(Literal(shape, claims=rank > 0), values.reshape(shape.array_shape), label)
+    return given_values(Literal(shape, claims=rank > 0), values.reshape(shape.array_shape), label)
 
 
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
     """A tensor of given values whose axes are inferred: only their number is fixed."""
     values = numbers(array)
-    return _given(Counted(values.size), values, label, exact=False)
+    return given_values(Counted(values.size), values, label, exact=False)
 
 
 def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *, label: str = "") -> Tensor:
@@ -105,23 +75,8 @@ def offsets(*, label: str = "") -> Tensor:
     return _computed(Constant(), Offset(), label or "offsets")
 
 
-def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
-    """A literal: a list is an output axis, a tuple an input axis, `wf.batch(…)` a batch axis, nested in that order.
-
-    With tensors inside, the literal stacks them along new axes.
-    """
-    if _holds_tensors(items):
-        from weft.tensor.blocks import stack_literal
-
-        return stack_literal(items, label=label)
-    kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
-    _measure(items, kinds)
-    shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
-    values = np.array(_flatten(items), element_type(dtype)).reshape(shape.array_shape)
-    return _given(Literal(shape), values, label or "literal")
-
-
-def _given(logic: Logic, values: npt.NDArray[Any], label: str, exact: bool = True) -> Tensor:
+def given_values(logic: Logic, values: npt.NDArray[Any], label: str, exact: bool = True) -> Tensor:
+    """A leaf that holds these values; `exact` if they have its very shape."""
     origin = user_origin()
     node = Node(label, infer(logic, name=label, title="data", origin=origin).result, values.dtype.name, origin=origin)
     node.init = Fetch(node, Data(values, exact), origin)
@@ -150,62 +105,6 @@ def numbers(array: npt.ArrayLike, dtype: str | None = None) -> npt.NDArray[Any]:
 
 def _spell(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def _holds_tensors(items: Any) -> bool:
-    return isinstance(items, Tensor) or any(_holds_tensors(item) for item in _items(items))
-
-
-def _items(items: Any) -> Sequence[Any]:
-    match items:
-        case Labelled(items=inner):
-            return _items(inner)
-        case Batch(items=inner):
-            return inner
-        case list() | tuple():
-            return items
-    return ()
-
-
-_ORDER = ("batch", "output", "input")
-
-
-def _measure(items: Any, kinds: dict[str, list[Dim]]) -> None:
-    """Collect the axes of a literal from its first items; check that all items agree and kinds nest in order."""
-    basis = items.basis if isinstance(items, Labelled) else None
-    inner = items.items if isinstance(items, Labelled) else items
-    if not isinstance(inner, list | tuple | Batch):
-        if not isinstance(inner, int | float | np.number):
-            raise WeftError(f"a literal holds numbers or tensors, not {inner!r}", origin=user_origin())
-        return
-    kind = "batch" if isinstance(inner, Batch) else "output" if isinstance(inner, list) else "input"
-    if any(kinds[later] for later in _ORDER[_ORDER.index(kind) + 1 :]):
-        raise ShapeError(
-            f"{_with_article(kind)} axis cannot lie inside the axes around it",
-            origin=user_origin(),
-            fix="nest batch axes outermost, then lists (output), then tuples (input)",
-        )
-    elements = _items(inner)
-    if not elements:
-        raise ShapeError("an axis of a literal cannot be empty", origin=user_origin())
-    kinds[kind].append(Dim(len(elements), basis))
-    measured = [{name: list(dims) for name, dims in kinds.items()} for _ in elements]
-    for element, own in zip(elements, measured, strict=True):
-        _measure(element, own)
-    if any(own != measured[0] for own in measured):
-        raise ShapeError("the items of a literal have different shapes", origin=user_origin(), fix="make them alike")
-    kinds.update(measured[0])
-
-
-def _with_article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _flatten(items: Any) -> list[float]:
-    inner = _items(items)
-    if not inner:
-        return [items]
-    return [value for item in inner for value in _flatten(item)]
 
 
 def element_type(dtype: npt.DTypeLike) -> str:

@@ -1,0 +1,123 @@
+"""Literals: nested lists, tuples and batches of numbers or of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ShapeError, WeftError, user_origin
+from weft.shape.logic import Literal
+from weft.shape.nodes import MEMORY_ORDER, Dim, Shape
+from weft.tensor.blocks import stack
+from weft.tensor.leaves import element_type, given_values
+from weft.tensor.scope import as_tensor
+from weft.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items along a batch axis."""
+
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """An axis of a literal with a label."""
+
+    basis: str
+    items: Any
+
+
+def batch(*items: Any) -> Batch:
+    """Items of a literal along a batch axis: `wf.tensor(wf.batch([1, 2], [3, 4]))`."""
+    return Batch(tuple(items[0]) if len(items) == 1 and isinstance(items[0], list) else items)
+
+
+def labelled(basis: str, items: Any) -> Labelled:
+    """An axis of a literal with a label: `wf.tensor(wf.labelled("rgb", [1, 2, 3]))`."""
+    return Labelled(basis, items)
+
+
+def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
+    """A literal: a list is an output axis, a tuple an input axis, `wf.batch(…)` a batch axis, nested in that order.
+
+    With tensors inside, the literal stacks them along new axes.
+    """
+    if _holds_tensors(items):
+        return _stacked(items, label=label)
+    kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
+    _measure(items, kinds)
+    shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
+    values = np.array(_flatten(items), element_type(dtype)).reshape(shape.array_shape)
+    return given_values(Literal(shape), values, label or "literal")
+
+
+def _stacked(items: Any, *, label: str = "") -> Tensor:
+    """A literal with tensors inside: lists, tuples and batches stack along new axes of their kinds."""
+    match items:
+        case Labelled():
+            raise WeftError("an axis of stacked tensors cannot be labelled", origin=user_origin())
+        case Batch(items=inner):
+            return stack(*(_stacked(one) for one in inner), kind="batch", label=label)
+        case list():
+            return stack(*(_stacked(one) for one in items), kind="output", label=label)
+        case tuple():
+            return stack(*(_stacked(one) for one in items), kind="input", label=label)
+    return as_tensor(items, "a literal")
+
+
+def _holds_tensors(items: Any) -> bool:
+    return isinstance(items, Tensor) or any(_holds_tensors(item) for item in _items(items))
+
+
+def _items(items: Any) -> Sequence[Any]:
+    match items:
+        case Labelled(items=inner):
+            return _items(inner)
+        case Batch(items=inner):
+            return inner
+        case list() | tuple():
+            return items
+    return ()
+
+
+def _measure(items: Any, kinds: dict[str, list[Dim]]) -> None:
+    """Collect the axes of a literal from its first items; check that all items agree and kinds nest in order."""
+    basis = items.basis if isinstance(items, Labelled) else None
+    inner = items.items if isinstance(items, Labelled) else items
+    if not isinstance(inner, list | tuple | Batch):
+        if not isinstance(inner, int | float | np.number):
+            raise WeftError(f"a literal holds numbers or tensors, not {inner!r}", origin=user_origin())
+        return
+    kind = "batch" if isinstance(inner, Batch) else "output" if isinstance(inner, list) else "input"
+    if any(kinds[later] for later in MEMORY_ORDER[MEMORY_ORDER.index(kind) + 1 :]):
+        raise ShapeError(
+            f"{_with_article(kind)} axis cannot lie inside the axes around it",
+            origin=user_origin(),
+            fix="nest batch axes outermost, then lists (output), then tuples (input)",
+        )
+    elements = _items(inner)
+    if not elements:
+        raise ShapeError("an axis of a literal cannot be empty", origin=user_origin())
+    kinds[kind].append(Dim(len(elements), basis))
+    measured = [{name: list(dims) for name, dims in kinds.items()} for _ in elements]
+    for element, own in zip(elements, measured, strict=True):
+        _measure(element, own)
+    if any(own != measured[0] for own in measured):
+        raise ShapeError("the items of a literal have different shapes", origin=user_origin(), fix="make them alike")
+    kinds.update(measured[0])
+
+
+def _with_article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _flatten(items: Any) -> list[float]:
+    inner = _items(items)
+    if not inner:
+        return [items]
+    return [value for item in inner for value in _flatten(item)]
