@@ -134,3 +134,12 @@ def test_results_are_called_by_function_argument_and_label() -> None:
     assert scale()(x + 1.0).label == "scale"
     assert scale(label="S")(x).label == "S"
     assert [p.label for p in scale(label="S")(x).params] == ["S.w"]
+
+
+@BACKENDS
+def test_truth_values_are_numbers_inside_one_expression(backend: str) -> None:
+    @wf.operator
+    def count(v, v1):  # type: ignore[no-untyped-def]
+        v[:] = (v1 > 0.0) + (v1 > 1.0) - (v1 > 2.0) + wf.maximum(v1 > 3.0, v1 > 4.0)
+
+    assert wf.Context(backend)[count(wf.data(np.arange(6.0)))].tolist() == [0, 1, 2, 1, 2, 2]

@@ -6,7 +6,7 @@
             | Keep(nodes)                                           these values are wanted afterwards
     operand = Node | Merge(node) | Stored(node)                     computed; sent by another device; as stored
     value   = scalar over Arg(n), the n-th operand, and the leaves below
-    source  = Cells(scalar) | Data(array) | File(path, offset)
+    source  = Cells(scalar) | Data(array) | File(path)
     leaf    = Symbol(name, size)  the position of a static index
             | Extent(measure)   a number found from shapes once they are closed
             | Offset()          how far the cell lies from the first, in memory order
@@ -181,7 +181,6 @@ class Data:
 @dataclass(frozen=True, slots=True)
 class File:
     path: str
-    offset: int = 0
 
 
 Source: TypeAlias = Cells | Data | File

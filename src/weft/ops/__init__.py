@@ -1,7 +1,7 @@
 """Primitive scalar operations and expressions over them."""
 
 from weft.ops.scalar import Call, Num, Number, Scalar, call, leaves, scalar, substitute, where
-from weft.ops.table import OPS, Op, accumulator, find
+from weft.ops.table import OPS, Op, accumulator, apply, find
 
 __all__ = [
     "OPS",
@@ -11,6 +11,7 @@ __all__ = [
     "Op",
     "Scalar",
     "accumulator",
+    "apply",
     "call",
     "find",
     "leaves",

@@ -239,3 +239,18 @@ def accumulator(name: str) -> Op:
             fix="accumulate with one of " + ", ".join(known),
         )
     return found
+
+
+#: Operations that take truth values as they are; to all others they are the numbers 1 and 0.
+_TAKES_TRUTH = {"identity", "arg1", "arg2", "where", "not", "or", "and", "lt", "le", "eq", "ne"}
+
+
+def apply(op: str, *args: Any) -> Any:
+    """What an operation means on NumPy values."""
+    if op not in _TAKES_TRUTH and all(_is_truth(arg) for arg in args):
+        args = tuple(np.asarray(arg).astype(np.int64)[()] for arg in args)
+    return OPS[op].meaning(*args)
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_

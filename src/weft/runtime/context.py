@@ -166,10 +166,15 @@ class Context:
     def _computed(self, node: Node) -> Array:
         """Compute a tensor from leaves, in memory of its own: what routines left stored is not touched."""
         if node not in self._routines:
-            self._routines[node] = self.compile(Keep((node,)))
+            code = complete(Keep((node,)))
+            for name, _, _ in symbols(code):
+                raise WeftError(
+                    f"`{node.label}` depends on static index `{name}`, so it has no value of its own",
+                    origin=user_origin(),
+                    fix=f"compile code that computes it with bindings=[{name}] and run that: it stays stored",
+                )
+            self._routines[node] = self.compile(code)
         routine = self._routines[node]
-        if routine.bindings:
-            raise WeftError(f"`{node.label}` depends on static indices", origin=user_origin())
         self._require(routine)
         written = {self._buffer(one) for one in routine.facts.written}
         scratch = {
@@ -235,8 +240,8 @@ class Context:
                 if exact:
                     self._check_shape(node, array, node.origin)
                 self._bind(node, array)
-            case Fetch(source=File(path=path, offset=offset)):
-                self._bind(node, _map_file(node, path, offset))
+            case Fetch(source=File(path=path)):
+                self._bind(node, _map_file(node, path))
             case Fetch():
                 self._compute_first_values([node])
             case _ if node.recurrent:
@@ -307,10 +312,10 @@ def _node(tensor: Tensor) -> Node:
     return tensor.node
 
 
-def _map_file(node: Node, path: str, offset: int) -> Array:
+def _map_file(node: Node, path: str) -> Array:
     count = close(node.shape).count
     try:
-        return np.memmap(path, dtype=node.dtype, mode="r", offset=offset, shape=(count,))
+        return np.memmap(path, dtype=node.dtype, mode="r", shape=(count,))
     except (OSError, ValueError) as error:
         raise WeftError(
             f"file {path!r} cannot be mapped as {count} values of {node.dtype}: {error}", origin=node.origin

@@ -79,7 +79,7 @@ def ranks(step: Step, row: RowCell) -> ShapeError:
     )
 
 
-def not_a_multiple(step: Step, axis: AxisCell, stride: int, term: Affine, why: Why) -> ShapeError:
+def not_a_multiple(step: Step, axis: AxisCell, stride: int, why: Why) -> ShapeError:
     assert axis.size is not None
     low = axis.size - axis.size % stride
     near = " or ".join(str(size) for size in (low, low + stride) if size > 0)

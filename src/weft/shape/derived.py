@@ -50,7 +50,7 @@ class AffineRule:
             solver.set_size(self.axis, stride * self.over.size, self._from(self.over))
         elif self.axis.size is not None:
             if self.axis.size % stride:
-                raise conflicts.not_a_multiple(solver.step, self.axis, stride, self.term, self._from(self.axis))
+                raise conflicts.not_a_multiple(solver.step, self.axis, stride, self._from(self.axis))
             solver.set_size(self.over, self.axis.size // stride, self._from(self.axis))
 
     def _window(self, solver: Solver, kernel: AxisCell) -> None:

@@ -15,16 +15,18 @@ from weft.shape.rows import RowBelowRule, RowIsRule
 
 
 def wanted_ranks(rows: Sequence[RowCell]) -> dict[RowCell, int]:
-    """For each open row that is asked for axes: how many."""
+    """How many axes each open leaf is asked for, and each row that leaves are seen through."""
     said = _said(rows)
     found: dict[RowCell, int] = {}
-    queue = deque(rows)
+    asked = dict.fromkeys(row for row in reversed(rows) if row.role != "inner" or row not in said)
+    queue = deque(asked)  # uses come before what they use, so most rows are looked at once
     while queue:
         row = queue.popleft()
         asks = [rank + more for other, more in _uses(row) if (rank := _rank(other, said, found)) is not None]
         if asks and (row not in found or max(row.lo, min(asks)) < found[row]):
             found[row] = max(row.lo, min(asks))  # bounded below, so a row that feeds itself ends
-            queue.extend(_feeding(row))
+            if row not in said:  # what is said of a row counts more than what it is asked for
+                queue.extend(one for one in _feeding(row) if one in asked)
     return found
 
 

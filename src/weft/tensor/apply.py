@@ -20,7 +20,7 @@ from weft.assign import Accum, Arg, Code, Node, Slot, intermediate, recording, s
 from weft.assign.complete import needed
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call, Num, Scalar, call, leaves, substitute, where
+from weft.ops import OPS, Call, Num, Scalar, apply, call, leaves, substitute, where
 from weft.project.plan import check_labels
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
@@ -277,5 +277,5 @@ def sample(value: Scalar, operands: Sequence[Any]) -> Any:
         case Num(value=constant):
             return constant
         case Call(op=op, args=args):
-            return OPS[op].meaning(*(sample(arg, operands) for arg in args))
+            return apply(op, *(sample(arg, operands) for arg in args))
     return 1

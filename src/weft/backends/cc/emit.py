@@ -20,6 +20,8 @@ from weft.ops import OPS, Call, Num, Scalar
 #: Operations that compare: their operands meet in a common type, their value is a truth value.
 _COMPARISONS = {"lt", "le", "eq", "ne"}
 _TRUTH = {"not", "or", "and"}
+#: Operations that ask one operand and return the other: both keep their precision in a common type.
+_GATES = {"relu_gate", "sat01_gate"}
 #: C computes with these as int: a value must be cut back to wrap as the oracle's does.
 _NARROW = {"int8", "int16", "uint8", "uint16"}
 
@@ -184,7 +186,8 @@ class _Writer:
         elif op in _TRUTH:
             texts = [self._as(arg, "bool") for arg in args]
         else:
-            dtype = common(args, self.given) if op in _COMPARISONS or op.endswith("_gate") else dtype
+            if op in _COMPARISONS or (op in _GATES and dtype != "bool"):
+                dtype = common(args, self.given)
             texts = [self._as(arg, dtype) for arg in args]
         text = spelling.format(*texts, t=dtype)
         return f"({c_type(dtype)}){text}" if dtype in _NARROW and op not in _COMPARISONS else text

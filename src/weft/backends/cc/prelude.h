@@ -56,7 +56,8 @@ WEFT_UNSIGNED(uint8_t, uint8)
 WEFT_UNSIGNED(uint16_t, uint16)
 WEFT_UNSIGNED(uint32_t, uint32)
 WEFT_UNSIGNED(uint64_t, uint64)
-WEFT_UNSIGNED(bool, bool)
+
+static inline bool weft_where_bool(bool c, bool x, bool y) { return c ? x : y; }
 
 static inline uint32_t weft_rotate(uint32_t x, int by) { return (x << by) | (x >> (32 - by)); }
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.errors import WeftError
 from weft.loops import Place, Read
-from weft.ops import OPS, Call, Num, Scalar
+from weft.ops import Call, Num, Scalar, apply
 
 #: NumPy's name of an element type, and C's.
 C_TYPES = {
@@ -56,5 +56,5 @@ def _sample(scalar: Scalar, static: Collection[str]) -> Any:
         case Read(buffer=buffer):
             return np.ones(1, buffer.dtype)
         case Call(op=op, args=args):
-            return OPS[op].meaning(*(_sample(arg, static) for arg in args))
+            return apply(op, *(_sample(arg, static) for arg in args))
     raise AssertionError(f"not a scalar of the loop language: {scalar!r}")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, reads, show_scalar
-from weft.ops import OPS, Call, Num, Scalar
+from weft.ops import OPS, Call, Num, Scalar, apply
 
 Array: TypeAlias = npt.NDArray[Any]
 Memory: TypeAlias = Mapping[Buffer, Array]
@@ -54,7 +54,7 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             memory[buffer][_at(at, memory, env)] = _value(value, memory, env)
         case Update(buffer=buffer, at=at, op=op, value=value):
             cell = _at(at, memory, env)
-            memory[buffer][cell] = OPS[op].meaning(memory[buffer][cell], _value(value, memory, env))
+            memory[buffer][cell] = apply(op, memory[buffer][cell], _value(value, memory, env))
         case Fill(buffer=buffer, value=number):
             memory[buffer][...] = number
         case Remark(body=body):
@@ -176,5 +176,5 @@ def _value(scalar: Scalar, memory: Memory, env: Env) -> Any:
         case Read(buffer=buffer, at=at):
             return memory[buffer][_at(at, memory, env)]
         case Call(op=op, args=args):
-            return OPS[op].meaning(*(_value(arg, memory, env) for arg in args))
+            return apply(op, *(_value(arg, memory, env) for arg in args))
     raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
