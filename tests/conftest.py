@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 TESTS = Path(__file__).resolve().parent
 LONGEST_NAME = 100
 
+os.environ.setdefault("WEFT_BACKEND", "interp")  # no compiler runs where a test does not ask for one
+
 settings.register_profile(
     "default",
     deadline=None,

@@ -1,10 +1,11 @@
 """weft: a tensor compiler in which shapes and loops infer themselves."""
 
-from weft import optim
+from weft import optim, train
 from weft.assign import comment, intermediate, seq
-from weft.errors import EinsumError, ProjectionError, ShapeError, UnderdeterminedShapeError, WeftError
+from weft.dlpack import ExchangeError
+from weft.errors import EinsumError, ProjectionError, ShapeError, UnderdeterminedShapeError, WeftError, WeftWarning
 from weft.project import Plan, plan
-from weft.runtime import Context, Routine
+from weft.runtime import Context, Device, Event, Routine, Stream
 from weft.shape import Dim, Shape
 from weft.tensor.apply import Operator, operator
 from weft.tensor.blocks import concat, stack
@@ -12,6 +13,7 @@ from weft.tensor.code import assign, cd, node
 from weft.tensor.contract import dim, einsum
 from weft.tensor.functions import absolute as abs
 from weft.tensor.functions import (
+    cast,
     cos,
     equal,
     erf,
@@ -41,7 +43,7 @@ from weft.tensor.functions import (
 )
 from weft.tensor.gradient import grad_update
 from weft.tensor.layers import Layer, op
-from weft.tensor.leaves import constant, counted, data, from_file, number, offsets
+from weft.tensor.leaves import constant, counted, data, from_dlpack, from_file, number, offsets
 from weft.tensor.literals import batch, labelled, tensor
 from weft.tensor.notation import parse_cd
 from weft.tensor.params import kaiming, normal, param, seed, uniform, xavier
@@ -52,8 +54,11 @@ from weft.tensor.tensor import Tensor, given, require_grad, stop_gradient
 __version__ = "0.1.0.dev0"
 __all__ = [
     "Context",
+    "Device",
     "Dim",
     "EinsumError",
+    "Event",
+    "ExchangeError",
     "Layer",
     "Operator",
     "Plan",
@@ -62,13 +67,16 @@ __all__ = [
     "Shape",
     "ShapeError",
     "StaticIndex",
+    "Stream",
     "Tensor",
     "UnderdeterminedShapeError",
     "WeftError",
+    "WeftWarning",
     "abs",
     "assign",
     "batch",
     "bernoulli",
+    "cast",
     "cd",
     "comment",
     "concat",
@@ -85,6 +93,7 @@ __all__ = [
     "exp2",
     "floor",
     "fma",
+    "from_dlpack",
     "from_file",
     "given",
     "grad_update",
@@ -128,6 +137,7 @@ __all__ = [
     "stop_gradient",
     "tanh",
     "tensor",
+    "train",
     "uniform",
     "where",
     "xavier",

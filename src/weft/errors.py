@@ -123,3 +123,7 @@ class UnderdeterminedShapeError(ShapeError):
 
 class ProjectionError(WeftError, ValueError):
     """An operation whose sizes agree but whose loops do not."""
+
+
+class WeftWarning(UserWarning):
+    """What weft warns of: it goes on, but not as it would like to."""

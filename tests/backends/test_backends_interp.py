@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loops.programs import ACCUMULATING, GIVEN, Sample, samples
 from weft.backends.interp import run, run_scalar
 from weft.backends.interp import run as interp_run_function
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Store, Update, check, show
+from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Store, Update, check, show, typed
 from weft.ops import Num, call
 
 A, B = Buffer(0, "A", (4,), "int64"), Buffer(1, "B", (4,), "int64")
@@ -54,7 +54,7 @@ def test_whole_nests_equal_the_walk_on_mixed_types(sample: Sample, static: int) 
 
 
 def line(*body: object, size: int = 4) -> Program:
-    return Program((For("i", size, body),))  # type: ignore[arg-type]
+    return typed(Program((For("i", size, body),)))  # type: ignore[arg-type]
 
 
 def ran(program: Program, a: list[int], b: list[int] | None = None) -> tuple[list[int], list[int]]:
@@ -133,7 +133,8 @@ def test_fill_writes_every_cell() -> None:
 
 
 def test_a_large_nest_is_cut_and_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    nest = Program((For("i", 3, (For("j", 4, (Update(M, (AT_I, AT_J), "add", call("mul", AT_I, AT_J)),)),)),))
+    update = Update(M, (AT_I, AT_J), "add", call("mul", AT_I, AT_J))
+    nest = typed(Program((For("i", 3, (For("j", 4, (update,)),)),)))
     whole, cut = {M: np.ones(M.shape)}, {M: np.ones(M.shape)}
     run(nest, whole)
     monkeypatch.setitem(interp_run_function.__globals__, "MOST_POINTS", 5)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update
+from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.ops import OPS, Num, Scalar, call
 
 LARGEST = 4
@@ -55,7 +55,7 @@ def samples(
     )
     maker = _Maker(draw, buffers, ops, values)
     body = tuple(maker.stmt(Scope(dict(GIVEN)), depth=0) for _ in range(draw(st.integers(1, 3))))
-    return Sample(Program(body), buffers, draw(st.integers(0, 99)))
+    return Sample(typed(Program(body)), buffers, draw(st.integers(0, 99)))
 
 
 class _Maker:
@@ -114,7 +114,7 @@ class _Maker:
     def gather(self, scope: Scope, size: int) -> Scalar:
         source = self.draw(st.sampled_from(self.buffers))
         at = tuple(self.place(one, scope) for one in source.shape)
-        whole = Read(source, at) if source.dtype == "int64" else call("where", Read(source, at), 2, 1)
+        whole = Read(source, at) if "int" in source.dtype else call("where", Read(source, at), 2, 1)
         return call("mod", whole, size)
 
     def at(self, buffer: Buffer, scope: Scope) -> tuple[Scalar, ...]:

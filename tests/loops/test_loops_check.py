@@ -8,6 +8,7 @@ from hypothesis import given
 from loops.programs import GIVEN, Sample, samples
 from weft.loops import (
     Buffer,
+    Cast,
     Fill,
     For,
     If,
@@ -29,7 +30,8 @@ from weft.ops import Call, Num, call
 A = Buffer(0, "A", (3, 4), "float32")
 V = Buffer(1, "V", (4,), "float32")
 AT_I, AT_J, AT_S = Place(((1, "i"),)), Place(((1, "j"),)), Place(((1, "s"),))
-ONE = Num(1)
+ONE = Cast("float32", Num(1))
+W = Buffer(2, "W", (4,), "int64")
 
 
 def nest(stmt: Stmt, i: int = 3, j: int = 4) -> Program:
@@ -106,6 +108,16 @@ MALFORMED = {
         nest(Store(A, (AT_I, AT_J), Call("add", (ONE,)))),
         "add of 1 operands is not a primitive",
     ),
+    "a value of another type": (nest(Store(A, (AT_I, AT_J), AT_J)), "j is int64 where float32 is needed"),
+    "a number without a type": (nest(Store(A, (AT_I, AT_J), Num(1))), "1 is int where float32 is needed"),
+    "operands of two types": (
+        nest(Store(A, (AT_I, AT_J), call("add", Read(V, (AT_J,)), AT_J))),
+        r"\(V\[j\] \+ j\) has operands of types float32, int64",
+    ),
+    "a subscript that is no whole number": (
+        nest(Store(A, (AT_I, AT_J), Read(V, (Read(V, (AT_J,)),)))),
+        r"V\[j\] is no whole number in V\[V\[j\]\]",
+    ),
     "an update by what is no operation": (
         nest(Update(A, (AT_I, AT_J), "gelu", ONE)),
         "gelu of 2 operands is not a primitive",
@@ -140,7 +152,7 @@ WELL_FORMED = {
         )
     ),
     "a static index": Program((Store(V, (AT_S,), ONE),)),
-    "a gather": nest(Store(A, (AT_I, AT_J), Read(V, (Read(V, (AT_J,)),)))),
+    "a gather": nest(Store(A, (AT_I, AT_J), Read(V, (Read(W, (AT_J,)),)))),
     "two loops of one name, one after the other": Program(
         (For("i", 3, (Fill(V, 0),)), For("i", 4, (Store(V, (AT_I,), ONE),)))
     ),

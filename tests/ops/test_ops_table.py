@@ -18,7 +18,7 @@ ROWS = list(OPS.values())
 NEUTRAL = [op for op in ROWS if op.neutral is not None]
 EXPECTED = {
     1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh erf abs floor not uniform",
-    2: "arg1 arg2 add sub mul div pow relu_gate sat01_gate max min mod lt le eq ne or and threefry4x32",
+    2: "arg1 arg2 add sub mul div floordiv pow relu_gate sat01_gate max min mod lt le eq ne or and threefry4x32",
     3: "where fma",
 }
 INTEGER_ONLY = {"uniform", "threefry4x32"}
@@ -124,6 +124,7 @@ MEANINGS = [
     ("sub", (2.0, 3.0), -1.0),
     ("mul", (2.0, 3.0), 6.0),
     ("div", (3.0, 2.0), 1.5),
+    ("floordiv", (-3.0, 2.0), -2.0),
     ("pow", (2.0, 3.0), 8.0),
     ("relu_gate", (2.0, 3.0), 3.0),
     ("relu_gate", (-2.0, 3.0), 0.0),

@@ -412,9 +412,8 @@ def test_counted_data_with_all_axes_known_is_checked_at_once() -> None:
             infer(Counted(6), result=known(wrong))
 
 
-@pytest.mark.parametrize("count", [0, -6])
-def test_a_count_below_one_is_an_error(count: int) -> None:
-    assert kind_of(lambda: close(counted(count))) == "conflict"
+def test_a_count_below_zero_is_an_error() -> None:
+    assert kind_of(lambda: close(counted(-6))) == "conflict"
 
 
 def test_data_mapped_from_a_file_has_as_many_elements_as_the_file_is_long(tmp_path: Path) -> None:
@@ -541,9 +540,8 @@ def test_a_label_only_the_result_has_is_underdetermined_unless_known() -> None:
     assert closed(later) == ["4,6"]
 
 
-def test_a_label_of_size_zero_says_so() -> None:
-    with pytest.raises(ShapeError, match="`j` would have size 0"):
-        einsum("i=>ij", known("3"), sizes={"j": 0})
+def test_a_label_may_have_size_zero() -> None:
+    assert labels(einsum("i=>ij", known("3"), sizes={"j": 0})) == {"i": 3, "j": 0}
 
 
 def test_a_demanded_label_takes_the_size_it_is_asked_for() -> None:
@@ -651,13 +649,10 @@ def test_a_number_is_a_part_of_that_size() -> None:
         solved("a^10=>a", "9")
 
 
-def test_a_part_may_be_empty_unless_it_is_an_axis() -> None:
-    operation = einsum("a^b;a=>", known("9"), known("9"))
-    assert labels(operation) == {"a": 9, "b": 0}
-    with pytest.raises(ShapeError, match="`b` would have size 0"):
-        solved("a^b;a=>b", "9", "9")
-    with pytest.raises(ShapeError, match="`a` would have size 0"):
-        solved("a^9=>a", "9")
+def test_a_part_may_be_empty() -> None:
+    assert labels(einsum("a^b;a=>", known("9"), known("9"))) == {"a": 9, "b": 0}
+    assert labels(einsum("a^b;a=>b", known("9"), known("9"))) == {"a": 9, "b": 0}
+    assert labels(einsum("a^9=>a", known("9"))) == {"a": 0}
 
 
 def test_parts_that_are_too_large_together() -> None:

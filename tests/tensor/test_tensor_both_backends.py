@@ -61,9 +61,17 @@ def test_numbers_and_labels_that_start_with_digits(backend: str) -> None:
 
 
 @BACKENDS
-def test_narrow_whole_numbers_wrap_alike(backend: str) -> None:
+def test_sums_of_narrow_whole_numbers_are_exact(backend: str) -> None:
     a = wf.data(np.full(4, 100, np.int8))
-    assert wf.Context(backend)[wf.einsum("i;i=>0", a, a)].tolist() == [64]
+    found = wf.Context(backend)[wf.einsum("i;i=>0", a, a)]
+    assert (found.tolist(), found.dtype) == ([40000], np.int64)
+
+
+@BACKENDS
+def test_narrow_whole_numbers_wrap_where_they_are_stored(backend: str) -> None:
+    a = wf.data(np.full(2, 100, np.int8))
+    assert wf.Context(backend)[a * a].tolist() == [16, 16]
+    assert wf.Context(backend)[(a * a) < 0].tolist() == [0, 0]
 
 
 @BACKENDS

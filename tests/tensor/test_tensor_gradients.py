@@ -70,7 +70,7 @@ BINARY: dict[str, Callable[[wf.Tensor, wf.Tensor], wf.Tensor]] = {
 
 
 def test_every_differentiable_operation_is_tested() -> None:
-    flat = {"lt", "le", "eq", "ne", "or", "and", "not", "threefry4x32", "uniform"}
+    flat = {"lt", "le", "eq", "ne", "or", "and", "not", "floordiv", "threefry4x32", "uniform"}
     assert set(UNARY) | set(BINARY) | flat >= set(OPS)
 
 

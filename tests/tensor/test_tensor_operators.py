@@ -9,6 +9,7 @@ import pytest
 
 import weft as wf
 from tensor.differences import double
+from weft.ops.dtypes import numpy_type
 from weft.tensor.functions import pointwise
 
 X, Y = np.array([0.5, 1.5, 2.5, -1.0]), np.array([2.0, 1.5, -2.0, 3.0])
@@ -145,11 +146,19 @@ def test_every_operation_of_the_table_is_reachable() -> None:
 @pytest.mark.parametrize(("left", "right", "dtype"), [
     ("float32", "float32", "float32"),
     ("float32", "float64", "float64"),
-    ("int32", "float32", "float64"),
+    ("int32", "float32", "float32"),
+    ("int64", "float16", "float16"),
+    ("float16", "bfloat16", "float32"),
+    ("float8_e5m2", "bfloat16", "float32"),
+    ("float8_e4m3fn", "float8_e4m3fn", "float32"),
     ("int32", "int64", "int64"),
+    ("uint8", "int8", "int16"),
+    ("uint8", "uint32", "uint32"),
+    ("bool", "int8", "int8"),
+    ("bool", "bool", "int64"),
 ])  # fmt: skip
-def test_types_are_promoted_as_numpy_promotes(left: str, right: str, dtype: str) -> None:
-    assert (wf.data(np.ones(2, left)) + wf.data(np.ones(2, right))).dtype == dtype
+def test_types_meet(left: str, right: str, dtype: str) -> None:
+    assert (wf.data(np.ones(2, numpy_type(left))) + wf.data(np.ones(2, numpy_type(right)))).dtype == dtype
 
 
 def test_comparisons_can_be_counted() -> None:

@@ -22,12 +22,14 @@ from weft.assign.nodes import (
     Seq,
     Stored,
     Symbol,
+    infer_precision,
     node_of,
     seq,
     statements,
     symbols,
     target,
 )
+from weft.assign.precision import Precision
 from weft.assign.record import Recording, Slot, comment, current, intermediate, record, recording
 from weft.assign.show import show
 
@@ -47,6 +49,7 @@ __all__ = [
     "Noop",
     "Offset",
     "Operand",
+    "Precision",
     "Record",
     "Recording",
     "Seq",
@@ -57,6 +60,7 @@ __all__ = [
     "comment",
     "complete",
     "current",
+    "infer_precision",
     "intermediate",
     "lower",
     "node_of",

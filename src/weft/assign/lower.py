@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-
-import numpy as np
+from math import prod
 
 from weft.assign.nodes import (
     Accum,
@@ -28,8 +27,9 @@ from weft.assign.nodes import (
 )
 from weft.assign.show import Printer, show
 from weft.errors import ProjectionError, Span
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update
+from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.ops import OPS, Call, Num, Scalar, substitute
+from weft.ops.dtypes import accumulator, numpy_type
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, IndexMap, Projection, linear, stays_inside
 from weft.project.plan import project
@@ -40,9 +40,9 @@ Buffers = Callable[[Operand], Buffer]
 
 
 def lower(code: Code, buffers: Buffers, static: Iterable[str] = ()) -> Program:
-    """The loop program of the code; no loop is called like one of the `static` indices."""
+    """The typed loop program of the code; no loop is called like one of the `static` indices."""
     lowering = _Lowering(buffers, Printer(code, lambda node: buffers(node).name), frozenset(static))
-    return Program(tuple(lowering.lower(code)))
+    return typed(Program(tuple(lowering.lower(code))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +68,34 @@ class _Lowering:
         whole = self._projection(code)
         projection = whole.view(code.record.lhs, *code.record.operands)
         target = self.buffers(code.lhs)
+        if not prod(target.shape):
+            return [Fill(target, 0)]  # no cells, but the program names what it leaves behind
         injective, surjective = is_injective(projection), is_surjective(projection)
-        if code.accum == "arg2" and not injective:
+        if code.accum == "arg2" and (not injective or any(not loop.size for loop in projection.reduced)):
             raise _overwrites(code, projection)
+        wide = accumulator(target.dtype)
+        cells = target if injective or wide == target.dtype else _scratch(target, "sum", wide)
         stmts: list[Stmt] = []
         neutral = OPS[code.accum].neutral
         if code.reset and neutral is not None and not (injective and surjective):
-            stmts.append(Fill(target, _plain(neutral(np.dtype(target.dtype)))))
+            stmts.append(Fill(cells, _plain(neutral(numpy_type(cells.dtype)))))
+        elif cells != target:
+            stmts.append(self._copy(cells, target))
         plain = code.accum == "arg2" or (code.reset and injective)
         operands = [self.buffers(operand) for operand in code.operands]
         if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
-            before = Buffer(-1 - target.id, f"{target.name}.before", target.shape, target.dtype)
+            before = _scratch(target, "before", target.dtype)
             stmts.insert(0, self._copy(before, target))
             operands = [before if operand == target else operand for operand in operands]
         for choice in projection.choices():
+            if any(not loop.size for loop in choice):
+                continue
             at = _subscripts(projection.maps[0], choice)
             value = _value(code.value, operands, projection, choice, target, at)
-            core: Stmt = Store(target, at, value) if plain else Update(target, at, code.accum, value)
+            core: Stmt = Store(cells, at, value) if plain else Update(cells, at, code.accum, value)
             # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
             stmts.append(_nest(choice, _guards(whole, choice), core))
-        return stmts
+        return stmts if cells == target else [*stmts, self._copy(target, cells)]
 
     def _projection(self, code: Accum) -> Projection:
         projection = project(code.record.operation)
@@ -102,6 +110,8 @@ class _Lowering:
     def _fetch(self, code: Fetch) -> Stmt:
         assert isinstance(code.source, Cells), "data and files are bound, not computed"
         target = self.buffers(code.node)
+        if not prod(target.shape):
+            return Fill(target, 0)
         at, loops = self._cells(target)
         value = substitute(code.source.value, lambda one: _leaf(one, target, at))
         return Fill(target, value.value) if isinstance(value, Num) else _around(loops, Store(target, at, value))
@@ -115,6 +125,12 @@ class _Lowering:
         loops = [(self._loop(f"i{axis}"), size) for axis, size in enumerate(buffer.shape)]
         at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
         return at, [(loop, size) for loop, size in loops if size > 1]
+
+
+def _scratch(target: Buffer, name: str, dtype: str) -> Buffer:
+    """Memory beside a buffer: its old values while it is written, or a sum in a wider type while it grows."""
+    number = 1 + 2 * target.id + (name == "sum")
+    return Buffer(-number, f"{target.name}.{name}", target.shape, dtype)
 
 
 def _reads_only_own_cells(

@@ -23,11 +23,13 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
+from weft.assign.precision import Precision
+from weft.einsum.nodes import ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
 from weft.ops import Scalar, leaves
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
-from weft.shape.logic import Slice
+from weft.shape.logic import Einsum, Slice
 from weft.shape.nodes import Bound
 
 _ids = itertools.count()
@@ -49,7 +51,7 @@ class Node:
 
     label: str
     shape: ShapeVar
-    dtype: str
+    precision: Precision
     definition: Code | None = None
     init: Code | None = None
     origin: Origin | None = None
@@ -62,6 +64,11 @@ class Node:
 
     def __str__(self) -> str:
         return self.label
+
+    @property
+    def dtype(self) -> str:
+        """The element type; asking for it settles what was still open."""
+        return self.precision.dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +223,29 @@ def seq(*codes: Code) -> Code:
 def target(statement: Accum | Fetch) -> Node:
     """The node a statement writes."""
     return statement.lhs if isinstance(statement, Accum) else statement.node
+
+
+def infer_precision(code: Accum) -> None:
+    """Let an assignment take part in the inference of precisions. A gradient is stored as its tensor is."""
+    if code.lhs.gradient_of is None:
+        operands = [(Arg(number), node_of(one).precision) for number, one in enumerate(code.operands)]
+        code.lhs.precision.computed_by(code.value, operands, sums=_sums(code))
+
+
+def _sums(code: Accum) -> bool:
+    """Does it add or multiply several values up? An einsum that forgets no axis only moves them."""
+    logic = code.record.operation.logic
+    if code.accum not in ("add", "sub", "mul"):
+        return False
+    if not isinstance(logic, Einsum):
+        return True
+    kept = _named(logic.spec.result)
+    return any(not _named(operand) <= kept for operand in logic.spec.operands)
+
+
+def _named(spec: ShapeSpec) -> set[str]:
+    labels = {label.name for axis in spec.axes for label in labels_in(axis)}
+    return labels | {f"..{row.var.name}" for row in (spec.batch, spec.input, spec.output) if row.var}
 
 
 def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:

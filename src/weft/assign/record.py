@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, next_id, seq
+from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, infer_precision, next_id, seq
+from weft.assign.precision import Precision
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, accumulator, find, leaves, scalar, substitute
+from weft.ops.dtypes import element_type
 from weft.shape.infer import Operation
 
 
@@ -112,17 +112,19 @@ class Slot(Scalar):
     def _assign(self, accum: str, value: Number, reset: bool = False) -> Slot:
         if self.operand is not None:
             assert isinstance(self.operand, Node)
-            record(assignment(self.operand, self.number, accum, reset, scalar(value), self.operation))
+            code = assignment(self.operand, self.number, accum, reset, scalar(value), self.operation)
+            infer_precision(code)
+            record(code)
         return self
 
 
 _SUFFIX = re.compile(r".+_(?:lhs|rhs([0-9]+))")
 
 
-def intermediate(label: str, *, dtype: str = "float32") -> Slot:
+def intermediate(label: str, *, dtype: str | None = None) -> Slot:
     """A tensor an operator's function keeps a value in: the end of its name says whose shape and loops it has.
 
-    `won_rhs1` lies like the first operand, `scale_lhs` like the result.
+    `won_rhs1` lies like the first operand, `scale_lhs` like the result. Its type comes from its operands unless given.
     """
     where = _current.get()
     found = _SUFFIX.fullmatch(label) if isinstance(label, str) else None
@@ -136,7 +138,8 @@ def intermediate(label: str, *, dtype: str = "float32") -> Slot:
     if number >= len(where.operation.slots):
         raise WeftError(f"the operator has no operand {number} for {label!r}", origin=user_origin())
     shape = where.operation.slots[number]
-    return Slot(number, Node(label, shape, np.dtype(dtype).name, origin=user_origin()), where.operation)
+    precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
+    return Slot(number, Node(label, shape, precision, origin=user_origin()), where.operation)
 
 
 def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, operation: Operation) -> Accum:

@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
+from functools import cache
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.backends.seam import Array, Backend, Bound, Executable, Memory
-from weft.errors import WeftError, user_origin
+from weft.backends.seam import Array, Backend, Block, Bound, Executable, Memory
+from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-__all__ = ["Array", "Backend", "Bound", "Executable", "Memory", "find_backend"]
+__all__ = ["Array", "Backend", "Block", "Bound", "Executable", "Memory", "find_backend"]
 
 _BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc}
 
 
-def find_backend(name: str) -> Backend:
-    """The backend called `name`."""
-    if name not in _BACKENDS:
+def find_backend(wanted: str | Backend | None) -> Backend:
+    """The backend of a name, or the one given, or by default the one WEFT_BACKEND names, or the best that works."""
+    if isinstance(wanted, Backend):
+        return wanted
+    by_default = os.environ.get("WEFT_BACKEND") if wanted is None else None
+    name = by_default or wanted
+    if name is None:
+        return _best()
+    if not isinstance(name, str) or name not in _BACKENDS:
         known = " or ".join(f'"{one}"' for one in _BACKENDS)
-        raise WeftError(f"there is no backend {name!r}", origin=user_origin(), fix=f"use {known}")
+        what = f"WEFT_BACKEND names no backend: {name!r}" if by_default else f"there is no backend {name!r}"
+        raise WeftError(what, origin=user_origin(), fix=f"use {known}")
     return _BACKENDS[name]()
+
+
+def _best() -> Backend:
+    """Compiled code where there is a compiler, else the interpreter."""
+    try:
+        return Cc()
+    except WeftError:
+        return _interpreter_instead()
+
+
+@cache
+def _interpreter_instead() -> Backend:
+    """The interpreter; the first time it is asked for, a warning that says what to install."""
+    named = os.environ.get("WEFT_CC")
+    found = f"WEFT_CC names no compiler ({named!r})" if named else "no C compiler was found"
+    origin = user_origin() or Origin("weft", 0)
+    warnings.warn_explicit(
+        f'{found}, so code is interpreted, which is slow; install gcc or clang, or pip install "weft[cc]", '
+        'or set WEFT_CC to a compiler; wf.Context("interp") says that slow is fine',
+        WeftWarning,
+        origin.file,
+        origin.line,
+    )
+    return Interp()

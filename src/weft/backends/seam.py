@@ -1,18 +1,24 @@
-"""The seam between the runtime and what runs code: all a backend has to offer."""
+"""The seam between the runtime and what runs code: all a backend has to offer.
+
+A backend has devices, numbered from 0, each with memory of its own. A piece of that memory is a `Block`, which only the
+backend looks into. What a backend is asked to do on one device it does in the order it is asked; it may return before
+that is done, and `synchronize` waits for it. `download` waits by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
 from weft.loops import Buffer, Program
 
 Array: TypeAlias = npt.NDArray[Any]
-Memory: TypeAlias = Mapping[Buffer, Array]
-
-
+#: Memory of a device, for one buffer: whatever the backend makes of it.
+Block: TypeAlias = Any
+Memory: TypeAlias = Mapping[Buffer, Block]
+#: A program on its memory: a call runs it with static indices bound. Two threads never call the same one at once.
 Bound: TypeAlias = Callable[[Mapping[str, int]], None]
 
 
@@ -25,14 +31,45 @@ class Executable(Protocol):
         ...
 
     def bind(self, memory: Memory) -> Bound:
-        """The program on `memory`, which holds an array for every buffer: a call runs it with static indices bound."""
+        """The program on `memory`, which holds a block of one device for every buffer."""
         ...
 
 
+@runtime_checkable
 class Backend(Protocol):
-    """Something that compiles loop programs."""
+    """Something that compiles loop programs and has memory to run them on."""
 
     @property
     def name(self) -> str: ...
 
-    def compile(self, program: Program) -> Executable: ...
+    def count_devices(self) -> int | None:
+        """How many devices there are; None if as many as anybody wants."""
+        ...
+
+    def compile(self, program: Program) -> Executable:
+        """The program, ready to be bound to the memory of any device."""
+        ...
+
+    def allocate(self, buffer: Buffer, device: int) -> Block:
+        """New memory, all zero, aligned to 64 bytes where it is compiled code's own."""
+        ...
+
+    def adopt(self, buffer: Buffer, array: Array, device: int) -> Block | None:
+        """The memory of an array of the buffer's shape and type, to be read only; None where it cannot be used."""
+        ...
+
+    def upload(self, array: Array, block: Block) -> None:
+        """Copy an array of the block's shape and type into the block; afterwards the array may change."""
+        ...
+
+    def download(self, block: Block) -> Array:
+        """The values of a block, as an array of the caller's own."""
+        ...
+
+    def copy(self, source: Block, target: Block) -> None:
+        """Copy a block into another of the same shape and type, perhaps on another device."""
+        ...
+
+    def synchronize(self, device: int) -> None:
+        """Return when everything asked of a device is done."""
+        ...

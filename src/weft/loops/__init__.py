@@ -3,14 +3,18 @@
 from weft.loops.check import MalformedLoops, check
 from weft.loops.nodes import (
     Buffer,
+    Cast,
     Fill,
     For,
     If,
     Inside,
+    Let,
+    Local,
     Place,
     Program,
     Read,
     Remark,
+    Set,
     Stmt,
     Store,
     Update,
@@ -19,25 +23,34 @@ from weft.loops.nodes import (
     walk,
 )
 from weft.loops.show import show, show_scalar
+from weft.loops.typed import combine, combined, dtype_of, typed
 
 __all__ = [
     "Buffer",
+    "Cast",
     "Fill",
     "For",
     "If",
     "Inside",
+    "Let",
+    "Local",
     "MalformedLoops",
     "Place",
     "Program",
     "Read",
     "Remark",
+    "Set",
     "Stmt",
     "Store",
     "Update",
     "buffers_of",
     "check",
+    "combine",
+    "combined",
+    "dtype_of",
     "reads",
     "show",
     "show_scalar",
+    "typed",
     "walk",
 ]

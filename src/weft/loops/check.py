@@ -1,4 +1,4 @@
-"""What every loop program must satisfy: names bound, subscripts complete, nothing outside its buffer.
+"""What every loop program must satisfy: names bound, subscripts complete, types explicit, nothing outside its buffer.
 
 Affine subscripts are proved inside their axis from the loops' ranges and the tests around them; gathers are checked
 where they run.
@@ -6,11 +6,28 @@ where they run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from weft.loops.nodes import Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, walk
+from weft.loops.nodes import (
+    Fill,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Place,
+    Program,
+    Read,
+    Remark,
+    Set,
+    Stmt,
+    Store,
+    Update,
+    walk,
+)
 from weft.loops.show import show_scalar
+from weft.loops.typed import combined, dtype_of
 from weft.ops import OPS, Call, Scalar
 
 
@@ -22,13 +39,20 @@ class MalformedLoops(Exception):
 class _Scope:
     ranges: Mapping[str, int]
     tests: frozenset[Inside] = field(default_factory=frozenset)
+    locals: frozenset[Local] = field(default_factory=frozenset)
 
 
 def check(program: Program, given: Mapping[str, int] | None = None) -> Program:
     """The program itself if it is well formed; `given` maps each static index to its range."""
-    for stmt in program.body:
-        _check(stmt, _Scope(dict(given or {})))
+    _block(program.body, _Scope(dict(given or {})))
     return program
+
+
+def _block(body: Sequence[Stmt], scope: _Scope) -> None:
+    for stmt in body:
+        _check(stmt, scope)
+        if isinstance(stmt, Let):
+            scope = replace(scope, locals=scope.locals | {stmt.local})
 
 
 def _check(stmt: Stmt, scope: _Scope) -> None:
@@ -36,23 +60,33 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
         case For(loop=loop, size=size, body=body):
             if loop in scope.ranges:
                 raise MalformedLoops(f"loop {loop} inside a loop of the same name")
-            for one in body:
-                _check(one, _Scope({**scope.ranges, loop: size}, scope.tests))
+            _block(body, replace(scope, ranges={**scope.ranges, loop: size}))
         case If(tests=tests, body=body):
             for test in tests:
-                _scalar(test.place, scope)
-            for one in body:
-                _check(one, _Scope(scope.ranges, scope.tests | frozenset(tests)))
+                _typed(test.place, "int64", scope)
+            _block(body, replace(scope, tests=scope.tests | frozenset(tests)))
         case Store(buffer=buffer, at=at, value=value):
             _scalar(Read(buffer, at), scope)
+            _typed(value, buffer.dtype, scope)
+        case Update(buffer=buffer, op=op, value=value):
+            _operation(op, 2)
             _scalar(value, scope)
-        case Update(buffer=buffer, at=at, op=op, value=value):
-            _scalar(Call(op, (Read(buffer, at), value)), scope)
+            _typed(combined(stmt), buffer.dtype, scope)
+        case Let(local=local, value=value):
+            _typed(value, local.dtype, scope)
+        case Set(local=local, value=value):
+            _scalar(local, scope)
+            _typed(value, local.dtype, scope)
         case Remark(body=body):
-            for one in body:
-                _check(one, scope)
+            _block(body, scope)
         case Fill():
             pass
+
+
+def _typed(scalar: Scalar, dtype: str, scope: _Scope) -> None:
+    _scalar(scalar, scope)
+    if dtype_of(scalar) != dtype:
+        raise MalformedLoops(f"{show_scalar(scalar)} is {dtype_of(scalar)} where {dtype} is needed")
 
 
 def _scalar(scalar: Scalar, scope: _Scope) -> None:
@@ -62,15 +96,27 @@ def _scalar(scalar: Scalar, scope: _Scope) -> None:
                 for _, name in terms:
                     if name not in scope.ranges:
                         raise MalformedLoops(f"{name} is not the name of a loop around {show_scalar(scalar)}")
+            case Local(name=name):
+                if one not in scope.locals:
+                    raise MalformedLoops(f"{name} has no value yet in {show_scalar(scalar)}")
             case Read(buffer=buffer, at=at):
                 if len(at) != len(buffer.shape):
                     raise MalformedLoops(f"{show_scalar(one)} needs {len(buffer.shape)} subscripts")
                 for place, size in zip(at, buffer.shape, strict=True):
+                    if dtype_of(place) != "int64":
+                        raise MalformedLoops(f"{show_scalar(place)} is no whole number in {show_scalar(one)}")
                     if isinstance(place, Place) and not _inside(place, size, scope):
                         raise MalformedLoops(f"{show_scalar(place)} may leave the axis of {size} in {show_scalar(one)}")
             case Call(op=op, args=args):
-                if op not in OPS or len(args) != OPS[op].arity:
-                    raise MalformedLoops(f"{op} of {len(args)} operands is not a primitive operation")
+                _operation(op, len(args))
+                own = tuple(map(dtype_of, args))
+                if own != OPS[op].typing(*own)[0]:
+                    raise MalformedLoops(f"{show_scalar(one)} has operands of types {', '.join(own)}")
+
+
+def _operation(op: str, operands: int) -> None:
+    if op not in OPS or operands != OPS[op].arity:
+        raise MalformedLoops(f"{op} of {operands} operands is not a primitive operation")
 
 
 def _inside(place: Place, size: int, scope: _Scope) -> bool:

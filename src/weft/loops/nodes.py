@@ -6,9 +6,11 @@
             | Store(buffer, at, value)           buffer[at] = value
             | Update(buffer, at, op, value)      buffer[at] = op(buffer[at], value)
             | Fill(buffer, value)                every cell = value
+            | Let(local, value)                  a number of the rest of the block
+            | Set(local, value)                  give it another value
             | Remark(text, body)                 body, under the assignment it came from
     test    = Inside(place, size)                0 <= place < size
-    scalar  = Num | Call | Read(buffer, at) | Place(terms, offset)
+    scalar  = Num | Call | Read(buffer, at) | Place(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
 
 A `Place` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather.
@@ -43,6 +45,18 @@ class Place(Scalar):
 class Read(Scalar):
     buffer: Buffer
     at: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Scalar):
+    dtype: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Scalar):
+    name: str
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +100,24 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
+class Let:
+    local: Local
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    local: Local
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
 class Remark:
     text: str
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = For | If | Store | Update | Fill | Remark
+Stmt: TypeAlias = For | If | Store | Update | Fill | Let | Set | Remark
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +128,12 @@ class Program:
 def walk(scalar: Scalar) -> Iterator[Scalar]:
     """The scalar and everything inside it, subscripts of reads included."""
     yield scalar
-    inner = scalar.args if isinstance(scalar, Call) else scalar.at if isinstance(scalar, Read) else ()
-    for one in inner:
-        yield from walk(one)
+    match scalar:
+        case Call(args=inner) | Read(at=inner):
+            for one in inner:
+                yield from walk(one)
+        case Cast(value=value):
+            yield from walk(value)
 
 
 def reads(scalar: Scalar) -> Iterator[Read]:
@@ -129,3 +158,5 @@ def _buffers(body: Sequence[Stmt]) -> Iterator[Buffer]:
                 yield from (one.buffer for part in (*at, value) for one in walk(part) if isinstance(one, Read))
             case Fill(buffer=buffer):
                 yield buffer
+            case Let(value=value) | Set(value=value):
+                yield from (one.buffer for one in reads(value))

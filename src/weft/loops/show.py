@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.loops.nodes import Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update
+from weft.loops.nodes import Cast, Fill, For, If, Let, Local, Place, Program, Read, Remark, Set, Stmt, Store, Update
 from weft.ops import OPS, Call, Num, Scalar
 
 
@@ -16,10 +16,16 @@ def show_scalar(scalar: Scalar) -> str:
     match scalar:
         case Num(value=value):
             return repr(value)
+        case Cast(value=Num() | Place() as value):
+            return show_scalar(value)
+        case Cast(dtype=dtype, value=value):
+            return f"{dtype}({_top(value)})"
         case Place(terms=terms, offset=offset):
             signs = {1: "", -1: "-"}
             names = [f"{signs.get(coefficient, f'{coefficient}*')}{name}" for coefficient, name in terms]
             return " + ".join(names + ([str(offset)] if offset or not names else [])).replace("+ -", "- ")
+        case Local(name=name):
+            return name
         case Read(buffer=buffer, at=at):
             return f"{buffer.name}[{', '.join(map(show_scalar, at))}]"
         case Call(op=op, args=args):
@@ -50,6 +56,10 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
                 yield f"{indent}{target} = {op}({target}, {_top(value)})"
         case Fill(buffer=buffer, value=number):
             yield f"{indent}{buffer.name}[...] = {number!r}"
+        case Let(local=local, value=value):
+            yield f"{indent}{local.name}: {local.dtype} = {_top(value)}"
+        case Set(local=local, value=value):
+            yield f"{indent}{local.name} = {_top(value)}"
         case Remark(text=text, body=body):
             yield f"{indent}# {text}"
             for one in body:

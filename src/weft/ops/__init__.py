@@ -1,7 +1,7 @@
 """Primitive scalar operations and expressions over them."""
 
 from weft.ops.scalar import Call, Num, Number, Scalar, call, leaves, scalar, substitute, where
-from weft.ops.table import OPS, Op, accumulator, apply, find
+from weft.ops.table import OPS, Op, accumulator, find, type_of
 
 __all__ = [
     "OPS",
@@ -11,11 +11,11 @@ __all__ = [
     "Op",
     "Scalar",
     "accumulator",
-    "apply",
     "call",
     "find",
     "leaves",
     "scalar",
     "substitute",
+    "type_of",
     "where",
 ]

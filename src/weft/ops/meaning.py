@@ -22,6 +22,21 @@ def erf(x: npt.ArrayLike) -> Array:
     return np.asarray(_erf(values)).astype(dtype)
 
 
+def floor_divide(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
+    """The quotient rounded down; whole numbers divided by zero give zero."""
+    quotient = np.floor_divide(x, y) if np.result_type(x, y).kind in "iu" else np.floor(np.divide(x, y))
+    return np.asarray(quotient)
+
+
+def power(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
+    """The power; a whole number to a negative one is the quotient of 1 by its power, cut off."""
+    if np.result_type(x, y).kind != "i":
+        return np.asarray(np.power(x, y))
+    base, exponent = np.broadcast_arrays(np.asarray(x), np.asarray(y))
+    sign = np.where(exponent % 2 == 0, 1, base)
+    return np.where(exponent >= 0, np.power(base, np.maximum(exponent, 0)), np.where(abs(base) == 1, sign, 0))
+
+
 def threefry4x32(key: npt.ArrayLike, counter: npt.ArrayLike) -> Array:
     """Threefry-4x32 with 20 rounds: 64 random bits for a 64-bit key and a 64-bit counter, the other words zero."""
     key_words = _words(key)

@@ -74,11 +74,10 @@ class Scalar:
         return call("abs", self)
 
     def __floordiv__(self, other: Number) -> Scalar:
-        quotient = _operate("div", self, other)
-        return quotient if quotient is NotImplemented else call("floor", quotient)
+        return _operate("floordiv", self, other)
 
     def __rfloordiv__(self, other: Number) -> Scalar:
-        return call("floor", _operate("div", other, self))
+        return _operate("floordiv", other, self)
 
     def __bool__(self) -> bool:
         raise WeftError(

@@ -1,8 +1,8 @@
 """The one table of primitive scalar operations.
 
 A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
-spell it ({t} stands for the element type), whether it can accumulate and from which neutral element, what algebra
-it obeys, and its gradient.
+spell it ({t} stands for the type it is computed in), how it is typed, whether it can accumulate and from which neutral
+element, what algebra it obeys, and its gradient.
 Parser, printer, interpreter and emitters all read this table.
 """
 
@@ -16,8 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.errors import WeftError, user_origin
-from weft.ops.meaning import erf, threefry4x32, unit_interval
-from weft.ops.scalar import Num, Number, Scalar, call, where
+from weft.ops import typing
+from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
+from weft.ops.meaning import erf, floor_divide, power, threefry4x32, unit_interval
+from weft.ops.scalar import Call, Num, Number, Scalar, call, where
+from weft.ops.typing import Typing
 
 Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
 
@@ -37,6 +40,7 @@ class Op:
     c: str
     triton: str
     gradient: Partials
+    typing: Typing = typing.alike
     neutral: Neutral | None = None
     commutative: bool = False
     associative: bool = False
@@ -45,7 +49,7 @@ class Op:
     @property
     def truth(self) -> bool:
         """Is its value a truth value, through which no gradient flows?"""
-        return np.asarray(self.meaning(*(np.ones(1) for _ in range(self.arity)))).dtype.kind == "b"
+        return self.typing in (typing.compared, typing.truths)
 
     @property
     def infix(self) -> bool:
@@ -88,9 +92,16 @@ def _one(dtype: np.dtype[Any]) -> object:
 
 
 def _unary(
-    name: str, meaning: Callable[..., Any], c: str, triton: str, gradient: Partials, text: str = "", **facts: bool
+    name: str,
+    meaning: Callable[..., Any],
+    c: str,
+    triton: str,
+    gradient: Partials,
+    text: str = "",
+    typing: Typing = typing.alike,
+    **facts: bool,
 ) -> Op:
-    return Op(name, 1, text or name, meaning, c, triton, gradient, None, **facts)
+    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, **facts)
 
 
 def _binary(
@@ -101,14 +112,15 @@ def _binary(
     triton: str,
     gradient: Partials,
     neutral: Neutral | None = None,
+    typing: Typing = typing.alike,
     **facts: bool,
 ) -> Op:
-    return Op(name, 2, text, meaning, c, triton, gradient, neutral, **facts)
+    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, **facts)
 
 
 _ROWS: tuple[Op, ...] = (
     # one operand
-    _unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", idempotent=True),
+    _unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", typing.first, idempotent=True),
     _unary(
         "relu", lambda x: np.maximum(x, 0), "weft_relu_{t}({0})", "tl.maximum({0}, 0)",
         lambda x, y: (call("lt", 0, x),), "?/", idempotent=True,
@@ -118,37 +130,42 @@ _ROWS: tuple[Op, ...] = (
         "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
         idempotent=True,
     ),
-    _unary("exp", np.exp, "exp({0})", "tl.exp({0})", lambda x, y: (y,)),
-    _unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),)),
-    _unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),)),
-    _unary("log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),)),
-    _unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),)),
-    _unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),)),
-    _unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,)),
-    _unary("recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),)),
+    _unary("exp", np.exp, "exp({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals),
+    _unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
+    _unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals),
     _unary(
-        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),)
+        "log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),),
+        typing=typing.reals,
+    ),
+    _unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals),
+    _unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals),
+    _unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals),
+    _unary("recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals),
+    _unary(
+        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),),
+        typing=typing.reals,
     ),
     _unary("neg", np.negative, "(-{0})", "(-{0})", lambda x, y: (-1,), "~-"),
-    _unary("tanh", np.tanh, "tanh({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,)),
+    _unary("tanh", np.tanh, "tanh({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals),
     _unary(
-        "erf", erf, "erf({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),)
+        "erf", erf, "erf({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
+        typing=typing.reals,
     ),
     _unary(
         "abs", np.abs, "weft_abs_{t}({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
         idempotent=True,
     ),
-    _unary("floor", np.floor, "floor({0})", "tl.floor({0})", _flat, idempotent=True),
-    _unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", _flat),
-    _unary("uniform", unit_interval, "weft_uniform({0})", "weft_uniform({0})", _flat),
+    _unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", _flat, idempotent=True),
+    _unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", _flat, typing=typing.truths),
+    _unary("uniform", unit_interval, "weft_uniform({0})", "weft_uniform({0})", _flat, typing=typing.unit),
     # two operands
     _binary(
         "arg1", "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
-        associative=True, idempotent=True,
+        typing=typing.first, associative=True, idempotent=True,
     ),
     _binary(
         "arg2", "-/>", lambda x, y: np.broadcast_arrays(x, y)[1], "{1}", "{1}", lambda x, y, z: (0, 1),
-        associative=True, idempotent=True,
+        typing=typing.second, associative=True, idempotent=True,
     ),
     _binary(
         "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
@@ -159,9 +176,15 @@ _ROWS: tuple[Op, ...] = (
         "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
         commutative=True, associative=True,
     ),
-    _binary("div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y))),
     _binary(
-        "pow", "**", np.power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
+        "div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
+        typing=typing.reals,
+    ),
+    _binary(
+        "floordiv", "floordiv", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", _flat,
+    ),
+    _binary(
+        "pow", "**", power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
         _pow_gradient,
     ),
     _binary(
@@ -188,26 +211,29 @@ _ROWS: tuple[Op, ...] = (
         "mod", "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
         lambda x, y, z: (1, -call("floor", x / y)),
     ),
-    _binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", _flat),
-    _binary("le", "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", _flat),
-    _binary("eq", "=", np.equal, "({0} == {1})", "({0} == {1})", _flat, commutative=True),
-    _binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", _flat, commutative=True),
+    _binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", _flat, typing=typing.compared),
+    _binary("le", "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", _flat, typing=typing.compared),
+    _binary("eq", "=", np.equal, "({0} == {1})", "({0} == {1})", _flat, typing=typing.compared, commutative=True),
+    _binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", _flat, typing=typing.compared, commutative=True),
     _binary(
-        "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", _flat, _zero,
+        "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", _flat, _zero, typing.truths,
         commutative=True, associative=True, idempotent=True,
     ),
     _binary(
-        "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", _flat, _one,
+        "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", _flat, _one, typing.truths,
         commutative=True, associative=True, idempotent=True,
     ),
-    _binary("threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", _flat),
+    _binary(
+        "threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", _flat,
+        typing=typing.bits,
+    ),
     # three operands
     Op(
         "where", 3, "where", np.where, "weft_where_{t}({0}, {1}, {2})", "tl.where({0}, {1}, {2})",
-        lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)),
+        lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.chosen,
     ),
     Op(
-        "fma", 3, "fma", lambda x, y, z: x * y + z, "fma({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",
+        "fma", 3, "fma", lambda x, y, z: x * y + z, "({0} * {1} + {2})", "tl.fma({0}, {1}, {2})",
         lambda x, y, z, w: (y, x, 1),
     ),
 )  # fmt: skip
@@ -241,16 +267,13 @@ def accumulator(name: str) -> Op:
     return found
 
 
-#: Operations that take truth values as they are; to all others they are the numbers 1 and 0.
-_TAKES_TRUTH = {"identity", "arg1", "arg2", "where", "not", "or", "and", "lt", "le", "eq", "ne"}
-
-
-def apply(op: str, *args: Any) -> Any:
-    """What an operation means on NumPy values."""
-    if op not in _TAKES_TRUTH and all(_is_truth(arg) for arg in args):
-        args = tuple(np.asarray(arg).astype(np.int64)[()] for arg in args)
-    return OPS[op].meaning(*args)
-
-
-def _is_truth(value: Any) -> bool:
-    return isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
+def type_of(value: Scalar, leaf: Callable[[Scalar], str]) -> str:
+    """The type of a scalar expression, given that of its leaves."""
+    match value:
+        case Num(value=bool()):
+            return "bool"
+        case Num(value=constant):
+            return WEAK_INT if isinstance(constant, int) else WEAK_FLOAT
+        case Call(op=op, args=args):
+            return OPS[op].typing(*(type_of(arg, leaf) for arg in args))[1]
+    return leaf(value)

@@ -41,10 +41,10 @@ def sgd_one(
 ) -> None:
     """Gradient descent on one parameter."""
     with comment("sgd", p.label):
-        delta = node("sgd_delta", dtype=p.dtype)
+        delta = node("sgd_delta")
         delta[:] = p.grad + weight_decay * p if weight_decay else p.grad
         if momentum:
-            v = node("sgd_momentum", dtype=p.dtype)
+            v = node("sgd_momentum", at_least="float32")
             v[:] = momentum * v + delta
             if nesterov:
                 delta += momentum * v
@@ -65,8 +65,8 @@ def adam_one(
 ) -> None:
     """Adam on one parameter; the powers of the betas correct the bias of the early steps."""
     with comment("adam", p.label):
-        m, v = node("adam_m", dtype=p.dtype), node("adam_v", dtype=p.dtype)
-        power1, power2 = node("adam_power1", init=1.0, dtype=p.dtype), node("adam_power2", init=1.0, dtype=p.dtype)
+        m, v = (node(name, at_least="float32") for name in ("adam_m", "adam_v"))
+        power1, power2 = (node(name, init=1.0) for name in ("adam_power1", "adam_power2"))
         power1 *= beta1
         power2 *= beta2
         m[:] = beta1 * m + (1.0 - beta1) * p.grad

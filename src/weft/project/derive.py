@@ -110,7 +110,7 @@ class _Builder:
             key = classes.find(axis)
             for one in self._mentions(key):
                 pinned = one in classes.pins or one in classes.derived or one not in classes.iterated
-                if one not in loops and not pinned and (classes.size(one) > 1 or one in parts):
+                if one not in loops and not pinned and (classes.size(one) != 1 or one in parts):
                     loops[one] = Loop(names.of(one), classes.size(one))
         return loops
 

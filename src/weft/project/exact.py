@@ -41,6 +41,8 @@ def _plain(projection: Projection, choice: Choice) -> bool:
 
 
 def _count(projection: Projection, choice: Choice) -> tuple[bool, bool]:
+    if any(not loop.size for loop in choice):
+        return True, not projection.shapes[0].count
     long = {loop.name for loop in choice if loop.size > 1}
     written = [index.loop for index in projection.maps[0] if isinstance(index, Iter) and index.loop in long]
     injective = long == set(written)
@@ -55,7 +57,7 @@ def _by_sets(projection: Projection, choices: list[Choice]) -> tuple[bool, bool]
     names = {loop.name: f"l{number}" for number, loop in enumerate(projection.loops)}
     pieces = [_piece(projection, number, choice, names, cells) for number, choice in enumerate(choices)]
     if not pieces:
-        return True, False
+        return True, not projection.shapes[0].count
     written = isl.Map(f"{{ {'; '.join(pieces)} }}")
     box = " and ".join(f"0 <= x{axis} < {size}" for axis, size in enumerate(projection.shapes[0].array_shape))
     every = isl.Set(f"{{ [{cells}] : {box or 'true'} }}")

@@ -149,6 +149,8 @@ def linear(index: Index, choice: Choice) -> tuple[dict[str, int], int]:
 
 def stays_inside(index: Index, size: int, choice: Choice) -> bool:
     """Does the index stay within an axis of `size` for every point of the choice?"""
+    if any(not loop.size for loop in choice):
+        return True
     coefficients, offset = linear(index, choice)
     extents = {loop.name: loop.size - 1 for loop in choice}
     low = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c < 0)

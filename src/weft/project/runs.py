@@ -25,9 +25,10 @@ def with_runs(
 ) -> Projection:
     """The projection with its runs."""
     everything = Projection(factors, tuple(product(*factors)), maps, shapes)
-    runs = [choice for choice in everything.choices() if _is_run(everything, choice, parts)]
+    possible = [choice for choice in everything.choices() if _reads(everything, choice, parts)]
+    _refuse_unread(everything, possible)
+    runs = [choice for choice in possible if all(loop.size for loop in choice if loop.name in parts)]
     _refuse_ambiguity(everything, runs, parts)
-    _refuse_unread(everything, runs)
     runs = list(dict.fromkeys(_mentioned(everything, choice) for choice in runs))
     running = {loop.name for choice in runs for loop in choice}
     kept = tuple(tuple(loop for loop in factor if loop.name in running) for factor in factors)
@@ -35,9 +36,9 @@ def with_runs(
     return Projection(tuple(factor for factor in kept if factor), tuple(runs), trimmed, shapes)
 
 
-def _is_run(everything: Projection, choice: Choice, parts: Parts) -> bool:
+def _reads(everything: Projection, choice: Choice, parts: Parts) -> bool:
     turns = _turns(everything, parts)
-    return all(loop.size for loop in choice) and (not turns or any(everything.present(slot, choice) for slot in turns))
+    return not turns or any(everything.present(slot, choice) for slot in turns)
 
 
 def _turns(everything: Projection, parts: Parts) -> list[int]:

@@ -89,7 +89,7 @@ class AxisCell:
         "why_plain",
     )
 
-    def __init__(self, row: RowCell | None = None, label: Label | None = None, least: int = 1) -> None:
+    def __init__(self, row: RowCell | None = None, label: Label | None = None, least: int = 0) -> None:
         self.row = row
         self.label = label
         self.size: int | None = None

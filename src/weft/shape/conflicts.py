@@ -31,7 +31,7 @@ def too_small(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
 
 def out_of_reach(step: Step, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
     size = axis.size if size is None else size
-    if least <= 1:
+    if least < 1:
         what = f"{name(axis)} would have size {size}"
         return _error(step, what, (why,), (_lines(str(size), why),), "check the sizes given")
     what = f"position {least - 1} is outside {name(axis)}, which has size {size}"

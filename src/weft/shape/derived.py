@@ -139,6 +139,8 @@ class CountRule:
                 solver.append(axis.watchers, self)
         unknown = [axis for axis in self.cells if axis.size is None]
         known = prod(axis.size for axis in self.cells if axis.size is not None)
+        if not known and not self.count:
+            return
         left, rest = divmod(self.count, known) if known else (0, 1)
         if rest or (left != 1 and not unknown):
             raise conflicts.count(solver.step, self.shape, self.count)
@@ -147,5 +149,5 @@ class CountRule:
                 solver.set_size(axis, left, self.why)
         else:
             for axis in unknown:
-                if axis.cap is not None and left % axis.cap.size:
+                if axis.cap is not None and (left % axis.cap.size if axis.cap.size else left):
                     solver.set_size(axis, 1, self.why._replace(before=axis.cap.why))

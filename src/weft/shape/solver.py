@@ -98,7 +98,7 @@ class Solver:
 
     # Facts about an axis
 
-    def new_axis(self, row: RowCell | None = None, label: Label | None = None, least: int = 1) -> AxisCell:
+    def new_axis(self, row: RowCell | None = None, label: Label | None = None, least: int = 0) -> AxisCell:
         axis = AxisCell(row, label, least)
         self.append(self.store.axes, axis)
         return axis

@@ -8,19 +8,17 @@ into `g1`, `g2`, … and may use everything. Without a gradient function it is d
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, overload
 
-import numpy as np
-
-from weft.assign import Accum, Arg, Code, Node, Slot, intermediate, recording, statements
+from weft.assign import Accum, Arg, Code, Node, Precision, Slot, intermediate, recording, statements
 from weft.assign.complete import needed
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call, Num, Scalar, apply, call, leaves, substitute, where
+from weft.ops import OPS, Call, Num, Scalar, call, leaves, substitute, where
+from weft.ops.dtypes import element_type, is_float
 from weft.project.plan import check_labels
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
@@ -59,16 +57,23 @@ class Operator:
         return f"<operator {self.name}>"
 
     def apply(
-        self, logic: Logic, operands: Sequence[TensorLike], *, label: str = "", sizes: Mapping[str, Dim] | None = None
+        self,
+        logic: Logic,
+        operands: Sequence[TensorLike],
+        *,
+        label: str = "",
+        sizes: Mapping[str, Dim] | None = None,
+        dtype: str | None = None,
     ) -> Tensor:
-        """Build the tensor this operator computes from `operands`."""
+        """Build the tensor this operator computes from `operands`, stored in `dtype` if one is given."""
         tensors = tuple(as_tensor(operand, self.name) for operand in operands)
         origin = user_origin()
         name = label or self.name
         operation = infer(
             logic, [tensor.shape for tensor in tensors], name=name, title=self.name, origin=origin, sizes=sizes
         )
-        node = Node(name, operation.result, "float32", origin=origin, inline=not label)
+        precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
+        node = Node(name, operation.result, precision, origin=origin, inline=not label)
         with recording(operation) as forward:
             _call(self.run_forward, {"v": Slot(0, node, operation), **_operands(tensors, operation)}, self.name)
         if not list(statements(forward.code)):
@@ -81,8 +86,7 @@ class Operator:
                 fix="compute v from v1, v2, … alone",
             )
         node.definition = forward.code
-        node.dtype = _dtype(forward.code, node)
-        reached = any(tensor.differentiable for tensor in tensors) and np.dtype(node.dtype).kind in "fc"
+        reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
         differentiable = reached and not (self.run_gradient is None and _is_truth(forward.code))
         return Tensor(
             node,
@@ -164,7 +168,7 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
             fix="give the operator a gradient function",
         )
     value = _over_slots(forward, slots)
-    share = _share(forward.accum, slots["v"], value, tensor.dtype)
+    share = _share(forward.accum, slots["v"], value)
     for number in range(1, len(tensor.children) + 1):
         target = slots[f"g{number}"]
         partial = differentiate(value, slots[f"v{number}"])
@@ -178,17 +182,17 @@ def _masked(g: Scalar, factor: Scalar, masked: bool) -> Scalar:
     return _times(g, factor) if bounded or not masked else where(call("ne", g, 0), _times(g, factor), 0)
 
 
-def _share(accum: str, v: Scalar, value: Scalar, dtype: str) -> Scalar:
+def _share(accum: str, v: Scalar, value: Scalar) -> Scalar:
     """How much the accumulated result changes with the value at one point."""
     match accum:
         case "arg2" | "add":
             return Num(1)
         case "max" | "min":
-            ties = intermediate("ties_lhs", dtype=dtype).accumulate("add", call("eq", value, v), reset=True)
+            ties = intermediate("ties_lhs").accumulate("add", call("eq", value, v), reset=True)
             return where(call("eq", value, v), 1 / ties, 0)
         case "mul":
-            zeros = intermediate("zeros_lhs", dtype=dtype).accumulate("add", call("eq", value, 0), reset=True)
-            rest = intermediate("rest_lhs", dtype=dtype)
+            zeros = intermediate("zeros_lhs").accumulate("add", call("eq", value, 0), reset=True)
+            rest = intermediate("rest_lhs")
             rest.accumulate("mul", where(call("eq", value, 0), 1, value), reset=True)
             others = where(call("eq", value, 0), rest, rest / where(call("eq", value, 0), 1, value))
             return where(call("eq", zeros, call("eq", value, 0)), others, 0)
@@ -234,48 +238,3 @@ def _call(function: Callable[..., None], slots: Mapping[str, Slot], what: str) -
                 fix="its parameters are v, v1, v2, … and in a gradient also g, g1, g2, …",
             )
     function(**{name: named[name] for name in wanted})
-
-
-def _dtype(code: Code, node: Node) -> str:
-    """The element type the forward code computes, found on samples."""
-    dtype = "float32"
-    for statement in statements(code):
-        if isinstance(statement, Accum) and statement.lhs is node:
-            samples = [np.ones(1, one.dtype if isinstance(one, Node) else one.node.dtype) for one in statement.operands]
-            with np.errstate(all="ignore"), _numpy_refusals(node):
-                value = np.asarray(sample(statement.value, samples))
-                ufunc: Any = OPS[statement.accum].meaning
-                found = (ufunc.reduce(value) if statement.accum in ("add", "mul") else value).dtype
-                dtype = (_truth(samples) if value.dtype.kind == "b" else found).name
-    return dtype
-
-
-def _truth(operands: Sequence[Any]) -> np.dtype[Any]:
-    """The type of a truth value: a number like those compared, 1 or 0."""
-    common = np.result_type(*operands) if operands else np.dtype("float32")
-    return common if common.kind in "fb" else np.dtype("float32")
-
-
-@contextmanager
-def _numpy_refusals(node: Node) -> Iterator[None]:
-    """What NumPy refuses to compute, for instance the difference of truth values, is refused by name."""
-    try:
-        yield
-    except (TypeError, ValueError, OverflowError) as error:
-        raise WeftError(
-            f"`{node.label}` cannot be computed: {error}",
-            origin=node.origin,
-            fix="multiply truth values by 1.0 to make numbers of them",
-        ) from None
-
-
-def sample(value: Scalar, operands: Sequence[Any]) -> Any:
-    """The value of a scalar on sample operands; sizes and indices are sampled as integers."""
-    match value:
-        case Arg(number=number):
-            return operands[number]
-        case Num(value=constant):
-            return constant
-        case Call(op=op, args=args):
-            return apply(op, *(sample(arg, operands) for arg in args))
-    return 1

@@ -14,8 +14,10 @@ from weft.assign import (
     Fetch,
     Node,
     Operand,
+    Precision,
     Record,
     current,
+    infer_precision,
     node_of,
     record,
     recording,
@@ -23,10 +25,11 @@ from weft.assign import (
 )
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
+from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
 from weft.shape.logic import Compose, Constant, Logic, Pointwise
 from weft.tensor.apply import read_logic
-from weft.tensor.leaves import UNNAMED, element_type
+from weft.tensor.leaves import UNNAMED
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -50,16 +53,19 @@ def cd(function: Callable[P, object]) -> Callable[P, Code]:
     return recorded
 
 
-def node(label: str, *, dtype: str = "float32", init: float | None = None) -> Tensor:
-    """A non-differentiable tensor to assign to; its shape is inferred from what is assigned.
+def node(label: str, *, dtype: str | None = None, at_least: str | None = None, init: float | None = None) -> Tensor:
+    """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
 
-    It keeps its value between runs. One that is updated from its own old value starts at zero, or at `init`.
+    It keeps its value between runs. One that is updated from its own old value starts at zero, or at `init`. `dtype`
+    gives its type; `at_least` only says what it must not be narrower than.
     """
     origin = user_origin()
     if not isinstance(label, str) or not label:
         raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
     shape = infer(Constant(), name=label, title="node", origin=origin).result
-    made = Node(label, shape, element_type(dtype), origin=origin, made_inline=True)
+    least = element_type(at_least) if at_least else None
+    precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
+    made = Node(label, shape, precision, origin=origin, made_inline=True)
     if init is not None:
         made.init = Fetch(made, Cells(Num(float(init))), origin)
     return Tensor(made)
@@ -160,7 +166,9 @@ def record_over(
     enrich: bool = True,
 ) -> None:
     """Record an assignment over the loops of an operation applied before; `enrich`: it may add to the target's name."""
-    record(Accum(target, accum, reset, value, tuple(operands), where, user_origin()))
+    code = Accum(target, accum, reset, value, tuple(operands), where, user_origin())
+    infer_precision(code)
+    record(code)
     if target in _sources([operand for operand in operands if isinstance(operand, Node)]):
         target.recurrent = True
     if enrich:

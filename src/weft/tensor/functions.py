@@ -7,6 +7,7 @@ from typing import Any
 from weft.assign import Slot
 from weft.errors import WeftError, user_origin
 from weft.ops import Scalar, call, find, scalar
+from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
 from weft.tensor.apply import Operator
 from weft.tensor.scope import as_tensor
@@ -60,6 +61,7 @@ def _copy(v: Slot, v1: Slot) -> None:
 
 _COMPOSE = Operator("compose", None, _product)
 _TRANSPOSE = Operator("transpose", None, _copy)
+_CAST = Operator("cast", None, _copy)
 
 
 def _number(value: Any) -> Scalar:
@@ -114,3 +116,8 @@ def sigmoid(x: TensorLike) -> Tensor:
     tensor = as_tensor(x, "sigmoid")
     result: Tensor = (tanh(tensor * 0.5) + 1.0) * 0.5
     return result
+
+
+def cast(tensor: TensorLike, dtype: str, *, label: str = "") -> Tensor:
+    """The same values stored in another element type; gradients come back in the type the tensor has."""
+    return _CAST.apply(Pointwise(1), (tensor,), label=label, dtype=element_type(dtype))

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Cells, Data, Fetch, File, Node, Offset
+from weft.assign import Cells, Data, Fetch, File, Node, Offset, Precision
+from weft.dlpack import ExchangeError, borrow, is_producer, type_of
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.ops import Number, scalar
+from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, numpy_type
 from weft.shape.infer import infer
 from weft.shape.logic import Constant, Counted, Literal, Logic, mapped
 from weft.shape.nodes import Dim, Shape
@@ -21,12 +23,13 @@ from weft.tensor.tensor import Tensor
 UNNAMED = ("data", "literal")
 
 
-def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "data") -> Tensor:
+def data(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: bool | None = None) -> Tensor:
     """A tensor of given values: the first `batch` axes are batch axes, the last `input` input axes, the rest output.
 
-    The array is used as it is, not copied, when its memory lies batch, output, input.
+    `x` is an array of NumPy or of a library that speaks DLPack, a buffer, or nested lists. Memory that lies in the
+    order of the axes is used as it is; else `x` is copied here and now. `copy=True` copies always, `copy=False` never.
     """
-    values = numbers(array)
+    values = numbers(x, copy=copy)
     rank = values.ndim
     if any(not isinstance(one, Integral) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
         raise ShapeError(
@@ -34,11 +37,14 @@ def data(array: npt.ArrayLike, *, batch: int = 0, input: int = 0, label: str = "
             origin=user_origin(),
             fix=f"batch + input must be at most {rank}",
         )
-    if 0 in values.shape:
-        raise ShapeError(f"an axis cannot have size 0: the array has shape {values.shape}", origin=user_origin())
     dims = tuple(Dim(size) for size in values.shape)
     shape = Shape(dims[:batch], dims[rank - input :], dims[batch : rank - input] or (Dim(1),))
     return given_values(Literal(shape, claims=rank > 0), values.reshape(shape.array_shape), label)
+
+
+def from_dlpack(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: bool | None = None) -> Tensor:
+    """`wf.data` of an object with `__dlpack__`, or of a DLPack capsule."""
+    return data(borrow(x, None if copy else copy), batch=batch, input=input, label=label, copy=copy)
 
 
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
@@ -53,21 +59,21 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
         raise WeftError(f"there is no file {os.fspath(path)!r}", origin=user_origin())
     name = label or os.path.splitext(os.path.basename(path))[0]
     kind = element_type(dtype)
-    shape = infer(mapped(path, np.dtype(kind).itemsize), name=name, origin=user_origin()).result
-    node = Node(name, shape, kind, origin=user_origin())
+    shape = infer(mapped(path, numpy_type(kind).itemsize), name=name, origin=user_origin()).result
+    node = Node(name, shape, Precision.given(kind), origin=user_origin())
     node.init = Fetch(node, File(os.fspath(path)), user_origin())
     return Tensor(node)
 
 
-def number(value: float, *, basis: str | None = None, label: str = "") -> Tensor:
+def number(value: float, *, basis: str | None = None, label: str = "", dtype: str | None = None) -> Tensor:
     """A single number: one output axis of size 1, labelled if `basis` is given; labelled, it does not broadcast."""
     shape = Shape(output=(Dim(1, basis),))
-    return _computed(Literal(shape, claims=basis is not None), value, label)
+    return _computed(Literal(shape, claims=basis is not None), value, label, dtype)
 
 
-def constant(value: Number, *, label: str = "") -> Tensor:
-    """A tensor of one value everywhere whose shape is inferred from its use."""
-    return _computed(Constant(), value, label)
+def constant(value: Number, *, label: str = "", dtype: str | None = None) -> Tensor:
+    """A tensor of one value everywhere whose shape, and type unless given, is inferred from its use."""
+    return _computed(Constant(), value, label, dtype)
 
 
 def offsets(*, label: str = "") -> Tensor:
@@ -75,45 +81,80 @@ def offsets(*, label: str = "") -> Tensor:
     return _computed(Constant(), Offset(), label or "offsets")
 
 
-def given_values(logic: Logic, values: npt.NDArray[Any], label: str, exact: bool = True) -> Tensor:
-    """A leaf that holds these values; `exact` if they have its very shape."""
+def given_values(
+    logic: Logic, values: npt.NDArray[Any], label: str, *, exact: bool = True, precision: Precision | None = None
+) -> Tensor:
+    """A leaf that holds these values; `exact` if they have its very shape. Its type is theirs unless it is inferred."""
     origin = user_origin()
-    node = Node(label, infer(logic, name=label, title="data", origin=origin).result, values.dtype.name, origin=origin)
+    shape = infer(logic, name=label, title="data", origin=origin).result
+    node = Node(label, shape, precision or Precision.given(values.dtype.name), origin=origin)
     node.init = Fetch(node, Data(values, exact), origin)
     return Tensor(node)
 
 
-def _computed(logic: Logic, value: Number, label: str) -> Tensor:
+def precision_of(value: Number, dtype: str | None) -> Precision:
+    """That of a number written in the program: given, or from its use."""
+    if dtype is not None:
+        return Precision.given(element_type(dtype))
+    return Precision.from_use(WEAK_FLOAT if isinstance(value, float) else WEAK_INT)
+
+
+def _computed(logic: Logic, value: Number, label: str, dtype: str | None = None) -> Tensor:
     origin = user_origin()
     name = label or _spell(value)
     shape = infer(logic, name=name, title="constant", origin=origin).result
-    node = Node(name, shape, "float32", origin=origin, inline=not label)
+    node = Node(name, shape, precision_of(value, dtype), origin=origin, inline=not label)
     node.definition = Fetch(node, Cells(scalar(value)), origin)
     return Tensor(node)
 
 
-def numbers(array: npt.ArrayLike, dtype: str | None = None) -> npt.NDArray[Any]:
-    """What was given, as an array of numbers."""
+def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
+    """What was given, as an array of numbers in the order of its axes; on the same memory where that can be."""
+    values = _as_array(array, None if copy else copy)
+    if values.dtype.name not in ELEMENT_TYPES:
+        raise WeftError(
+            f"data must be numbers, not {values.dtype}",
+            origin=user_origin(),
+            fix="convert it first to one of " + ", ".join(ELEMENT_TYPES),
+        )
+    obstacle = _obstacle(values)
+    if copy is False:
+        obstacle = obstacle or _not_an_array(array, values)
+        if obstacle:
+            raise ExchangeError(
+                f"{type_of(array)} of shape {values.shape} cannot be used without a copy: {obstacle}",
+                origin=user_origin(),
+                fix="leave out copy=False, or give an array whose memory lies in the order of its axes",
+            )
+    return np.array(values, values.dtype.newbyteorder("="), order="C") if copy or obstacle else values
+
+
+def _as_array(array: Any, copy: bool | None) -> npt.NDArray[Any]:
     try:
-        values = np.asarray(array, dtype)
+        return np.asarray(borrow(array, copy) if is_producer(array) else array)
+    except WeftError:
+        raise
     except (TypeError, ValueError) as error:
         raise ShapeError(f"the values do not form an array of numbers: {error}", origin=user_origin()) from None
-    if values.dtype.kind not in "biuf":
-        raise WeftError(f"data must be numbers, not {values.dtype}", origin=user_origin())
-    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+def _obstacle(values: npt.NDArray[Any]) -> str:
+    """Why compiled code cannot read these values where they are; empty if it can."""
+    if not values.dtype.isnative:
+        return f"its byte order, {values.dtype.str}, is not this machine's"
+    if not values.flags.aligned:
+        return f"its memory is not aligned to {values.dtype.alignment} bytes"
+    if not values.flags.c_contiguous:
+        return f"its strides are {values.strides} bytes, not those of the order of its axes"
+    return ""
+
+
+def _not_an_array(array: Any, values: npt.NDArray[Any]) -> str:
+    """Why the values are not memory of what was given; empty if they are: then asking again finds the same memory."""
+    if isinstance(array, np.ndarray) or is_producer(array) or np.may_share_memory(values, np.asarray(array)):
+        return ""
+    return "its values do not lie in memory as an array"
 
 
 def _spell(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def element_type(dtype: npt.DTypeLike) -> str:
-    """The name of an element type a person gave."""
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = np.dtype(object)
-    if not found.isnative or (found.kind not in "biuf" and found.type.__module__ != "ml_dtypes"):
-        fix = 'use "float32", "float64", "int32", …'
-        raise WeftError(f"{dtype!r} is not an element type", origin=user_origin(), fix=fix)
-    return found.name

@@ -12,7 +12,7 @@ from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.logic import Literal
 from weft.shape.nodes import MEMORY_ORDER, Dim, Shape
 from weft.tensor.blocks import stack
-from weft.tensor.leaves import element_type, given_values
+from weft.tensor.leaves import given_values, precision_of
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
@@ -42,7 +42,7 @@ def labelled(basis: str, items: Any) -> Labelled:
     return Labelled(basis, items)
 
 
-def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
+def tensor(items: Any, *, label: str = "", dtype: str | None = None) -> Tensor:
     """A literal: a list is an output axis, a tuple an input axis, `wf.batch(…)` a batch axis, nested in that order.
 
     With tensors inside, the literal stacks them along new axes.
@@ -52,8 +52,9 @@ def tensor(items: Any, *, label: str = "", dtype: str = "float32") -> Tensor:
     kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
     _measure(items, kinds)
     shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
-    values = np.array(_flatten(items), element_type(dtype)).reshape(shape.array_shape)
-    return given_values(Literal(shape), values, label or "literal")
+    values = np.array(_flatten(items)).reshape(shape.array_shape)
+    precision = precision_of(values.flat[0].item(), dtype)
+    return given_values(Literal(shape), values, label or "literal", precision=precision)
 
 
 def _stacked(items: Any, *, label: str = "") -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.assign import Node, Slot
+from weft.assign import Node, Precision, Slot
 from weft.assign.parse import Misread, wrong
 from weft.assign.syntax import Name, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
@@ -60,7 +60,7 @@ class Names:
         self.meaning: dict[str, Tensor | Scalar] = dict(names)
         self.given = frozenset(names)
         self.exact = declare  # nodes are called just what the text calls them
-        self.unwritten: dict[Node, Tensor] = {}
+        self.unwritten: set[Node] = set()
         try:
             for statement in assigns(program):
                 self._declare(statement.target, declare)
@@ -98,7 +98,7 @@ class Names:
         else:
             return
         self.meaning[base] = made
-        self.unwritten[made.node] = made
+        self.unwritten.add(made.node)
 
     def _resolve(self, text: str) -> tuple[Tensor | Scalar, tuple[str, ...]] | None:
         """The longest known name that `text` starts with, if only accessors follow."""
@@ -165,7 +165,7 @@ def _plain_node(label: str) -> Tensor:
     """A node called exactly as the text says, whose gradient can be named too."""
     origin = user_origin()
     shape = infer(Constant(), name=label, title="node", origin=origin).result
-    return Tensor(Node(label, shape, "float32", origin=origin), differentiable=True)
+    return Tensor(Node(label, shape, Precision.from_operands(), origin=origin), differentiable=True)
 
 
 def unheld(what: str, span: Span) -> Misread:

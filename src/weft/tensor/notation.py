@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
 from weft.assign.parse import INFIX, Misread, parse, wrong
 from weft.assign.syntax import (
@@ -126,23 +124,12 @@ class _Reader:
         lhs = self.names.target(statement.target)
         reading = self._right(statement.right)
         target = assignable(lhs)
-        self._type(target, reading.tensors)
+        self.names.unwritten.discard(target)
         operation = _operation(reading, target)
         accum, reset = _accumulation(statement.sign)
         operands = [tensor.operand for tensor in reading.tensors]
         where = Record(operation, reading.lhs, reading.slots)
         record_over(where, target, accum, reset, reading.value, operands, enrich=not self.names.exact)
-
-    def _type(self, target: Node, tensors: Sequence[Tensor]) -> None:
-        """A declared node holds what its first right side is made of."""
-        made = self.names.unwritten.pop(target, None)
-        kinds = [np.dtype(tensor.dtype) for tensor in tensors if tensor.node is not target]
-        floats = [kind for kind in kinds if np.issubdtype(kind, np.floating)]
-        if made is None or not floats:
-            return
-        target.dtype = np.result_type(*floats).name
-        if made.differentiable:
-            made.grad.node.dtype = target.dtype
 
     # Right sides
 

@@ -21,7 +21,7 @@ from weft.shape.infer import infer
 from weft.shape.logic import Parameter
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
-from weft.tensor.leaves import element_type, numbers
+from weft.tensor.leaves import numbers, precision_of
 from weft.tensor.scope import current_scope
 from weft.tensor.tensor import Tensor
 
@@ -128,11 +128,12 @@ def param(
     i: Sizes | None = None,
     b: Sizes | None = None,
     init: float | Sequence[Any] | Init | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
 ) -> Tensor:
     """A parameter. Its axes are inferred from use where `o` (output), `i` (input), `b` (batch) do not say.
 
-    `init` is a number, a nested list, or a function such as `wf.uniform(-1, 1)`. Inside `@wf.op` the parameter belongs
+    `init` is a number, a nested list, or a function such as `wf.uniform(-1, 1)`. Without `dtype` it is stored in the
+    type of what it is used with. Inside `@wf.op` the parameter belongs
     to the layer: this place of the body gets the same one at every application.
     """
     origin = user_origin()
@@ -148,15 +149,15 @@ def param(
 
 
 def _make(
-    label: str, o: Sizes | None, i: Sizes | None, b: Sizes | None, init: Any, dtype: str, origin: Origin | None
+    label: str, o: Sizes | None, i: Sizes | None, b: Sizes | None, init: Any, dtype: str | None, origin: Origin | None
 ) -> Tensor:
-    kind = element_type(dtype)
-    values = numbers(init, kind) if isinstance(init, list | tuple | np.ndarray) else None
+    precision = precision_of(0.0, dtype)
+    values = numbers(init) if isinstance(init, list | tuple | np.ndarray) else None
     if values is not None and o is None and i is None:
         o = values.shape or (1,)
     logic = Parameter(_dims(b, "b", origin) or (), _dims(i, "i", origin), _dims(o, "o", origin))
     shape = infer(logic, name=label, title="parameter", origin=origin).result
-    node = Node(label, shape, kind, origin=origin)
+    node = Node(label, shape, precision, origin=origin)
     node.init = Fetch(node, Data(values) if values is not None else Cells(_first_value(init, label, shape, origin)))
     return Tensor(node, differentiable=True, is_param=True)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from weft.assign import Cells, Fetch, Node, Offset
+from weft.assign import Cells, Fetch, Node, Offset, Precision
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, call, scalar
+from weft.ops.dtypes import WEAK_FLOAT
 from weft.shape.infer import infer
 from weft.shape.logic import Constant
 from weft.tensor.params import random_key, random_normal, random_unit
@@ -44,6 +45,7 @@ def _counter(step: Number) -> Scalar:
 
 def _random(name: str, value: Scalar) -> Tensor:
     origin = user_origin()
-    node = Node(name, infer(Constant(), name=name, title="random", origin=origin).result, "float32", origin=origin)
+    shape = infer(Constant(), name=name, title="random", origin=origin).result
+    node = Node(name, shape, Precision.from_use(WEAK_FLOAT), origin=origin)
     node.definition = Fetch(node, Cells(value), origin)
     return Tensor(node)

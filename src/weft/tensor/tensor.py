@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code, Merge, Node, Operand, Stored, current, node_of
+from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar
 from weft.shape.cells import ShapeVar
@@ -70,6 +71,7 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
+        """What it is stored in; asking for it settles what was still open."""
         return self.node.dtype
 
     def __repr__(self) -> str:
@@ -89,7 +91,7 @@ class Tensor:
         if self._grad is None:
             node = self.node
             self._grad = Tensor(
-                Node(f"{node.label}.grad", node.shape, node.dtype, origin=node.origin, gradient_of=node)
+                Node(f"{node.label}.grad", node.shape, node.precision, origin=node.origin, gradient_of=node)
             )
         return self._grad
 
@@ -177,10 +179,10 @@ class Tensor:
         return _op("mod", other, self)
 
     def __floordiv__(self, other: TensorLike) -> Tensor:
-        return _op("floor", _op("div", self, other))
+        return _op("floordiv", self, other)
 
     def __rfloordiv__(self, other: TensorLike) -> Tensor:
-        return _op("floor", _op("div", other, self))
+        return _op("floordiv", other, self)
 
     def __rpow__(self, base: TensorLike) -> Tensor:
         raise WeftError(
@@ -283,9 +285,23 @@ class Tensor:
     # Values
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        from weft.tensor.values import value_of
+        """Its value by the context made last: what np.asarray and np.array ask for."""
+        return np.asarray(_fresh_value(self, copy), dtype=dtype)
 
-        return np.asarray(value_of(self), dtype=dtype)
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Its value by the context made last: what from_dlpack of other libraries asks for."""
+        value = _fresh_value(self, copy)
+        return to_capsule(value, max_version=max_version, copy=copy, stream=stream, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
 
     def __bool__(self) -> bool:
         raise WeftError(
@@ -340,6 +356,18 @@ def _op(name: str, *args: TensorLike) -> Tensor:
     from weft.tensor.functions import pointwise
 
     return pointwise(name, *args)
+
+
+def _fresh_value(tensor: Tensor, copy: bool | None) -> npt.NDArray[Any]:
+    from weft.tensor.values import value_of
+
+    if copy is False:
+        raise ExchangeError(
+            f"`{tensor.label}` is a tensor to be computed: its value cannot be had without a copy",
+            origin=user_origin(),
+            fix="leave out copy=False",
+        )
+    return value_of(tensor)
 
 
 def _rebound(target: Tensor, sign: str, value: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from weft.backends.cc.build import Compiler, build, cache_folder, find_compiler
 from weft.backends.cc.emit import Source, emit
+from weft.backends.host import HostMemory
 from weft.backends.seam import Bound, Executable, Memory
 from weft.errors import WeftError, user_origin
 from weft.loops import Program
@@ -17,7 +18,7 @@ from weft.loops import Program
 __all__ = ["Cc"]
 
 
-class Cc:
+class Cc(HostMemory):
     """Compiles with WEFT_CC, cc, gcc or clang, and keeps what it compiled."""
 
     name = "cc"
@@ -29,7 +30,7 @@ class Cc:
             raise WeftError(
                 f"WEFT_CC names no compiler: {wanted!r}" if wanted else "no C compiler was found",
                 origin=user_origin(),
-                fix='install gcc or clang, set WEFT_CC to a compiler, or use Context("interp")',
+                fix='install gcc or clang, or pip install "weft[cc]", or set WEFT_CC to a compiler, or use Context("interp")',
             )
         self.compiler: Compiler = found
         self.folder: Path = cache_folder()
@@ -47,7 +48,6 @@ class _Native:
         self._source = source
         self._function = library.weft_run
         self._function.restype = None
-        self._function.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
 
     @property
     def source(self) -> str:
@@ -57,12 +57,12 @@ class _Native:
         arrays = [memory[buffer] for buffer in self._source.buffers]
         assert all(array.flags.c_contiguous for array in arrays)
         pointers = (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
-        names, places = self._source.given, (ctypes.c_int64 * max(len(self._source.given), 1))()
-        function, at_pointers, at_places = self._function, ctypes.addressof(pointers), ctypes.addressof(places)
+        places = (ctypes.c_int64 * max(len(self._source.given), 1))()
+        function, given_at = self._function, tuple(enumerate(self._source.given))
 
-        def run(given: Mapping[str, int], _alive: object = (arrays, pointers)) -> None:
-            for at, name in enumerate(names):
+        def run(given: Mapping[str, int], _alive: object = arrays) -> None:
+            for at, name in given_at:
                 places[at] = given[name]
-            function(at_pointers, at_places)
+            function(pointers, places)
 
         return run

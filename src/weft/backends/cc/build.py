@@ -1,131 +1,151 @@
-"""From C text to a loaded function: the machine's compiler, and a cache of what it made.
-
-A cache entry is a library and a note of its digest, each written under another name and renamed: a reader sees a whole
-entry or none, whoever else is writing or was killed. An entry that does not match its digest is made again.
-"""
+"""From C text to a loaded library: out of the cache, or made by the machine's compiler."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import os
-import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
-from dataclasses import dataclass
-from functools import lru_cache
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from weft.errors import WeftError
+from weft.backends.cc.cache import Cache, cache_folder, opened, sweep
+from weft.backends.cc.compiler import Compiler, find_compiler, machine
+from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-#: Loading never changes the process's floating-point mode: nothing here links with fast-math. Not -O3: gcc 12 then
-#: vectorises nested loops around `c ? x[i] : y[i]` wrongly, reading zeros for the branch it masks.
-FLAGS = ("-std=c11", "-O2", "-march=native", "-fno-math-errno", "-fwrapv", "-fPIC", "-shared")
+__all__ = ["Compiler", "TIME_LIMIT_S", "build", "cache_folder", "find_compiler"]
+
+#: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
+#: not fused, as the oracle's are not. Not -O3: gcc 12 then vectorises nested loops around `c ? x[i] : y[i]` wrongly,
+#: reading zeros for the branch it masks.
+FLAGS = (
+    *("-std=c11", "-O2", "-march=native", "-fopenmp-simd"),
+    *("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),
+)
+LIBRARIES = ("-lm",)
 TIME_LIMIT_S = 120
 
-
-@dataclass(frozen=True, slots=True)
-class Compiler:
-    """A C compiler and what identifies it."""
-
-    command: tuple[str, ...]
-    identity: str
-
-
-@lru_cache(maxsize=8)
-def find_compiler(wanted: str | None) -> Compiler | None:
-    """The compiler `wanted` names, or the first of cc, gcc, clang that the machine has."""
-    for candidate in [wanted] if wanted else ["cc", "gcc", "clang"]:
-        command = tuple(shlex.split(candidate))
-        if command and shutil.which(command[0]):
-            version = _run([*command, "--version"])
-            if version.returncode == 0:
-                return Compiler(command, version.stdout.splitlines()[0])
-    return None
+_UNDER_WAY, _FAILED = "weft-making-", "weft-failed-"
+_loaded: dict[tuple[Path, str], ctypes.CDLL] = {}
+_warned: set[str] = set()
 
 
 def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
-    """The library of a C text: from the cache, or compiled and cached."""
-    name = hashlib.sha256(
-        "\0".join([text, compiler.identity, *compiler.command, *FLAGS, _machine()]).encode()
-    ).hexdigest()[:40]
-    library, digest = folder / f"{name}.so", folder / f"{name}.sha256"
-    if not _is_whole(library, digest):
-        made = _compile(compiler, text)
+    """The library of a C text. `folder` is the cache: where it cannot be used, what is compiled is not kept."""
+    key = _key(compiler, text)
+    if (folder, key) not in _loaded:
+        with opened(folder) as cache:
+            _loaded[folder, key] = cache.load(key) or _make(compiler, text, folder, cache, key)
+        if cache.problem:
+            _warn(f"compiled code is not kept in {folder}: {cache.problem}; set WEFT_CACHE to a folder of your own")
+    return _loaded[folder, key]
+
+
+def _key(compiler: Compiler, text: str) -> str:
+    parts = [text, compiler.identity, *compiler.command, *FLAGS, *LIBRARIES, machine()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def _warn(text: str) -> None:
+    """Say something once, at the user's line."""
+    if text not in _warned:
+        _warned.add(text)
+        origin = user_origin() or Origin("weft", 0)
+        warnings.warn_explicit(text, WeftWarning, origin.file, origin.line)
+
+
+def _make(compiler: Compiler, text: str, folder: Path, cache: Cache, key: str) -> ctypes.CDLL:
+    with _workshop(text) as place:
+        _compile(compiler, place, folder if cache.place else place)
+        made = place / "weft.so"
+        cache.keep(key, made.read_bytes())
         try:
-            _keep(made, library, digest, folder)
-        except OSError:
-            return ctypes.CDLL(str(made))  # no room or no right to cache: use what was made
-        shutil.rmtree(made.parent, ignore_errors=True)
-    return ctypes.CDLL(str(library))
+            return cache.load(key) or ctypes.CDLL(str(made))
+        except OSError as error:
+            cache.forget(key)
+            fix = "check WEFT_CC, and that programs may run from TMPDIR or WEFT_CACHE"
+            raise _failure(f"what the C compiler made cannot be loaded: {error}", compiler, place, fix) from None
 
 
-def cache_folder() -> Path:
-    """Where compiled code is kept: WEFT_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("WEFT_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weft"
-    return base / "cc"
-
-
-def _compile(compiler: Compiler, text: str) -> Path:
-    place = Path(tempfile.mkdtemp(prefix="weft-"))
-    source, library = place / "weft.c", place / "weft.so"
-    source.write_text(text, encoding="utf-8")
-    command = [*compiler.command, *FLAGS, str(source), "-o", str(library), "-lm"]
+@contextmanager
+def _workshop(text: str) -> Iterator[Path]:
+    """A folder to compile in, with the source. It is gone afterwards, unless `_failure` gave it another name."""
     try:
-        done = _run(command)
-    except subprocess.TimeoutExpired:
-        raise WeftError(
-            f"the C compiler did not finish within {TIME_LIMIT_S} s",
-            notes=[f"command: {shlex.join(command)}", f"the source is kept at {source}"],
-        ) from None
-    if done.returncode:
-        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:300])
-        raise WeftError(
-            f"the C compiler failed: {first}",
-            notes=[f"command: {shlex.join(command)}", f"the source is kept at {source}"],
-            fix='check WEFT_CC, or use Context("interp")',
+        place = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
+        (place / "weft.c").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WeftError(f"there is no place to compile: {error}", fix="set TMPDIR to a folder with room") from None
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        sweep(place.parent, _UNDER_WAY)
+
+
+def _compile(compiler: Compiler, place: Path, lasting: Path) -> None:
+    try:
+        status = _run(_command(compiler, place), compiler.environment(place, lasting), place / "messages.txt")
+    except OSError as error:
+        raise _failure(f"the C compiler could not be started: {error.strerror}", compiler, place) from None
+    if status is None:
+        raise _failure(f"the C compiler did not finish within {TIME_LIMIT_S} s", compiler, place)
+    if status < 0:
+        raise _failure(f"the C compiler was killed by {_signal(-status)}", compiler, place)
+    if status:
+        raise _failure(f"the C compiler failed: {_complaint(place) or f'exit status {status}'}", compiler, place)
+    if not (place / "weft.so").is_file():
+        raise _failure("the C compiler reports success but wrote no library", compiler, place)
+
+
+def _command(compiler: Compiler, place: Path) -> list[str]:
+    return [*compiler.command, *FLAGS, str(place / "weft.c"), "-o", str(place / "weft.so"), *LIBRARIES]
+
+
+def _run(command: list[str], environment: dict[str, str], messages: Path) -> int | None:
+    """The exit status, negative if a signal ended it; None if it ran out of time: then all it started is ended too."""
+    with messages.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
-    return library
-
-
-def _keep(made: Path, library: Path, digest: Path, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    content = made.read_bytes()
-    _write(library, content, folder)
-    _write(digest, hashlib.sha256(content).hexdigest().encode(), folder)
-
-
-def _write(path: Path, content: bytes, folder: Path) -> None:
-    handle, temporary = tempfile.mkstemp(dir=folder)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        return process.wait(TIME_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
-def _is_whole(library: Path, digest: Path) -> bool:
-    try:
-        return hashlib.sha256(library.read_bytes()).hexdigest().encode() == digest.read_bytes()
-    except OSError:
-        return False
+def _complaint(place: Path) -> str:
+    """The compiler's first error, or whatever it said first."""
+    with (place / "messages.txt").open(encoding="utf-8", errors="replace") as file:
+        lines = [line.strip() for line in file.read(1 << 20).splitlines() if line.strip()]
+    return next((line for line in lines if "error: " in line), lines[0] if lines else "")[:300]
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)
+def _signal(number: int) -> str:
+    known = {int(one): one.name for one in signal.Signals}
+    return f"signal {number} ({known.get(number, 'unknown')})"
 
 
-@lru_cache(maxsize=1)
-def _machine() -> str:
-    """What -march=native depends on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        flags = platform.processor()
-    return f"{platform.system()} {platform.machine()} {flags}"
+def _failure(what: str, compiler: Compiler, place: Path, fix: str = "") -> WeftError:
+    """An error that shows what was run. The folder is kept, under a name that is not swept."""
+    kept = place.with_name(place.name.replace(_UNDER_WAY, _FAILED))
+    place.rename(kept)
+    return WeftError(
+        what.replace(str(place), str(kept)),
+        notes=[f"command: {shlex.join(_command(compiler, kept))}", f"the source is kept at {kept / 'weft.c'}"],
+        fix=fix or 'check WEFT_CC, or use Context("interp")',
+    )

@@ -3,27 +3,41 @@
     weft_run(buffers, given)      buffers[n] is the memory of the n-th buffer, given[n] the n-th static index
 
 Each assignment is a call of a function of its own, and assignments that loop alike call the same one: what the C
-compiler has to do grows with the number of different nests, not with the depth of a model. Single-precision sums over
-the innermost loop are kept in double precision until they are stored.
+compiler has to do grows with the number of different nests, not with the depth of a model. Buffers never overlap. Sums
+of floats over the innermost loop are carried in double precision, in whatever order is fastest.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from weft.backends.cc.types import c_type, common, dtype_of
-from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, buffers_of, reads, walk
+from weft.backends.cc.types import c_type, converted, literal
+from weft.loops import (
+    Buffer,
+    Cast,
+    Fill,
+    For,
+    If,
+    Let,
+    Local,
+    Place,
+    Program,
+    Read,
+    Remark,
+    Set,
+    Stmt,
+    Store,
+    Update,
+    buffers_of,
+    combine,
+    combined,
+    dtype_of,
+    reads,
+    walk,
+)
 from weft.ops import OPS, Call, Num, Scalar
-
-#: Operations that compare: their operands meet in a common type, their value is a truth value.
-_COMPARISONS = {"lt", "le", "eq", "ne"}
-_TRUTH = {"not", "or", "and"}
-#: Operations that ask one operand and return the other: both keep their precision in a common type.
-_GATES = {"relu_gate", "sat01_gate"}
-#: C computes with these as int: a value must be cut back to wrap as the oracle's does.
-_NARROW = {"int8", "int16", "uint8", "uint16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +64,7 @@ def emit(program: Program) -> Source:
         calls += [f"    /* {line} */" for line in nest.remarks] + [f"    {name}({', '.join(arguments)});"]
     lines = []
     for (parameters, *body), name in functions.items():
-        lines += [f"static __attribute__((noinline)) void {name}{parameters}", *body]
+        lines += [f"static WEFT_APART void {name}{parameters}", *body]
     lines += ["void weft_run(void *const *buffers, const int64_t *given)", "{", *calls, "}"]
     return Source("\n".join(lines) + "\n", buffers, given)
 
@@ -71,7 +85,11 @@ class _Nest:
         buffers = buffers_of(Program(body))
         given = tuple(dict.fromkeys(_given(body, frozenset())))
         writer = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {name: _word(name) for name in given})
-        parameters = [f"{c_type(one.dtype)} *{writer.buffers[one]}" for one in buffers]
+        written = set(_written(body))
+        parameters = [
+            f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict {writer.buffers[one]}"
+            for one in buffers
+        ]
         parameters += [f"int64_t {writer.given[name]}" for name in given]
         shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
         lines = ["{", f"    /* {shapes} */", *writer.block(body, "    "), "}", ""]
@@ -91,6 +109,14 @@ def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
 class _Writer:
     buffers: dict[Buffer, str]
     given: dict[str, str]
+    #: Sums under way: they grow in double precision.
+    summed: frozenset[Local] = frozenset()
+
+    def loop(self, stmt: For, indent: str) -> Iterator[str]:
+        name = _word(stmt.loop)
+        yield f"{indent}for (int64_t {name} = 0; {name} < {stmt.size}; {name}++) {{"
+        yield from self.block(stmt.body, indent + "    ")
+        yield indent + "}"
 
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
         for stmt in body:
@@ -101,20 +127,21 @@ class _Writer:
             case Remark(text=text, body=body):
                 yield from (f"{indent}/* {_safe(line)} */" for line in text.splitlines())
                 yield from self.block(body, indent)
-            case For(loop=loop, size=size, body=(Update() as update,)) if _is_sum(update, loop):
-                name, cell = _word(loop), self._cell(update.buffer, update.at)
+            case For(loop=loop, body=(Update() as update,)) if _is_sum(update, loop):
                 yield indent + "{"
-                yield f"{indent}    double sum = 0.0;"
-                yield f"{indent}    for (int64_t {name} = 0; {name} < {size}; {name}++) {{"
-                yield f"{indent}        sum += {self._as(update.value, 'float32')};"
-                yield f"{indent}    }}"
-                yield f"{indent}    {cell} = (float)({cell} + sum);"
+                yield from self.block(_summed(stmt, update), indent + "    ")
                 yield indent + "}"
-            case For(loop=loop, size=size, body=body):
-                name = _word(loop)
-                yield f"{indent}for (int64_t {name} = 0; {name} < {size}; {name}++) {{"
-                yield from self.block(body, indent + "    ")
+            case For(body=body) if sums := _sums(body):
+                words = [_word(one.name) for one in sums]
+                yield indent + "{"
+                yield from (f"{indent}    double {word}sum = {word};" for word in words)
+                yield f"{indent}    #pragma omp simd reduction(+ : {', '.join(f'{word}sum' for word in words)})"
+                yield from replace(self, summed=frozenset(sums)).loop(stmt, indent + "    ")
+                for one, word in zip(sums, words, strict=True):
+                    yield f"{indent}    {word} = {converted(f'{word}sum', 'float64', one.dtype)};"
                 yield indent + "}"
+            case For():
+                yield from self.loop(stmt, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
                     f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.place)]
@@ -123,13 +150,18 @@ class _Writer:
                 yield from self.block(body, indent + "    ")
                 yield indent + "}"
             case Store(buffer=buffer, at=at, value=value):
-                yield f"{indent}{self._cell(buffer, at)} = {self._as(value, buffer.dtype)};"
-            case Update(buffer=buffer, at=at, op=op, value=value):
-                combined = Call(op, (Read(buffer, at), value))
-                yield f"{indent}{self._cell(buffer, at)} = {self._as(combined, buffer.dtype)};"
+                yield f"{indent}{self._cell(buffer, at)} = {self._value(value)};"
+            case Update(buffer=buffer, at=at):
+                yield f"{indent}{self._cell(buffer, at)} = {self._value(combined(stmt))};"
+            case Let(local=local, value=value):
+                yield f"{indent}{c_type(local.dtype)} {_word(local.name)} = {self._value(value)};"
+            case Set(local=local, value=Call(args=(_, value))) if local in self.summed:
+                yield f"{indent}{_word(local.name)}sum += {self._value(value)};"
+            case Set(local=local, value=value):
+                yield f"{indent}{_word(local.name)} = {self._value(value)};"
             case Fill(buffer=buffer, value=number):
                 cells = math.prod(buffer.shape)
-                name, value_text = self.buffers[buffer], _number(number, buffer.dtype)
+                name, value_text = self.buffers[buffer], literal(number, buffer.dtype)
                 yield f"{indent}for (int64_t at = 0; at < {cells}; at++) {name}[at] = {value_text};"
 
     def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
@@ -141,9 +173,9 @@ class _Writer:
         return f"{self.buffers[buffer]}[{' + '.join(reversed(terms)) or '0'}]"
 
     def _whole(self, scalar: Scalar) -> str:
-        """An integer, as a subscript or in a test."""
+        """A whole number, as a subscript or in a test."""
         if not isinstance(scalar, Place):
-            return self._as(scalar, "int64")
+            return self._value(scalar)
         names = [
             self._variable(name) if coefficient == 1 else f"{coefficient} * {self._variable(name)}"
             for coefficient, name in scalar.terms
@@ -155,61 +187,30 @@ class _Writer:
     def _variable(self, name: str) -> str:
         return self.given.get(name) or _word(name)
 
-    def _as(self, scalar: Scalar, dtype: str) -> str:
-        """A scalar's value converted to an element type."""
-        if isinstance(scalar, Num):
-            return _number(scalar.value, dtype)
-        text, own = self._value(scalar), dtype_of(scalar, self.given)
-        return text if own == dtype else f"({text} != 0)" if dtype == "bool" else f"({c_type(dtype)}){text}"
-
     def _value(self, scalar: Scalar) -> str:
         match scalar:
-            case Num(value=value):
-                return _number(value, dtype_of(scalar, self.given))
+            case Cast(dtype=dtype, value=Num(value=value)):
+                return literal(value, dtype)
+            case Cast(dtype=dtype, value=value):
+                return converted(self._value(value), dtype_of(value), dtype)
             case Place():
                 return self._whole(scalar)
+            case Local(name=name):
+                return _word(name)
             case Read(buffer=buffer, at=at):
                 return self._cell(buffer, at)
             case Call(op=op, args=args):
-                return self._call(op, args, dtype_of(scalar, self.given))
-        raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
-
-    def _call(self, op: str, args: tuple[Scalar, ...], dtype: str) -> str:
-        spelling = OPS[op].c
-        if op == "where":
-            condition, then, otherwise = args
-            texts = [self._as(condition, "bool"), self._as(then, dtype), self._as(otherwise, dtype)]
-        elif op == "threefry4x32":
-            texts = [self._as(arg, "uint64") for arg in args]
-        elif op == "uniform":
-            texts = [self._as(args[0], "uint64")]
-        elif op in _TRUTH:
-            texts = [self._as(arg, "bool") for arg in args]
-        else:
-            if op in _COMPARISONS or (op in _GATES and dtype != "bool"):
-                dtype = common(args, self.given)
-            texts = [self._as(arg, dtype) for arg in args]
-        text = spelling.format(*texts, t=dtype)
-        return f"({c_type(dtype)}){text}" if dtype in _NARROW and op not in _COMPARISONS else text
+                return OPS[op].c.format(*map(self._value, args), t=dtype_of(args[-1]))
+        raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
 
-def _number(value: float | int | bool, dtype: str) -> str:
-    if dtype == "bool":
-        return "true" if value else "false"
-    if dtype.startswith("float"):
-        if math.isnan(value):
-            return "NAN"
-        if math.isinf(value):
-            return "INFINITY" if value > 0 else "(-INFINITY)"
-        text = repr(float(value)) + ("f" if dtype == "float32" else "")
-        return text if value >= 0 else f"({text})"
-    if dtype == "uint64":
-        return f"{int(value) % (1 << 64)}u"
-    if int(value) == -(1 << 63):
-        return "INT64_MIN"
-    return (
-        f"INT64_C({int(value)})" if abs(int(value)) >= 1 << 31 else f"{int(value)}" if value >= 0 else f"({int(value)})"
-    )
+def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
+    for stmt in body:
+        match stmt:
+            case For(body=inner) | If(body=inner) | Remark(body=inner):
+                yield from _written(inner)
+            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
+                yield buffer
 
 
 def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
@@ -225,6 +226,8 @@ def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
                 yield from _given(inner, bound)
             case Store(at=at, value=value) | Update(at=at, value=value):
                 yield from (name for part in (*at, value) for name in _free(part, bound))
+            case Let(value=value) | Set(value=value):
+                yield from _free(value, bound)
 
 
 def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
@@ -233,11 +236,47 @@ def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
 
 
 def _is_sum(update: Update, loop: str) -> bool:
-    """Does the loop add single-precision numbers up in one cell?"""
-    if update.op != "add" or update.buffer.dtype != "float32":
+    """Does the loop add floats up in one cell?"""
+    if update.op != "add" or update.buffer.dtype not in ("float32", "float64"):
         return False
     moves = any(name == loop for place in update.at for name in _free(place, frozenset()))
     return not moves and all(read.buffer != update.buffer for read in reads(update.value))
+
+
+def _summed(loop: For, update: Update) -> tuple[Stmt, ...]:
+    """A loop that adds up in one cell, adding up in a number instead."""
+    local = Local("sum", "float64")
+    wide = Cast("float64", update.value) if update.buffer.dtype == "float32" else update.value
+    grown = Set(local, Call("add", (local, wide)))
+    total = combine("add", Read(update.buffer, update.at), local, update.buffer.dtype)
+    return (
+        Let(local, Cast("float64", Num(0))),
+        For(loop.loop, loop.size, (grown,)),
+        Store(update.buffer, update.at, total),
+    )
+
+
+def _sums(body: Sequence[Stmt]) -> list[Local]:
+    """The numbers declared outside that a block without stores and inner loops only adds to."""
+    found: list[Local] = []
+    declared = {stmt.local for stmt in body if isinstance(stmt, Let)}
+    for stmt in body:
+        match stmt:
+            case Let():
+                pass
+            case Set(local=local, value=Call(op="add", args=(first, rest))) if (
+                local not in declared
+                and first == local
+                and local.dtype in ("float32", "float64")
+                and local not in walk(rest)
+            ):
+                found.append(local)
+            case Set(local=local) if local in declared:
+                pass
+            case _:
+                return []
+    uses = [one for stmt in body if isinstance(stmt, Let | Set) for one in walk(stmt.value) if one in found]
+    return found if len(uses) == len(found) == len(set(found)) else []
 
 
 def _word(name: str) -> str:

@@ -1,7 +1,15 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <tgmath.h>
+
+/* Nests are compiled apart from what calls them: gcc 12 has been seen to take one that writes for one that does not. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define WEFT_APART __attribute__((noipa))
+#else
+#define WEFT_APART __attribute__((noinline))
+#endif
 
 #define WEFT_NUMBER(T, t)                                                                                              \
     static inline T weft_max_##t(T x, T y) { return (x > y || x != x) ? x : y; }                                       \
@@ -15,6 +23,8 @@
 
 #define WEFT_FLOAT(T, t)                                                                                               \
     WEFT_NUMBER(T, t)                                                                                                  \
+    static inline T weft_floor_##t(T x) { return floor(x); }                                                           \
+    static inline T weft_floordiv_##t(T x, T y) { return floor(x / y); }                                               \
     static inline T weft_mod_##t(T x, T y)                                                                             \
     {                                                                                                                  \
         T rest = fmod(x, y);                                                                                           \
@@ -22,23 +32,10 @@
     }                                                                                                                  \
     static inline T weft_pow_##t(T x, T y) { return pow(x, y); }
 
-#define WEFT_SIGNED(T, t)                                                                                              \
+#define WEFT_WHOLE(T, t)                                                                                               \
     WEFT_NUMBER(T, t)                                                                                                  \
-    static inline T weft_mod_##t(T x, T y)                                                                             \
-    {                                                                                                                  \
-        if (y == 0 || y == -1) return 0;                                                                               \
-        T rest = x % y;                                                                                                \
-        return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;                                                   \
-    }                                                                                                                  \
-    WEFT_POWER(T, t)
-
-#define WEFT_UNSIGNED(T, t)                                                                                            \
-    WEFT_NUMBER(T, t)                                                                                                  \
-    static inline T weft_mod_##t(T x, T y) { return y == 0 ? 0 : x % y; }                                              \
-    WEFT_POWER(T, t)
-
-#define WEFT_POWER(T, t)                                                                                               \
-    static inline T weft_pow_##t(T x, T y)                                                                             \
+    static inline T weft_floor_##t(T x) { return x; }                                                                  \
+    static inline T weft_raise_##t(T x, T y)                                                                           \
     {                                                                                                                  \
         uint64_t base = (uint64_t)x, power = 1;                                                                        \
         for (uint64_t left = (uint64_t)y; left; left >>= 1, base *= base)                                              \
@@ -46,16 +43,120 @@
         return (T)power;                                                                                               \
     }
 
+/* Whole numbers divided by zero give zero; the most negative divided by -1 wraps around. */
 WEFT_FLOAT(float, float32)
 WEFT_FLOAT(double, float64)
-WEFT_SIGNED(int8_t, int8)
-WEFT_SIGNED(int16_t, int16)
-WEFT_SIGNED(int32_t, int32)
-WEFT_SIGNED(int64_t, int64)
-WEFT_UNSIGNED(uint8_t, uint8)
-WEFT_UNSIGNED(uint16_t, uint16)
-WEFT_UNSIGNED(uint32_t, uint32)
-WEFT_UNSIGNED(uint64_t, uint64)
+WEFT_WHOLE(int64_t, int64)
+WEFT_WHOLE(uint64_t, uint64)
+
+static inline int64_t weft_mod_int64(int64_t x, int64_t y)
+{
+    if (y == 0 || y == -1) return 0;
+    int64_t rest = x % y;
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+static inline int64_t weft_floordiv_int64(int64_t x, int64_t y)
+{
+    if (y == 0) return 0;
+    if (y == -1) return (int64_t)(0 - (uint64_t)x);
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+}
+static inline int64_t weft_pow_int64(int64_t x, int64_t y)
+{
+    if (y >= 0) return weft_raise_int64(x, y);
+    return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
+}
+static inline uint64_t weft_mod_uint64(uint64_t x, uint64_t y) { return y == 0 ? 0 : x % y; }
+static inline uint64_t weft_floordiv_uint64(uint64_t x, uint64_t y) { return y == 0 ? 0 : x / y; }
+static inline uint64_t weft_pow_uint64(uint64_t x, uint64_t y) { return weft_raise_uint64(x, y); }
+
+/* From floats to whole numbers: towards zero, the type's end where it lies beyond, 0 where it is not a number. */
+#define WEFT_CUT_OFF(T, t, low, high)                                                                                  \
+    static inline T weft_to_##t(double x) { return x != x ? 0 : x <= low ? low : x >= high ? high : (T)x; }
+
+WEFT_CUT_OFF(int8_t, int8, INT8_MIN, INT8_MAX)
+WEFT_CUT_OFF(int16_t, int16, INT16_MIN, INT16_MAX)
+WEFT_CUT_OFF(int32_t, int32, INT32_MIN, INT32_MAX)
+WEFT_CUT_OFF(int64_t, int64, INT64_MIN, INT64_MAX)
+WEFT_CUT_OFF(uint8_t, uint8, 0, UINT8_MAX)
+WEFT_CUT_OFF(uint16_t, uint16, 0, UINT16_MAX)
+WEFT_CUT_OFF(uint32_t, uint32, 0, UINT32_MAX)
+WEFT_CUT_OFF(uint64_t, uint64, 0, UINT64_MAX)
+
+/* Floats narrower than single precision are bits in memory and are computed in single precision. */
+typedef struct { uint16_t bits; } weft_float16;
+typedef struct { uint16_t bits; } weft_bfloat16;
+typedef struct { uint8_t bits; } weft_float8_e4m3fn;
+typedef struct { uint8_t bits; } weft_float8_e5m2;
+
+static inline uint32_t weft_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float weft_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline float weft_from_bfloat16(weft_bfloat16 x) { return weft_float((uint32_t)x.bits << 16); }
+static inline weft_bfloat16 weft_to_bfloat16(float x)
+{
+    uint32_t bits = weft_bits(x), even = (bits >> 16) & 1;
+    return (weft_bfloat16){(uint16_t)(x != x ? (bits >> 16) | 0x40 : (bits + 0x7FFF + even) >> 16)};
+}
+
+/* The bits, without the sign, of a number of few bits: `fraction` of them after the point, exponents from `lowest`. */
+static inline uint32_t weft_pack(float x, int fraction, int lowest, float largest, uint32_t beyond)
+{
+    int exponent = x == 0 ? lowest : ilogbf(x) < lowest ? lowest : ilogbf(x);
+    float units = rintf(ldexpf(x, fraction - exponent));
+    if (ldexpf(units, exponent - fraction) > largest) return beyond;
+    return (uint32_t)units + ((uint32_t)(exponent - lowest) << fraction);
+}
+static inline float weft_unpack(uint32_t bits, int fraction, int lowest)
+{
+    uint32_t whole = 1u << fraction, exponent = bits >> fraction, rest = bits & (whole - 1);
+    return exponent ? ldexpf((float)(whole + rest), (int)exponent - 1 + lowest - fraction)
+                    : ldexpf((float)rest, lowest - fraction);
+}
+
+#define WEFT_NARROW(t, B, sign, fraction, lowest, largest, beyond, none)                                               \
+    static inline weft_##t weft_to_##t(float x)                                                                        \
+    {                                                                                                                  \
+        uint32_t bits = x != x ? none : isinf(x) ? beyond : weft_pack(fabsf(x), fraction, lowest, largest, beyond);    \
+        return (weft_##t){(B)(bits | (signbit(x) ? sign : 0))};                                                        \
+    }                                                                                                                  \
+    static inline float weft_from_##t(weft_##t x)                                                                      \
+    {                                                                                                                  \
+        uint32_t bits = x.bits & (sign - 1u);                                                                          \
+        float size = bits > beyond || bits == none ? NAN                                                               \
+                   : bits == beyond ? INFINITY : weft_unpack(bits, fraction, lowest);                                  \
+        return x.bits & sign ? -size : size;                                                                           \
+    }
+
+WEFT_NARROW(float8_e4m3fn, uint8_t, 0x80u, 3, -6, 448.0f, 0x7Fu, 0x7Fu)
+WEFT_NARROW(float8_e5m2, uint8_t, 0x80u, 2, -14, 57344.0f, 0x7Cu, 0x7Eu)
+#if defined(__FLT16_MANT_DIG__) && (!defined(__clang__) || __clang_major__ >= 15)
+static inline float weft_from_float16(weft_float16 x)
+{
+    _Float16 half;
+    memcpy(&half, &x, sizeof half);
+    return half;
+}
+static inline weft_float16 weft_to_float16(float x)
+{
+    _Float16 half = (_Float16)x;
+    weft_float16 made;
+    memcpy(&made, &half, sizeof made);
+    return made;
+}
+#else
+WEFT_NARROW(float16, uint16_t, 0x8000u, 10, -14, 65504.0f, 0x7C00u, 0x7E00u)
+#endif
 
 static inline bool weft_where_bool(bool c, bool x, bool y) { return c ? x : y; }
 

@@ -1,60 +1,72 @@
-"""The element type of every scalar, by the same rules the oracle computes with: NumPy's."""
+"""Element types in C: what they are called, how numbers of them are written, how one becomes another."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+import math
 
 import numpy as np
 
-from weft.errors import WeftError
-from weft.loops import Place, Read
-from weft.ops import Call, Num, Scalar, apply
+from weft.ops.dtypes import is_float
 
-#: NumPy's name of an element type, and C's.
-C_TYPES = {
-    "float32": "float",
-    "float64": "double",
-    "int8": "int8_t",
-    "int16": "int16_t",
-    "int32": "int32_t",
-    "int64": "int64_t",
-    "uint8": "uint8_t",
-    "uint16": "uint16_t",
-    "uint32": "uint32_t",
-    "uint64": "uint64_t",
-    "bool": "bool",
-}
+#: Types C computes with; the others are bits that the prelude's functions read and write.
+_NATIVE = {"float32": "float", "float64": "double", "bool": "bool"}
+_NARROW_FLOATS = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}
 
 
 def c_type(dtype: str) -> str:
     """How C calls an element type."""
-    if dtype not in C_TYPES:
-        raise WeftError(f"the C backend has no {dtype} yet", fix='use float32 or float64, or Context("interp")')
-    return C_TYPES[dtype]
+    return _NATIVE.get(dtype) or (f"weft_{dtype}" if dtype in _NARROW_FLOATS else f"{dtype}_t")
 
 
-def dtype_of(scalar: Scalar, static: Collection[str]) -> str:
-    """The element type of a scalar's value; `static` names the static indices."""
-    with np.errstate(all="ignore"):
-        return np.asarray(_sample(scalar, static)).dtype.name
+def converted(text: str, source: str, target: str) -> str:
+    """A value of one type in another; whole numbers wrap around, floats are cut off at the ends of a whole type."""
+    if source == target:
+        return text
+    if source in _NARROW_FLOATS:
+        return converted(f"weft_from_{source}({text})", "float32", target)
+    if target in _NARROW_FLOATS:
+        return f"weft_to_{target}({converted(text, source, 'float32')})"
+    if target == "bool":
+        return f"({text} != 0)"
+    if is_float(source) and not is_float(target):
+        return f"weft_to_{target}({text})"
+    return f"({c_type(target)}){text}"
 
 
-def common(scalars: Sequence[Scalar], static: Collection[str]) -> str:
-    """The type in which scalars are compared or combined."""
-    with np.errstate(all="ignore"):
-        return np.result_type(*(_sample(one, static) for one in scalars)).name
+def literal(value: float | int | bool, dtype: str) -> str:
+    """A number of an element type."""
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype in _NARROW_FLOATS:
+        return f"weft_to_{dtype}({literal(value, 'float32')})"
+    if is_float(dtype):
+        return _float(value, dtype)
+    if not isinstance(value, int):
+        return f"weft_to_{dtype}({literal(value, 'float64')})"
+    return _whole(value, dtype)
 
 
-def _sample(scalar: Scalar, static: Collection[str]) -> Any:
-    """A value of the scalar's type; constants and static indices are Python numbers, which take the type they meet."""
-    match scalar:
-        case Num(value=value):
-            return value
-        case Place(terms=terms):
-            return 1 if all(name in static for _, name in terms) else np.ones(1, np.int64)
-        case Read(buffer=buffer):
-            return np.ones(1, buffer.dtype)
-        case Call(op=op, args=args):
-            return apply(op, *(_sample(arg, static) for arg in args))
-    raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
+def _float(value: float, dtype: str) -> str:
+    with np.errstate(over="ignore"):
+        number = np.dtype(dtype).type(value)
+    if math.isnan(number):
+        return "NAN"
+    if math.isinf(number):
+        return "INFINITY" if number > 0 else "(-INFINITY)"
+    text = str(number) + ("f" if dtype == "float32" else "")
+    text = (
+        text if any(sign in text for sign in ".e") else text.replace("f", "") + (".0f" if dtype == "float32" else ".0")
+    )
+    return f"({text})" if math.copysign(1, number) < 0 else text
+
+
+def _whole(value: int, dtype: str) -> str:
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    wrapped = value % (1 << bits)
+    if dtype.startswith("u"):
+        return f"UINT64_C({wrapped})" if wrapped >= 1 << 31 else f"{wrapped}u"
+    signed = wrapped - (1 << bits) if wrapped >= 1 << (bits - 1) else wrapped
+    if signed == -(1 << 63):
+        return "INT64_MIN"
+    text = f"INT64_C({signed})" if abs(signed) >= 1 << 31 else str(signed)
+    return text if signed >= 0 else f"({text})"

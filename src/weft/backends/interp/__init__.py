@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from weft.backends.host import HostMemory
 from weft.backends.interp.run import run, run_scalar
 from weft.backends.seam import Bound, Executable, Memory
-from weft.loops import Program, show
+from weft.loops import Program, buffers_of, show
 
 __all__ = ["Interp", "run", "run_scalar"]
 
@@ -21,11 +22,11 @@ class _Interpreted:
         return show(self.program)
 
     def bind(self, memory: Memory) -> Bound:
-        return partial(run, self.program, memory)
+        return partial(run, self.program, {buffer: memory[buffer] for buffer in buffers_of(self.program)})
 
 
 @dataclass(frozen=True, slots=True)
-class Interp:
+class Interp(HostMemory):
     """Interprets instead of compiling."""
 
     name: str = "interp"

@@ -1,26 +1,39 @@
 """Runs the loop language in NumPy.
 
 `run_scalar` walks the program one cell at a time: it is the meaning of the language. `run` does a whole perfect nest at
-once where the order of its points cannot matter, that is where the buffer it writes is not read at other places,
-and walks the rest. The tests compare the two.
+once where the order of its points cannot matter, that is where the buffer it writes is not read at other places, a
+block of independent points likewise (`blocks.py`), and walks the rest. The tests compare the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from weft.loops import Buffer, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update, reads, show_scalar
-from weft.ops import OPS, Call, Num, Scalar, apply
-
-Array: TypeAlias = npt.NDArray[Any]
-Memory: TypeAlias = Mapping[Buffer, Array]
-#: Loops and static indices: a number each in the walk, an open grid in a whole nest.
-Env: TypeAlias = dict[str, Any]
+from weft.backends.interp.blocks import run_block
+from weft.backends.interp.convert import constant, convert
+from weft.backends.interp.values import Array, Env, Memory, cells_of, value_of
+from weft.loops import (
+    Fill,
+    For,
+    If,
+    Let,
+    Place,
+    Program,
+    Remark,
+    Set,
+    Stmt,
+    Store,
+    Update,
+    combined,
+    dtype_of,
+    reads,
+)
+from weft.ops import OPS, Scalar
+from weft.ops.dtypes import numpy_type
 
 #: A nest of more points than this is cut along its outermost loop.
 MOST_POINTS = 1 << 22
@@ -29,50 +42,59 @@ MOST_POINTS = 1 << 22
 def run(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
     """Run the program on `memory`, a nest at a time."""
     with np.errstate(all="ignore"):
+        env: Env = dict(given or {})
         for stmt in program.body:
-            _run(stmt, memory, dict(given or {}))
+            _run(stmt, memory, env)
 
 
 def run_scalar(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
     """Run the program on `memory`, a cell at a time."""
     with np.errstate(all="ignore"):
-        for stmt in program.body:
-            _walk(stmt, memory, dict(given or {}))
+        _walk_all(program.body, memory, dict(given or {}))
 
 
 def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
     match stmt:
         case For(loop=loop, size=size, body=body):
             for at in range(size):
-                for one in body:
-                    _walk(one, memory, {**env, loop: at})
+                _walk_all(body, memory, {**env, loop: at})
         case If(tests=tests, body=body):
-            if all(0 <= _value(test.place, memory, env) < test.size for test in tests):
-                for one in body:
-                    _walk(one, memory, env)
+            if all(0 <= value_of(test.place, memory, env) < test.size for test in tests):
+                _walk_all(body, memory, dict(env))
         case Store(buffer=buffer, at=at, value=value):
-            memory[buffer][_at(at, memory, env)] = _value(value, memory, env)
-        case Update(buffer=buffer, at=at, op=op, value=value):
-            cell = _at(at, memory, env)
-            memory[buffer][cell] = apply(op, memory[buffer][cell], _value(value, memory, env))
+            memory[buffer][cells_of(at, memory, env)] = value_of(value, memory, env)
+        case Update(buffer=buffer, at=at):
+            memory[buffer][cells_of(at, memory, env)] = value_of(combined(stmt), memory, env)
         case Fill(buffer=buffer, value=number):
-            memory[buffer][...] = number
+            memory[buffer][...] = constant(number, buffer.dtype)
+        case Let(local=local, value=value):
+            env[local] = [value_of(value, memory, env)]
+        case Set(local=local, value=value):
+            env[local][0] = value_of(value, memory, env)
         case Remark(body=body):
-            for one in body:
-                _walk(one, memory, env)
+            _walk_all(body, memory, dict(env))
+
+
+def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
+    for one in body:
+        _walk(one, memory, env)
 
 
 def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
     match stmt:
         case Remark(body=body):
+            inner = dict(env)
             for one in body:
-                _run(one, memory, env)
+                _run(one, memory, inner)
         case For(loop=loop, size=size, body=body):
             loops, core = _perfect(stmt)
+            if core is None and run_block(stmt, memory, env):
+                return
             if core is None:
                 for at in range(size):
+                    inner = {**env, loop: at}
                     for one in body:
-                        _run(one, memory, {**env, loop: at})
+                        _run(one, memory, inner)
             elif prod(loops.values()) > MOST_POINTS and len(loops) > 1:
                 for at in range(size):
                     _run(body[0], memory, {**env, loop: at})
@@ -115,7 +137,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     if isinstance(stmt, If):
         held = np.ones(shape, bool)
         for test in stmt.tests:
-            place = _value(test.place, memory, grid)
+            place = value_of(test.place, memory, grid)
             held &= (place >= 0) & (place < test.size)
         points = dict(zip(loops, np.nonzero(held), strict=True))
         grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
@@ -124,57 +146,35 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
             return
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
-            cells = tuple(np.broadcast_to(one, shape) for one in _at(at, memory, grid))
-            memory[buffer][cells] = np.broadcast_to(_value(value, memory, grid), shape)
-        case Update(buffer=buffer, at=at, op=op, value=value):
-            _update(memory[buffer], at, OPS[op].meaning, _value(value, memory, grid), shape, loops, memory, grid)
+            cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
+            memory[buffer][cells] = np.broadcast_to(value_of(value, memory, grid), shape)
+        case Update(buffer=buffer, at=at):
+            cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
+            if _distinct(at, loops) and loops:
+                memory[buffer][cells] = np.broadcast_to(value_of(combined(stmt), memory, grid), shape)
+            elif dtype_of(stmt.value) == buffer.dtype:
+                _accumulate(stmt, memory, shape, loops, grid)
+            else:  # each step rounds to the target's type
+                _accumulate_in_turn(stmt, memory, cells, grid)
 
 
-def _update(
-    target: Array,
-    at: tuple[Scalar, ...],
-    ufunc: Any,
-    value: Any,
-    shape: tuple[int, ...],
-    loops: dict[str, int],
-    memory: Memory,
-    grid: Env,
-) -> None:
+def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dict[str, int], grid: Env) -> None:
     """Accumulate a grid of values into cells, summing the loops the cells do not mention in one reduction."""
-    values = np.broadcast_to(np.asarray(value), shape)
-    if np.result_type(values, target).kind != target.dtype.kind:  # each step rounds to the target's type
-        every = (np.broadcast_to(one, shape).ravel() for one in _at(at, memory, grid))
-        for *cell, one in zip(*every, values.ravel(), strict=True):
-            target[*cell] = ufunc(target[*cell], one)
-        return
-    mentioned = {name for place in at if isinstance(place, Place) for _, name in place.terms}
+    ufunc: Any = OPS[stmt.op].meaning
+    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), shape)
+    mentioned = {name for place in stmt.at if isinstance(place, Place) for _, name in place.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
-    if forgotten and ufunc in (np.add, np.multiply, np.maximum, np.minimum) and all(isinstance(p, Place) for p in at):
-        values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=np.result_type(values, target))
-        shape = values.shape
-    cells = tuple(np.broadcast_to(one, shape) for one in _at(at, memory, grid))
-    ufunc.at(target, cells, values.astype(target.dtype, copy=False))
+    affine = all(isinstance(place, Place) for place in stmt.at)
+    if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
+        values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=values.dtype)
+    cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
+    ufunc.at(memory[stmt.buffer], cells, values)
 
 
-def _at(at: tuple[Scalar, ...], memory: Memory, env: Env) -> tuple[Any, ...]:
-    cells = tuple(_value(one, memory, env) for one in at)
-    for one, cell in zip(at, cells, strict=True):
-        if not isinstance(one, Place) and np.any(np.asarray(cell) < 0):  # NumPy would count from the end
-            raise IndexError(f"{show_scalar(one)} is negative: it lies outside its axis")
-    return cells
-
-
-def _value(scalar: Scalar, memory: Memory, env: Env) -> Any:
-    match scalar:
-        case Num(value=value):
-            return value
-        case Place(terms=terms, offset=offset):
-            total: Any = offset
-            for coefficient, name in terms:
-                total = total + coefficient * env[name]
-            return total
-        case Read(buffer=buffer, at=at):
-            return memory[buffer][_at(at, memory, env)]
-        case Call(op=op, args=args):
-            return apply(op, *(_value(arg, memory, env) for arg in args))
-    raise AssertionError(f"not a scalar of the loop language: {scalar!r}")
+def _accumulate_in_turn(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
+    target, ufunc = memory[stmt.buffer], OPS[stmt.op].meaning
+    wanted = numpy_type(dtype_of(stmt.value))
+    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), cells[0].shape).ravel()
+    for *cell, one in zip(*(every.ravel() for every in cells), values, strict=True):
+        old = convert(target[*cell], wanted.name)
+        target[*cell] = convert(ufunc(old, one), stmt.buffer.dtype)

@@ -1,0 +1,180 @@
+"""Libraries kept on disk. An entry is one file, `<key>.so`: a library, then the digest of its key and itself.
+
+An entry is written under another name and renamed: a reader sees a whole one or none, whoever else is writing or was
+killed. Nothing is synced to disk: what a crash of the machine cut short does not match its digest and is made again.
+
+Loading a library is running code, so a folder is used only if it is the user's own (or root's) and no one else may
+write in it: then no one else can change an entry between check and load. Where others could move the folder, or one
+above it, and put another in its place, it goes by the descriptor it was opened with, which stays with the folder.
+(By its path where it can: debuggers and profilers look there for what was loaded.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Longer than any compilation may take: what is older was left by a process that was killed.
+STALE_S = 600
+_UNFINISHED = "making-"
+_DIGEST = hashlib.sha256().digest_size
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept: WEFT_CACHE, or the user's cache folder."""
+    chosen = os.environ.get("WEFT_CACHE")
+    return (Path(chosen).expanduser() if chosen else _user_cache() / "weft") / "cc"
+
+
+def _user_cache() -> Path:
+    chosen = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(chosen):
+        return Path(chosen)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:  # neither HOME nor an account that has one
+        return Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"
+
+
+@dataclass(slots=True)
+class Cache:
+    """An open cache. `place` is its folder, None where that cannot be used; `problem` says why nothing was kept."""
+
+    place: Path | None
+    problem: str = ""
+
+    def load(self, key: str) -> ctypes.CDLL | None:
+        """The entry for a key, if there is one, it is whole and it can be loaded."""
+        if self.place is None or not is_whole(self._entry(key)):
+            return None
+        try:
+            return ctypes.CDLL(str(self._entry(key)))
+        except OSError as error:
+            self.problem = str(error)
+            return None
+
+    def keep(self, key: str, library: bytes) -> None:
+        """Make the entry for a key, if there is room and the right to."""
+        if self.place is None:
+            return
+        try:
+            _write(self._entry(key), library + _digest(key, library))
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+        sweep(self.place, _UNFINISHED)
+
+    def forget(self, key: str) -> None:
+        """Remove the entry for a key."""
+        if self.place is not None:
+            self._entry(key).unlink(missing_ok=True)
+
+    def _entry(self, key: str) -> Path:
+        assert self.place is not None
+        return self.place / f"{key}.so"
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Cache]:
+    """The cache in a folder, which is made if need be."""
+    try:
+        _make(folder)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        yield Cache(None, error.strerror or str(error))
+        return
+    try:
+        shared = _shared(os.fstat(handle))
+        place = None if shared else _place(folder.resolve(), handle)
+        yield Cache(place, shared or ("" if place else "other users can move it"))
+    finally:
+        os.close(handle)
+
+
+def _place(folder: Path, handle: int) -> Path | None:
+    """A name under which an open folder stays the same."""
+    fixed = all(_is_fixed(os.stat(above)) for above in folder.parents)
+    if fixed and os.path.samestat(os.stat(folder), os.fstat(handle)):
+        return folder
+    below = Path(f"/proc/self/fd/{handle}")
+    return below if below.exists() else None
+
+
+def is_whole(entry: Path) -> bool:
+    """Is there an entry, can no other user change it, and does it match its digest?"""
+    try:
+        with open(os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            info = os.fstat(file.fileno())
+            content = b"" if _shared(info) or not stat.S_ISREG(info.st_mode) else file.read()
+    except OSError:
+        return False
+    return content[-_DIGEST:] == _digest(entry.stem, content[:-_DIGEST])
+
+
+def sweep(folder: Path, prefix: str) -> None:
+    """Remove what killed processes left: the user's own files and folders of that prefix, once they are old."""
+    try:
+        with os.scandir(folder) as found:
+            left = [one for one in found if one.name.startswith(prefix) and _is_old(one)]
+    except OSError:
+        return
+    for one in left:
+        if one.is_dir(follow_symlinks=False):
+            shutil.rmtree(one.path, ignore_errors=True)
+        else:
+            Path(one.path).unlink(missing_ok=True)
+
+
+def _is_old(one: os.DirEntry[str]) -> bool:
+    try:
+        info = one.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    return info.st_uid == os.geteuid() and time.time() - info.st_mtime > STALE_S
+
+
+def _write(entry: Path, content: bytes) -> None:
+    handle, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=entry.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+        os.replace(unfinished, entry)
+    except BaseException:
+        Path(unfinished).unlink(missing_ok=True)
+        raise
+
+
+def _digest(key: str, library: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + library).digest()
+
+
+def _make(folder: Path) -> None:
+    """Make a folder and those above it, for the user alone."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _shared(info: os.stat_result) -> str:
+    """Why code must not be loaded from a folder or a file; empty if it may be."""
+    if info.st_uid not in _trusted():
+        return "it belongs to another user"
+    return "other users can write in it" if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
+
+
+def _is_fixed(info: os.stat_result) -> bool:
+    """Does what lies in a folder stay there, whatever other users do? In one like /tmp they move their own only."""
+    return not _shared(info) or (info.st_uid in _trusted() and bool(info.st_mode & stat.S_ISVTX))
+
+
+def _trusted() -> tuple[int, ...]:
+    return (os.geteuid(), 0)

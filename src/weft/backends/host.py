@@ -1,0 +1,49 @@
+"""Memory of this process, as NumPy arrays: what backends share that run on the processor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from weft.backends.seam import Array
+from weft.loops import Buffer
+from weft.ops.dtypes import numpy_type
+
+#: Where allocated memory starts: a cache line, and the widest vector.
+ALIGNMENT = 64
+
+
+class HostMemory:
+    """The memory half of a backend. A block is an array; devices differ in which arrays they hold."""
+
+    __slots__ = ()
+
+    def count_devices(self) -> int | None:
+        return None
+
+    def allocate(self, buffer: Buffer, device: int) -> Array:
+        dtype = numpy_type(buffer.dtype)
+        length = math.prod(buffer.shape) * dtype.itemsize
+        space = np.zeros(length + ALIGNMENT, np.uint8)
+        start = -space.ctypes.data % ALIGNMENT
+        return space[start : start + length].view(dtype).reshape(buffer.shape)
+
+    def adopt(self, buffer: Buffer, array: Array, device: int) -> Array | None:
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            return None
+        block = array.view(np.ndarray)
+        block.flags.writeable = False
+        return block
+
+    def upload(self, array: Array, block: Array) -> None:
+        np.copyto(block, array)
+
+    def download(self, block: Array) -> Array:
+        return block.copy()
+
+    def copy(self, source: Array, target: Array) -> None:
+        np.copyto(target, source)
+
+    def synchronize(self, device: int) -> None:
+        """Everything is done when it returns."""

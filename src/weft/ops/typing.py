@@ -1,0 +1,64 @@
+"""How operations are typed: from the types of the operands, the types they meet in and the type of the value.
+
+Each row of the table names one of these rules. They work on stored types, to infer what a result is stored in, and on
+carriers, to say what is computed in what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from weft.ops.dtypes import number, promote, real, widened
+
+#: The types the operands are converted to, and the type of the value.
+Typed: TypeAlias = tuple[tuple[str, ...], str]
+Typing: TypeAlias = Callable[..., Typed]
+
+
+def alike(*types: str) -> Typed:
+    """Arithmetic: operands and value have one type."""
+    common = number(promote(*map(widened, types)))
+    return (common,) * len(types), common
+
+
+def reals(*types: str) -> Typed:
+    """Operations on real numbers: whole numbers become floats."""
+    common = promote(*map(real, types))
+    return (common,) * len(types), common
+
+
+def compared(*types: str) -> Typed:
+    """Comparisons: the operands meet, the value is a truth value."""
+    return (promote(*types),) * len(types), "bool"
+
+
+def truths(*types: str) -> Typed:
+    """Logic: everything is a truth value."""
+    return ("bool",) * len(types), "bool"
+
+
+def first(*types: str) -> Typed:
+    """The first operand as it is."""
+    return types, types[0]
+
+
+def second(*types: str) -> Typed:
+    """The second operand as it is."""
+    return types, types[1]
+
+
+def chosen(condition: str, *types: str) -> Typed:
+    """A choice by a truth value between operands that meet."""
+    common = promote(*types)
+    return ("bool", *(common for _ in types)), common
+
+
+def bits(*types: str) -> Typed:
+    """Operations on 64 bits."""
+    return ("uint64",) * len(types), "uint64"
+
+
+def unit(*types: str) -> Typed:
+    """From 64 bits to a number in single precision."""
+    return ("uint64",), "float32"

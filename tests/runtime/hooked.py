@@ -1,0 +1,111 @@
+"""Backends for tests: the interpreter with something in the way, and one whose memory nobody else understands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft.backends.host import HostMemory
+from weft.backends.interp import Interp
+from weft.backends.seam import Array, Bound, Executable, Memory
+from weft.loops import Buffer, Program
+
+Hook = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Hooked:
+    inner: Executable
+    hook: Hook
+
+    @property
+    def source(self) -> str:
+        return self.inner.source
+
+    def bind(self, memory: Memory) -> Bound:
+        bound = self.inner.bind(memory)
+
+        def run(given: Mapping[str, int]) -> None:
+            self.hook(self.source)
+            bound(given)
+
+        return run
+
+
+@dataclass(frozen=True)
+class Hooked(HostMemory):
+    """The interpreter, which calls a hook with the loops of a program before it runs them."""
+
+    hook: Hook
+    name: str = "hooked"
+
+    def compile(self, program: Program) -> Executable:
+        return _Hooked(Interp().compile(program), self.hook)
+
+
+@dataclass(frozen=True)
+class Box:
+    """Memory only `Boxed` looks into."""
+
+    device: int
+    array: Array
+
+
+@dataclass(frozen=True)
+class _Unboxing:
+    inner: Executable
+
+    @property
+    def source(self) -> str:
+        return self.inner.source
+
+    def bind(self, memory: Memory) -> Bound:
+        assert len({box.device for box in memory.values()}) <= 1
+        return self.inner.bind({buffer: box.array for buffer, box in memory.items()})
+
+
+class Boxed:
+    """A backend like that of a far device: memory cannot be adopted, there are two devices, calls are counted."""
+
+    name = "boxed"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def count_devices(self) -> int | None:
+        return 2
+
+    def compile(self, program: Program) -> Executable:
+        return _Unboxing(Interp().compile(program))
+
+    def allocate(self, buffer: Buffer, device: int) -> Box:
+        return Box(device, Interp().allocate(buffer, device))
+
+    def adopt(self, buffer: Buffer, array: Array, device: int) -> Box | None:
+        return None
+
+    def upload(self, array: Array, block: Box) -> None:
+        self.calls.append("upload")
+        assert (array.shape, array.dtype) == (block.array.shape, block.array.dtype)
+        block.array[...] = array
+
+    def download(self, block: Box) -> Array:
+        self.calls.append("download")
+        return np.array(block.array)
+
+    def copy(self, source: Box, target: Box) -> None:
+        self.calls.append(f"copy {source.device} to {target.device}")
+        target.array[...] = source.array
+
+    def synchronize(self, device: int) -> None:
+        self.calls.append(f"synchronize {device}")
+
+
+def param(name: str = "w", **options: Any) -> Any:
+    """A parameter in double precision."""
+    import weft as wf
+
+    return wf.param(name, dtype="float64", **options)

@@ -1,0 +1,267 @@
+"""Data-parallel training: several devices do what one does, however the batch divides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import weft as wf
+from weft.train.shards import merges, shares
+
+BATCHES = (10, 7, 3, 1, 4, 13, 10)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+
+
+class Model:
+    """A layer and its loss, in double precision."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        wf.seed(5)
+        self.w = wf.param("w", i=4, o=3, dtype="float64")
+        self.b = wf.param("b", o=3, dtype="float64", init=0.5)
+        self.params = (self.w, self.b)
+        self.mean = reduction == "mean"
+
+    def __call__(self, x: wf.Tensor, y: wf.Tensor) -> wf.Tensor:
+        error = wf.tanh(self.w @ x + self.b) - y
+        total = wf.einsum("...|... => 0", error * error)
+        return total / x.dims.batch[0].size if self.mean else total
+
+
+def batches(*counts: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    return [(rng.normal(size=(count, 4)), rng.normal(size=(count, 3))) for count in counts]
+
+
+OPTIMISERS: dict[str, Callable[[wf.Tensor], Any]] = {
+    "momentum": lambda loss: wf.optim.sgd(loss, lr=0.05, momentum=0.9, weight_decay=0.01),
+    "adam": lambda loss: wf.optim.adam(loss, lr=0.05),
+}
+
+
+def trained_alone(backend: str, reduction: str, optimise: Callable[[wf.Tensor], Any]) -> tuple[list[float], list[Any]]:
+    """The same by hand, on one device: a routine for each batch length, one optimiser."""
+    model, ctx, routines, losses = Model(reduction), wf.Context(backend), {}, []
+    step = None
+    for x, y in batches(*BATCHES):
+        if len(x) not in routines:
+            inputs = wf.data(x, batch=1), wf.data(y, batch=1)
+            loss = model(*inputs)
+            grads = ctx.compile(wf.grad_update(loss), keep=[p.grad for p in model.params])
+            routines[len(x)] = (*inputs, loss, grads)
+            step = step or ctx.compile(optimise(loss))
+        for_x, for_y, loss, grads = routines[len(x)]
+        ctx[for_x], ctx[for_y] = x, y
+        grads()
+        losses.append(ctx[loss].item())
+        assert step is not None
+        step()
+    return losses, [ctx[p] for p in model.params]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+@pytest.mark.parametrize(("reduction", "optimiser"), [("mean", "momentum"), ("mean", "adam"), ("sum", "momentum")])
+def test_four_devices_train_as_one_does(backend: str, reduction: str, optimiser: str) -> None:
+    losses, params = trained_alone(backend, reduction, OPTIMISERS[optimiser])
+    model, ctx = Model(reduction), wf.Context(backend, devices=4)
+    step = wf.train.data_parallel(ctx, model, OPTIMISERS[optimiser], reduction)
+    found = [step(x, y) for x, y in batches(*BATCHES)]
+    np.testing.assert_allclose(found, losses, rtol=1e-12)
+    for device in ctx.devices:
+        for p, expected in zip(model.params, params, strict=True):
+            np.testing.assert_allclose(device[p], expected, rtol=1e-10)
+            assert device[p].tobytes() == ctx[p].tobytes()
+    assert losses[0] != losses[-1]
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 5])
+def test_any_number_of_devices_will_do(devices: int) -> None:
+    losses, _ = trained_alone("interp", "mean", OPTIMISERS["momentum"])
+    ctx = wf.Context("interp", devices=devices)
+    step = wf.train.data_parallel(ctx, Model(), OPTIMISERS["momentum"])
+    np.testing.assert_allclose([step(x, y) for x, y in batches(*BATCHES)], losses, rtol=1e-12)
+
+
+def test_the_same_call_gives_the_same_numbers() -> None:
+    found = []
+    for _ in range(2):
+        ctx, model = wf.Context("interp", devices=3), Model()
+        step = wf.train.data_parallel(ctx, model, OPTIMISERS["adam"])
+        found.append([*(step(x, y) for x, y in batches(8, 5, 8)), ctx[model.w].tobytes()])
+    assert found[0] == found[1]
+
+
+def test_single_precision() -> None:
+    w = wf.param("w", o=1, init=0.0)
+    ctx = wf.Context("interp", devices=2)
+
+    def loss_of(x: wf.Tensor) -> wf.Tensor:
+        return wf.einsum("...|... => 0", (x - w) * (x - w)) / x.dims.batch[0].size
+
+    step = wf.train.data_parallel(ctx, loss_of, lambda loss: wf.optim.sgd(loss, lr=0.5))
+    assert step(np.array([[1.0], [2.0], [6.0]], "float32")) == pytest.approx(41 / 3, rel=1e-6)
+    assert [device[w].item() for device in ctx.devices] == pytest.approx([3.0, 3.0], rel=1e-6)
+    assert w.dtype == "float32"
+
+
+def test_one_routine_for_each_length() -> None:
+    lengths = []
+    model, ctx = Model(), wf.Context("interp", devices=3)
+
+    def loss_of(x: wf.Tensor, y: wf.Tensor) -> wf.Tensor:
+        lengths.append(x.dims.batch[0].size)
+        return model(x, y)
+
+    optimised: list[wf.Tensor] = []
+
+    def optimise(loss: wf.Tensor) -> Any:
+        optimised.append(loss)
+        return wf.optim.sgd(loss, lr=0.1)
+
+    step = wf.train.data_parallel(ctx, loss_of, optimise)
+    for x, y in batches(9, 10, 9, 8, 2):
+        step(x, y)
+    assert sorted(lengths) == [1, 2, 3, 4]
+    assert len(optimised) == 1
+
+
+def test_parameters_set_between_steps_are_used_everywhere() -> None:
+    """On device 0 they count; on another device they are replaced."""
+    found = []
+    for devices in (1, 3):
+        model, ctx = Model(), wf.Context("interp", devices=devices)
+        step = wf.train.data_parallel(ctx, model, OPTIMISERS["momentum"])
+        losses = []
+        for number, (x, y) in enumerate(batches(6, 6, 6, 6)):
+            if number == 1:
+                ctx[model.w] = np.full((3, 4), 0.25)
+            if number == 2:
+                ctx.devices[-1][model.w] = ctx[model.w] if devices == 1 else np.zeros((3, 4))
+            if number == 3:
+                ctx.compile(wf.cd(lambda w: w.__setitem__(slice(None), w * 0.5))(model.w))()
+            losses.append(step(x, y))
+        found.append(losses)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
+def test_values_set_before_the_first_step_are_used_everywhere() -> None:
+    model, ctx = Model(), wf.Context("interp", devices=2)
+    ctx[model.w], ctx[model.b] = np.zeros((3, 4)), np.zeros(3)
+    step = wf.train.data_parallel(ctx, model, OPTIMISERS["momentum"])
+    x, y = batches(6)[0]
+    assert step(x, y) == pytest.approx((y * y).sum() / 6, rel=1e-12)
+
+
+def test_static_indices_reach_the_loss_and_the_optimiser() -> None:
+    n = wf.index("n", 10)
+    w = wf.param("w", o=1, dtype="float64", init=1.0)
+    ctx = wf.Context("interp", devices=2)
+
+    def loss_of(x: wf.Tensor) -> wf.Tensor:
+        return wf.einsum("...|... => 0", w * x * n) / x.dims.batch[0].size
+
+    def optimise(loss: wf.Tensor) -> Any:
+        return wf.optim.sgd(loss, lr=0.1 * wf.constant(n))
+
+    step = wf.train.data_parallel(ctx, loss_of, optimise, bindings=[n])
+    assert step(np.array([[1.0], [2.0], [3.0]]), n=2) == pytest.approx(4.0)
+    assert [device[w].item() for device in ctx.devices] == pytest.approx([1 - 0.2 * 4, 1 - 0.2 * 4])
+    with pytest.raises(wf.WeftError, match="static index `n` is not bound"):
+        step(np.ones((3, 1)))
+
+
+# How a batch divides
+
+
+@given(st.integers(1, 200), st.integers(1, 20))
+def test_shards_are_consecutive_even_and_not_empty(count: int, devices: int) -> None:
+    parts = shares(count, devices)
+    assert [at for part in parts for at in range(count)[part]] == list(range(count))
+    lengths = [part.stop - part.start for part in parts]
+    assert min(lengths) >= 1
+    assert max(lengths) - min(lengths) <= 1
+    assert len(parts) == min(count, devices)
+
+
+@given(st.integers(1, 40))
+def test_a_tree_of_merges_adds_up_everything_once(count: int) -> None:
+    sums = [{at} for at in range(count)]
+    depth = [0] * count
+    for into, source in merges(count):
+        assert not sums[into] & sums[source]
+        sums[into] |= sums[source]
+        depth[into] = max(depth[into], depth[source]) + 1
+        sums[source] = set()
+    assert sums[0] == set(range(count))
+    assert depth[0] == (count - 1).bit_length()
+
+
+# What is refused
+
+
+@pytest.fixture
+def step() -> Callable[..., float]:
+    return wf.train.data_parallel(wf.Context("interp", devices=2), Model(), OPTIMISERS["momentum"])
+
+
+def test_batches_that_are_refused(step: Callable[..., float]) -> None:
+    x, y = batches(4)[0]
+    for arrays, what in [
+        ((), "a training step needs arrays"),
+        ((x, y[:3]), "the arrays of the batch have different numbers of examples: 4, 3"),
+        ((x[:0], y[:0]), "the batch has no examples"),
+        ((x, 1.0), "array 1 of the batch is a single number"),
+    ]:
+        with pytest.raises(wf.WeftError) as caught:
+            step(*arrays)
+        assert caught.value.what == what
+        assert caught.value.fix
+        assert caught.value.origin is not None
+        assert caught.value.origin.code == "step(*arrays)"
+    assert step(x, y) > 0
+
+
+def test_a_reduction_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(wf.WeftError, match="there is no reduction 'max'"):
+        wf.train.data_parallel(wf.Context("interp"), Model(), OPTIMISERS["adam"], "max")  # type: ignore[arg-type]
+
+
+def test_parameters_made_anew_for_each_length_are_refused() -> None:
+    def loss_of(x: wf.Tensor) -> wf.Tensor:
+        return wf.einsum("...|... => 0", wf.param("v", o=2) * x)
+
+    ctx = wf.Context("interp", devices=2)
+    step = wf.train.data_parallel(ctx, loss_of, OPTIMISERS["adam"], "sum")
+    with pytest.raises(wf.WeftError) as caught:
+        step(np.ones((3, 2)))
+    assert caught.value.what == "for shards of 2 examples `loss_of` uses other parameters than before: `v`"
+    assert caught.value.fix == "make parameters and configure layers once, outside loss_of"
+
+
+def test_a_loss_that_is_not_one_number_is_refused() -> None:
+    w = wf.param("w", o=2)
+    step = wf.train.data_parallel(wf.Context("interp"), lambda x: w * x, OPTIMISERS["adam"])
+    with pytest.raises(wf.WeftError, match=r"the loss `mul` is not one number: its shape is 3\|2"):
+        step(np.ones((3, 2)))
+
+
+def test_a_loss_without_parameters_is_refused() -> None:
+    step = wf.train.data_parallel(wf.Context("interp"), lambda x: wf.einsum("...|... => 0", x), OPTIMISERS["adam"])
+    with pytest.raises(wf.WeftError, match="does not depend on any parameter"):
+        step(np.ones((3, 2)))
+
+
+def test_an_optimiser_that_gives_no_code_is_refused(step: Callable[..., float]) -> None:
+    wrong = wf.train.data_parallel(wf.Context("interp"), Model(), lambda loss: None)  # type: ignore[arg-type,return-value]
+    with pytest.raises(wf.WeftError, match="`optimise` gave NoneType, not code"):
+        wrong(*batches(4)[0])
