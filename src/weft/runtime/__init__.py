@@ -1,6 +1,8 @@
 """Where code runs."""
 
 from weft.runtime.context import Context
+from weft.runtime.device import Device, Stream
+from weft.runtime.events import Event
 from weft.runtime.routine import Routine
 
-__all__ = ["Context", "Routine"]
+__all__ = ["Context", "Device", "Event", "Routine", "Stream"]

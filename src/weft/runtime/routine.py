@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -14,10 +14,11 @@ from weft.backends.seam import Executable
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program, buffers_of
 from weft.loops import show as show_loops
+from weft.runtime.order import Touch
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
-    from weft.runtime.context import Context
+    from weft.runtime.site import Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,20 +31,31 @@ class Facts:
     touched: tuple[Node, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What must be in memory before something can run: values of nodes, and what other devices sent for some."""
+
+    nodes: tuple[Node, ...]
+    merges: tuple[Node, ...]
+    buffers: tuple[Buffer, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Routine:
-    """Compiled code, with what it does to memory."""
+    """Compiled code, with what it does to memory. It runs on every device of its context."""
 
-    context: Context
+    site: Site
     code: Code
     program: Program
     executable: Executable
     bindings: Mapping[str, StaticIndex]
     facts: Facts
+    reads: Reads
+    touch: Touch
 
     def __call__(self, **values: int) -> None:
-        """Run; every static index must be bound: `step(i=3)`."""
-        self.context.run(self, self._bound(values))
+        """Run on device 0 and return when done; every static index must be bound: `step(i=3)`."""
+        self.site.run_now(self, self.given(values) if values or self.bindings else values)
 
     def __repr__(self) -> str:
         return f"<routine({', '.join(self.bindings)})>"
@@ -52,7 +64,7 @@ class Routine:
         """A stage of the compilation as text: "assign", "loops" or "source"."""
         match stage:
             case "assign":
-                return self.context.show(self.code)
+                return self.site.engine.show(self.code)
             case "loops":
                 return show_loops(self.program)
             case "source":
@@ -64,26 +76,49 @@ class Routine:
         """The memory it works on."""
         return buffers_of(self.program)
 
-    def _bound(self, values: Mapping[str, int]) -> dict[str, int]:
+    def given(self, values: Mapping[str, int]) -> Mapping[str, int]:
+        """Where the static indices stand, checked."""
+        bindings = self.bindings
+        if values.keys() != bindings.keys():
+            raise self._mismatch(values)
+        for name, value in values.items():
+            if type(value) is not int or not 0 <= value < bindings[name].size:
+                return {name: _position(index, values[name]) for name, index in bindings.items()}
+        return values
+
+    def _mismatch(self, values: Mapping[str, int]) -> WeftError:
         for name in values:
             if name not in self.bindings:
                 known = ", ".join(self.bindings) or "none"
-                raise WeftError(
-                    f"the routine has no static index `{name}`", origin=user_origin(), fix=f"its indices are: {known}"
-                )
-        for name, index in self.bindings.items():
-            value = values.get(name)
-            if value is None:
-                raise WeftError(
-                    f"static index `{name}` is not bound", origin=user_origin(), fix=f"call the routine with {name}=…"
-                )
-            if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= value < index.size:
-                raise WeftError(
-                    f"{name}={value} is outside the range of static index `{name}`",
-                    origin=user_origin(),
-                    fix=f"bind it to a whole number from 0 to {index.size - 1}",
-                )
-        return {name: int(value) for name, value in values.items()}
+                what = f"the routine has no static index `{name}`"
+                return WeftError(what, origin=user_origin(), fix=f"its indices are: {known}")
+        name = next(name for name in self.bindings if name not in values)
+        what = f"static index `{name}` is not bound"
+        return WeftError(what, origin=user_origin(), fix=f"call the routine with {name}=…")
+
+
+def _position(index: StaticIndex, value: object) -> int:
+    if isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < index.size:
+        return int(value)
+    raise WeftError(
+        f"{index.name}={value} is outside the range of static index `{index.name}`",
+        origin=user_origin(),
+        fix=f"bind it to a whole number from 0 to {index.size - 1}",
+    )
+
+
+def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
+    """What code finds in memory."""
+    nodes = dict.fromkeys(node_of(operand) for operand in facts.needs if not isinstance(operand, Merge))
+    merges = dict.fromkeys(operand.node for operand in facts.needs if isinstance(operand, Merge))
+    return Reads(tuple(nodes), tuple(merges), tuple(dict.fromkeys(buffer(operand) for operand in facts.needs)))
+
+
+def touch_of(facts: Facts, reads: Reads, program: Program, buffer: Callable[[Operand], Buffer]) -> Touch:
+    """The memory a program finds, and the memory it writes: scratch is written too."""
+    written = {buffer(node) for node in facts.written}
+    writes = [one for one in buffers_of(program) if one in written or one not in reads.buffers]
+    return Touch(reads.buffers, tuple(writes))
 
 
 def analyse(code: Code) -> Facts:

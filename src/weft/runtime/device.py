@@ -1,0 +1,155 @@
+"""Devices and streams, as their users see them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.assign import Merge, Node
+from weft.backends import Array
+from weft.errors import WeftError, user_origin
+from weft.ops.dtypes import numpy_type
+from weft.runtime import refuse
+from weft.runtime.events import Event
+from weft.runtime.first import check_shape
+from weft.runtime.order import Touch
+from weft.runtime.queue import Queue
+from weft.runtime.routine import Routine
+from weft.runtime.site import Site
+from weft.tensor.leaves import numbers
+from weft.tensor.tensor import Tensor
+
+
+class Device:
+    """A place where code runs, with memory of its own. It knows which tensors hold values there."""
+
+    __slots__ = ("_site", "_stream")
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._stream = Stream(self, site, site.queue)
+
+    @property
+    def index(self) -> int:
+        """Which device of its context it is, from 0."""
+        return self._site.index
+
+    def __getitem__(self, tensor: Tensor) -> Array:
+        """The value of a tensor here: as stored if a routine left it, else computed from leaves."""
+        node = checked_node(tensor)
+        if node in self._site.holdings.stored:
+            return self._site.read(node)
+        if node.definition is not None:
+            return self._site.compute(node)
+        if node.gradient_of is not None:
+            raise refuse.not_stored(node, self.index)
+        return self._site.read(node)
+
+    def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
+        """Upload a value."""
+        node = checked_node(tensor)
+        if node.definition is not None:
+            raise refuse.is_computed(node)
+        array = numbers(value)
+        if array.shape != ():
+            check_shape(node, array, user_origin())
+        buffer = self._site.engine.layout.buffer(node)
+        typed = array.astype(numpy_type(buffer.dtype), copy=False)
+        self._site.write(node, np.broadcast_to(typed, buffer.shape))
+
+    def run(self, routine: Routine, /, **values: int) -> Event:
+        """Enqueue a run of a routine on the default stream; the event is over when it has run."""
+        return self._stream.run(routine, **values)
+
+    def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
+        """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
+        return self._stream.receive(tensor, source, merge=merge)
+
+    def stream(self) -> Stream:
+        """A further stream of this device."""
+        return Stream(self, self._site, Queue(self.index))
+
+    def synchronize(self) -> None:
+        """Return when everything enqueued here is done; raise what went wrong, unless that was raised before."""
+        self._site.settle()
+        with self._site.engine.lock:
+            self._site.engine.admit()
+            self._site.tell()
+
+    def last_write(self, tensor: Tensor) -> object:
+        """What wrote a tensor here last, as an object to compare with `is`; a routine run over and over counts once."""
+        return self._site.order.uses.get(self._site.engine.layout.buffer(checked_node(tensor)))
+
+    def __repr__(self) -> str:
+        return f"<device {self.index} of {self._site.engine}>"
+
+
+class Stream:
+    """What is enqueued here is done in order; what other streams of the device enqueue, in order where it matters."""
+
+    __slots__ = ("_device", "_queue", "_site")
+
+    def __init__(self, device: Device, site: Site, queue: Queue) -> None:
+        self._device = device
+        self._site = site
+        self._queue = queue
+
+    def run(self, routine: Routine, /, **values: int) -> Event:
+        """Enqueue a run of a routine; the event is over when it has run."""
+        if not isinstance(routine, Routine):
+            fix = "compile code first: step = ctx.compile(code)"
+            raise WeftError(f"run takes a routine, not {type(routine).__name__}", origin=user_origin(), fix=fix)
+        if routine.site.engine is not self._site.engine:
+            raise WeftError(
+                f"the routine was compiled for another context than that of device {self._site.index}",
+                origin=user_origin(),
+                fix="compile the code with the context it shall run in",
+            )
+        return self._site.enqueue(self._queue, routine, routine.given(values))
+
+    def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
+        """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
+        node = checked_node(tensor)
+        if not isinstance(source, Device):
+            fix = "write device.receive(t, source): devices are ctx.devices"
+            raise WeftError(
+                f"a device receives from a device, not {type(source).__name__}", origin=user_origin(), fix=fix
+            )
+        if source._site is self._site:
+            what = f"device {source.index} cannot receive `{node.label}` from itself"
+            raise WeftError(what, origin=user_origin(), fix="receive from another device of the context")
+        if source._site.engine is not self._site.engine:
+            what = f"`{node.label}` cannot come from {source!r}: device {self._site.index} is of another context"
+            fix = "read it there and set it here: device[t] = source[t]"
+            raise WeftError(what, origin=user_origin(), fix=fix)
+        return self._site.receive(self._queue, node, source._site, merge)
+
+    def record(self) -> Event:
+        """An event that is over when everything enqueued here so far is."""
+        with self._site.engine.lock:
+            self._site.engine.admit()
+            return self._queue.put(_nothing, {self._site.order: Touch()})
+
+    def wait(self, event: Event) -> None:
+        """Let everything enqueued here from now on wait for an event, of whatever stream or device."""
+        if not isinstance(event, Event):
+            fix = "events come from stream.record(), stream.run(…) and device.run(…)"
+            raise WeftError(f"a stream waits for events, not {type(event).__name__}", origin=user_origin(), fix=fix)
+        with self._site.engine.lock:
+            self._site.engine.admit()
+            self._queue.wait(event)
+
+    def __repr__(self) -> str:
+        return f"<stream of {self._device!r}>"
+
+
+def checked_node(tensor: Tensor) -> Node:
+    """The node of a tensor that a device can hold."""
+    if not isinstance(tensor, Tensor):
+        raise WeftError(f"a context holds tensors, not {type(tensor).__name__}", origin=user_origin())
+    if isinstance(tensor.operand, Merge):
+        raise WeftError(f"`{tensor.label}` is read by code only", origin=user_origin(), fix="read the tensor itself")
+    return tensor.node
+
+
+def _nothing() -> None: ...

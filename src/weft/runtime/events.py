@@ -1,0 +1,90 @@
+"""The end of work: what is over, what failed, and that a failure is told once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from weft.errors import Origin, WeftError
+
+
+class Failure:
+    """What went wrong inside a piece of work, and whether somebody has been told."""
+
+    __slots__ = ("device", "error", "origin", "told")
+
+    def __init__(self, error: BaseException, device: int, origin: Origin | None = None, told: bool = False) -> None:
+        self.error = error
+        self.device = device
+        self.origin = origin
+        self.told = told
+
+    def __str__(self) -> str:
+        return f"{type(self.error).__name__}: {self.error}"
+
+    def tell(self) -> WeftError:
+        """The error to raise: what went wrong, at the line that enqueued it."""
+        self.told = True
+        return self._error(f"a task on device {self.device} failed: {self}")
+
+    def tell_follower(self) -> WeftError:
+        """The error of work that was skipped because it reads what the failed task was to write."""
+        if not self.told:
+            return self.tell()
+        return self._error(f"work was skipped: it reads what a task on device {self.device} was to write, which failed")
+
+    def _error(self, what: str) -> WeftError:
+        made = WeftError(what, origin=self.origin)
+        made.__cause__ = self.error
+        return made
+
+
+class Event:
+    """The end of a piece of enqueued work."""
+
+    __slots__ = ("_failures", "_finished", "_instead", "_skipped", "failure")
+
+    def __init__(self, failures: Sequence[list[Failure]] = ()) -> None:
+        self._failures = tuple(failures)  # those of its devices: who waits for one task hears of all
+        self._finished = threading.Event()
+        self._instead: tuple[Event, ...] = ()
+        self._skipped = False
+        self.failure: Failure | None = None
+
+    @property
+    def done(self) -> bool:
+        """Is the work over?"""
+        return self._finished.is_set() and all(one.done for one in self._instead)
+
+    def wait(self) -> None:
+        """Return when the work is done; raise what went wrong on its device, unless that was raised before."""
+        self.settle()
+        if self._skipped and self.failure is not None:
+            self._skipped = False
+            raise self.failure.tell_follower()
+        for failures in self._failures:
+            for failure in failures:
+                if not failure.told:
+                    raise failure.tell()
+
+    def settle(self) -> None:
+        """Return when the work is over, however it ended."""
+        self._finished.wait()
+        for one in self._instead:
+            one.settle()
+
+    def finish(self, failure: Failure | None = None, *, skipped: bool = False) -> None:
+        """The work is over: it was done, or it failed, or it was skipped because what it reads failed."""
+        self.failure, self._skipped = failure, skipped
+        if failure is not None and not skipped:
+            for failures in self._failures:
+                failures.append(failure)
+        self._finished.set()
+
+    def abandon(self, after: Sequence[Event]) -> None:
+        """The work will not be done: to wait for it is to wait for what it would have waited for."""
+        self._instead = tuple(after)
+        self._finished.set()
+
+    def __repr__(self) -> str:
+        return f"<event: {'done' if self.done else 'pending'}>"

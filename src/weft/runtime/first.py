@@ -1,0 +1,67 @@
+"""First values: what a node holds before anything was stored in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.assign import Cells, Data, Fetch, File, Node
+from weft.backends import Array, Executable
+from weft.errors import Origin, ShapeError, WeftError
+from weft.loops import Buffer
+from weft.ops.dtypes import numpy_type
+from weft.shape.close import close
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FirstValues:
+    """The initialisers of some nodes, compiled as one program; without nodes there is none."""
+
+    nodes: tuple[Node, ...] = ()
+    executable: Executable | None = None
+    buffers: tuple[Buffer, ...] = ()
+
+
+def is_computed(node: Node) -> bool:
+    """Are its first values computed, rather than given or zero?"""
+    return isinstance(node.init, Fetch) and isinstance(node.init.source, Cells)
+
+
+def given_values(node: Node, buffer: Buffer) -> Array | None:
+    """The first values that data or a file gives, as the buffer has them; None if neither does."""
+    match node.init:
+        case Fetch(source=Data(array=array, exact=exact)):
+            if exact:
+                check_shape(node, array, node.origin)
+        case Fetch(source=File(path=path)):
+            array = _map_file(node, path)
+        case _:
+            return None
+    count = int(np.prod(buffer.shape))
+    if array.size != count:
+        raise ShapeError(
+            f"`{node.label}` holds {array.size} values and its shape {node.shape} needs {count}", origin=node.origin
+        )
+    return np.ascontiguousarray(array, numpy_type(buffer.dtype)).reshape(buffer.shape)
+
+
+def check_shape(node: Node, array: Array, origin: Origin | None) -> None:
+    """Refuse an array that does not have the node's shape."""
+    wanted = close(node.shape).array_shape
+    if array.shape != wanted:
+        raise ShapeError(
+            f"`{node.label}` is {node.shape}, in memory {wanted}, and cannot be set to an array of {array.shape}",
+            origin=origin,
+            fix="axes lie batch first, then output, then input",
+        )
+
+
+def _map_file(node: Node, path: str) -> Array:
+    count = close(node.shape).count
+    try:
+        return np.memmap(path, dtype=numpy_type(node.dtype), mode="r", shape=(count,))
+    except (OSError, ValueError) as error:
+        raise WeftError(
+            f"file {path!r} cannot be mapped as {count} values of {node.dtype}: {error}", origin=node.origin
+        ) from None

@@ -1,0 +1,136 @@
+"""In which order work on a device happens: each piece waits for what was asked for earlier and touches the same memory.
+
+What reads a buffer waits for its last writer; what writes it, for its last writer and for those who read since. All of
+this is decided when work is asked for, under the context's lock, so work only ever waits for work asked for earlier.
+
+Work on a device that has nothing else to do is direct: the thread that asks does it at once, and it has no event unless
+somebody asks for other work meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from weft.loops import Buffer
+from weft.runtime.events import Event, Failure
+
+_keys = count()
+
+
+def next_key() -> int:
+    """A number for somebody who asks for work. Of the events of one key the newest is over last."""
+    return next(_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The memory a piece of work touches on a device: what it needs to find there, and what it writes."""
+
+    needs: Sequence[Buffer] = ()
+    writes: Sequence[Buffer] = ()
+
+
+class Use:
+    """Who wrote a buffer last, and who reads it since."""
+
+    __slots__ = ("readers", "writer")
+
+    def __init__(self, writer: Event | None = None) -> None:
+        self.writer = writer
+        self.readers: dict[int, Event] = {}
+
+
+class Order:
+    """What is under way on one device. Every method but `leave` is called with the context's lock held."""
+
+    __slots__ = ("active", "awaited", "direct", "failures", "uses")
+
+    def __init__(self) -> None:
+        self.uses: dict[Buffer, Use] = {}
+        self.active: dict[int, Event] = {}  # the newest event of everybody who has work here
+        self.failures: list[Failure] = []  # workers append to it
+        self.direct: Touch | None = None  # what direct work touches while it is under way
+        self.awaited: list[Event] = []  # the event of direct work, if anybody waits for it
+
+    def idle(self) -> bool:
+        """Is everything over, and nothing left to tell?"""
+        if self.active:
+            self.active = {key: event for key, event in self.active.items() if not event.done}
+        return self.direct is None and not self.active and not self.failures
+
+    # Direct work
+
+    def take(self, touch: Touch) -> list[Event] | None:
+        """Begin direct work if the device is idle; what it gives is to be handed to `leave`."""
+        if not self.idle():
+            return None
+        self.wrote(touch.writes)
+        self.direct, self.awaited = touch, []
+        return self.awaited
+
+    def leave(self, awaited: list[Event]) -> None:
+        """Direct work is over. Who looks on meanwhile either has put an event here or sees that it is too late."""
+        self.direct = None
+        for event in awaited:
+            event.finish()
+
+    def fail(self, failure: Failure) -> None:
+        """Direct work went wrong: what it was to write is lost."""
+        assert self.direct is not None
+        event = self._event_of(self.direct)
+        self.direct = None
+        event.finish(failure)
+
+    def _event_of(self, direct: Touch) -> Event:
+        """The event of direct work, made when somebody first asks; if the work is over by then, so is the event."""
+        if not self.awaited:
+            event = Event()
+            self.enter(next_key(), event, direct)
+            self.awaited.append(event)
+            if self.direct is None:
+                event.finish()
+        return self.awaited[0]
+
+    # All work
+
+    def under_way(self) -> list[Event]:
+        """Everything that is not over yet."""
+        if (direct := self.direct) is not None:
+            self._event_of(direct)
+        return [event for event in self.active.values() if not event.done]
+
+    def needed(self, touch: Touch) -> list[Event]:
+        """Whose values the work reads. Asked after `before`."""
+        uses = (self.uses.get(buffer) for buffer in touch.needs)
+        return [use.writer for use in uses if use is not None and use.writer is not None]
+
+    def before(self, touch: Touch) -> list[Event]:
+        """What the work has to wait for."""
+        found = [self._event_of(direct)] if (direct := self.direct) is not None else []
+        found += self.needed(touch)
+        for buffer in touch.writes:
+            if (use := self.uses.get(buffer)) is not None:
+                found += use.readers.values()
+                found += [use.writer] if use.writer is not None else []
+        return [event for event in dict.fromkeys(found) if not event.done]
+
+    def enter(self, key: int, event: Event, touch: Touch) -> None:
+        """From now on this work is under way."""
+        self.active[key] = event
+        for buffer in touch.needs:
+            use = self.uses.setdefault(buffer, Use())
+            use.readers = {one: reader for one, reader in use.readers.items() if not reader.done}
+            use.readers[key] = event
+        self.wrote(touch.writes, event)
+
+    def wrote(self, buffers: Iterable[Buffer], event: Event | None = None) -> None:
+        """These buffers hold what this work writes; without an event, what is there already."""
+        for buffer in buffers:
+            self.uses[buffer] = Use(event)
+
+    def broken(self, buffer: Buffer) -> Failure | None:
+        """Why a buffer holds no value, if whoever was to write it failed."""
+        use = self.uses.get(buffer)
+        return use.writer.failure if use is not None and use.writer is not None else None

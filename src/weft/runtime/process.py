@@ -1,0 +1,91 @@
+"""What the whole process shares: one lock around lowering, and what a fork and the end of the process need to know.
+
+Shapes belong to tensors, which contexts share, so one thread at a time closes and lowers. Before a fork every context is
+held still and its work is waited for: the child finds locks that are free, events that are over, and starts threads of
+its own when it needs them. At the end of the process every thread finishes what was enqueued.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from weft.runtime.worker import Worker
+
+
+class Watched(Protocol):
+    """The engine of a context, as the process sees it."""
+
+    def held_still(self) -> AbstractContextManager[None]:
+        """Let nothing new begin, and wait for what has begun."""
+        ...
+
+    def untold(self) -> list[str]:
+        """What went wrong in tasks and nobody was told."""
+        ...
+
+
+#: Held while shapes are closed and code is lowered.
+LOWERING = threading.RLock()
+
+_watching = threading.Lock()
+_forking = threading.Lock()
+_engines: WeakSet[Watched] = WeakSet()
+_workers: WeakSet[Worker] = WeakSet()
+_held = ExitStack()
+
+
+def watch(engine: Watched) -> None:
+    """Hold this engine still during forks."""
+    with _watching:
+        _engines.add(engine)
+
+
+def watch_worker(worker: Worker) -> None:
+    """Wait for this thread at the end of the process."""
+    with _watching:
+        _workers.add(worker)
+
+
+def _living() -> list[Watched]:
+    with _watching:
+        return list(_engines)
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    held: list[Watched] = []
+    while fresh := [one for one in _living() if one not in held]:
+        for engine in fresh:
+            _held.enter_context(engine.held_still())
+        held += fresh
+    _held.enter_context(_watching)
+    _held.enter_context(LOWERING)
+
+
+def _after_fork() -> None:
+    _held.close()
+    _forking.release()
+
+
+def _at_exit() -> None:
+    with _watching:
+        running = [worker for worker in _workers if worker.is_alive()]
+    for worker in running:
+        worker.stop()
+    for worker in running:
+        worker.join()
+    for engine in _living():
+        for text in engine.untold():
+            print(text, file=sys.stderr)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,61 @@
+"""A queue: work in order, done by a thread of its own."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+
+from weft.errors import user_origin
+from weft.runtime.events import Event
+from weft.runtime.order import Order, Touch, next_key
+from weft.runtime.worker import Task, Worker
+
+
+class Queue:
+    """What is put here is done in order. Every method but `stop` is called with the context's lock held."""
+
+    __slots__ = ("__weakref__", "_waits", "_worker", "device", "key", "last")
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.key = next_key()
+        self.last: Event | None = None  # of what was put here
+        self._waits: list[Event] = []
+        self._worker: Worker | None = None
+
+    def put(self, work: Callable[[], None], touches: Mapping[Order, Touch]) -> Event:
+        """Enqueue work that touches memory of some devices."""
+        worker = self._working()
+        event = Event([order.failures for order in touches])
+        after = [*self.earlier(), *self._waits]
+        for order, touch in touches.items():
+            after += order.before(touch)
+        needs = [need for order, touch in touches.items() for need in order.needed(touch)]
+        worker.tasks.put(Task(event, work, tuple(after), tuple(needs), self.device, user_origin()))
+        for order, touch in touches.items():
+            order.enter(self.key, event, touch)
+        self.last = event
+        self._waits = []
+        return event
+
+    def earlier(self) -> tuple[Event, ...]:
+        """What was put here last, if it is not over."""
+        return () if self.last is None or self.last.done else (self.last,)
+
+    def wait(self, event: Event) -> None:
+        """Let everything put here from now on wait for an event."""
+        self._waits.append(event)
+
+    def stop(self) -> None:
+        """Finish what was put here and end the thread; what is put later starts another."""
+        if self._worker is not None:
+            self._worker.stop()
+            self._worker.join()
+            self._worker = None
+
+    def _working(self) -> Worker:
+        """The thread, started at first need; after a fork the child starts one of its own."""
+        if self._worker is None or not self._worker.is_alive():
+            self._worker = Worker()
+            weakref.finalize(self, self._worker.stop).atexit = False
+        return self._worker

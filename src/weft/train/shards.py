@@ -1,0 +1,46 @@
+"""How a batch is divided, and who merges whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy.typing as npt
+
+from weft.backends import Array
+from weft.errors import WeftError, user_origin
+from weft.tensor.leaves import numbers
+
+
+def checked_batch(arrays: Sequence[npt.ArrayLike]) -> list[Array]:
+    """The arrays of a batch, which all have the same number of examples."""
+    if not arrays:
+        raise WeftError("a training step needs arrays", origin=user_origin(), fix="call it with what the loss takes")
+    batch = [numbers(array) for array in arrays]
+    for number, array in enumerate(batch):
+        if array.ndim == 0:
+            what = f"array {number} of the batch is a single number"
+            raise WeftError(what, origin=user_origin(), fix="the first axis of each array counts examples")
+    counts = [len(array) for array in batch]
+    if len(set(counts)) > 1:
+        what = f"the arrays of the batch have different numbers of examples: {', '.join(map(str, counts))}"
+        raise WeftError(what, origin=user_origin(), fix="the first axis of each array counts examples")
+    if counts[0] == 0:
+        raise WeftError("the batch has no examples", origin=user_origin(), fix="leave out empty batches")
+    return batch
+
+
+def shares(count: int, devices: int) -> list[slice]:
+    """Consecutive shards of `count` examples, as even as can be, at most one for each device and none empty."""
+    used = min(count, devices)
+    ends = [count * number // used for number in range(used + 1)]
+    return [slice(start, end) for start, end in pairwise(ends)]
+
+
+def merges(count: int) -> Iterator[tuple[int, int]]:
+    """Who takes in whose sum, along a binary tree, until 0 has everything."""
+    step = 1
+    while step < count:
+        for into in range(0, count - step, 2 * step):
+            yield into, into + step
+        step *= 2
