@@ -2,6 +2,7 @@
 
 from weft import optim, train
 from weft.assign import comment, intermediate, seq
+from weft.config import config
 from weft.dlpack import ExchangeError
 from weft.errors import EinsumError, ProjectionError, ShapeError, UnderdeterminedShapeError, WeftError, WeftWarning
 from weft.project import Plan, plan
@@ -80,6 +81,7 @@ __all__ = [
     "cd",
     "comment",
     "concat",
+    "config",
     "constant",
     "cos",
     "counted",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.ops import OPS, Num, Scalar, call
+from weft.ops.dtypes import is_float, numpy_type
 
 LARGEST = 4
 LOOPS = "abcd"
@@ -17,6 +18,10 @@ ACCUMULATING = [op.name for op in OPS.values() if op.arity == 2 and op.name != "
 # On whole numbers these are exact in any order; division and powers are not.
 EXACT = [name for name in ACCUMULATING if name not in ("div", "pow")]
 VALUES = ("add", "sub", "mul", "max", "min", "mod", "lt", "eq", "and", "arg1")
+# Types that meet: signed whole numbers do not meet unsigned ones of 64 bits.
+SIGNED = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+UNSIGNED = ("bool", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -37,35 +42,64 @@ class Sample:
 
     def memory(self) -> dict[Buffer, np.ndarray]:
         numbers = np.random.default_rng(self.seed)
-        return {buffer: numbers.integers(-3, 4, buffer.shape).astype(buffer.dtype) for buffer in self.buffers}
+        return {
+            buffer: numbers.integers(-3, 4, buffer.shape).astype(numpy_type(buffer.dtype)) for buffer in self.buffers
+        }
+
+    def wide_memory(self) -> dict[Buffer, np.ndarray]:
+        """Memory in which whole numbers come from all of their type."""
+        numbers = np.random.default_rng(self.seed)
+        found = self.memory()
+        for buffer in self.buffers:
+            if not is_float(buffer.dtype) and buffer.dtype != "bool":
+                ends = np.iinfo(buffer.dtype)
+                found[buffer] = numbers.integers(ends.min, ends.max, buffer.shape, buffer.dtype, endpoint=True)
+        return found
+
+
+def samples(
+    ops: tuple[str, ...] = tuple(EXACT),
+    dtypes: tuple[str, ...] = ("int64",),
+    values: tuple[str, ...] = VALUES,
+    numbers: tuple[float, ...] = (0, 1, 2, -1, -2),
+) -> st.SearchStrategy[Sample]:
+    """A program of a few statements that `check` accepts."""
+    return written(ops, dtypes, values, numbers).map(lambda one: replace(one, program=typed(one.program)))
 
 
 @st.composite
-def samples(
+def written(
     draw: st.DrawFn,
     ops: tuple[str, ...] = tuple(EXACT),
     dtypes: tuple[str, ...] = ("int64",),
     values: tuple[str, ...] = VALUES,
+    numbers: tuple[float, ...] = (0, 1, 2, -1, -2),
 ) -> Sample:
-    """A program of a few statements that `check` accepts."""
+    """A program before its types are made explicit."""
     shapes = draw(st.lists(st.lists(st.integers(1, LARGEST), min_size=1, max_size=2), min_size=2, max_size=3))
     buffers = tuple(
         Buffer(number, "XYZ"[number], tuple(shape), draw(st.sampled_from(dtypes)))
         for number, shape in enumerate(shapes)
     )
-    maker = _Maker(draw, buffers, ops, values)
+    maker = _Maker(draw, buffers, ops, values, numbers)
     body = tuple(maker.stmt(Scope(dict(GIVEN)), depth=0) for _ in range(draw(st.integers(1, 3))))
-    return Sample(typed(Program(body)), buffers, draw(st.integers(0, 99)))
+    return Sample(Program(body), buffers, draw(st.integers(0, 99)))
 
 
 class _Maker:
     def __init__(
-        self, draw: st.DrawFn, buffers: tuple[Buffer, ...], ops: tuple[str, ...], values: tuple[str, ...]
+        self,
+        draw: st.DrawFn,
+        buffers: tuple[Buffer, ...],
+        ops: tuple[str, ...],
+        values: tuple[str, ...],
+        numbers: tuple[float, ...],
     ) -> None:
         self.draw = draw
         self.buffers = buffers
         self.ops = ops
         self.values = values
+        self.numbers = numbers
 
     def pick(self, *weighted: str) -> str:
         return self.draw(st.sampled_from(weighted))
@@ -150,10 +184,8 @@ class _Maker:
             case "target":
                 return Read(target, self.at(target, scope))
             case "number":
-                return Num(self.draw(st.integers(-2, 2)))
+                return Num(self.draw(st.sampled_from(self.numbers)))
             case "place":
                 return self.affine(scope)
-        left, right = (self.value(scope, target, depth + 1) for _ in range(2))
-        if self.pick("binary", "binary", "where") == "where":
-            return call("where", self.value(scope, target, depth + 1), left, right)
-        return call(self.pick(*self.values), left, right)
+        op = self.pick(*("where",) * (len(self.values) // 2), *self.values)
+        return call(op, *(self.value(scope, target, depth + 1) for _ in range(OPS[op].arity)))

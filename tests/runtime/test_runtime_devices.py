@@ -31,6 +31,21 @@ def test_each_device_has_memory_of_its_own(backend: str) -> None:
     assert ctx[w].tolist() == [2, 2]
 
 
+@BACKENDS
+def test_data_set_between_calls_is_seen_by_the_next(backend: str) -> None:
+    """The first time it takes the place of the user's array, later it is written where it is."""
+    ctx = wf.Context(backend)
+    x, other = wf.data(np.array([1.0, 2.0]), label="x"), param(o=2, init=0.0)
+    y = x * 10.0
+    step = ctx.compile(y.forward)
+    for value in (None, 3.0, 4.0, [5.0, 6.0]):
+        if value is not None:
+            ctx[x] = value
+            ctx[other] = value
+        step()
+        assert ctx[y].tolist() == [10.0, 20.0] if value is None else (ctx[y] == 10 * np.asarray(value)).all()
+
+
 def test_a_context_speaks_for_device_0() -> None:
     ctx = wf.Context("interp", devices=2)
     w = param(o=1, init=1.0)
@@ -164,8 +179,11 @@ def test_a_closed_context_is_not_used_again() -> None:
     with wf.Context("interp", devices=2) as ctx:
         step = ctx.compile(double(w))
         step()
-        event = ctx.device(1).run(step)
-    assert event.done
+        stream = ctx.device(1).stream()
+        events = [ctx.device(1).run(step), stream.run(step)]
+        workers = [ctx.device(1)._site.queue._worker, stream._queue._worker]
+    assert all(event.done for event in events)
+    assert not any(worker is None or worker.is_alive() for worker in workers)
     for use in (
         lambda: ctx[w],
         lambda: step(),

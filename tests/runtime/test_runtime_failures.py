@@ -132,6 +132,29 @@ def test_what_was_to_be_written_is_not_read(ctx: wf.Context, trouble: Trouble) -
     assert ctx[c].item() == 6.0
 
 
+def test_a_routine_that_failed_does_not_go_on_from_what_it_left(ctx: wf.Context, trouble: Trouble) -> None:
+    (a,) = numbers("a")
+    step = copying(ctx, a, a)
+    step()
+    trouble.names = {"a"}
+    settled(ctx.device(0).run(step))
+    trouble.names = set()
+    with pytest.raises(wf.WeftError, match="no a today"):
+        step()
+    for _ in range(2):
+        with pytest.raises(wf.WeftError, match="`a` has no value on device 0"):
+            step()
+    ctx[a] = 1.0
+    step()
+    assert ctx[a].item() == 2.0
+    trouble.names = {"a"}
+    with pytest.raises(Broken):
+        step()
+    trouble.names = set()
+    with pytest.raises(wf.WeftError, match="`a` has no value on device 0"):
+        step()
+
+
 def test_a_value_that_is_written_anew_is_there_again(ctx: wf.Context, trouble: Trouble) -> None:
     a, b = numbers("a", "b")
     make = copying(ctx, a, b)

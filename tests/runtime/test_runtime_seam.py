@@ -101,7 +101,7 @@ def test_backends_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(os.environ, "WEFT_BACKEND", "cc")
     assert find_backend(None).name == "cc"
     assert find_backend("interp").name == "interp"
-    for wrong in ("tpu", 3, object()):
+    for wrong in ("tpu", 3, object(), Interp):
         with pytest.raises(wf.WeftError) as caught:
             find_backend(wrong)  # type: ignore[arg-type]
         assert caught.value.what == f"there is no backend {wrong!r}"

@@ -113,6 +113,57 @@ def test_a_call_runs_after_what_was_enqueued(ctx: wf.Context, gates: Gates) -> N
     assert gates.begun == ["a", "b", "a", "b"]
 
 
+def in_a_thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def begins(gates: Gates, *names: str) -> None:
+    """Wait until exactly these have begun."""
+    deadline = time.monotonic() + SOON_S
+    while gates.begun != list(names) and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert gates.begun == list(names)
+
+
+def test_calls_take_turns(ctx: wf.Context, gates: Gates) -> None:
+    """Two threads call the same routine, which is ready: one call at a time."""
+    (a,) = numbers("a")
+    step = adding(ctx, a)
+    step()
+    open_a = gates.close("a")
+    first = in_a_thread(step)
+    begins(gates, "a", "a")
+    second = in_a_thread(step)
+    time.sleep(0.02)
+    assert gates.begun == ["a", "a"]
+    open_a()
+    for thread in (first, second):
+        thread.join(SOON_S)
+    assert ctx[a].item() == 3.0
+
+
+def test_what_is_enqueued_behind_a_call_waits_for_it(ctx: wf.Context, gates: Gates) -> None:
+    """Also where the call itself had to wait, and no memory is shared."""
+    a, b, c = numbers("a", "b", "c")
+    open_a, open_b = gates.close("a"), gates.close("b")
+    run_b, run_c = adding(ctx, b), adding(ctx, c)
+    ctx.device(0).run(adding(ctx, a))
+    call = in_a_thread(run_b)
+    while ctx.device(0).last_write(b) is None:
+        time.sleep(0.001)
+    later = ctx.device(0).run(run_c)
+    open_a()
+    begins(gates, "a", "b")
+    time.sleep(0.02)
+    assert gates.begun == ["a", "b"]
+    assert not later.done
+    open_b()
+    later.wait()
+    call.join(SOON_S)
+
+
 def test_streams_run_side_by_side(ctx: wf.Context, gates: Gates) -> None:
     a, b = numbers("a", "b")
     open_a = gates.close("a")
@@ -130,10 +181,7 @@ def test_devices_run_side_by_side(ctx: wf.Context, gates: Gates) -> None:
     ctx.device(1)[a] = 5.0
     open_a = gates.close("a")
     events = [device.run(run) for device in ctx.devices]
-    deadline = time.monotonic() + SOON_S
-    while gates.begun != ["a", "a"] and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert gates.begun == ["a", "a"]
+    begins(gates, "a", "a")
     assert not any(event.done for event in events)
     open_a()
     assert [device[a].item() for device in ctx.devices] == [1.0, 6.0]

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft as wf
-from tensor.differences import double
+from weft.ops.dtypes import numpy_type
 
 KINDS = ("batch", "input", "output")
 SMOOTH = {
@@ -65,6 +65,7 @@ class Model:
     """A graph grown at random, with its parameters and the static indices it uses."""
 
     draw: st.DrawFn
+    dtype: str | None = "float64"
     params: list[wf.Tensor] = field(default_factory=list)
     bound: dict[wf.StaticIndex, int] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
@@ -76,9 +77,16 @@ class Model:
         return self.draw(st.integers(2, 3))
 
     def fresh(self, batch: tuple[int, ...], input: tuple[int, ...], output: tuple[int, ...]) -> Known:
-        param = double(f"p{len(self.params)}", b=batch, i=input, o=output)
+        param = wf.param(f"p{len(self.params)}", b=batch, i=input, o=output, dtype=self.dtype)
         self.params.append(param)
         return Known(param, batch, input, output)
+
+    def data(self, batch: tuple[int, ...], input: tuple[int, ...], output: tuple[int, ...], dtype: str) -> Known:
+        """Given numbers: what meets them takes their type."""
+        numbers = np.random.default_rng(self.draw(st.integers(0, 9)))
+        values = numbers.normal(0, 0.8, batch + output + input).astype(numpy_type(dtype))
+        tensor = wf.data(values, batch=len(batch), input=len(input), label="x")
+        return Known(tensor, batch, input, output)
 
     def like(self, one: Known, pool: list[Known]) -> Known:
         """A tensor of the same sizes: one there is, or a new parameter."""
@@ -200,9 +208,8 @@ class Model:
 
         @wf.op
         def dense(x: wf.Tensor) -> wf.Tensor:
-            return wf.tanh(
-                wf.param("w", i=one.output, o=one.output, dtype="float64") @ x + double("b", i=(), o=one.output)
-            )
+            w = wf.param("w", i=one.output, o=one.output, dtype=self.dtype)
+            return wf.tanh(w @ x + wf.param("b", i=(), o=one.output, dtype=self.dtype))
 
         layer = dense(label=f"layer{len(self.params)}")
         result = layer(layer(one.tensor))
@@ -214,11 +221,13 @@ class Model:
 
 
 @st.composite
-def models(draw: st.DrawFn) -> tuple[Model, wf.Tensor]:
-    model = Model(draw)
+def models(draw: st.DrawFn, dtype: str | None = "float64", data: str | None = None) -> tuple[Model, wf.Tensor]:
+    """A model whose parameters are of a type, or take theirs from use; it may start from data of a type."""
+    model = Model(draw, dtype)
     rank = st.lists(st.integers(2, 3), max_size=2).map(tuple)
     outputs = st.lists(st.integers(2, 4), min_size=1, max_size=2).map(tuple)
-    pool = [model.fresh(draw(rank), draw(rank), draw(outputs))]
+    sizes = (draw(rank), draw(rank), draw(outputs))
+    pool = [model.fresh(*sizes) if data is None else model.data(*sizes, data)]
     for _ in range(draw(st.integers(1, 5))):
         new = model.grow(pool)
         if np.prod(new.sizes) <= 60 and len(new.sizes) <= 6:

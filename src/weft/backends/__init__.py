@@ -19,7 +19,7 @@ _BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc}
 
 def find_backend(wanted: str | Backend | None) -> Backend:
     """The backend of a name, or the one given, or by default the one WEFT_BACKEND names, or the best that works."""
-    if isinstance(wanted, Backend):
+    if isinstance(wanted, Backend) and not isinstance(wanted, type):
         return wanted
     by_default = os.environ.get("WEFT_BACKEND") if wanted is None else None
     name = by_default or wanted

@@ -19,6 +19,10 @@ class HostMemory:
 
     __slots__ = ()
 
+    @property
+    def fuses(self) -> bool:
+        return False
+
     def count_devices(self) -> int | None:
         return None
 

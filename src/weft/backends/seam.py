@@ -42,6 +42,11 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def fuses(self) -> bool:
+        """Does it want programs cut into fused kernels, rather than a nest for each assignment?"""
+        ...
+
     def count_devices(self) -> int | None:
         """How many devices there are; None if as many as anybody wants."""
         ...
@@ -59,7 +64,7 @@ class Backend(Protocol):
         ...
 
     def upload(self, array: Array, block: Block) -> None:
-        """Copy an array of the block's shape and type into the block; afterwards the array may change."""
+        """Copy an array of the block's shape and type, of any strides, into the block; then the array may change."""
         ...
 
     def download(self, block: Block) -> Array:

@@ -22,6 +22,7 @@ from weft.loops.nodes import (
     reads,
     walk,
 )
+from weft.loops.rewrite import rewrite
 from weft.loops.show import show, show_scalar
 from weft.loops.typed import combine, combined, dtype_of, typed
 
@@ -49,6 +50,7 @@ __all__ = [
     "combined",
     "dtype_of",
     "reads",
+    "rewrite",
     "show",
     "show_scalar",
     "typed",

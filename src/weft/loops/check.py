@@ -60,7 +60,8 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
         case For(loop=loop, size=size, body=body):
             if loop in scope.ranges:
                 raise MalformedLoops(f"loop {loop} inside a loop of the same name")
-            _block(body, replace(scope, ranges={**scope.ranges, loop: size}))
+            if size:  # what never runs leaves no axis
+                _block(body, replace(scope, ranges={**scope.ranges, loop: size}))
         case If(tests=tests, body=body):
             for test in tests:
                 _typed(test.place, "int64", scope)

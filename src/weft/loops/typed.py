@@ -97,6 +97,8 @@ def _stored(value: Scalar, dtype: str) -> Scalar:
             return _cast(_read(value), dtype)
         case Local():
             return _cast(value, dtype)
+        case Num():
+            return Cast(dtype, value)
     own = type_of(value, _leaf)
     if is_weak(own):
         own = dtype if own == WEAK_INT or is_float(dtype) else "float64"

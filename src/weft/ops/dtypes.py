@@ -47,7 +47,7 @@ def element_type(dtype: Any) -> str:
         found = numpy_type(dtype) if isinstance(dtype, str) and dtype in ELEMENT_TYPES else np.dtype(dtype)
     except TypeError:
         found = np.dtype(object)
-    if not found.isnative or found.name not in ELEMENT_TYPES:
+    if dtype is None or not found.isnative or found.name not in ELEMENT_TYPES:  # None is float64 to NumPy
         raise WeftError(
             f"{dtype!r} is not an element type", origin=user_origin(), fix="use one of " + ", ".join(ELEMENT_TYPES)
         )

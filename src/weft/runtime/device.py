@@ -67,7 +67,7 @@ class Device:
 
     def stream(self) -> Stream:
         """A further stream of this device."""
-        return Stream(self, self._site, Queue(self.index))
+        return Stream(self, self._site, self._site.new_queue())
 
     def synchronize(self) -> None:
         """Return when everything enqueued here is done; raise what went wrong, unless that was raised before."""

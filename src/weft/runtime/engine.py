@@ -8,15 +8,17 @@ from contextlib import contextmanager
 
 from weft.assign import Code, Keep, Node, Stored, complete, lower, seq, symbols
 from weft.assign.show import Printer
-from weft.backends import Backend, Executable
+from weft.backends import Backend
+from weft.config import config
 from weft.errors import WeftError, user_origin
-from weft.loops import Program, buffers_of, check
+from weft.loops import buffers_of, check
 from weft.runtime import refuse
 from weft.runtime.first import FirstValues
 from weft.runtime.layout import Layout
 from weft.runtime.process import LOWERING, watch
-from weft.runtime.routine import Routine, analyse, reads_of, touch_of
+from weft.runtime.routine import Built, Routine, analyse, reads_of, touch_of
 from weft.runtime.site import Site
+from weft.schedule import Settings, schedule
 from weft.shape.close import close
 from weft.tensor.slices import StaticIndex
 
@@ -29,6 +31,7 @@ class Engine:
         self.layout = Layout()
         self.lock = threading.RLock()
         self._gate = threading.Condition(self.lock)
+        self._holding = threading.Lock()
         self._still: int | None = None  # the thread that holds everything still
         self.closed = False
         self._computing: dict[Node, Routine] = {}
@@ -57,10 +60,10 @@ class Engine:
             for node in facts.touched:
                 close(node.shape)
             _check_bound(full, static)
-        program, executable = self._build(full, static)
+        built = self._build(full, static, dict(facts.kept))
         reads = reads_of(facts, self.layout.buffer)
-        touch = touch_of(facts, reads, program, self.layout.buffer)
-        return Routine(self.sites[0], full, program, executable, static, facts, reads, touch)
+        touch = touch_of(facts, reads, built.program, self.layout.buffer)
+        return Routine(self.sites[0], full, built, static, facts, reads, touch)
 
     def computing(self, node: Node) -> Routine:
         """The routine that computes a node from leaves."""
@@ -76,8 +79,8 @@ class Engine:
         """The initialisers of some nodes, as one program."""
         if nodes not in self._first:
             code = seq(*(node.init for node in nodes if node.init is not None))
-            program, executable = self._build(code, {})
-            self._first[nodes] = FirstValues(nodes, executable, buffers_of(program))
+            built = self._build(code, {}, dict.fromkeys(nodes, "a first value"))
+            self._first[nodes] = FirstValues(nodes, built.executable, buffers_of(built.program))
         return self._first[nodes]
 
     def show(self, code: Code) -> str:
@@ -85,15 +88,20 @@ class Engine:
         with LOWERING:
             return Printer(code, self.layout.name).show(code)
 
-    def _build(self, code: Code, static: Mapping[str, StaticIndex]) -> tuple[Program, Executable]:
-        """Lower and compile; a failure leaves no trace."""
+    def _build(self, code: Code, static: Mapping[str, StaticIndex], kept: Mapping[Node, str]) -> Built:
+        """Lower, cut into kernels and compile; a failure leaves no trace. `kept`: what is wanted after it, and why."""
+        sizes = {name: index.size for name, index in static.items()}
         try:
             with self.layout.lowering() as mark:
                 self._check_open()
-                lowered = lower(code, self.layout.buffer, static)
-                program = check(lowered, {name: index.size for name, index in static.items()})
+                lowered = check(lower(code, self.layout.buffer, static), sizes)
+                stored = {self.layout.buffer(node): why for node, why in kept.items()}
             try:
-                return program, self.backend.compile(program)
+                if not (config.optimise and self.backend.fuses):
+                    return Built(lowered, lowered, None, self.backend.compile(lowered))
+                planned = schedule(lowered, stored, static=sizes, settings=_settings())
+                program = check(planned.program, sizes)
+                return Built(lowered, program, planned, self.backend.compile(program))
             except BaseException:
                 mark.go_back()
                 raise
@@ -112,19 +120,20 @@ class Engine:
     @contextmanager
     def held_still(self) -> Iterator[None]:
         """Let nothing new begin, and wait for what has begun."""
-        with self.lock:
-            self._still = threading.get_ident()
-            for site in self.sites:
-                site.forget()
-        try:
-            for site in self.sites:
-                site.settle()
+        with self._holding:
             with self.lock:
-                yield
-        finally:
-            with self._gate:
-                self._still = None
-                self._gate.notify_all()
+                self._still = threading.get_ident()
+                for site in self.sites:
+                    site.forget()
+            try:
+                for site in self.sites:
+                    site.settle()
+                with self.lock:
+                    yield
+            finally:
+                with self._gate:
+                    self._still = None
+                    self._gate.notify_all()
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""
@@ -148,11 +157,15 @@ class Engine:
                 for site in self.sites:
                     site.clear()
             for site in self.sites:
-                site.queue.stop()
+                site.stop()
 
     def _check_open(self) -> None:
         if self.closed:
             raise refuse.closed()
+
+
+def _settings() -> Settings:
+    return Settings(config.max_visits, config.max_tracing_dim, config.device_only)
 
 
 def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:

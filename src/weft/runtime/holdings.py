@@ -52,7 +52,7 @@ class Holdings:
 
     def has(self, reads: Reads) -> bool:
         """Are all these values there, to be read again and again?"""
-        return not reads.merges and all([node in self.stored for node in reads.nodes])
+        return not reads.merges and all(node in self.stored for node in reads.nodes)
 
     def find(self, reads: Reads, reader: Routine | None = None) -> Found:
         """What it takes to read these. Changes nothing; refuses what would read garbage."""

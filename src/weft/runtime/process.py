@@ -1,8 +1,8 @@
 """What the whole process shares: one lock around lowering, and what a fork and the end of the process need to know.
 
-Shapes belong to tensors, which contexts share, so one thread at a time closes and lowers. Before a fork every context is
-held still and its work is waited for: the child finds locks that are free, events that are over, and starts threads of
-its own when it needs them. At the end of the process every thread finishes what was enqueued.
+Shapes belong to tensors, which contexts share, so one thread at a time closes and lowers. Before a fork every context
+is held still and its work is waited for: the child finds locks that are free, events that are over, and starts threads
+of its own when it needs them. At the end of the process every thread finishes what was enqueued.
 """
 
 from __future__ import annotations

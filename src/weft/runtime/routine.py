@@ -15,6 +15,7 @@ from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program, buffers_of
 from weft.loops import show as show_loops
 from weft.runtime.order import Touch
+from weft.schedule import Schedule, show_kernels, show_verdicts
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
@@ -23,12 +24,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What completed code needs to find in memory, what it writes, what it leaves stored, what it touches at all."""
+    """What completed code needs to find in memory, writes, leaves stored and why, and what it touches at all."""
 
     needs: tuple[Operand, ...]
     written: tuple[Node, ...]
-    leaves: tuple[Node, ...]
+    kept: Mapping[Node, str]
     touched: tuple[Node, ...]
+
+    @property
+    def leaves(self) -> tuple[Node, ...]:
+        return tuple(self.kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Built:
+    """Code at every stage below assignments: loops, loops cut into kernels, and what the backend made of them."""
+
+    loops: Program
+    program: Program
+    schedule: Schedule | None
+    executable: Executable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +61,7 @@ class Routine:
 
     site: Site
     code: Code
-    program: Program
-    executable: Executable
+    built: Built
     bindings: Mapping[str, StaticIndex]
     facts: Facts
     reads: Reads
@@ -60,16 +74,28 @@ class Routine:
     def __repr__(self) -> str:
         return f"<routine({', '.join(self.bindings)})>"
 
+    @property
+    def program(self) -> Program:
+        """The loops that run."""
+        return self.built.program
+
+    @property
+    def executable(self) -> Executable:
+        return self.built.executable
+
     def show(self, stage: str) -> str:
-        """A stage of the compilation as text: "assign", "loops" or "source"."""
-        match stage:
-            case "assign":
-                return self.site.engine.show(self.code)
-            case "loops":
-                return show_loops(self.program)
-            case "source":
-                return self.executable.source
-        raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix='use "assign", "loops" or "source"')
+        """A stage of the compilation as text: assignments, loops, verdicts on every buffer, kernels, source."""
+        stages: dict[str, Callable[[], str]] = {
+            "assign": lambda: self.site.engine.show(self.code),
+            "loops": lambda: show_loops(self.built.loops),
+            "virtual": lambda: show_verdicts(self.built.schedule),
+            "kernels": lambda: show_kernels(self.built.schedule),
+            "source": lambda: self.executable.source,
+        }
+        if stage not in stages:
+            known = ", ".join(f'"{name}"' for name in stages)
+            raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
+        return stages[stage]()
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -138,13 +164,22 @@ def analyse(code: Code) -> Facts:
         written = target(statement)
         touched[written] = None
         consumed[written] = False
-    kept = {node for keep in _keeps(code) for node in keep.nodes}
-    leaves = [node for node, read in consumed.items() if not read or node in kept or _persists(node)]
-    return Facts(tuple(needs), tuple(consumed), tuple(leaves), tuple(touched))
+    asked = {node for keep in _keeps(code) for node in keep.nodes}
+    kept = {node: why for node, read in consumed.items() if (why := _why_kept(node, read, node in asked))}
+    return Facts(tuple(needs), tuple(consumed), kept, tuple(touched))
 
 
-def _persists(node: Node) -> bool:
-    return node.definition is None and node.gradient_of is None
+def _why_kept(node: Node, read: bool, asked: bool) -> str:
+    """Why a node that code writes is stored afterwards; empty if it is not."""
+    if asked:
+        return "asked for"
+    if not read:
+        return "what the routine ends with"
+    if node.definition is not None or node.gradient_of is not None:
+        return ""
+    if node.init is not None:
+        return "keeps its value between runs"
+    return "its old value is read" if node.recurrent or not node.made_inline else ""
 
 
 def _keeps(code: Code) -> list[Keep]:

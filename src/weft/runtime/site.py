@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from weft.assign import Merge, Node
 from weft.backends import Array, Block, Bound
@@ -30,7 +30,8 @@ class Site:
         self.engine = engine
         self.index = index
         self.order = Order()
-        self.queue = Queue(index)
+        self._queues: WeakSet[Queue] = WeakSet()
+        self.queue = self.new_queue()
         self.memory = DeviceMemory(engine.backend, index)
         self.holdings = Holdings(self.memory, self.order, engine.layout.buffer, engine.first_values, index)
         self._lock = engine.lock
@@ -38,6 +39,12 @@ class Site:
         self._synchronize = engine.backend.synchronize
         self._bounds: WeakKeyDictionary[Routine, tuple[int, Bound]] = WeakKeyDictionary()
         self._ready: tuple[Routine, Bound] | None = None  # what ran last, if it can run again as it is
+
+    def new_queue(self) -> Queue:
+        """A queue of this device."""
+        queue = Queue(self.index)
+        self._queues.add(queue)
+        return queue
 
     # Running
 
@@ -232,6 +239,11 @@ class Site:
     def forget(self) -> None:
         """Nothing is ready any more: the next run is seen to anew. Called with the lock held."""
         self._ready = None
+
+    def stop(self) -> None:
+        """End the threads once they have done what was enqueued."""
+        for queue in list(self._queues):
+            queue.stop()
 
     def clear(self) -> None:
         """Let go of all memory. Called with the lock held."""

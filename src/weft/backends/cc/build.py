@@ -19,7 +19,7 @@ from weft.backends.cc.cache import Cache, cache_folder, opened, sweep
 from weft.backends.cc.compiler import Compiler, find_compiler, machine
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-__all__ = ["Compiler", "TIME_LIMIT_S", "build", "cache_folder", "find_compiler"]
+__all__ = ["Compiler", "TIME_LIMIT_S", "build", "cache_folder", "find_compiler", "key_of"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Not -O3: gcc 12 then vectorises nested loops around `c ? x[i] : y[i]` wrongly,
@@ -38,7 +38,7 @@ _warned: set[str] = set()
 
 def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
     """The library of a C text. `folder` is the cache: where it cannot be used, what is compiled is not kept."""
-    key = _key(compiler, text)
+    key = key_of(compiler, text)
     if (folder, key) not in _loaded:
         with opened(folder) as cache:
             _loaded[folder, key] = cache.load(key) or _make(compiler, text, folder, cache, key)
@@ -47,7 +47,8 @@ def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
     return _loaded[folder, key]
 
 
-def _key(compiler: Compiler, text: str) -> str:
+def key_of(compiler: Compiler, text: str) -> str:
+    """A name for a C text as compiled here: by this compiler, with these flags, for this processor."""
     parts = [text, compiler.identity, *compiler.command, *FLAGS, *LIBRARIES, machine()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 

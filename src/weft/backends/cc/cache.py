@@ -1,4 +1,5 @@
-"""Libraries kept on disk. An entry is one file, `<key>.so`: a library, then the digest of its key and itself.
+"""Libraries kept on disk. An entry is one file, `<key>.so`: a library, then the digest of its key and itself. A note,
+`<kernel>.in`, says which entry holds a kernel.
 
 An entry is written under another name and renamed: a reader sees a whole one or none, whoever else is writing or was
 killed. Nothing is synced to disk: what a crash of the machine cut short does not match its digest and is made again.
@@ -72,6 +73,25 @@ class Cache:
             self.problem = error.strerror or str(error)
         sweep(self.place, _UNFINISHED)
 
+    def note(self, kernel: str, key: str) -> None:
+        """Remember which entry holds a kernel."""
+        if self.place is None:
+            return
+        try:
+            _write(self._note(kernel), key.encode())
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+
+    def noted(self, kernel: str) -> str | None:
+        """The key of the entry that holds a kernel, if one was noted; the entry itself is checked when it is loaded."""
+        if self.place is None:
+            return None
+        try:
+            key = self._note(kernel).read_text(encoding="ascii")
+        except (OSError, ValueError):
+            return None
+        return key if key.isalnum() and len(key) == len(kernel) else None
+
     def forget(self, key: str) -> None:
         """Remove the entry for a key."""
         if self.place is not None:
@@ -80,6 +100,10 @@ class Cache:
     def _entry(self, key: str) -> Path:
         assert self.place is not None
         return self.place / f"{key}.so"
+
+    def _note(self, kernel: str) -> Path:
+        assert self.place is not None
+        return self.place / f"{kernel}.in"
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""From loops to C: plain loops, axis names as loop variables, each nest under the assignment it came from.
+"""From loops to C: a function for each kernel, plain loops, axis names as loop variables.
 
-    weft_run(buffers, given)      buffers[n] is the memory of the n-th buffer, given[n] the n-th static index
+    void kernel(void *const *buffers, const int64_t *given)
 
-Each assignment is a call of a function of its own, and assignments that loop alike call the same one: what the C
-compiler has to do grows with the number of different nests, not with the depth of a model. Buffers never overlap. Sums
-of floats over the innermost loop are carried in double precision, in whatever order is fastest.
+`buffers[n]` is the memory of the kernel's n-th buffer, `given[n]` the position of its n-th static index. Buffers never
+overlap. Sums of floats over an innermost loop are carried in double precision, in whatever order is fastest.
 """
 
 from __future__ import annotations
@@ -23,14 +22,12 @@ from weft.loops import (
     Let,
     Local,
     Place,
-    Program,
     Read,
     Remark,
     Set,
     Stmt,
     Store,
     Update,
-    buffers_of,
     combine,
     combined,
     dtype_of,
@@ -39,70 +36,33 @@ from weft.loops import (
 )
 from weft.ops import OPS, Call, Num, Scalar
 
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A C function and what its arguments stand for."""
-
-    text: str
-    buffers: tuple[Buffer, ...]
-    given: tuple[str, ...]
+#: Sums over shorter loops are written as they stand.
+_LONG = 8
 
 
-def emit(program: Program) -> Source:
-    """The C text of a program, without the prelude."""
-    buffers = buffers_of(program)
-    places = {buffer: at for at, buffer in enumerate(buffers)}
-    given = tuple(dict.fromkeys(_given(program.body, frozenset())))
-    functions: dict[tuple[str, ...], str] = {}
-    calls = []
-    for stmt in _steps(program.body):
-        nest = _Nest.of(stmt)
-        name = functions.setdefault(nest.function, f"nest_{len(functions)}")
-        arguments = [f"buffers[{places[one]}]" for one in nest.buffers]
-        arguments += [f"given[{given.index(one)}]" for one in nest.given]
-        calls += [f"    /* {line} */" for line in nest.remarks] + [f"    {name}({', '.join(arguments)});"]
-    lines = []
-    for (parameters, *body), name in functions.items():
-        lines += [f"static WEFT_APART void {name}{parameters}", *body]
-    lines += ["void weft_run(void *const *buffers, const int64_t *given)", "{", *calls, "}"]
-    return Source("\n".join(lines) + "\n", buffers, given)
+def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
+    """The C function of a block of statements on some buffers and static indices."""
+    writer = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
+    written = set(_written(body))
+    types = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict" for one in buffers]
+    parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
+    parameters += [f"int64_t {writer.given[one]}" for one in given]
+    arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
+    shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
+    lines = [
+        f"static WEFT_APART void {name}_on({', '.join(parameters)})",
+        "{",
+        f"    /* {shapes} */",
+        *writer.block(body, "    "),
+        "}",
+        f"void {name}(void *const *buffers, const int64_t *given) {{ {name}_on({', '.join(arguments)}); }}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Nest:
-    """One assignment as a C function: its parameters and body, and what this assignment calls it with."""
-
-    function: tuple[str, ...]
-    buffers: tuple[Buffer, ...]
-    given: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-    @staticmethod
-    def of(stmt: Stmt) -> _Nest:
-        body = stmt.body if isinstance(stmt, Remark) else (stmt,)
-        text = stmt.text if isinstance(stmt, Remark) else ""
-        buffers = buffers_of(Program(body))
-        given = tuple(dict.fromkeys(_given(body, frozenset())))
-        writer = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {name: _word(name) for name in given})
-        written = set(_written(body))
-        parameters = [
-            f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict {writer.buffers[one]}"
-            for one in buffers
-        ]
-        parameters += [f"int64_t {writer.given[name]}" for name in given]
-        shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
-        lines = ["{", f"    /* {shapes} */", *writer.block(body, "    "), "}", ""]
-        return _Nest((f"({', '.join(parameters)})", *lines), buffers, given, tuple(map(_safe, text.splitlines())))
-
-
-def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
-    """The assignments of a program: comments around several of them are left out."""
-    for stmt in body:
-        if isinstance(stmt, Remark) and any(isinstance(one, Remark) for one in stmt.body):
-            yield from _steps(stmt.body)
-        else:
-            yield stmt
+def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
+    """The static indices a block uses: the names that no loop binds."""
+    return tuple(dict.fromkeys(_given(body, frozenset())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +85,13 @@ class _Writer:
     def _statement(self, stmt: Stmt, indent: str) -> Iterator[str]:
         match stmt:
             case Remark(text=text, body=body):
-                yield from (f"{indent}/* {_safe(line)} */" for line in text.splitlines())
+                yield from (f"{indent}/* {safe(line)} */" for line in text.splitlines())
                 yield from self.block(body, indent)
             case For(loop=loop, body=(Update() as update,)) if _is_sum(update, loop):
                 yield indent + "{"
                 yield from self.block(_summed(stmt, update), indent + "    ")
                 yield indent + "}"
-            case For(body=body) if sums := _sums(body):
+            case For(size=size, body=body) if size >= _LONG and (sums := _sums(body)):
                 words = [_word(one.name) for one in sums]
                 yield indent + "{"
                 yield from (f"{indent}    double {word}sum = {word};" for word in words)
@@ -284,5 +244,6 @@ def _word(name: str) -> str:
     return f"{name}_"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """Text that a comment can hold."""
     return text.replace("*/", "* /").replace("/*", "/ *")

@@ -66,7 +66,11 @@ def _independent(loops: dict[str, int], body: tuple[Stmt, ...]) -> bool:
     for buffer, at, _ in accesses:
         if buffer not in written:
             continue
-        alone = {(one.terms[0][1], axis, one) for axis, one in enumerate(at) if _is_alone(one)}
+        alone = {
+            (one.terms[0][1], axis, one)
+            for axis, one in enumerate(at)
+            if isinstance(one, Place) and len(one.terms) == 1
+        }
         for loop in loops:
             here = {(axis, place) for name, axis, place in alone if name == loop}
             axes[buffer, loop] = axes.get((buffer, loop), here) & here
@@ -79,10 +83,6 @@ def _locals(body: tuple[Stmt, ...], kind: type[Let] | type[Set]) -> Iterator[Let
             yield from _locals(stmt.body, kind)
         elif isinstance(stmt, kind):
             yield stmt
-
-
-def _is_alone(place: Scalar) -> bool:
-    return isinstance(place, Place) and len(place.terms) == 1
 
 
 def _accesses(body: tuple[Stmt, ...]) -> Iterator[tuple[Buffer, tuple[Scalar, ...], bool]]:
@@ -152,9 +152,8 @@ def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None
         name: [chosen(value[0])] if isinstance(value, list) else chosen(value) if np.ndim(value) else value
         for name, value in env.items()
     }
-    known = [name for name, value in env.items() if isinstance(value, list)]
     _block(stmt.body, memory, inner, (points,))
-    for name in known:
-        merged = np.array(np.broadcast_to(env[name][0], shape))
-        merged[held] = inner[name][0]
-        env[name][0] = merged
+    for local in {one.local for one in _locals(stmt.body, Set)} & env.keys():
+        merged = np.array(np.broadcast_to(env[local][0], shape))
+        merged[held] = inner[local][0]
+        env[local][0] = merged

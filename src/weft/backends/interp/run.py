@@ -42,7 +42,7 @@ MOST_POINTS = 1 << 22
 def run(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
     """Run the program on `memory`, a nest at a time."""
     with np.errstate(all="ignore"):
-        env: Env = dict(given or {})
+        env: Env = {**(given or {})}
         for stmt in program.body:
             _run(stmt, memory, env)
 
@@ -50,7 +50,7 @@ def run(program: Program, memory: Memory, given: Mapping[str, int] | None = None
 def run_scalar(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
     """Run the program on `memory`, a cell at a time."""
     with np.errstate(all="ignore"):
-        _walk_all(program.body, memory, dict(given or {}))
+        _walk_all(program.body, memory, {**(given or {})})
 
 
 def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
@@ -132,7 +132,7 @@ def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
 def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     """All points of a nest at once: loop variables become the axes of an open grid."""
     grids = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
-    grid = {**env, **dict(zip(loops, grids, strict=True))}
+    grid: Env = {**env, **dict(zip(loops, grids, strict=True))}
     shape = tuple(loops.values())
     if isinstance(stmt, If):
         held = np.ones(shape, bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Memory: TypeAlias = Mapping[Buffer, Array]
 #: Loops and static indices by name: a number each in the walk, an open grid in a whole nest. Locals: a list of one
 #: value, shared by the blocks that see it.
-Env: TypeAlias = dict[Hashable, Any]
+Env: TypeAlias = dict[Any, Any]
 
 
 def value_of(scalar: Scalar, memory: Memory, env: Env) -> Any:

@@ -1,0 +1,71 @@
+"""Constants of the typed loop language: what they come to, how they are written, what operations make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import copysign
+from typing import Any
+
+import numpy as np
+
+from weft.loops.nodes import Cast, Place
+from weft.loops.typed import dtype_of
+from weft.ops import OPS, Call, Num, Scalar
+from weft.ops.convert import constant, convert
+from weft.ops.dtypes import is_float, numpy_type
+
+
+def value_of(scalar: Scalar) -> Any:
+    """What a constant comes to, in its NumPy type; None of what is no constant."""
+    match scalar:
+        case Cast(dtype=dtype, value=Num(value=value)):
+            return _number(dtype, value, type(value), isinstance(value, float) and copysign(1, value) < 0)
+        case Place(terms=(), offset=offset):
+            return np.int64(offset)
+    return None
+
+
+@cache
+def _number(dtype: str, value: float | int | bool, kind: type, minus: bool) -> Any:
+    """A number in an element type. Kind and sign tell apart what Python takes for equal."""
+    with np.errstate(all="ignore"):
+        return np.asarray(constant(value, dtype))[()]
+
+
+def constant_of(value: Any, dtype: str) -> Cast:
+    """A value of an element type as a constant, written as shortly as it can be."""
+    if dtype == "bool":
+        return Cast(dtype, Num(bool(value)))
+    if not is_float(dtype):
+        return Cast(dtype, Num(int(value)))
+    short = float(str(value))
+    return Cast(dtype, Num(short if constant(short, dtype) == value else float(value)))
+
+
+def folded(call: Call) -> Cast | None:
+    """What a call of constants comes to; None where that is no number or would be worth a warning."""
+    values = _values(call.args)
+    if values is None:
+        return None
+    dtype = dtype_of(call)
+    try:
+        with np.errstate(all="raise"):
+            value = np.asarray(OPS[call.op].meaning(*values)).astype(numpy_type(dtype))[()]
+    except FloatingPointError:
+        return None
+    return None if value != value else constant_of(value, dtype)
+
+
+def cast(dtype: str, value: Scalar) -> Cast | None:
+    """What a constant comes to in another type; None of what is no constant."""
+    number = value_of(value)
+    if number is None:
+        return None
+    with np.errstate(all="ignore"):
+        return constant_of(convert(number, dtype), dtype)
+
+
+def _values(args: Sequence[Scalar]) -> list[Any] | None:
+    values = [value_of(arg) for arg in args]
+    return None if any(value is None for value in values) else values

@@ -1,0 +1,115 @@
+"""What does not change in a loop is computed in front of it.
+
+    for j: y[i, j] = x[i, j] * exp(a[i])      becomes      t = exp(a[i]);  for j: y[i, j] = x[i, j] * t
+
+Numbers and the largest calls move that depend on nothing the loop changes: not its own place, no number it sets or
+declares, no buffer it writes. Nothing leaves a test, because it might not run. Under fast math a quotient by what does
+not change becomes a product with its inverse.
+
+Every number must have a name of its own (`names.distinct`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weft.loops.constants import value_of
+from weft.loops.effects import changed, declared, mapped, with_body, within, written
+from weft.loops.names import Names, title
+from weft.loops.nests import free, rewritten
+from weft.loops.nodes import (
+    Buffer,
+    Cast,
+    For,
+    If,
+    Let,
+    Local,
+    Place,
+    Read,
+    Remark,
+    Set,
+    Stmt,
+    Store,
+    Update,
+)
+from weft.loops.typed import dtype_of
+from weft.ops import Call, Num, Scalar
+
+
+def hoist(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
+    """The block with what its loops do not change moved in front of them."""
+    return _block(body, Names(body), fast)
+
+
+def _block(body: Sequence[Stmt], taken: Names, fast: bool) -> tuple[Stmt, ...]:
+    done: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case For(loop=loop, size=size) if size:
+                moving = _Moving(loop, _block(stmt.body, taken, fast), taken, fast)
+                rest = tuple(one for inner in moving.body for one in moving.rest(inner))
+                done += [*moving.lead, For(loop, size, rest)]
+            case For() | If() | Remark():
+                done.append(with_body(stmt, _block(stmt.body, taken, fast)))
+            case _:
+                done.append(stmt)
+    return tuple(done)
+
+
+@dataclass(slots=True)
+class _Moving:
+    """A loop, what it changes, and what has moved in front of it so far."""
+
+    loop: str
+    body: tuple[Stmt, ...]
+    taken: Names
+    fast: bool
+    lead: list[Stmt] = field(default_factory=list)
+    #: The numbers it sets, those it sets or declares, and the buffers it writes.
+    sets: set[Local] = field(init=False)
+    numbers: set[Local] = field(init=False)
+    buffers: set[Buffer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sets = changed(self.body)
+        self.numbers = self.sets | declared(self.body)
+        self.buffers = written(self.body)
+
+    def rest(self, stmt: Stmt) -> list[Stmt]:
+        """What of a statement of the loop stays in it."""
+        match stmt:
+            case Let(local=local, value=value) if self._stays(value) and local not in self.sets:
+                self.lead.append(stmt)
+                self.numbers.discard(local)
+                return []
+            case Let() | Set() | Store() | Update():
+                return [mapped(stmt, lambda scalar: rewritten(scalar, self._moved))]
+        return [stmt]
+
+    def _moved(self, scalar: Scalar) -> Scalar | None:
+        """A scalar by what moves in front of the loop; None for what stays, though parts of it may move."""
+        if self._stays(scalar):
+            return self._named(scalar) if _is_work(scalar) else None
+        match scalar:
+            case Call(op="div", args=(x, y)) if self.fast and self._stays(y) and value_of(y) is None:
+                return Call("mul", (rewritten(x, self._moved), self._named(Call("recip", (y,)))))
+        return None
+
+    def _named(self, scalar: Scalar) -> Local:
+        local = Local(self.taken.fresh(title(scalar)), dtype_of(scalar))
+        self.lead.append(Let(local, scalar))
+        return local
+
+    def _stays(self, scalar: Scalar) -> bool:
+        """Is a scalar the same in every turn of the loop?"""
+        changes = any(
+            (isinstance(one, Read) and one.buffer in self.buffers) or (isinstance(one, Local) and one in self.numbers)
+            for one in within(scalar)
+        )
+        return not changes and self.loop not in free(scalar)
+
+
+def _is_work(scalar: Scalar) -> bool:
+    computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Place))
+    return computes and any(isinstance(one, Read | Local | Place) for one in within(scalar))

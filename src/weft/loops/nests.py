@@ -1,0 +1,152 @@
+"""A program as a list of nests: loops, tests and one write each, which is what assignments lower to.
+
+nest = for loops: if tests: core            core = Store | Update
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from weft.loops.nodes import (
+    Buffer,
+    Cast,
+    Fill,
+    For,
+    If,
+    Inside,
+    Place,
+    Program,
+    Read,
+    Remark,
+    Stmt,
+    Store,
+    Update,
+    reads,
+)
+from weft.ops import Call, Num, Scalar
+
+#: A loop: its name and size.
+Loop = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """One write under its loops and tests, with the assignments it came from."""
+
+    loops: tuple[Loop, ...]
+    tests: tuple[Inside, ...]
+    core: Store | Update
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Buffer:
+        return self.core.buffer
+
+    @property
+    def reads(self) -> Iterator[Read]:
+        """Everything it reads, its target's old values only where the value mentions them."""
+        for scalar in (self.core.value, *self.core.at, *(test.place for test in self.tests)):
+            yield from reads(scalar)
+
+    @property
+    def accumulates(self) -> bool:
+        """Does it combine values with what its cells held before?"""
+        return isinstance(self.core, Update)
+
+    @property
+    def stmt(self) -> Stmt:
+        return around(self.loops, (If(self.tests, (self.core,)) if self.tests else self.core,))[0]
+
+
+def nests(program: Program) -> list[Nest]:
+    """The nests of a lowered program, in order."""
+    return [nest for stmt in program.body for nest in _nests(stmt, ())]
+
+
+def around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A block inside loops, the first outermost."""
+    for name, size in reversed(loops):
+        body = (For(name, size, body),)
+    return body
+
+
+def free(scalar: Scalar) -> Iterator[str]:
+    """The loops and static indices a scalar mentions."""
+    match scalar:
+        case Place(terms=terms):
+            yield from (name for _, name in terms)
+        case Call(args=inner) | Read(at=inner):
+            for one in inner:
+                yield from free(one)
+        case Cast(value=value):
+            yield from free(value)
+
+
+def rewritten(scalar: Scalar, leaf: Callable[[Scalar], Scalar | None]) -> Scalar:
+    """The scalar with some of its parts replaced, outermost first; `leaf` says None for what stays."""
+    found = leaf(scalar)
+    if found is not None:
+        return found
+    match scalar:
+        case Call(op=op, args=args):
+            return Call(op, tuple(rewritten(arg, leaf) for arg in args))
+        case Read(buffer=buffer, at=at):
+            return Read(buffer, tuple(rewritten(one, leaf) for one in at))
+        case Cast(dtype=dtype, value=value):
+            return Cast(dtype, rewritten(value, leaf))
+    return scalar
+
+
+def moved(scalar: Scalar, places: Mapping[str, Place]) -> Scalar:
+    """The scalar with loops replaced by affine places."""
+    if not places:
+        return scalar
+    return rewritten(scalar, lambda one: moved_place(one, places) if isinstance(one, Place) else None)
+
+
+def moved_place(place: Place, places: Mapping[str, Place]) -> Place:
+    """A place with loops replaced by places."""
+    total, offset = dict[str, int](), place.offset
+    for coefficient, name in place.terms:
+        inner = places.get(name, Place(((1, name),)))
+        offset += coefficient * inner.offset
+        for factor, deeper in inner.terms:
+            total[deeper] = total.get(deeper, 0) + coefficient * factor
+    return Place(tuple((factor, name) for name, factor in total.items() if factor), offset)
+
+
+def identifier(name: str, taken: set[str]) -> str:
+    """A name for a loop or number after something that may be called anything, new among those taken."""
+    base = re.sub(r"\W", "_", name, flags=re.ASCII)
+    base = f"_{base}" if not base or base[0].isdigit() else base
+    found, number = base, 1
+    while found in taken:
+        number += 1
+        found = f"{base}_{number}"
+    taken.add(found)
+    return found
+
+
+def _nests(stmt: Stmt, remarks: tuple[str, ...]) -> Iterator[Nest]:
+    if isinstance(stmt, Remark):
+        inner = (*remarks, stmt.text)
+        for one in stmt.body:
+            yield from _nests(one, inner)
+        return
+    loops: list[Loop] = []
+    tests: tuple[Inside, ...] = ()
+    if isinstance(stmt, Fill):
+        sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
+        at = tuple(Place(((1, name),)) if size != 1 else Place(()) for name, size in sizes)
+        core = Store(stmt.buffer, at, Cast(stmt.buffer.dtype, Num(stmt.value)))
+        yield Nest(tuple(loop for loop in sizes if loop[1] != 1), (), core, remarks)
+        return
+    while isinstance(stmt, For) and len(stmt.body) == 1:
+        loops.append((stmt.loop, stmt.size))
+        stmt = stmt.body[0]
+    if isinstance(stmt, If) and len(stmt.body) == 1:
+        tests, stmt = stmt.tests, stmt.body[0]
+    assert isinstance(stmt, Store | Update), f"not a nest of one write: {stmt!r}"
+    yield Nest(tuple(loops), tests, stmt, remarks)

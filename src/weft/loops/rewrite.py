@@ -1,0 +1,30 @@
+"""All rewriting of a block of typed code: simpler scalars, straight lines, shared and hoisted computations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from weft.loops.hoist import hoist
+from weft.loops.names import distinct
+from weft.loops.nodes import Stmt
+from weft.loops.share import share
+from weft.loops.straighten import straighten
+
+#: More rounds than any code needs: each makes it simpler.
+_MOST_ROUNDS = 16
+
+
+def rewrite(body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False) -> tuple[Stmt, ...]:
+    """A block of a typed program that does the same with less work.
+
+    `ranges` are those of the static indices and of the loops around the block; `fast` allows fast math.
+    """
+    body = distinct(body, ranges)
+    for _ in range(_MOST_ROUNDS):
+        before = body
+        body = straighten(body, ranges, fast)
+        body = share(body, fast)
+        body = hoist(body, fast)
+        if body == before:
+            break
+    return body

@@ -1,0 +1,228 @@
+"""Which buffers exist only as numbers computed where they are read, and why.
+
+A buffer is virtual when nothing outside the program wants it, everything written to it is written before it is read,
+the writes can be solved for the place read, what it is computed from has not changed by then, and no cell would be
+computed more often than `max_visits` times. Copies and constants cost nothing to compute again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+from weft.loops.gather import compares
+from weft.loops.inline import solve
+from weft.loops.nests import Nest, free, moved, rewritten
+from weft.loops.nodes import Buffer, Place, Read, Store, walk
+from weft.loops.order import sums_inside
+from weft.ops import Call, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How freely buffers become virtual.
+
+    `max_visits`: how often a cell may be computed instead of stored. `max_tracing_dim`: how far loops are traced where
+    visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored.
+    """
+
+    max_visits: int = 1
+    max_tracing_dim: int = 5
+    device_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Is a buffer stored, and why."""
+
+    stored: bool
+    why: str
+
+
+def decide(
+    nests: Sequence[Nest],
+    kept: Mapping[Buffer, str],
+    settings: Settings = Settings(),  # noqa: B008 it is frozen
+    forced: Collection[Buffer] = (),
+) -> dict[Buffer, Verdict]:
+    """A verdict on every buffer. `kept` says why some must be stored; `forced` are computed again at any cost."""
+    uses = _Uses(nests)
+    verdicts: dict[Buffer, Verdict] = {}
+    deciding = _Deciding(uses, kept, settings, frozenset(forced), verdicts)
+    for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
+        verdicts[buffer] = deciding.verdict(buffer)
+    return {buffer: verdicts[buffer] for buffer in uses.all}
+
+
+class _Uses:
+    """Where each buffer is written and read."""
+
+    def __init__(self, nests: Sequence[Nest]) -> None:
+        self.nests = nests
+        self.writes: dict[Buffer, list[int]] = {}
+        self.reads: dict[Buffer, list[tuple[int, Read]]] = {}
+        for number, nest in enumerate(nests):
+            for read in nest.reads:
+                self.reads.setdefault(read.buffer, []).append((number, read))
+            self.writes.setdefault(nest.target, []).append(number)
+
+    @property
+    def all(self) -> dict[Buffer, None]:
+        return dict.fromkeys([*self.reads, *self.writes])
+
+
+@dataclass(slots=True)
+class _Deciding:
+    uses: _Uses
+    kept: Mapping[Buffer, str]
+    settings: Settings
+    forced: frozenset[Buffer]
+    verdicts: Mapping[Buffer, Verdict]
+    visits: dict[Buffer, int] = field(default_factory=dict)
+    #: Where a virtual buffer is computed at the latest, and whether that is always for the very cell written there.
+    last: dict[Buffer, int] = field(default_factory=dict)
+    aligned: dict[Buffer, bool] = field(default_factory=dict)
+
+    def verdict(self, buffer: Buffer) -> Verdict:
+        obstacle = self._obstacle(buffer)
+        if obstacle:
+            return Verdict(True, obstacle)
+        reads = [(number, read) for number, read in self.uses.reads.get(buffer, []) if self._lives(number)]
+        if not reads:
+            return Verdict(False, "nobody reads it")
+        self.last[buffer] = max(self._evaluated(number) for number, _ in reads)
+        self.aligned[buffer] = all(self._keeps_cell(number, read) for number, read in reads)
+        changed = self._changed(buffer)
+        if changed:
+            return Verdict(True, f"`{changed}` changes before it is read")
+        self.visits[buffer] = sum(self._visits(number, read) for number, read in reads)
+        if buffer in self.forced:
+            return Verdict(False, "to be computed again")
+        if self.visits[buffer] <= self.settings.max_visits:
+            return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
+        if self._is_free(buffer):
+            return Verdict(False, "nothing to compute")
+        if self._is_one_hot(buffer):
+            return Verdict(False, "a one-hot")
+        return Verdict(True, f"read {self.visits[buffer]} times")
+
+    def _obstacle(self, buffer: Buffer) -> str:
+        if buffer in self.kept:
+            return self.kept[buffer]
+        if not self.settings.device_only:
+            return "everything is stored"
+        writes = self.uses.writes.get(buffer)
+        if not writes:
+            return "given"
+        reads = self.uses.reads.get(buffer, [])
+        if not isinstance(self.uses.nests[writes[0]].core, Store):
+            return "its old value is read"
+        if any(number <= writes[-1] for number, _ in reads):
+            first = min(number for number, _ in reads)
+            return "its old value is read" if first <= writes[0] else "written again after it is read"
+        if not all(sums_inside(self.uses.nests[number]) for number in writes):
+            return "its sums grow side by side"
+        for number in writes:
+            for reader, read in reads:
+                if solve(self.uses.nests[number], read.at) is None:
+                    return f"`{self.uses.nests[reader].target.name}` reads it at places that its loops do not tell"
+        return ""
+
+    def _evaluated(self, number: int) -> int:
+        """Where what a nest computes is computed in the end."""
+        target = self.uses.nests[number].target
+        return number if self.verdicts[target].stored else self.last[target]
+
+    def _lives(self, number: int) -> bool:
+        target = self.uses.nests[number].target
+        return self.verdicts[target].stored or target in self.last
+
+    def _keeps_cell(self, number: int, read: Read) -> bool:
+        """Does a nest read just the cell it writes, and likewise to where it is computed in the end?"""
+        nest = self.uses.nests[number]
+        own = read.at == nest.core.at and not _reduces(nest)
+        return own and (self.verdicts[nest.target].stored or self.aligned[nest.target])
+
+    def _changed(self, buffer: Buffer) -> str:
+        """A buffer it is computed from that is written before it is computed in the end; empty if there is none."""
+        for number in self.uses.writes[buffer]:
+            nest = self.uses.nests[number]
+            for read in nest.reads:
+                for writer in self.uses.writes.get(read.buffer, []):
+                    if number < writer < self.last[buffer]:
+                        return read.buffer.name
+                    same = read.at == nest.core.at and not _reduces(nest) and self.aligned[buffer]
+                    if writer == self.last[buffer] and not same:
+                        return read.buffer.name
+        return ""
+
+    def _visits(self, number: int, read: Read) -> int:
+        """How often a cell is computed for a read of it."""
+        nest = self.uses.nests[number]
+        times = _fibre(nest, read, self.settings.max_tracing_dim)
+        verdict = self.verdicts[nest.target]
+        return times if verdict.stored else times * self.visits[nest.target]
+
+    def _is_free(self, buffer: Buffer) -> bool:
+        """Are its cells copies of others, or constants?"""
+        for number in self.uses.writes[buffer]:
+            nest = self.uses.nests[number]
+            calls = any(isinstance(one, Call) for one in walk(nest.core.value))
+            constant = not list(nest.reads) and not nest.loops
+            if not isinstance(nest.core, Store) or _reduces(nest) or (calls and not constant):
+                return False
+        return True
+
+    def _is_one_hot(self, buffer: Buffer) -> bool:
+        """Does it compare whole numbers with places, so that a sum with it is a gather?"""
+        only = [self.uses.nests[number] for number in self.uses.writes[buffer]]
+        return len(only) == 1 and not only[0].tests and self._compares(only[0], buffer)
+
+    def _compares(self, nest: Nest, buffer: Buffer) -> bool:
+        value = nest.core.value
+
+        def leaf(one: Scalar) -> Scalar | None:
+            if not isinstance(one, Read) or len(self.uses.writes.get(one.buffer, ())) != 1:
+                return None
+            writer = self.uses.nests[self.uses.writes[one.buffer][0]]
+            solution = solve(writer, one.at) if isinstance(writer.core, Store) else None
+            return rewritten(moved(writer.core.value, solution.places), leaf) if solution else None
+
+        return isinstance(nest.core, Store) and compares(rewritten(value, leaf)) is not None
+
+
+def _reduces(nest: Nest) -> bool:
+    mentioned = {name for one in nest.core.at for name in free(one)}
+    return any(name not in mentioned for name, size in nest.loops if size > 1)
+
+
+def _fibre(nest: Nest, read: Read, farthest: int) -> int:
+    """How many points of the loops in which a read stands see the same cell, at most."""
+    names = {name for one in read.at for name in free(one)}
+    depth = (
+        len(nest.loops)
+        if nest.tests
+        else 1 + max((n for n, loop in enumerate(nest.loops) if loop[0] in names), default=-1)
+    )
+    loops = nest.loops[:depth]
+    alone = {one.terms[0][1] for one in read.at if isinstance(one, Place) and len(one.terms) == 1}
+    rest = [(name, size) for name, size in loops if name not in alone]
+    tangled = [(name, size) for name, size in rest if name in names]
+    outside = prod(size for name, size in rest if name not in names)
+    return outside * (_traced(read, tangled, farthest) if tangled else 1)
+
+
+def _traced(read: Read, loops: Sequence[tuple[str, int]], farthest: int) -> int:
+    """The most points of some loops, traced not too far, that give one cell."""
+    counts: dict[tuple[int, ...], int] = {}
+    names = [name for name, _ in loops]
+    for point in product(*(range(min(size, farthest)) for _, size in loops)):
+        at = dict(zip(names, point, strict=True))
+        cell = tuple(
+            sum(factor * at.get(name, 0) for factor, name in one.terms) if isinstance(one, Place) else 0
+            for one in read.at
+        )
+        counts[cell] = counts.get(cell, 0) + 1
+    return max(counts.values())

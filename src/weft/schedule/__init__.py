@@ -1,0 +1,68 @@
+"""From loops to kernels: what is computed where, what runs together, what is kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from weft.loops import Buffer, Program, Remark
+from weft.loops import show as show_loops
+from weft.loops.gather import gather
+from weft.loops.inline import inline
+from weft.loops.nests import nests
+from weft.loops.order import ordered
+from weft.loops.virtual import Settings, Verdict, decide
+from weft.schedule.forward import forward
+from weft.schedule.fuse import Kernel, fuse, kernels
+
+__all__ = ["Kernel", "Schedule", "Settings", "Verdict", "schedule", "show_kernels", "show_verdicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A program cut into kernels, and what was decided about every buffer."""
+
+    kernels: tuple[Kernel, ...]
+    verdicts: Mapping[Buffer, Verdict]
+
+    @property
+    def program(self) -> Program:
+        """The kernels one after another."""
+        return Program(tuple(Remark("\n".join(one.remarks), one.body) for one in self.kernels))
+
+
+def schedule(
+    program: Program,
+    kept: Mapping[Buffer, str],
+    *,
+    static: Collection[str] = (),
+    settings: Settings = Settings(),  # noqa: B008 it is frozen
+    recompute: Collection[Buffer] = (),
+) -> Schedule:
+    """Cut a lowered program into kernels. `kept` says of buffers why they must be in memory afterwards."""
+    parts = [ordered(nest) for nest in nests(program)]
+    verdicts = decide(parts, kept, settings, recompute)
+    inlined = inline(parts, [buffer for buffer, verdict in verdicts.items() if not verdict.stored], static)
+    gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
+    return Schedule(tuple(forward(fuse(gathered), kept)), verdicts)
+
+
+def show_verdicts(found: Schedule | None) -> str:
+    """Of every buffer, whether it is stored and why."""
+    if found is None:
+        return "every buffer is stored: the program is not optimised"
+    rows = [(buffer.name, "stored" if one.stored else "virtual", one.why) for buffer, one in found.verdicts.items()]
+    wide = max((len(name) for name, _, _ in rows), default=0)
+    return "\n".join(f"{name:<{wide}}  {kind:<7}  {why}" for name, kind, why in rows)
+
+
+def show_kernels(found: Schedule | None) -> str:
+    """The loops of every kernel, with the assignments it came from and why it was not joined to one before."""
+    if found is None:
+        return "every assignment is a kernel of its own: the program is not optimised"
+    parts = []
+    for number, kernel in enumerate(found.kernels):
+        lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
+        title = f"kernel {number}" + (f": {kernel.why}" if kernel.why else "")
+        parts.append("\n".join([title, *(f"# {line}" for line in lines), show_loops(Program(kernel.body))]))
+    return "\n\n".join(parts)

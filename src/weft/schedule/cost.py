@@ -1,0 +1,167 @@
+"""What a kernel costs: operations, memory touched, memory moved.
+
+Flops are arithmetic operations of the table, each counted once every time it runs, whatever it takes: an exponential is
+one, and one of three operands (a fused multiply-add) two. Comparisons, choices and conversions are counted apart, and
+what only hands a value on is not counted at all; nor are the places of loops.
+
+`read` and `written` are bytes of different cells, each counted once: what must come from memory and go there if caches
+hold everything in between. What the kernel reads only after writing it itself does not come from memory. `loads` and
+`stores` are the bytes of every access. Code under tests counts as if they held, so it is bounded from above; so are
+cells that are no boxes (`boxes.py`). `exact` says that nothing is bounded but all is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Stmt, Store, Update, combined, walk
+from weft.ops import OPS, Call, Num, Scalar, typing
+from weft.ops.dtypes import numpy_type
+from weft.schedule.boxes import box, union
+from weft.schedule.cover import Site, covered, sites
+from weft.schedule.fuse import Kernel
+from weft.schedule.table import shortened, table
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Operations and bytes."""
+
+    flops: int = 0
+    others: int = 0
+    read: int = 0
+    written: int = 0
+    loads: int = 0
+    stores: int = 0
+    exact: bool = True
+
+    @property
+    def footprint(self) -> int:
+        """The bytes that must come from memory or go there."""
+        return self.read + self.written
+
+    @property
+    def traffic(self) -> int:
+        """The bytes of every access."""
+        return self.loads + self.stores
+
+    @property
+    def intensity(self) -> float:
+        """Flops for each byte of the footprint."""
+        return self.flops / self.footprint if self.footprint else 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.flops + other.flops,
+            self.others + other.others,
+            self.read + other.read,
+            self.written + other.written,
+            self.loads + other.loads,
+            self.stores + other.stores,
+            self.exact and other.exact,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a machine does in a second; as given here, one core of a common one."""
+
+    flops_per_s: float = 5e10
+    bytes_per_s: float = 1.5e10
+
+
+def cost(kernel: Kernel) -> Cost:
+    """What running a kernel once costs."""
+    total = Cost()
+    for scalar, times, tested in _computed(kernel.body, 1, False):
+        parts = list(walk(scalar))
+        total += Cost(times * sum(map(_flops, parts)), times * sum(map(_others, parts)), exact=not tested)
+    for buffer, own in sites(kernel.body).items():
+        total += _memory(buffer, own)
+    return total
+
+
+def bound(cost: Cost, machine: Machine = Machine()) -> float:  # noqa: B008 it is frozen
+    """The least seconds a machine needs: for the operations, or for the memory."""
+    return max(cost.flops / machine.flops_per_s, cost.footprint / machine.bytes_per_s)
+
+
+def show_costs(kernels: Sequence[Kernel]) -> str:
+    """What each kernel costs, and all together, as a table; `≤` where a number is a bound."""
+    costs = list(map(cost, kernels))
+    rows = [
+        (str(number), *_row(one), _assignments(kernel))
+        for number, (kernel, one) in enumerate(zip(kernels, costs, strict=True))
+    ]
+    header = ("kernel", "flops", "bytes", "flops/byte", "", "assignments")
+    return table(header, [*rows, ("all", *_row(sum(costs, Cost())), "")])
+
+
+def _row(cost: Cost) -> tuple[str, str, str, str]:
+    return str(cost.flops), str(cost.footprint), f"{cost.intensity:.2f}", "" if cost.exact else "≤"
+
+
+def _assignments(kernel: Kernel) -> str:
+    """The first assignments of a kernel, without the comments around them."""
+    lines = list(dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines()))
+    found = [line for line in lines if re.search(r" =\S* ", line)] or lines
+    return shortened([line if len(line) <= 40 else line[:39] + "…" for line in found], 2)
+
+
+def _memory(buffer: Buffer, own: Sequence[Site]) -> Cost:
+    """The bytes of one buffer."""
+    size = numpy_type(buffer.dtype).itemsize
+    reads, writes = ([site for site in own if site.access.writes is which] for which in (False, True))
+    loads, stores = (size * sum(map(_cells_moved, some)) for some in (reads, writes))
+    read, told = union([box(site) for site in reads])
+    written, known = union([box(site) for site in writes])
+    if writes and covered(own):
+        read, told = 0, True
+    exact = told and known and not any(site.tests for site in own)
+    return Cost(0, 0, size * read, size * written, loads, stores, exact)
+
+
+def _cells_moved(site: Site) -> int:
+    times = prod(size for _, size in site.loops)
+    return times if site.access.at is not None else times * prod(site.access.buffer.shape)
+
+
+def _computed(body: Sequence[Stmt], times: int, tested: bool) -> Iterator[tuple[Scalar, int, bool]]:
+    """Every scalar a block computes, how often, and whether that depends on a test."""
+    for stmt in body:
+        match stmt:
+            case For(size=size, body=inner):
+                yield from _computed(inner, times * size, tested)
+            case If(tests=tests, body=inner):
+                yield from ((test.place, times, tested) for test in tests)
+                yield from _computed(inner, times, True)
+            case Remark(body=inner):
+                yield from _computed(inner, times, tested)
+            case Store(at=at, value=value):
+                yield from ((one, times, tested) for one in (*at, value))
+            case Update():
+                yield combined(stmt), times, tested
+            case Let(value=value) | Set(value=value):
+                yield value, times, tested
+            case Fill():
+                pass
+
+
+def _flops(scalar: Scalar) -> int:
+    if not isinstance(scalar, Call):
+        return 0
+    op = OPS[scalar.op]
+    hands_on = op.typing in (typing.first, typing.second, typing.chosen)
+    return 0 if hands_on or op.truth else max(1, op.arity - 1)
+
+
+def _others(scalar: Scalar) -> int:
+    match scalar:
+        case Call(op=op):
+            return int(OPS[op].truth or OPS[op].typing is typing.chosen)
+        case Cast(value=value):
+            return int(not isinstance(value, Num))
+    return 0

@@ -1,0 +1,128 @@
+"""Fusion: nests that touch the same cells at the same points of their loops run as one.
+
+Two nests may share their outer loops if, wherever one writes what the other touches, both name the shared loops alone
+in the same axes: then they meet in a cell only at the same point, where they still run in their order. A nest joins the
+nearest earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the
+first nest that touches it and joins that; where their loops differ, it runs before everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weft.loops import Buffer, Program, Remark, Stmt
+from weft.schedule.levels import Level, Touched, is_heavy, renamed
+
+__all__ = ["Kernel", "fuse", "kernels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Code that runs as one: the assignments it came from, its statements, and why it was not joined to others."""
+
+    remarks: tuple[str, ...]
+    body: tuple[Stmt, ...]
+    why: str = ""
+
+
+def kernels(program: Program) -> list[Kernel]:
+    """Every nest of a program as a kernel of its own."""
+    return [
+        Kernel((stmt.text,), stmt.body) if isinstance(stmt, Remark) else Kernel((), (stmt,)) for stmt in program.body
+    ]
+
+
+def fuse(parts: Sequence[Kernel]) -> list[Kernel]:
+    """Join kernels where that saves passes over memory."""
+    fusing = _Fusing()
+    for part in parts:
+        fusing.take(_Part(list(part.remarks), Level.of(part.body), is_heavy(part.body)))
+    return [Kernel(tuple(part.remarks), part.level.body, part.why) for part in fusing.finished]
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """A kernel that may still grow."""
+
+    remarks: list[str]
+    level: Level
+    heavy: bool
+    why: str = ""
+
+    def join(self, other: _Part) -> str:
+        """Take another part in; or leave both as they are and say why not."""
+        if self.heavy and other.heavy:
+            return "both are products that want the caches for themselves"
+        why = self.level.join(renamed(other.level, self.level.names))
+        if not why:
+            self.remarks += other.remarks
+            self.heavy |= other.heavy
+        return why
+
+
+@dataclass(slots=True)
+class _Fusing:
+    parts: list[_Part] = field(default_factory=list)
+    writers: dict[Buffer, int] = field(default_factory=dict)
+    users: dict[Buffer, dict[int, None]] = field(default_factory=dict)
+    #: Buffers cleared and not touched since, and what was cleared before everything else.
+    cleared: dict[Buffer, _Part] = field(default_factory=dict)
+    first: list[_Part] = field(default_factory=list)
+
+    @property
+    def finished(self) -> list[_Part]:
+        return [*self.first, *self.cleared.values(), *self.parts]
+
+    def take(self, part: _Part) -> None:
+        """Take one more nest: hold it back if it clears a buffer, else give it what it needs cleared and add it."""
+        touched = part.level.touched
+        if _only_clears(touched) and not touched.keys() & (self.users.keys() | self.cleared.keys()):
+            self.cleared[next(iter(touched))] = part
+            return
+        for buffer in [one for one in self.cleared if one in touched]:
+            clearing = self.cleared.pop(buffer)
+            if clearing.join(part):
+                clearing.why = "cleared before everything else"
+                self.first.append(clearing)
+            else:
+                part = clearing
+        self._add(part)
+
+    def _add(self, part: _Part) -> None:
+        """Join the nest to a kernel, or make it one."""
+        touched = part.level.touched
+        earliest = self._earliest(touched)
+        why = ""
+        for number in sorted(self._sharing(touched, earliest), reverse=True):
+            obstacle = self.parts[number].join(part)
+            if not obstacle:
+                self._note(touched, number)
+                return
+            why = why or obstacle
+        part.why = why or "shares no data with what runs before it"
+        self.parts.append(part)
+        self._note(touched, len(self.parts) - 1)
+
+    def _earliest(self, touched: Touched) -> int:
+        """The last kernel that must run before: what it may join lies there or later."""
+        found = 0
+        for buffer, accesses in touched.items():
+            found = max(found, self.writers.get(buffer, 0))
+            if any(one.writes for one in accesses):
+                found = max([found, *self.users.get(buffer, ())])
+        return found
+
+    def _sharing(self, touched: Touched, earliest: int) -> set[int]:
+        users = (number for buffer in touched for number in self.users.get(buffer, ()))
+        return {number for number in users if number >= earliest}
+
+    def _note(self, touched: Touched, number: int) -> None:
+        for buffer, accesses in touched.items():
+            if any(one.writes for one in accesses):
+                self.writers[buffer] = max(number, self.writers.get(buffer, 0))
+            self.users.setdefault(buffer, {})[number] = None
+
+
+def _only_clears(touched: Touched) -> bool:
+    return len(touched) == 1 and all(one.writes for accesses in touched.values() for one in accesses)
