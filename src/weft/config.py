@@ -27,12 +27,13 @@ class Config:
     device_only: bool = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kinds = {field.name: type(field.default) for field in fields(Config)}
+        kinds: dict[str, type] = {field.name: type(field.default) for field in fields(Config)}
         if name not in kinds:
             raise WeftError(
                 f"there is no setting {name!r}", origin=user_origin(), fix="the settings are " + ", ".join(kinds)
             )
-        if type(value) is not kinds[name] or (kinds[name] is int and value < 1):
+        wrong = type(value) is not kinds[name]
+        if wrong or (kinds[name] is int and int(value) < 1):
             wanted = "True or False" if kinds[name] is bool else "a whole number from 1 on"
             raise WeftError(f"config.{name} is {wanted}, not {value!r}", origin=user_origin())
         object.__setattr__(self, name, value)

@@ -1,7 +1,7 @@
 """Nothing compiled reads or writes outside its buffers, or does what C leaves undefined.
 
-The tests of the C backend run again in a process of their own, twice: under gcc's sanitizers, whose library not every
-gcc comes with; and between forbidden pages, with traps at what is undefined, which need nothing but a compiler.
+The tests of the C backend run again in processes of their own: between forbidden pages, compiled as always; and under
+gcc's sanitizers, or, where gcc comes without their library, with traps at what is undefined.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from backends.compilers import real
 
 TESTS = Path(__file__).parents[1]
 PROGRAMS = TESTS / "backends" / "test_backends_cc.py"
-SANITIZED = "gcc -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-TRAPPED = f"{shlex.join(real().command)} -fsanitize=undefined -fsanitize-undefined-trap-on-error"
+PLAIN = shlex.join(real().command)
 
 
 def find_library() -> str:
@@ -33,26 +32,35 @@ def find_library() -> str:
 
 
 LIBRARY = find_library()
-needs_library = pytest.mark.skipif(not os.path.isabs(LIBRARY), reason="there is no gcc here that has libasan")
-both = pytest.mark.parametrize("sanitized", [pytest.param(True, marks=needs_library), False])
+HAS_LIBRARY = os.path.isabs(LIBRARY)
+ENVIRONMENTS = {
+    "guarded": {"WEFT_CC": PLAIN},
+    "trapped": {"WEFT_CC": f"{PLAIN} -fsanitize=undefined -fsanitize-undefined-trap-on-error"},
+    # The library must come first in the process, and is nothing for the compiler's own.
+    "sanitized": {
+        "WEFT_CC": "env -u LD_PRELOAD gcc -g -fsanitize=address,undefined -fno-sanitize-recover=undefined",
+        "LD_PRELOAD": LIBRARY,
+        "ASAN_OPTIONS": "detect_leaks=0",
+    },
+}
+needs_library = pytest.mark.skipif(not HAS_LIBRARY, reason="there is no gcc here that has libasan")
 
 
-def run(folder: Path, sanitized: bool, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, kind: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     chosen = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])}
-    chosen |= {"WEFT_CACHE": str(folder), "CI": "1"}  # the same programs at every run
-    if sanitized:  # the library must come first in the process, and is nothing for the compiler's own
-        chosen |= {"WEFT_CC": f"env -u LD_PRELOAD {SANITIZED}", "LD_PRELOAD": LIBRARY, "ASAN_OPTIONS": "detect_leaks=0"}
-    else:
-        chosen |= {"WEFT_CC": TRAPPED}
+    chosen |= {"WEFT_CACHE": str(folder), "CI": "1", **ENVIRONMENTS[kind]}  # CI: the same programs at every run
     return subprocess.run([sys.executable, *arguments], env=chosen, capture_output=True, text=True, check=False)
 
 
-@both
-def test_programs(sanitized: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["guarded", "sanitized" if HAS_LIBRARY else "trapped"])
+def test_programs(kind: str, tmp_path: Path) -> None:
     options = ["-p", "no:cacheprovider", "-x", "-s", "-k", "not readable"]
-    options += [] if sanitized else ["-p", "backends.guarded"]
-    done = run(tmp_path, sanitized, "-m", "pytest", *options, str(PROGRAMS))
+    options += ["-p", "backends.guarded"] if kind == "guarded" else []
+    done = run(tmp_path, kind, "-m", "pytest", *options, str(PROGRAMS))
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+
+
+# Each of them stops what it is there to stop
 
 
 #: Calls functions with four numbers and a place, compiled and run as the environment says.
@@ -78,35 +86,35 @@ for name, number in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
 OUTSIDE = [("peek", "4"), ("poke", "-1")]
 
 
-def calls(folder: Path, sanitized: bool, *names_and_numbers: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, sanitized, "-c", CALLS, *names_and_numbers)
+def calls(folder: Path, kind: str, *names_and_numbers: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, kind, "-c", CALLS, *names_and_numbers)
 
 
-@both
-def test_what_is_right_passes(sanitized: bool, tmp_path: Path) -> None:
-    done = calls(tmp_path, sanitized, "peek", "0", "peek", "3", "poke", "0", "poke", "3", "shift", "0")
+@pytest.mark.parametrize("kind", ["guarded", "trapped", pytest.param("sanitized", marks=needs_library)])
+def test_what_is_right_passes(kind: str, tmp_path: Path) -> None:
+    done = calls(tmp_path, kind, "peek", "0", "peek", "3", "poke", "0", "poke", "3", "shift", "0")
     assert (done.returncode, done.stdout) == (0, "7\n" * 5), done.stderr
+
+
+@pytest.mark.parametrize(("name", "number"), OUTSIDE)
+def test_a_forbidden_page_stops_what_is_outside(name: str, number: str, tmp_path: Path) -> None:
+    assert calls(tmp_path, "guarded", name, number).returncode == -signal.SIGSEGV
+
+
+def test_a_trap_stops_what_is_undefined(tmp_path: Path) -> None:
+    assert calls(tmp_path, "trapped", "shift", "40").returncode in (-signal.SIGILL, -signal.SIGTRAP)
 
 
 @needs_library
 @pytest.mark.parametrize(("name", "number"), OUTSIDE)
 def test_the_sanitizers_see_what_is_outside(name: str, number: str, tmp_path: Path) -> None:
-    done = calls(tmp_path, True, name, number)
+    done = calls(tmp_path, "sanitized", name, number)
     assert done.returncode != 0
     assert "heap-buffer-overflow" in done.stderr
 
 
 @needs_library
 def test_the_sanitizers_see_what_is_undefined(tmp_path: Path) -> None:
-    done = calls(tmp_path, True, "shift", "40")
+    done = calls(tmp_path, "sanitized", "shift", "40")
     assert done.returncode != 0
     assert "shift exponent 40 is too large" in done.stderr
-
-
-@pytest.mark.parametrize(("name", "number"), OUTSIDE)
-def test_a_forbidden_page_stops_what_is_outside(name: str, number: str, tmp_path: Path) -> None:
-    assert calls(tmp_path, False, name, number).returncode == -signal.SIGSEGV
-
-
-def test_a_trap_stops_what_is_undefined(tmp_path: Path) -> None:
-    assert calls(tmp_path, False, "shift", "40").returncode in (-signal.SIGILL, -signal.SIGTRAP)

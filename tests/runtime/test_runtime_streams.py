@@ -91,9 +91,12 @@ def test_a_read_waits_for_what_writes_and_for_nothing_else(ctx: wf.Context, gate
     assert slow.done
 
 
-def test_setting_a_value_waits_for_those_who_read_the_old_one(ctx: wf.Context, gates: Gates) -> None:
-    a, b = numbers("a", "b")
-    ctx[b] = 10.0
+@pytest.mark.parametrize("given", [True, False], ids=["given", "set"])
+def test_setting_a_value_waits_for_those_who_read_the_old_one(ctx: wf.Context, gates: Gates, given: bool) -> None:
+    """Whether the old one is the user's array, which is left as it is, or memory that is written again."""
+    (a,), b = numbers("a"), param("b", init=np.full(1, 10.0))
+    if not given:
+        ctx[b] = 10.0
     open_a = gates.close("a")
     ctx.device(0).run(adding(ctx, a, b))
     threading.Timer(0.05, open_a).start()

@@ -7,7 +7,7 @@ of the operation the operands and the left side fill where that is not one after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -248,7 +248,7 @@ def _terms(value: Scalar) -> tuple[Scalar, ...]:
     return (*_terms(left), *others) if chained else value.args
 
 
-def distinct(label: str, taken: set[str]) -> str:
+def distinct(label: str, taken: Container[str]) -> str:
     """The label, with a number if it is taken."""
     found, number = label, 1
     while found in taken:

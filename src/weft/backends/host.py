@@ -33,6 +33,10 @@ class HostMemory:
         start = -space.ctypes.data % ALIGNMENT
         return space[start : start + length].view(dtype).reshape(buffer.shape)
 
+    def view(self, block: Array, buffer: Buffer, offset: int) -> Array:
+        dtype = numpy_type(buffer.dtype)
+        return block[offset : offset + math.prod(buffer.shape) * dtype.itemsize].view(dtype).reshape(buffer.shape)
+
     def adopt(self, buffer: Buffer, array: Array, device: int) -> Array | None:
         if not (array.flags.c_contiguous and array.flags.aligned):
             return None

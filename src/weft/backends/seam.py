@@ -59,6 +59,10 @@ class Backend(Protocol):
         """New memory, all zero, aligned to 64 bytes where it is compiled code's own."""
         ...
 
+    def view(self, block: Block, buffer: Buffer, offset: int) -> Block:
+        """The bytes of a block from an offset on, as memory of a buffer."""
+        ...
+
     def adopt(self, buffer: Buffer, array: Array, device: int) -> Block | None:
         """The memory of an array of the buffer's shape and type, to be read only; None where it cannot be used."""
         ...

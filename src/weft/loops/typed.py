@@ -36,7 +36,7 @@ def typed(program: Program) -> Program:
 
 def dtype_of(scalar: Scalar) -> str:
     """The type of a scalar of a typed program."""
-    return "int64" if isinstance(scalar, Place) else type_of(scalar, _leaf)
+    return type_of(scalar, lambda one: "int64" if isinstance(one, Place) else _leaf(one))
 
 
 def combined(update: Update) -> Scalar:

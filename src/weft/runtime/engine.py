@@ -11,7 +11,7 @@ from weft.assign.show import Printer
 from weft.backends import Backend
 from weft.config import config
 from weft.errors import WeftError, user_origin
-from weft.loops import buffers_of, check
+from weft.loops import check
 from weft.runtime import refuse
 from weft.runtime.first import FirstValues
 from weft.runtime.layout import Layout
@@ -62,7 +62,7 @@ class Engine:
             _check_bound(full, static)
         built = self._build(full, static, dict(facts.kept))
         reads = reads_of(facts, self.layout.buffer)
-        touch = touch_of(facts, reads, built.program, self.layout.buffer)
+        touch = touch_of(facts, reads, built, self.layout.buffer)
         return Routine(self.sites[0], full, built, static, facts, reads, touch)
 
     def computing(self, node: Node) -> Routine:
@@ -80,7 +80,7 @@ class Engine:
         if nodes not in self._first:
             code = seq(*(node.init for node in nodes if node.init is not None))
             built = self._build(code, {}, dict.fromkeys(nodes, "a first value"))
-            self._first[nodes] = FirstValues(nodes, built.executable, buffers_of(built.program))
+            self._first[nodes] = FirstValues(nodes, built)
         return self._first[nodes]
 
     def show(self, code: Code) -> str:
@@ -98,10 +98,11 @@ class Engine:
                 stored = {self.layout.buffer(node): why for node, why in kept.items()}
             try:
                 if not (config.optimise and self.backend.fuses):
-                    return Built(lowered, lowered, None, self.backend.compile(lowered))
-                planned = schedule(lowered, stored, static=sizes, settings=_settings())
+                    return Built(lowered, lowered, None, self.backend.compile(lowered), tuple(stored))
+                planned = schedule(lowered, stored, static=sizes, settings=_settings(), fast=config.fast_math)
                 program = check(planned.program, sizes)
-                return Built(lowered, program, planned, self.backend.compile(program))
+                arena = self.layout.arena(planned.plan.size) if planned.plan.offsets else None
+                return Built(lowered, program, planned, self.backend.compile(program), tuple(stored), arena)
             except BaseException:
                 mark.go_back()
                 raise

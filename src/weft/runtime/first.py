@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.assign import Cells, Data, Fetch, File, Node
-from weft.backends import Array, Executable
+from weft.backends import Array
 from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
 from weft.ops.dtypes import numpy_type
+from weft.runtime.routine import Built
 from weft.shape.close import close
 
 
@@ -19,8 +20,11 @@ class FirstValues:
     """The initialisers of some nodes, compiled as one program; without nodes there is none."""
 
     nodes: tuple[Node, ...] = ()
-    executable: Executable | None = None
-    buffers: tuple[Buffer, ...] = ()
+    built: Built | None = None
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.built.buffers if self.built else ()
 
 
 def is_computed(node: Node) -> bool:

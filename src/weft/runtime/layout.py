@@ -11,16 +11,21 @@ from weft.assign.show import distinct
 from weft.loops import Buffer
 from weft.runtime.process import LOWERING
 
+#: Arenas are numbered downwards from here, far below scratch buffers.
+_ARENAS = -(1 << 60)
+
 
 class Layout:
     """Buffers and names, given at first need. Those given by code that failed to compile can be taken back."""
 
-    __slots__ = ("_asked", "_buffers", "_names")
+    __slots__ = ("_arenas", "_asked", "_buffers", "_names", "_used")
 
     def __init__(self) -> None:
         self._buffers: dict[Operand, Buffer] = {}
         self._names: dict[Node, str] = {}
+        self._used: dict[str, None] = {}
         self._asked = 0
+        self._arenas = 0
 
     def buffer(self, operand: Operand) -> Buffer:
         """The buffer of an operand; a node's is the same whether it is computed or read as stored."""
@@ -33,6 +38,12 @@ class Layout:
                 self._buffers[key] = closed_buffer(node, len(self._buffers), self.name(node) + suffix)
             return self._buffers[key]
 
+    def arena(self, size: int) -> Buffer:
+        """A piece of memory of so many bytes, like no other."""
+        with LOWERING:
+            self._arenas += 1
+            return Buffer(_ARENAS - self._arenas, f"arena {self._arenas}", (size,), "uint8")
+
     def name(self, node: Node) -> str:
         """What a node is called: by its label, made distinct."""
         if node.gradient_of is not None:
@@ -40,7 +51,8 @@ class Layout:
         with LOWERING:
             self._asked += 1
             if node not in self._names:
-                self._names[node] = distinct(node.label, set(self._names.values()))
+                self._names[node] = distinct(node.label, self._used)
+                self._used[self._names[node]] = None
             return self._names[node]
 
     @contextmanager
@@ -78,6 +90,7 @@ class Mark:
                 buffers, names = self._lengths
                 _cut(self._layout._buffers, buffers)
                 _cut(self._layout._names, names)
+                _cut(self._layout._used, names)
 
 
 def _cut(known: dict[Any, Any], length: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from weft.backends import Array, Backend, Block
+from weft.backends import Array, Backend, Block, Bound
 from weft.loops import Buffer
+from weft.runtime.routine import Built
 
 
 class DeviceMemory:
@@ -29,6 +30,10 @@ class DeviceMemory:
         for buffer in buffers:
             if buffer not in self.blocks:
                 self.blocks[buffer] = self.new(buffer)
+
+    def bind(self, built: Built, blocks: Mapping[Buffer, Block] | None = None) -> Bound:
+        """A program on this memory, or on other blocks of this device."""
+        return built.bind(self.blocks if blocks is None else blocks, self._backend)
 
     def clear(self, buffer: Buffer) -> None:
         """Zeros, in a block of its own: whoever uses the old one keeps it."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, statements, target
 from weft.assign.complete import reads
-from weft.backends.seam import Executable
+from weft.backends.seam import Backend, Bound, Executable, Memory
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program, buffers_of
 from weft.loops import show as show_loops
@@ -44,6 +44,23 @@ class Built:
     program: Program
     schedule: Schedule | None
     executable: Executable
+    kept: tuple[Buffer, ...]
+    arena: Buffer | None = None
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The memory it works on and leaves behind; what lies in the arena is not named."""
+        offsets = self.schedule.plan.offsets if self.schedule and self.arena else {}
+        own = [buffer for buffer in buffers_of(self.program) if buffer not in offsets]
+        return tuple(dict.fromkeys([*own, *self.kept, *([self.arena] if self.arena else [])]))
+
+    def bind(self, blocks: Memory, backend: Backend) -> Bound:
+        """The program on blocks for its buffers."""
+        if self.schedule is None or self.arena is None:
+            return self.executable.bind(blocks)
+        whole = blocks[self.arena]
+        parts = {buffer: backend.view(whole, buffer, at) for buffer, at in self.schedule.plan.offsets.items()}
+        return self.executable.bind({**blocks, **parts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +117,7 @@ class Routine:
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """The memory it works on."""
-        return buffers_of(self.program)
+        return self.built.buffers
 
     def given(self, values: Mapping[str, int]) -> Mapping[str, int]:
         """Where the static indices stand, checked."""
@@ -140,10 +157,10 @@ def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
     return Reads(tuple(nodes), tuple(merges), tuple(dict.fromkeys(buffer(operand) for operand in facts.needs)))
 
 
-def touch_of(facts: Facts, reads: Reads, program: Program, buffer: Callable[[Operand], Buffer]) -> Touch:
+def touch_of(facts: Facts, reads: Reads, built: Built, buffer: Callable[[Operand], Buffer]) -> Touch:
     """The memory a program finds, and the memory it writes: scratch is written too."""
     written = {buffer(node) for node in facts.written}
-    writes = [one for one in buffers_of(program) if one in written or one not in reads.buffers]
+    writes = [one for one in built.buffers if one in written or one not in reads.buffers]
     return Touch(reads.buffers, tuple(writes))
 
 

@@ -120,7 +120,7 @@ class Site:
         if bound is None or replaced != self.memory.replaced:
             self.memory.allocate(routine.buffers)
             self.memory.own(routine.touch.writes)
-            bound = routine.executable.bind(self.memory.blocks)
+            bound = self.memory.bind(routine.built)
             self._bounds[routine] = (self.memory.replaced, bound)
         return bound
 
@@ -163,7 +163,7 @@ class Site:
                     buffer: self.memory.new(buffer) if buffer in writes else self.memory.blocks[buffer]
                     for buffer in routine.buffers
                 }
-                bound = routine.executable.bind(blocks)
+                bound = self.memory.bind(routine.built, blocks)
                 self.holdings.accept(found)
                 access.begin(Touch(routine.touch.needs, found.first.buffers))
             access.settle()

@@ -75,7 +75,7 @@ class _Forwarding:
     def _loop(self, stmt: For) -> list[Stmt]:
         """A loop; what it adds to one cell all along, it adds to a number."""
         lead: list[Stmt] = []
-        trail: list[Stmt] = []
+        trail: list[Store] = []
         touched: dict[Buffer, set[tuple[Scalar, ...] | None]] = {}
         written: dict[Buffer, None] = {}
         for one in accesses((stmt,)):
@@ -97,9 +97,8 @@ class _Forwarding:
         body = tuple(self._block(stmt.body))
         self.cells = before
         done: list[Stmt] = [*lead, For(stmt.loop, stmt.size, body)]
-        for one in trail:
-            assert isinstance(one, Store)
-            done += self._written(one.buffer, one.at, one.value)
+        for store in trail:
+            done += self._written(store.buffer, store.at, store.value)
         return done
 
     def _grows(self, found: set[tuple[Scalar, ...] | None], stmt: For) -> tuple[Scalar, ...] | None:
