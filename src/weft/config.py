@@ -14,10 +14,9 @@ from weft.errors import WeftError, user_origin
 class Config:
     """How code is compiled from here on.
 
-    `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not a
-    number, and fuse products with sums. `max_visits`: how often a value may be computed again instead of stored.
-    `max_tracing_dim`: how far loops are followed where that cannot be counted. `device_only`: whether values may exist
-    only as numbers inside a kernel.
+    `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
+    a number. `max_visits`: how often a value may be computed again instead of stored. `max_tracing_dim`: how far loops
+    are followed where that cannot be counted. `device_only`: whether values may exist only as numbers in a kernel.
     """
 
     optimise: bool = True

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from weft.backends.cc.compiler import Compiler, find_compiler
 
-#: Shell: $2 is the library to be written.
+#: Shell: from here on $2 is the library to be written.
 TO_THE_LIBRARY = 'while [ "$1" != -o ]; do shift; done\n'
+#: Shell: from here on $source is the text to be compiled.
+WITH_THE_SOURCE = 'for one; do case "$one" in *.c) source="$one" ;; esac; done\n'
 
 
 def text(answer: int) -> str:

@@ -18,7 +18,7 @@ import pytest
 
 import weft as wf
 from backends import race
-from backends.compilers import TO_THE_LIBRARY, fake, real, script, text
+from backends.compilers import TO_THE_LIBRARY, WITH_THE_SOURCE, fake, real, script, text
 from weft.backends.cc import cache, compiler
 from weft.errors import WeftWarning
 
@@ -63,7 +63,7 @@ def entry(folder: Path) -> Path:
 
 
 def forbid_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_compile", lambda *_: pytest.fail("the compiler ran"))
+    monkeypatch.setattr(build, "_start", lambda *_: pytest.fail("the compiler ran"))
 
 
 # Compilers
@@ -487,6 +487,28 @@ def swept(folder: Path, temporary: Path, number: int) -> bool:
     assert answer(folder, number) == number
     time.sleep(0.1)
     return not [*folder.glob("making-*"), *temporary.iterdir()]
+
+
+# Several at once
+
+
+def test_compilers_run_side_by_side(folder: Path, tmp_path: Path) -> None:
+    """Each begins its work only when the other has started too."""
+    started = f'echo > "{tmp_path}/started.$$"'
+    both = f"[ $(ls {tmp_path}/started.* | wc -l) = 2 ]"
+    using = fake(tmp_path, f'{started}\nfor try in $(seq 100); do {both} && exec cc "$@"; sleep 0.1; done\nexit 1')
+    libraries = build.build_all(using, [text(1), text(2), text(1)], folder)
+    assert [library.answer() for library in libraries] == [1, 2, 1]
+    assert len(list(folder.glob("*.so"))) == 2
+
+
+def test_one_that_fails_ends_the_others(folder: Path, tmp_path: Path, temporary: Path) -> None:
+    fails = f'if grep -q 1111 "$source"; then while ! [ -s {tmp_path}/child ]; do sleep 0.01; done; exit 1; fi'
+    using = fake(tmp_path, f"{WITH_THE_SOURCE}{fails}\necho $$ > {tmp_path}/child; exec sleep 300")
+    with pytest.raises(wf.WeftError, match="the C compiler failed: exit status 1"):
+        build.build_all(using, [text(1111), text(2)], folder)
+    assert ends(int((tmp_path / "child").read_text()))
+    assert [one.name.startswith("weft-failed-") for one in temporary.iterdir()] == [True]
 
 
 # Compilers that go wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -12,7 +13,7 @@ import weft as wf
 from weft.ops.dtypes import numpy_type
 
 KINDS = ("batch", "input", "output")
-SMOOTH = {
+UNARY = {
     "tanh": wf.tanh,
     "sin": wf.sin,
     "exp": lambda x: wf.exp(x * 0.3),
@@ -37,6 +38,8 @@ BINARY = {
     "where": lambda x, y: wf.where(x < y, x * y, y - x),
     "fma": lambda x, y: wf.fma(x, y, x),
 }
+#: What has kinks: where one number overtakes another, a slope jumps.
+KINKS = {"relu", "abs", "sat01", "max", "min", "where"}
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,17 @@ class Model:
 
     draw: st.DrawFn
     dtype: str | None = "float64"
+    kinks: bool = True
     params: list[wf.Tensor] = field(default_factory=list)
     bound: dict[wf.StaticIndex, int] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
 
     def pick(self, items: object) -> object:
         return self.draw(st.sampled_from(list(items)))  # type: ignore[call-overload]
+
+    def among(self, names: Iterable[str]) -> str:
+        """One of some operations: of those without kinks where none are wanted."""
+        return str(self.pick([name for name in names if self.kinks or name not in KINKS]))
 
     def size(self) -> int:
         return self.draw(st.integers(2, 3))
@@ -108,18 +116,18 @@ class Model:
         return getattr(self, f"_{step}")(one, pool)
 
     def _unary(self, one: Known, pool: list[Known]) -> Known:
-        return self._as(one, SMOOTH[str(self.pick(SMOOTH))](one.tensor))
+        return self._as(one, UNARY[self.among(UNARY)](one.tensor))
 
     def _binary(self, one: Known, pool: list[Known]) -> Known:
         other = self.like(one, pool)
-        return self._as(one, BINARY[str(self.pick(BINARY))](one.tensor, other.tensor))
+        return self._as(one, BINARY[self.among(BINARY)](one.tensor, other.tensor))
 
     def _smaller(self, one: Known, pool: list[Known]) -> Known:
         """An operand with fewer or shorter axes."""
         output = tuple(self.pick([1, size]) for size in one.output[self.draw(st.integers(0, len(one.output) - 1)) :])
         other = self.fresh((), (), output)  # type: ignore[arg-type]
         left, right = self.pick([(one.tensor, other.tensor), (other.tensor, one.tensor)])  # type: ignore[misc]
-        return self._as(one, BINARY[str(self.pick(BINARY))](left, right))
+        return self._as(one, BINARY[self.among(BINARY)](left, right))
 
     def _einsum(self, one: Known, pool: list[Known]) -> Known:
         """Axes permuted, reduced, moved to other rows."""
@@ -130,7 +138,7 @@ class Model:
         cut = sorted(self.draw(st.integers(0, len(kept))) for _ in range(2))
         rows = (kept[: cut[0]], kept[cut[0] : cut[1]], kept[cut[1] :])
         spec = f"{self._spec(one, letters)} => {''.join(rows[0])}|{''.join(rows[1])}->{''.join(rows[2]) or '0'}"
-        accum = str(self.pick(["+", "+", "max", "min", "*"]))
+        accum = self.among(["+", "+", "max", "min", "*"])
         sizes = [tuple(size[letter] for letter in row) for row in rows]
         return Known(wf.einsum(spec, one.tensor, accum=accum), sizes[0], sizes[1], sizes[2] or (1,))
 
@@ -143,7 +151,8 @@ class Model:
         other = self.fresh((), (), (*(size[letter] for letter in shared), new))
         rest = [letter for letter in letters if letter not in shared]
         spec = f"{self._spec(one, letters)}; {''.join(shared)}z => {''.join(rest)}z"
-        accum, op = self.pick([("+", "*"), ("+", "*"), ("max", "+"), ("min", "*"), ("*", "+"), ("+", "max")])  # type: ignore[misc]
+        pairs = [("+", "*"), ("+", "*"), ("max", "+"), ("min", "*"), ("*", "+"), ("+", "max")]
+        accum, op = self.pick([pair for pair in pairs if self.kinks or not KINKS & set(pair)])  # type: ignore[misc]
         output = (*(size[letter] for letter in rest), new)
         return Known(wf.einsum(spec, one.tensor, other.tensor, accum=accum, op=op), (), (), output)
 
@@ -195,11 +204,12 @@ class Model:
             ]
         )
         other = self.fresh((), (), (kernel,))
-        accum, op = self.pick([("+", "*"), ("+", "*"), ("max", "+"), ("+", "-")])  # type: ignore[misc]
+        pairs = [("+", "*"), ("+", "*"), ("max", "+"), ("+", "-")]
+        accum, op = self.pick([pair for pair in pairs if self.kinks or not KINKS & set(pair)])  # type: ignore[misc]
         return Known(wf.einsum(spec, one.tensor, other.tensor, accum=accum, op=op), (), (), (output,))
 
     def _pool(self, one: Known, pool: list[Known]) -> Known:
-        accum = str(self.pick(["max", "min", "+", "*"]))
+        accum = self.among(["max", "min", "+", "*"])
         tensor = wf.einsum("o<+k=>o", one.tensor, accum=accum, k=2)
         return Known(tensor, (), (), (one.output[0] - 1,))
 
@@ -221,9 +231,11 @@ class Model:
 
 
 @st.composite
-def models(draw: st.DrawFn, dtype: str | None = "float64", data: str | None = None) -> tuple[Model, wf.Tensor]:
+def models(
+    draw: st.DrawFn, dtype: str | None = "float64", *, data: str | None = None, kinks: bool = True
+) -> tuple[Model, wf.Tensor]:
     """A model whose parameters are of a type, or take theirs from use; it may start from data of a type."""
-    model = Model(draw, dtype)
+    model = Model(draw, dtype, kinks)
     rank = st.lists(st.integers(2, 3), max_size=2).map(tuple)
     outputs = st.lists(st.integers(2, 4), min_size=1, max_size=2).map(tuple)
     sizes = (draw(rank), draw(rank), draw(outputs))

@@ -10,14 +10,14 @@ settled when first asked for, with everything connected to it that is still open
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from weft.errors import Origin as Line
 from weft.errors import WeftError, user_origin
 from weft.ops import Scalar, leaves, type_of
-from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, decided, is_float, is_weak, promote, total
+from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, accumulator, decided, is_float, is_weak, promote, total
 
 Origin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
 
@@ -195,3 +195,19 @@ class _Inference:
 
 def _open(found: str) -> bool:
     return found == UNKNOWN or is_weak(found)
+
+
+class Stored(Protocol):
+    """Something that has a precision."""
+
+    @property
+    def precision(self) -> Precision: ...
+
+
+def show_precisions(nodes: Iterable[Stored], name: Callable[[Any], str]) -> str:
+    """What each node is stored in, why, and in what its sums grow."""
+    rows = [(name(node), node.precision.dtype, node.precision.origin) for node in nodes]
+    wide = max((len(label) for label, _, _ in rows), default=0)
+    return "\n".join(
+        f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator(dtype)}" for label, dtype, origin in rows
+    )

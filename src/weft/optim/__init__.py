@@ -66,7 +66,7 @@ def adam_one(
     """Adam on one parameter; the powers of the betas correct the bias of the early steps."""
     with comment("adam", p.label):
         m, v = (node(name, at_least="float32") for name in ("adam_m", "adam_v"))
-        power1, power2 = (node(name, init=1.0) for name in ("adam_power1", "adam_power2"))
+        power1, power2 = (node(name, init=1.0, scalar=True) for name in ("adam_power1", "adam_power2"))
         power1 *= beta1
         power2 *= beta2
         m[:] = beta1 * m + (1.0 - beta1) * p.grad

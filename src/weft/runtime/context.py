@@ -32,8 +32,19 @@ class Context:
     def __repr__(self) -> str:
         return f"<{self._engine}>"
 
-    def compile(self, code: Code, *, bindings: Sequence[StaticIndex] = (), keep: Sequence[Tensor] = ()) -> Routine:
-        """Compile code into a routine. `bindings` are the static indices it takes, `keep` what must stay readable."""
+    def compile(
+        self,
+        code: Code,
+        *,
+        bindings: Sequence[StaticIndex] = (),
+        keep: Sequence[Tensor] = (),
+        recompute: Sequence[Tensor] = (),
+    ) -> Routine:
+        """Compile code into a routine.
+
+        `bindings` are the static indices it takes, `keep` what must stay readable, `recompute` what is computed again
+        where it is read instead of being stored, to save memory.
+        """
         if not isinstance(code, Code):
             fix = (
                 "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
@@ -43,8 +54,11 @@ class Context:
         if strange := [one for one in indices if not isinstance(one, StaticIndex)]:
             what = f"{strange[0]!r} among the bindings is not a static index"
             raise WeftError(what, origin=user_origin(), fix='use wf.index("i", n)')
-        kept = tuple(checked_node(tensor) for tensor in ([keep] if isinstance(keep, Tensor) else keep))
-        return self._engine.compile(code, {index.name: index for index in indices}, kept)
+        kept, again = (
+            tuple(checked_node(tensor) for tensor in ([some] if isinstance(some, Tensor) else some))
+            for some in (keep, recompute)
+        )
+        return self._engine.compile(code, {index.name: index for index in indices}, kept, again)
 
     def device(self, index: int) -> Device:
         """The device of an index, from 0."""

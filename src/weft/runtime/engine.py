@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from weft.assign import Code, Keep, Node, Stored, complete, lower, seq, symbols
@@ -11,14 +11,14 @@ from weft.assign.show import Printer
 from weft.backends import Backend
 from weft.config import config
 from weft.errors import WeftError, user_origin
-from weft.loops import check
+from weft.loops import Buffer, Program, check
 from weft.runtime import refuse
 from weft.runtime.first import FirstValues
 from weft.runtime.layout import Layout
 from weft.runtime.process import LOWERING, watch
 from weft.runtime.routine import Built, Routine, analyse, reads_of, touch_of
 from weft.runtime.site import Site
-from weft.schedule import Settings, schedule
+from weft.schedule import Clock, Schedule, Settings, schedule
 from weft.shape.close import close
 from weft.tensor.slices import StaticIndex
 
@@ -45,9 +45,16 @@ class Engine:
 
     # Code
 
-    def compile(self, code: Code, static: Mapping[str, StaticIndex], kept: tuple[Node, ...] = ()) -> Routine:
+    def compile(
+        self,
+        code: Code,
+        static: Mapping[str, StaticIndex],
+        kept: tuple[Node, ...] = (),
+        recompute: tuple[Node, ...] = (),
+    ) -> Routine:
         """Code as a routine. Others can compile while the backend does."""
-        with LOWERING:
+        clock = Clock()
+        with LOWERING, clock("shapes"):
             full = complete(seq(code, Keep(kept)))
             facts = analyse(full)
             for operand in facts.needs:
@@ -60,7 +67,7 @@ class Engine:
             for node in facts.touched:
                 close(node.shape)
             _check_bound(full, static)
-        built = self._build(full, static, dict(facts.kept))
+        built = self._build(full, static, dict(facts.kept), recompute, clock)
         reads = reads_of(facts, self.layout.buffer)
         touch = touch_of(facts, reads, built, self.layout.buffer)
         return Routine(self.sites[0], full, built, static, facts, reads, touch)
@@ -88,27 +95,61 @@ class Engine:
         with LOWERING:
             return Printer(code, self.layout.name).show(code)
 
-    def _build(self, code: Code, static: Mapping[str, StaticIndex], kept: Mapping[Node, str]) -> Built:
+    def _build(
+        self,
+        code: Code,
+        static: Mapping[str, StaticIndex],
+        kept: Mapping[Node, str],
+        recompute: Sequence[Node] = (),
+        clock: Clock | None = None,
+    ) -> Built:
         """Lower, cut into kernels and compile; a failure leaves no trace. `kept`: what is wanted after it, and why."""
-        sizes = {name: index.size for name, index in static.items()}
+        sizes, stage = {name: index.size for name, index in static.items()}, clock or Clock()
         try:
-            with self.layout.lowering() as mark:
+            with self.layout.lowering() as mark, stage("loops"):
                 self._check_open()
                 lowered = check(lower(code, self.layout.buffer, static), sizes)
                 stored = {self.layout.buffer(node): why for node, why in kept.items()}
+                again = [self.layout.buffer(node) for node in recompute]
             try:
-                if not (config.optimise and self.backend.fuses):
-                    return Built(lowered, lowered, None, self.backend.compile(lowered), tuple(stored))
-                planned = schedule(lowered, stored, static=sizes, settings=_settings(), fast=config.fast_math)
-                program = check(planned.program, sizes)
-                arena = self.layout.arena(planned.plan.size) if planned.plan.offsets else None
-                return Built(lowered, program, planned, self.backend.compile(program), tuple(stored), arena)
+                planned = self._scheduled(lowered, stored, sizes, again, stage)
+                program = check(planned.program, sizes) if planned else lowered
+                arena = self.layout.arena(planned.plan.size) if planned and planned.plan.offsets else None
+                with stage("compile"):
+                    executable = self.backend.compile(program)
+                return Built(lowered, program, planned, executable, tuple(stored), arena, stage)
             except BaseException:
                 mark.go_back()
                 raise
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise
+
+    def _scheduled(
+        self,
+        lowered: Program,
+        stored: Mapping[Buffer, str],
+        sizes: Mapping[str, int],
+        recompute: Sequence[Buffer],
+        clock: Clock,
+    ) -> Schedule | None:
+        """The program cut into kernels, if the backend wants that."""
+        if not (config.optimise and self.backend.fuses):
+            return None
+        found = schedule(
+            lowered,
+            stored,
+            static=sizes,
+            settings=Settings(config.max_visits, config.max_tracing_dim, config.device_only),
+            recompute=recompute,
+            fast=config.fast_math,
+            clock=clock,
+        )
+        for buffer in recompute:
+            verdict = found.verdicts.get(buffer)
+            if verdict is None or verdict.stored:
+                raise refuse.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
+        return found
 
     # Asking for work
 
@@ -163,10 +204,6 @@ class Engine:
     def _check_open(self) -> None:
         if self.closed:
             raise refuse.closed()
-
-
-def _settings() -> Settings:
-    return Settings(config.max_visits, config.max_tracing_dim, config.device_only)
 
 
 def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:

@@ -57,6 +57,11 @@ def not_stored(node: Node, device: int) -> WeftError:
     )
 
 
+def not_recomputed(name: str, why: str) -> WeftError:
+    """A value was to be computed again instead of stored, and cannot be."""
+    return WeftError(f"`{name}` cannot be recomputed: {why}", origin=user_origin(), fix="leave it out of recompute=[…]")
+
+
 def nothing_to_send(node: Node, source: int) -> WeftError:
     """A transfer of a value that its source does not store."""
     return WeftError(

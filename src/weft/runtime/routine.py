@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 
 from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, statements, target
 from weft.assign.complete import reads
+from weft.assign.precision import show_precisions
 from weft.backends.seam import Backend, Bound, Executable, Memory
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program, buffers_of
 from weft.loops import show as show_loops
 from weft.runtime.order import Touch
-from weft.schedule import Schedule, show_kernels, show_verdicts
+from weft.runtime.profile import Profile
+from weft.schedule import Clock, Schedule, show_kernels, show_verdicts
+from weft.schedule.cost import Costs, Machine
+from weft.schedule.memory import Plan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
@@ -45,7 +49,8 @@ class Built:
     schedule: Schedule | None
     executable: Executable
     kept: tuple[Buffer, ...]
-    arena: Buffer | None = None
+    arena: Buffer | None
+    clock: Clock
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -107,12 +112,39 @@ class Routine:
             "loops": lambda: show_loops(self.built.loops),
             "virtual": lambda: show_verdicts(self.built.schedule),
             "kernels": lambda: show_kernels(self.built.schedule),
+            "precisions": lambda: show_precisions(self.facts.touched, self.site.engine.layout.name),
             "source": lambda: self.executable.source,
         }
         if stage not in stages:
             known = ", ".join(f'"{name}"' for name in stages)
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
         return stages[stage]()
+
+    def memory(self) -> Plan:
+        """Where its intermediate values lie: bytes, lives, what shares with what. Printed, it is a table."""
+        return self._schedule.plan
+
+    def cost(self) -> Costs:
+        """Operations, bytes and their ratio, of each kernel. Printed, it is a table."""
+        return Costs(self._schedule.kernels)
+
+    def timings(self) -> Clock:
+        """Where compile time went. Printed, it is a table."""
+        return self.built.clock
+
+    def profile(self, *, times: int = 20, machine: Machine = Machine(), **values: int) -> Profile:  # noqa: B008
+        """Run it so many times and time each kernel against its bound on a machine. Printed, it is a table."""
+        return self.site.profile(self, self._schedule.kernels, self.given(values), times, machine)
+
+    @property
+    def _schedule(self) -> Schedule:
+        if self.built.schedule is None:
+            raise WeftError(
+                "the routine is not cut into kernels",
+                origin=user_origin(),
+                fix='compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise',
+            )
+        return self.built.schedule
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
 from weft.assign import Merge, Node
 from weft.backends import Array, Block, Bound
-from weft.loops import Buffer
+from weft.loops import Buffer, Program, Remark
 from weft.runtime import refuse
 from weft.runtime.access import Access
 from weft.runtime.events import Event, Failure
 from weft.runtime.holdings import Found, Holdings
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.order import Order, Touch
+from weft.runtime.profile import Profile, measured
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Reads, Routine
+from weft.schedule import Kernel
+from weft.schedule.cost import Machine
 
 if TYPE_CHECKING:
     from weft.runtime.engine import Engine
@@ -128,6 +132,22 @@ class Site:
         for call in calls:
             call(given)
         self._synchronize(self.index)
+
+    def profile(
+        self, routine: Routine, kernels: Sequence[Kernel], given: Mapping[str, int], times: int, machine: Machine
+    ) -> Profile:
+        """Run a routine's kernels one by one, timed."""
+        self.run_now(routine, given)  # now everything is in memory
+        programs = [Program((Remark("", kernel.body),)) for kernel in kernels]
+        executables = [self._backend.compile(program) for program in programs]
+        with Access(self.order, self._lock, self.index) as access:
+            with self._lock:
+                self.engine.admit()
+                self.tell()
+                calls = [self.memory.bind(replace(routine.built, executable=one)) for one in executables]
+                access.begin(routine.touch)
+            access.settle()
+            return measured(kernels, calls, given, times, machine)
 
     # Values
 

@@ -13,12 +13,13 @@ from weft.loops.nests import nests
 from weft.loops.order import ordered
 from weft.loops.rewrite import rewrite
 from weft.loops.virtual import Settings, Verdict, decide
+from weft.schedule.clock import Clock
 from weft.schedule.fold import fold
 from weft.schedule.forward import forward
 from weft.schedule.fuse import Kernel, fuse, kernels
 from weft.schedule.memory import Plan, plan
 
-__all__ = ["Kernel", "Schedule", "Settings", "Verdict", "schedule", "show_kernels", "show_verdicts"]
+__all__ = ["Clock", "Kernel", "Schedule", "Settings", "Verdict", "schedule", "show_kernels", "show_verdicts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +44,27 @@ def schedule(
     settings: Settings = Settings(),  # noqa: B008 it is frozen
     recompute: Collection[Buffer] = (),
     fast: bool = False,
+    clock: Clock | None = None,
 ) -> Schedule:
     """Cut a lowered program into kernels.
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
     `recompute` are buffers to be computed again rather than stored; `fast` uses rules for finite numbers only.
     """
-    sizes = dict(static or {})
-    parts = [ordered(nest) for nest in nests(program)]
-    verdicts = decide(parts, kept, settings, recompute)
-    inlined = inline(parts, [buffer for buffer, verdict in verdicts.items() if not verdict.stored], sizes)
-    gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
-    fused = forward(fuse(gathered), kept)
+    sizes, stage = dict(static or {}), clock or Clock()
+    with stage("virtual"):
+        parts = [ordered(nest) for nest in nests(program)]
+        verdicts = decide(parts, kept, settings, recompute)
+        inlined = inline(parts, [buffer for buffer, verdict in verdicts.items() if not verdict.stored], sizes)
+        gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
+    with stage("fuse"):
+        fused = forward(fuse(gathered), kept)
     written = {nest.target for nest in parts}
     outside = {*kept, *(buffer for buffer in verdicts if buffer not in written)}
-    folded = fold([replace(one, body=rewrite(one.body, sizes, fast)) for one in fused], outside)
-    return Schedule(tuple(folded), verdicts, plan(folded, outside))
+    with stage("rewrite"):
+        folded = fold([replace(one, body=rewrite(one.body, sizes, fast)) for one in fused], outside)
+    with stage("memory"):
+        return Schedule(tuple(folded), verdicts, plan(folded, outside))
 
 
 def show_verdicts(found: Schedule | None) -> str:

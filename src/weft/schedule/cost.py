@@ -89,11 +89,28 @@ def bound(cost: Cost, machine: Machine = Machine()) -> float:  # noqa: B008 it i
     return max(cost.flops / machine.flops_per_s, cost.footprint / machine.bytes_per_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the kernels of a program cost."""
+
+    kernels: Sequence[Kernel]
+
+    def __iter__(self) -> Iterator[Cost]:
+        return map(cost, self.kernels)
+
+    @property
+    def total(self) -> Cost:
+        return sum(self, Cost())
+
+    def __str__(self) -> str:
+        return show_costs(self.kernels)
+
+
 def show_costs(kernels: Sequence[Kernel]) -> str:
     """What each kernel costs, and all together, as a table; `≤` where a number is a bound."""
     costs = list(map(cost, kernels))
     rows = [
-        (str(number), *_row(one), _assignments(kernel))
+        (str(number), *_row(one), assignments(kernel))
         for number, (kernel, one) in enumerate(zip(kernels, costs, strict=True))
     ]
     header = ("kernel", "flops", "bytes", "flops/byte", "", "assignments")
@@ -104,7 +121,7 @@ def _row(cost: Cost) -> tuple[str, str, str, str]:
     return str(cost.flops), str(cost.footprint), f"{cost.intensity:.2f}", "" if cost.exact else "≤"
 
 
-def _assignments(kernel: Kernel) -> str:
+def assignments(kernel: Kernel) -> str:
     """The first assignments of a kernel, without the comments around them."""
     lines = list(dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines()))
     found = [line for line in lines if re.search(r" =\S* ", line)] or lines

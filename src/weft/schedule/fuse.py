@@ -34,11 +34,15 @@ def kernels(program: Program) -> list[Kernel]:
 
 
 def fuse(parts: Sequence[Kernel]) -> list[Kernel]:
-    """Join kernels where that saves passes over memory."""
-    fusing = _Fusing()
-    for part in parts:
-        fusing.take(_Part(list(part.remarks), Level.of(part.body), is_heavy(part.body)))
-    return [Kernel(tuple(part.remarks), part.level.body, part.why) for part in fusing.finished]
+    """Join kernels where that saves passes over memory: nests first, then what has become of them."""
+    found = [_Part(list(part.remarks), Level.of(part.body), is_heavy(part.body)) for part in parts]
+    before = len(found) + 1
+    while len(found) < before:
+        before, fusing = len(found), _Fusing()
+        for part in found:
+            fusing.take(part)
+        found = fusing.finished
+    return [Kernel(tuple(part.remarks), part.level.body, part.why) for part in found]
 
 
 @dataclass(slots=True, eq=False)

@@ -48,6 +48,9 @@ class Plan:
         """What the buffers would need if none used memory of another."""
         return sum(map(_rounded, self.offsets))
 
+    def __str__(self) -> str:
+        return self.show()
+
     def show(self) -> str:
         """The plan as a table."""
         header = ("buffer", "shape", "type", "bytes", "kernels", "offset", "shares with")

@@ -27,7 +27,8 @@ from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
-from weft.shape.logic import Compose, Constant, Logic, Pointwise
+from weft.shape.logic import Compose, Constant, Literal, Logic, Pointwise
+from weft.shape.nodes import Dim, Shape
 from weft.tensor.apply import read_logic
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.scope import as_tensor
@@ -53,16 +54,24 @@ def cd(function: Callable[P, object]) -> Callable[P, Code]:
     return recorded
 
 
-def node(label: str, *, dtype: str | None = None, at_least: str | None = None, init: float | None = None) -> Tensor:
+def node(
+    label: str,
+    *,
+    dtype: str | None = None,
+    at_least: str | None = None,
+    init: float | None = None,
+    scalar: bool = False,
+) -> Tensor:
     """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
 
     It keeps its value between runs. One that is updated from its own old value starts at zero, or at `init`. `dtype`
-    gives its type; `at_least` only says what it must not be narrower than.
+    gives its type; `at_least` only says what it must not be narrower than. With `scalar` it holds a single number.
     """
     origin = user_origin()
     if not isinstance(label, str) or not label:
         raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
-    shape = infer(Constant(), name=label, title="node", origin=origin).result
+    logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Constant()
+    shape = infer(logic, name=label, title="node", origin=origin).result
     least = element_type(at_least) if at_least else None
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
     made = Node(label, shape, precision, origin=origin, made_inline=True)

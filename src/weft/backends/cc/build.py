@@ -11,15 +11,16 @@ import signal
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from weft.backends.cc.cache import Cache, cache_folder, opened, sweep
 from weft.backends.cc.compiler import Compiler, find_compiler, machine
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-__all__ = ["Compiler", "TIME_LIMIT_S", "build", "cache_folder", "find_compiler", "key_of"]
+__all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "cache_folder", "find_compiler", "key_of"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Not -O3: gcc 12 then vectorises nested loops around `c ? x[i] : y[i]` wrongly,
@@ -38,13 +39,21 @@ _warned: set[str] = set()
 
 def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
     """The library of a C text. `folder` is the cache: where it cannot be used, what is compiled is not kept."""
-    key = key_of(compiler, text)
-    if (folder, key) not in _loaded:
+    return build_all(compiler, [text], folder)[0]
+
+
+def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ctypes.CDLL]:
+    """The libraries of some C texts, those that must be compiled side by side."""
+    keys = [key_of(compiler, text) for text in texts]
+    wanted = {key: text for key, text in zip(keys, texts, strict=True) if (folder, key) not in _loaded}
+    if wanted:
         with opened(folder) as cache:
-            _loaded[folder, key] = cache.load(key) or _make(compiler, text, folder, cache, key)
+            found = {key: library for key in wanted if (library := cache.load(key)) is not None}
+            found |= _make({key: text for key, text in wanted.items() if key not in found}, compiler, folder, cache)
+        _loaded.update({(folder, key): library for key, library in found.items()})
         if cache.problem:
             _warn(f"compiled code is not kept in {folder}: {cache.problem}; set WEFT_CACHE to a folder of your own")
-    return _loaded[folder, key]
+    return [_loaded[folder, key] for key in keys]
 
 
 def key_of(compiler: Compiler, text: str) -> str:
@@ -61,17 +70,46 @@ def _warn(text: str) -> None:
         warnings.warn_explicit(text, WeftWarning, origin.file, origin.line)
 
 
-def _make(compiler: Compiler, text: str, folder: Path, cache: Cache, key: str) -> ctypes.CDLL:
+@dataclass(frozen=True, slots=True)
+class _Compilation:
+    """A compiler at work in a folder."""
+
+    compiler: Compiler
+    place: Path
+    process: subprocess.Popen[bytes]
+
+
+def _make(texts: Mapping[str, str], compiler: Compiler, folder: Path, cache: Cache) -> dict[str, ctypes.CDLL]:
+    """The libraries of some C texts, by key, compiled and kept: every compiler is started before any is waited for."""
+    with ExitStack() as stack:
+        lasting = folder if cache.place else None
+        work = {key: stack.enter_context(_compiling(compiler, text, lasting)) for key, text in texts.items()}
+        return {key: _finish(one, cache, key) for key, one in work.items()}
+
+
+@contextmanager
+def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[_Compilation]:
+    """A compiler at work on a text. If it is not done when it is left, it is ended, with all it started."""
     with _workshop(text) as place:
-        _compile(compiler, place, folder if cache.place else place)
-        made = place / "weft.so"
-        cache.keep(key, made.read_bytes())
+        work = _start(compiler, place, lasting or place)
         try:
-            return cache.load(key) or ctypes.CDLL(str(made))
-        except OSError as error:
-            cache.forget(key)
-            fix = "check WEFT_CC, and that programs may run from TMPDIR or WEFT_CACHE"
-            raise _failure(f"what the C compiler made cannot be loaded: {error}", compiler, place, fix) from None
+            yield work
+        finally:
+            if work.process.returncode is None:
+                os.killpg(work.process.pid, signal.SIGKILL)
+                work.process.wait()
+
+
+def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
+    made = _wait(work)
+    cache.keep(key, made.read_bytes())
+    try:
+        return cache.load(key) or ctypes.CDLL(str(made))
+    except OSError as error:
+        cache.forget(key)
+        fix = "check WEFT_CC, and that programs may run from TMPDIR or WEFT_CACHE"
+        what = f"what the C compiler made cannot be loaded: {error}"
+        raise _failure(what, work.compiler, work.place, fix) from None
 
 
 @contextmanager
@@ -89,44 +127,42 @@ def _workshop(text: str) -> Iterator[Path]:
         sweep(place.parent, _UNDER_WAY)
 
 
-def _compile(compiler: Compiler, place: Path, lasting: Path) -> None:
+def _start(compiler: Compiler, place: Path, lasting: Path) -> _Compilation:
     try:
-        status = _run(_command(compiler, place), compiler.environment(place, lasting), place / "messages.txt")
+        with (place / "messages.txt").open("wb") as messages:
+            process = subprocess.Popen(
+                _command(compiler, place),
+                env=compiler.environment(place, lasting),
+                stdin=subprocess.DEVNULL,
+                stdout=messages,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
     except OSError as error:
         raise _failure(f"the C compiler could not be started: {error.strerror}", compiler, place) from None
-    if status is None:
-        raise _failure(f"the C compiler did not finish within {TIME_LIMIT_S} s", compiler, place)
+    return _Compilation(compiler, place, process)
+
+
+def _wait(work: _Compilation) -> Path:
+    """The library, once it is there."""
+    made = work.place / "weft.so"
+    try:
+        status = work.process.wait(TIME_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        what = f"the C compiler did not finish within {TIME_LIMIT_S} s"
+        raise _failure(what, work.compiler, work.place) from None
     if status < 0:
-        raise _failure(f"the C compiler was killed by {_signal(-status)}", compiler, place)
+        raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.place)
     if status:
-        raise _failure(f"the C compiler failed: {_complaint(place) or f'exit status {status}'}", compiler, place)
-    if not (place / "weft.so").is_file():
-        raise _failure("the C compiler reports success but wrote no library", compiler, place)
+        what = f"the C compiler failed: {_complaint(work.place) or f'exit status {status}'}"
+        raise _failure(what, work.compiler, work.place)
+    if not made.is_file():
+        raise _failure("the C compiler reports success but wrote no library", work.compiler, work.place)
+    return made
 
 
 def _command(compiler: Compiler, place: Path) -> list[str]:
     return [*compiler.command, *FLAGS, str(place / "weft.c"), "-o", str(place / "weft.so"), *LIBRARIES]
-
-
-def _run(command: list[str], environment: dict[str, str], messages: Path) -> int | None:
-    """The exit status, negative if a signal ended it; None if it ran out of time: then all it started is ended too."""
-    with messages.open("wb") as file:
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        return process.wait(TIME_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
 
 def _complaint(place: Path) -> str:

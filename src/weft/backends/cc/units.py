@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from weft.backends.cc.build import build, key_of
+from weft.backends.cc.build import build_all, key_of
 from weft.backends.cc.cache import opened
 from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
@@ -41,9 +40,8 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
         missing = _find(folder, {name: keys[name] for name in missing})
     if missing:
         units = _units(missing)
-        with ThreadPoolExecutor(len(units)) as pool:
-            texts_of = [f"{prelude}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
-            made = list(pool.map(lambda text: build(compiler, text, folder), texts_of))
+        texts_of = [f"{prelude}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
+        made = build_all(compiler, texts_of, folder)
         with opened(folder) as cache:
             for unit, text, library in zip(units, texts_of, made, strict=True):
                 for name in unit:
