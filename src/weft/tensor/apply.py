@@ -172,8 +172,19 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
     for number in range(1, len(tensor.children) + 1):
         target = slots[f"g{number}"]
         partial = differentiate(value, slots[f"v{number}"])
+        if forward.accum == "arg2" and isinstance(value, Call):
+            partial = _reusing(partial, value, slots["v"])
         if target.operand is not None and partial != Num(0):
             target += _masked(slots["g"], _times(share, partial), masked)
+
+
+def _reusing(partial: Scalar, value: Scalar, v: Scalar) -> Scalar:
+    """A derivative that reads the value computed before instead of computing it again."""
+    if partial == value:
+        return v
+    if not isinstance(partial, Call):
+        return partial
+    return Call(partial.op, tuple(_reusing(arg, value, v) for arg in partial.args))
 
 
 def _masked(g: Scalar, factor: Scalar, masked: bool) -> Scalar:

@@ -1,0 +1,28 @@
+"""Places of their own for tests that compile: temporary files, a cache, and nothing loaded before."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from weft.backends.cc import build, units
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the test's temporary files go. No library has been loaded and no warning given yet."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr(build, "_loaded", {})
+    monkeypatch.setattr(build, "_warned", set())
+    monkeypatch.setattr(units, "_known", {})
+    return place
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A cache that is not there yet."""
+    return tmp_path / "kept" / "cc"

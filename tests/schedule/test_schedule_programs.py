@@ -1,0 +1,143 @@
+"""A dozen programs at every stage: how they print, what they compute, how often they pass over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft as wf
+from schedule.programs import PROGRAMS, Sample
+from weft.loops import Buffer, For, If, Program, Remark, Stmt, show
+from weft.loops.gather import gather
+from weft.loops.inline import inline
+from weft.loops.nests import nests
+from weft.loops.order import ordered
+from weft.loops.rewrite import rewrite
+from weft.loops.virtual import decide
+from weft.runtime import Routine
+from weft.schedule.access import accesses
+from weft.schedule.fold import fold
+from weft.schedule.forward import forward
+from weft.schedule.fuse import Kernel, fuse, kernels
+
+EVERY = pytest.mark.parametrize("name", PROGRAMS)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    wf.seed(1)
+
+
+def compiled(sample: Sample, backend: str = "cc") -> tuple[wf.Context, Routine]:
+    ctx = wf.Context(backend)
+    return ctx, ctx.compile(sample.code, keep=sample.keep)  # type: ignore[arg-type]
+
+
+def stages(routine: Routine) -> Iterator[tuple[str, str]]:
+    """The loops of a program before and after each pass."""
+    engine = routine.site.engine
+    kept = {engine.layout.buffer(node): why for node, why in routine.facts.kept.items()}
+    outside = {*kept, *routine.reads.buffers}
+    yield "loops", show(routine.built.loops)
+    parts = [ordered(nest) for nest in nests(routine.built.loops)]
+    verdicts = decide(parts, kept)
+    inlined = kernels(inline(parts, [one for one, verdict in verdicts.items() if not verdict.stored]))
+    yield "virtual buffers inlined", printed(inlined)
+    gathered = [replace(one, body=gather(one.body)) for one in inlined]
+    if gathered != inlined:
+        yield "sums gathered", printed(gathered)
+    fused = fuse(gathered)
+    yield "fused", printed(fused)
+    handed = forward(fused, kept)
+    yield "values handed on", printed(handed)
+    simpler = [replace(one, body=rewrite(one.body, {})) for one in handed]
+    yield "rewritten", printed(simpler)
+    folded = fold(simpler, outside)
+    if folded != simpler:
+        yield "folded", printed(folded)
+
+
+def printed(parts: list[Kernel]) -> str:
+    return "\n\n".join(show(Program(one.body)) for one in parts)
+
+
+@EVERY
+def test_stages(name: str, golden: Callable[..., None]) -> None:
+    _, routine = compiled(PROGRAMS[name]())
+    text = "\n\n".join(f"== {title}\n{text}" for title, text in stages(routine))
+    golden(f"{text}\n\n== verdicts\n{routine.show('virtual')}")
+
+
+@EVERY
+def test_optimised_is_what_the_oracle_computes(name: str) -> None:
+    found = []
+    for backend in ("interp", "cc"):
+        wf.seed(1)
+        sample = PROGRAMS[name]()
+        ctx, routine = compiled(sample, backend)
+        for _ in range(3):
+            routine()
+        found.append([ctx[tensor] for tensor in sample.keep])
+    for ours, meant in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, meant, rtol=2e-5, atol=1e-6)
+
+
+def test_a_chain_of_any_length_is_one_pass() -> None:
+    _, routine = compiled(PROGRAMS["long_chain"]())
+    (kernel,) = routine.built.schedule.kernels  # type: ignore[union-attr]
+    assert len(loops(kernel.body)) == 2
+    assert not routine.memory().offsets
+
+
+@pytest.mark.parametrize("name", ["softmax_and_gradient", "layer_norm_and_gradient"])
+def test_rows_are_passed_over_once(name: str) -> None:
+    """What is computed row by row, forward, backward and updated, is computed in one loop over rows."""
+    sample = PROGRAMS[name]()
+    _, routine = compiled(sample)
+    w = routine.site.engine.layout.buffer(sample.keep[1].node)
+    touching = [one for one in routine.built.schedule.kernels if w in {a.buffer for a in accesses(one.body)}]  # type: ignore[union-attr]
+    assert len(touching) == 1
+    assert sum(isinstance(stmt, For) for stmt in touching[0].body) == 1
+
+
+@pytest.mark.parametrize("name", ["mlp", "adam", "softmax_and_gradient"])
+def test_an_update_touches_each_parameter_once(name: str) -> None:
+    sample = PROGRAMS[name]()
+    _, routine = compiled(sample)
+    for param in sample.keep[1:]:
+        buffer = routine.site.engine.layout.buffer(param.node)
+        writes = [kernel for kernel in routine.built.schedule.kernels if _writes(kernel.body, buffer)]  # type: ignore[union-attr]
+        assert len(writes) == 1, param.label
+        assert sum(one.buffer == buffer and one.writes for one in accesses(writes[0].body)) == 1
+
+
+def test_sums_of_the_same_data_run_in_one_loop() -> None:
+    _, routine = compiled(PROGRAMS["moments"]())
+    (kernel,) = routine.built.schedule.kernels  # type: ignore[union-attr]
+    assert len(loops(kernel.body)) == 2
+
+
+def test_an_embedding_never_makes_a_one_hot() -> None:
+    _, routine = compiled(PROGRAMS["embedding"]())
+    text = routine.show("kernels")
+    assert "eq(" not in text
+    assert "if 0 <= v_at < 9:" in text
+
+
+def _writes(body: tuple[Stmt, ...], buffer: Buffer) -> bool:
+    return any(one.buffer == buffer and one.writes for one in accesses(body))
+
+
+def loops(body: tuple[Stmt, ...]) -> list[str]:
+    found = []
+    for stmt in body:
+        if isinstance(stmt, For):
+            found += [stmt.loop, *loops(stmt.body)]
+        elif isinstance(stmt, If | Remark):
+            found += loops(stmt.body)
+    return found
