@@ -78,6 +78,18 @@ def test_names_used_twice_are_told_apart() -> None:
     assert "i1" in show(Program(canonical(twice)[0].body))
 
 
+def test_a_number_is_known_in_its_block() -> None:
+    """Inside, t is another number, computed from the one outside; after the test it is the one outside again."""
+    inner = If((inside("s", 3),), (Let(T, plus(T, T)), store(Y, at(0, 0), T)))
+    shadowed = kernel(Let(T, read(W, 0)), inner, store(Y, at(1, 1), T))
+    assert show(Program(canonical(shadowed)[0].body)) == (
+        "n0: float32 = x0[0]\nif 0 <= s0 < 3:\n    n1: float32 = n0 + n0\n    x1[0, 0] = n1\nx1[1, 1] = n0"
+    )
+    memory = {one: np.full(one.shape, 3, "float32") for one in (X, Y, W)}
+    check_running(shadowed, memory, {"s": 1}, run_scalar)
+    assert (memory[Y][0, 0], memory[Y][1, 1]) == (6, 3)
+
+
 def test_the_order_of_terms_does_not_matter() -> None:
     def window(place: Place) -> Kernel:
         return kernel(loop("i", 2, loop("k", 2, store(W, (place,), 1.0))))

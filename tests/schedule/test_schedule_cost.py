@@ -15,8 +15,8 @@ from schedule.kernels import add, at, floats, inside, loop, plus, read, store
 from schedule.rows import prefaced
 from schedule.watched import watched
 from weft.backends.interp import run_scalar, values
-from weft.loops import Buffer, Cast, Fill, For, If, Place, Program, Read, Remark, Stmt, Store, Update
-from weft.ops import OPS, call
+from weft.loops import Buffer, Cast, Fill, For, If, Let, Local, Place, Program, Read, Remark, Set, Stmt, Store, Update
+from weft.ops import OPS, Num, call
 from weft.schedule import Kernel
 from weft.schedule.cost import Cost, Machine, bound, cost, show_costs
 from weft.schedule.cover import covered, sites
@@ -66,9 +66,17 @@ def test_what_counts_as_a_flop() -> None:
     assert (chosen.flops, chosen.others) == (0, 2)
     converted = one_value(Cast("float32", Cast("float64", x)))
     assert (converted.flops, converted.others) == (0, 2)
-    assert one_value(Cast("float32", 1.0 * x).value).others == 0  # type: ignore[arg-type]
+    assert one_value(call("mul", Cast("float32", Num(2)), x)).others == 0  # a constant is no conversion
     gathered = one_value(Read(W, (call("add", Cast("int64", x), Cast("int64", y)),)))
     assert (gathered.flops, gathered.others) == (1, 2)
+    assert cost(kernel(Store(V, (call("add", Cast("int64", x), Cast("int64", y)),), x))).flops == 1
+
+
+def test_numbers_under_a_test_are_bounded() -> None:
+    t = Local("t", "float32")
+    tested = loop("i", 8, If((inside("i", 4),), (Set(t, plus(t, t)),)))
+    found = cost(kernel(Let(t, Cast("float32", Num(1))), tested, store(V, at(0), t)))
+    assert (found.flops, found.exact) == (8, False)
 
 
 FOOTPRINTS: dict[str, tuple[Stmt, int, bool]] = {
@@ -80,6 +88,8 @@ FOOTPRINTS: dict[str, tuple[Stmt, int, bool]] = {
     "two cells": (loop("i", 8, add(V, at("i"), plus(read(W, 3), read(W, 5)))), 2 + 8, True),
     "one read inside another": (loop("i", 8, add(V, at("i"), plus(read(W, "i"), read(W, 5)))), 8 + 8, True),
     "neighbours": (loop("i", 8, add(V, at("i"), plus(read(W, "i"), read(W, "i+1")))), 9 + 8, False),
+    "between others": (loop("i", 4, add(V, at("i"), plus(read(W, "2*i"), read(W, 3)))), 5 + 4, False),
+    "out of reach": (loop("i", 8, If((inside("-2", 9),), (add(V, at("i"), read(W, "-2")),))), 0 + 8, False),
     "a gather": (loop("i", 2, add(V, at("i"), Read(W, (Cast("int64", read(V, "i")),)))), 9 + 2, False),
     "a static index": (loop("i", 2, add(V, at("i"), read(W, "s"))), 1 + 2, True),
     "two static indices": (loop("i", 2, add(V, at("i"), plus(read(W, "s"), read(W, "t")))), 2 + 2, False),

@@ -17,6 +17,7 @@ E = floats(0, "e", 4)
 R = floats(1, "r", 3, 4)
 Y = floats(2, "y", 4)
 W = floats(3, "w", 4)
+Q = floats(4, "q", 3, 3)
 GATHER = (Cast("int64", read(W, 0)),)
 ZERO = Cast("float32", Place(()))
 
@@ -80,6 +81,11 @@ OPEN: dict[str, list[Stmt]] = {
         loop("i", 3, store(R, at("i", "i"), 1.0)),
         loop("i", 3, loop("j", 4, store(Y, at("j"), read(R, "i", "j")))),
     ],
+    "a diagonal of a square": [
+        loop("i", 3, store(Q, at("i", "i"), 1.0)),
+        loop("i", 3, loop("j", 3, store(Y, at("j"), read(Q, "i", "j")))),
+    ],
+    "in a test": [If((Inside(Cast("int64", read(E, 0)), 1),), (store(Y, at(0), 1.0),)), store(E, at(0), 1.0)],
     "a loop that never turns": [loop("i", 0, store(E, at(0), 1.0)), store(Y, at(0), read(E, 0))],
     "another static index": [store(E, at("s"), 1.0), store(Y, at(0), read(E, "t"))],
 }
@@ -87,16 +93,14 @@ OPEN: dict[str, list[Stmt]] = {
 
 @pytest.mark.parametrize("name", COVERED)
 def test_covered(name: str) -> None:
-    body = COVERED[name]
-    found = sites(body)
-    assert covered(found[R] if R in found else found[E])
+    found = sites(COVERED[name])
+    assert all(covered(found[one]) for one in (E, R, Q) if one in found)
 
 
 @pytest.mark.parametrize("name", OPEN)
 def test_not_covered(name: str) -> None:
-    body = OPEN[name]
-    found = sites(body)
-    assert not covered(found[R] if R in found else found[E])
+    found = sites(OPEN[name])
+    assert not any(covered(found[one]) for one in (E, R, Q) if one in found)
 
 
 @given(prefaced())

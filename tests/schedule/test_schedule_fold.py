@@ -95,11 +95,23 @@ STAYS: dict[str, tuple[list[Kernel], list[Buffer]]] = {
     ),
     "filled as a whole": ([Kernel((), (loop("i", 3, Fill(E, 0), USE),))], [Y]),
     "given": ([Kernel((), (loop("i", 3, USE),))], [Y]),
+    "two rows in each turn": (
+        [
+            Kernel((), (
+                loop(
+                    "i", 3,
+                    loop("j", 4, store(E, at(0, "j"), 1.0), store(E, at(1, "j"), 2.0)),
+                    loop("k", 4, store(Y, at("i", "k"), plus(read(E, 0, "k"), read(E, 1, "k")))),
+                ),
+            ))
+        ],
+        [Y],
+    ),
     "two loops of one name": (
         [Kernel((), (loop("j", 4, store(V, at("j"), 1.0)), loop("j", 4, store(Y, at(0, "j"), read(V, "j")))))],
         [Y],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("why", STAYS)

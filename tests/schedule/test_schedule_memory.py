@@ -90,6 +90,14 @@ def test_a_transpose_needs_two() -> None:
     assert found.offsets[A] == found.offsets[C]
 
 
+def test_who_takes_over_keeps_off_all_that_die_there() -> None:
+    """b may follow a, and c may follow b, each by an axis in which they agree; but c would write what is read of a."""
+    steps = [store(B, at("i", "i"), read(A, "i", "3-i")), store(C, at("3-i", "i"), read(B, "i", "i"))]
+    out = Kernel((), (loop("i", 4, store(Y, at("i", "3-i"), read(C, "3-i", "i"))),))
+    found = plan([copy(A, X), Kernel((), (loop("i", 4, *steps),)), out], [X, Y])
+    assert found.shares == {B: A}
+
+
 def rows(*stmts: Stmt) -> tuple[Stmt, ...]:
     return (loop("i", 4, *stmts),)
 

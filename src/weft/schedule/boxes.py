@@ -1,7 +1,7 @@
 """How many cells an access touches, as a box: in each axis some positions, however many loops move through them.
 
-Exact where every subscript is a loop, or a sum of loops that leaves no gaps, and no loop moves two axes. Otherwise, and
-under tests, for gathers and for boxes that overlap without one holding the other, it is an upper bound.
+Exact where every subscript is a loop, or a sum of loops that leaves no gaps, and no loop moves two axes. Otherwise, for
+gathers, and for boxes that overlap without one holding the other, it is an upper bound. Tests are taken to hold.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def box(site: Site) -> Box:
     cells = prod(span.count for span, _ in spans)
     if all(isinstance(place, Place) for place in at):
         cells = min(cells, prod(loops[name] for name in set(moving)))
-    exact = not site.tests and len(set(moving)) == len(moving) and all(told for _, told in spans)
+    exact = len(set(moving)) == len(moving) and all(told for _, told in spans)
     origin = () if exact else (at, *((name, loops[name]) for name in moving))
     return Box(tuple(span for span, _ in spans), cells if all(loops.values()) else 0, exact, origin)
 
