@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -14,10 +14,17 @@ from tensor.models import models
 from weft.assign import Code, Node, Operand, closed_buffer, complete, lower, node_of
 from weft.backends.interp import run
 from weft.loops import Buffer, Cast, For, Inside, Place, Program, Read, Stmt, Store, Update, buffers_of
+from weft.loops.inline import inline
+from weft.loops.nests import nests
+from weft.loops.order import ordered
+from weft.loops.rewrite import rewrite
+from weft.loops.virtual import decide
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import numpy_type
 from weft.runtime.routine import analyse
-from weft.schedule import Kernel, schedule
+from weft.schedule import Kernel
+from weft.schedule.forward import forward
+from weft.schedule.fuse import fuse, kernels
 from weft.shape.close import close
 
 
@@ -54,8 +61,8 @@ def buffers_in(kernels: Iterable[Kernel]) -> tuple[Buffer, ...]:
     return buffers_of(Program(tuple(stmt for kernel in kernels for stmt in kernel.body)))
 
 
-def scheduled(code: Code, bound: Mapping[str, int] | None = None) -> Sample:
-    """Code cut into kernels as a context would."""
+def scheduled(code: Code, sizes: Mapping[str, int] | None = None, bound: Mapping[str, int] | None = None) -> Sample:
+    """Code cut into kernels, not yet rewritten or folded."""
     full = complete(code)
     facts = analyse(full)
     for node in facts.touched:
@@ -68,15 +75,16 @@ def scheduled(code: Code, bound: Mapping[str, int] | None = None) -> Sample:
             buffers[node] = closed_buffer(node, len(buffers), f"{node.label}_{len(buffers)}")
         return buffers[node]
 
-    program = lower(full, buffer, list(bound or {}))
+    parts = [ordered(nest) for nest in nests(lower(full, buffer, list(sizes or {})))]
     kept = {buffer(node): "kept" for node in facts.leaves}
-    parts = schedule(program, kept, static=list(bound or {})).kernels
-    return Sample(list(parts), tuple(kept), tuple(dict.fromkeys(map(buffer, facts.needs))), dict(bound or {}))
+    virtual = [one for one, verdict in decide(parts, kept).items() if not verdict.stored]
+    found = forward(fuse(kernels(inline(parts, virtual, sizes or {}))), kept)
+    return Sample(found, tuple(kept), tuple(dict.fromkeys(map(buffer, facts.needs))), dict(bound or {}))
 
 
 @st.composite
 def model_samples(draw: st.DrawFn) -> Sample:
-    """The forward pass, gradients or a training step of a random model."""
+    """The forward pass, gradients or a training step of a random model, rewritten or not."""
     model, tensor = draw(models())
     loss = total(tensor)
     codes = [
@@ -85,7 +93,12 @@ def model_samples(draw: st.DrawFn) -> Sample:
         lambda: wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1, momentum=0.9)),
         lambda: wf.seq(wf.grad_update(loss), wf.optim.adam(loss)),
     ]
-    return scheduled(draw(st.sampled_from(codes))(), {index.name: at for index, at in model.bound.items()})
+    sizes = {index.name: index.size for index in model.bound}
+    sample = scheduled(draw(st.sampled_from(codes))(), sizes, {index.name: at for index, at in model.bound.items()})
+    if draw(st.booleans()):
+        parts = [replace(one, body=rewrite(one.body, sizes, False)) for one in sample.kernels]
+        return replace(sample, kernels=parts)
+    return sample
 
 
 # Kernels written by hand: `at` is a subscript, `loop` a loop, `read` a value.

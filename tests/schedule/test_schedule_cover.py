@@ -85,6 +85,10 @@ OPEN: dict[str, list[Stmt]] = {
         loop("i", 3, store(Q, at("i", "i"), 1.0)),
         loop("i", 3, loop("j", 3, store(Y, at("j"), read(Q, "i", "j")))),
     ],
+    "a diagonal and a row, by loops of one name": [
+        loop("i", 3, store(Q, at("i", "i"), 1.0)),
+        loop("i", 3, store(Y, at("i"), read(Q, 0, "i"))),
+    ],
     "in a test": [If((Inside(Cast("int64", read(E, 0)), 1),), (store(Y, at(0), 1.0),)), store(E, at(0), 1.0)],
     "a loop that never turns": [loop("i", 0, store(E, at(0), 1.0)), store(Y, at(0), read(E, 0))],
     "another static index": [store(E, at("s"), 1.0), store(Y, at(0), read(E, "t"))],

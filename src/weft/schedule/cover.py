@@ -98,10 +98,10 @@ def _plainly(write: Site, read: Site, shared: int) -> bool:
     wanted, at = read.access.at, write.access.at
     if wanted is None or at is None:
         return True
+    idle = dict(inner)  # a loop is everywhere in one axis only
     for place, there, size in zip(at, wanted, write.access.buffer.shape, strict=True):
-        if size == 1 or (place == there and isinstance(place, Place) and inner.keys().isdisjoint(free(place))):
-            continue
-        if inner.pop(_loop(place), None) != size:  # a loop is everywhere in one axis only
+        fixed = isinstance(place, Place) and inner.keys().isdisjoint(free(place))
+        if size != 1 and not (fixed and place == there) and idle.pop(_loop(place), None) != size:
             return False
     return True
 

@@ -1,9 +1,10 @@
 """Fusion: nests that touch the same cells at the same points of their loops run as one.
 
-Two nests may share their outer loops if, wherever one writes what the other touches, both name the shared loops alone
-in the same axes: then they meet in a cell only at the same point, where they still run in their order. A nest joins the
-nearest earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the
-first nest that touches it and joins that; where their loops differ, it runs before everything else.
+Two nests may share their outer loops if no dependence between them is turned around. Where one writes what the other
+touches, that is plain if both name the shared loops alone in the same axes: they meet in a cell only at the same point,
+where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
+earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the first nest
+that touches it and joins that; where their loops differ, it runs before everything else.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from weft.loops.effects import mapped
 from weft.loops.nests import free, rewritten
 from weft.ops import Scalar
 from weft.schedule.access import Access, accesses
+from weft.schedule.dependence import turns_around
 
 #: From so many points on, and so many uses of a cell on average, a nest wants the processor for itself.
 _HEAVY, _REUSE = 1 << 15, 4
@@ -28,17 +29,20 @@ class Level:
     items: list[Stmt | Level]
     touched: Touched = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    #: The loops inside, and this one, with their sizes.
+    sizes: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(body: Sequence[Stmt], loop: str = "", size: int = 1) -> Level:
         """The level of a block."""
-        level = Level(loop, size, [])
+        level = Level(loop, size, [], sizes={loop: size} if loop else {})
         for stmt in body:
             if isinstance(stmt, For):
                 inner = Level.of(stmt.body, stmt.loop, stmt.size)
                 level.items.append(inner)
                 _merge(level.touched, inner.touched)
                 level.names |= inner.names | {stmt.loop}
+                level.sizes |= inner.sizes
             else:
                 level.items.append(stmt)
                 for one in accesses((stmt,)):
@@ -50,26 +54,27 @@ class Level:
     def body(self) -> tuple[Stmt, ...]:
         return tuple(For(one.loop, one.size, one.body) if isinstance(one, Level) else one for one in self.items)
 
-    def join(self, other: Level) -> str:
+    def join(self, other: Level, around: tuple[str, ...] = ()) -> str:
         """Run another level's items too, sharing loops; or leave both as they are and say why not.
 
-        On the level of the kernel at least one loop must be shared, where both have loops.
+        On the level of the kernel at least one loop must be shared, where both have loops; `around` are those shared.
         """
-        shared = self._shared_loop(other)
+        shared = self._shared_loop(other, around)
         if isinstance(shared, str):
             if not self.loop and shared:
                 return shared
             self.items += other.items
         else:
             mine, at, theirs = shared
-            mine.join(relooped(theirs, mine.loop))
+            mine.join(relooped(theirs, mine.loop), (*around, mine.loop))
             self.items[-1:-1] = other.items[:at]
             self.items += other.items[at + 1 :]
         _merge(self.touched, _moved_touched(other.touched, {}))
         self.names |= other.names
+        self.sizes |= other.sizes
         return ""
 
-    def _shared_loop(self, other: Level) -> tuple[Level, int, Level] | str:
+    def _shared_loop(self, other: Level, around: tuple[str, ...]) -> tuple[Level, int, Level] | str:
         """The last loop here and the first there, if they can be one; else why not, empty if both need not share."""
         at = next((number for number, item in enumerate(other.items) if isinstance(item, Level)), None)
         if at is None or not any(isinstance(item, Level) for item in self.items):
@@ -78,7 +83,7 @@ class Level:
         assert isinstance(theirs, Level)
         if not isinstance(mine, Level):
             return f"`{theirs.loop}` would come after what follows the loops"
-        return _obstacle(mine, theirs) or self._lead_obstacle(other.items[:at]) or (mine, at, theirs)
+        return _obstacle(mine, theirs, around) or self._lead_obstacle(other.items[:at]) or (mine, at, theirs)
 
     def _lead_obstacle(self, lead: Sequence[Stmt | Level]) -> str:
         """Why what comes before the other's loop cannot come before this one's; empty if it can."""
@@ -107,7 +112,7 @@ def is_heavy(body: Sequence[Stmt], loops: Mapping[str, int] | None = None) -> bo
     return False
 
 
-def _obstacle(mine: Level, theirs: Level) -> str:
+def _obstacle(mine: Level, theirs: Level, around: tuple[str, ...]) -> str:
     """Why two loops cannot be one; empty if they can."""
     if mine.size != theirs.size:
         return f"`{mine.loop}` runs to {mine.size}, `{theirs.loop}` to {theirs.size}"
@@ -117,9 +122,17 @@ def _obstacle(mine: Level, theirs: Level) -> str:
             continue
         for one in mine.touched[buffer]:
             for other in theirs.touched[buffer]:
-                if (one.writes or other.writes) and not _meet(one, other, mine.loop, theirs.loop):
-                    return f"they touch `{buffer.name}` at different points of `{mine.loop}`"
+                apart = (one.writes or other.writes) and not _meet(one, other, mine.loop, theirs.loop)
+                if apart and _turns(one, other, mine, theirs, around):
+                    return f"`{buffer.name}` would be touched too early in `{mine.loop}`"
     return ""
+
+
+def _turns(one: Access, other: Access, mine: Level, theirs: Level, around: tuple[str, ...]) -> bool:
+    """Would the one come to a cell after the other in a shared loop?"""
+    if one.at is None or other.at is None:
+        return True
+    return turns_around((one.at, mine.sizes), (other.at, theirs.sizes), (mine.loop, theirs.loop), around)
 
 
 def _meet(one: Access, other: Access, loop: str, their: str) -> bool:
@@ -181,6 +194,7 @@ def _renamed(level: Level, fresh: Mapping[str, str]) -> Level:
         [_renamed(one, fresh) if isinstance(one, Level) else _statement(one, fresh) for one in level.items],
         _moved_touched(level.touched, fresh),
         {fresh.get(name, name) for name in level.names},
+        {fresh.get(name, name): size for name, size in level.sizes.items()},
     )
 
 
