@@ -71,6 +71,25 @@ def test_a_command_with_options_and_a_path_with_spaces(tmp_path: Path) -> None:
         assert found.command == expected
 
 
+def test_a_compiler_leaves_its_temporary_files_with_ours(folder: Path, tmp_path: Path, temporary: Path) -> None:
+    using = fake(tmp_path, f'echo "$TMPDIR" "$LC_ALL" > {tmp_path}/seen; exec cc "$@"')
+    assert answer(folder, using=using) == 42
+    place, language = (tmp_path / "seen").read_text().split()
+    assert Path(place).parent == temporary
+    assert not Path(place).exists()
+    assert language == "C"
+
+
+def test_zig_keeps_its_cache_in_ours(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs one to work at all; a user's own choice stands."""
+    monkeypatch.delenv("ZIG_GLOBAL_CACHE_DIR", raising=False)
+    path = script(tmp_path / "zig", f'echo "$ZIG_GLOBAL_CACHE_DIR" > {tmp_path}/seen; shift; exec cc "$@"')
+    for number, expected in enumerate([str(folder / "zig"), "chosen"]):
+        answer(folder, number, compiler.find_compiler(f"{path} cc"))
+        assert (tmp_path / "seen").read_text().strip() == expected
+        monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", "chosen")
+
+
 @pytest.mark.parametrize("name", ["gcc", "clang", "ziglang"])
 def test_every_compiler_takes_our_flags(name: str, folder: Path) -> None:
     wanted = f"{sys.executable} -m ziglang cc" if name == "ziglang" else name

@@ -8,7 +8,22 @@ import numpy as np
 from hypothesis import strategies as st
 
 from loops.programs import GIVEN, VALUES, Sample, Scope, _Maker
-from weft.loops import Buffer, Let, Local, Program, Set, Stmt, Store, Update, typed
+from weft.loops import (
+    Buffer,
+    Inside,
+    Let,
+    Local,
+    Place,
+    Program,
+    Read,
+    Set,
+    Stmt,
+    Store,
+    Update,
+    typed,
+    walk,
+)
+from weft.loops.bounds import always
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -51,7 +66,7 @@ class Numbers(Sample):
 @st.composite
 def blocks(draw: st.DrawFn, dtypes: tuple[str, ...] = ("int64",), values: tuple[str, ...] = VALUES) -> Numbers:
     """A typed program of blocks with numbers that `check` accepts."""
-    shapes = draw(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=2), min_size=2, max_size=3))
+    shapes = draw(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=2), min_size=1, max_size=2))
     buffers = tuple(
         Buffer(number, "XYZ"[number], tuple(shape), draw(st.sampled_from(dtypes)))
         for number, shape in enumerate(shapes)
@@ -62,11 +77,15 @@ def blocks(draw: st.DrawFn, dtypes: tuple[str, ...] = ("int64",), values: tuple[
 
 
 class _Blocks(_Maker):
-    """Programs as `programs.samples` makes them, with numbers."""
+    """Programs as `programs.samples` makes them, with numbers, and with the same scalars again and again."""
+
+    pool: list[Scalar]
 
     def body(self, scope: Scope, depth: int) -> tuple[Stmt, ...]:
+        if depth == 1:
+            self.pool = []
         done: list[Stmt] = []
-        for _ in range(self.draw(st.integers(1, 5 if depth < 3 else 3))):
+        for _ in range(self.draw(st.integers(2, 5 if depth < 3 else 3))):
             stmt = self.numbered(scope, depth)
             done.append(stmt)
             if isinstance(stmt, Let):
@@ -87,9 +106,12 @@ class _Blocks(_Maker):
         return tuple({one.name: one for one in scope.locals}.values())
 
     def numbered(self, scope: Scope, depth: int) -> Stmt:
-        known = self.locals(scope)
-        kind = self.pick("stmt", "stmt", "stmt", "let", "let", *(("set", "set") if known else ()))
+        known = [one for one in self.locals(scope) if one.name in NAMES]
+        kind = self.pick("stmt", "stmt", "stmt", "let", "let", "index", *(("set", "set") if known else ()))
         target = self.buffer()
+        if kind == "index":
+            size = self.draw(st.integers(1, 3))
+            return Let(Local(f"at{size}", "int64"), self.place(size, scope))
         if kind == "let":
             local = Local(self.pick(*NAMES), self.pick(*{one.dtype: None for one in self.buffers}))
             return Let(local, self.value(scope, target))
@@ -100,16 +122,44 @@ class _Blocks(_Maker):
             return Set(local, call(self.pick("add", "mul", "max"), local, value) if grows else value)
         return self.stmt(scope, depth)
 
+    def subscript(self, size: int, scope: Scope) -> Scalar:
+        """A place, a number that holds one, or anything that comes to one."""
+        known = [one for one in self.locals(scope) if one.name in [f"at{smaller}" for smaller in range(1, size + 1)]]
+        if known and self.pick("number", "other") == "number":
+            return self.draw(st.sampled_from(known))
+        return super().subscript(size, scope)
+
     def value(self, scope: Scope, target: Buffer, depth: int = 0) -> Scalar:
         known = self.locals(scope)
-        kind = self.pick("old", "old", "odd", *(("local",) * 3 if known else ()), *(("call",) * 3 if depth < 2 else ()))
-        if kind == "local":
-            return self.draw(st.sampled_from(known))
-        if kind == "odd":
-            return Num(self.draw(st.sampled_from(ODD)))
-        if kind == "call":
-            return self.call(scope, target, depth + 1)
-        return super().value(scope, target, depth)
+        again = [one for one in self.pool if self.fits(one, scope)]
+        kinds = ["old", "old", "odd", *(("again",) * 4 if again else ()), *(("local",) * 3 if known else ())]
+        match self.pick(*kinds, *(("call",) * 3 if depth < 2 else ())):
+            case "again":
+                return self.draw(st.sampled_from(again))
+            case "local":
+                found: Scalar = self.draw(st.sampled_from(known))
+            case "odd":
+                found = Num(self.draw(st.sampled_from(ODD)))
+            case "call":
+                found = self.call(scope, target, depth + 1)
+            case _:
+                found = super().value(scope, target, depth)
+        self.pool.append(found)
+        return found
+
+    def fits(self, scalar: Scalar, scope: Scope) -> bool:
+        """Does a scalar mean something here, and stay inside the buffers it reads?"""
+        known = self.locals(scope)
+        for one in walk(scalar):
+            if isinstance(one, Local) and one not in known:
+                return False
+            if isinstance(one, Place) and any(name not in scope.ranges for _, name in one.terms):
+                return False
+            for place, size in zip(one.at, one.buffer.shape, strict=True) if isinstance(one, Read) else ():
+                tested = any(test.place == place and test.size <= size for test in scope.tests)
+                if isinstance(place, Place) and not tested and not always(Inside(place, size), scope.ranges):
+                    return False
+        return not isinstance(scalar, Num | Place | Local)
 
     def call(self, scope: Scope, target: Buffer, depth: int) -> Scalar:
         one = self.value(scope, target, depth)

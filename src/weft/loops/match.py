@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from weft.loops.constants import folded, value_of
+from weft.loops.constants import constant_of, folded, value_of
 from weft.loops.effects import within
 from weft.loops.nodes import Cast, Local, Place
 from weft.loops.rules import BY_OP, Part, Rule, parse
@@ -158,7 +158,7 @@ def built(pattern: Scalar, bound: Bound, dtype: str) -> Scalar:
     """One side of an equation as a scalar of a type, with constants of the types they meet."""
     match pattern:
         case Num():
-            made: Scalar = Cast(dtype, pattern)
+            made: Scalar = constant_of(value_of(Cast(dtype, pattern)), dtype)
         case Call(op="number", args=(inner,)):
             made = Cast(dtype, built(inner, bound, "bool"))
         case Call(op=op, args=args):

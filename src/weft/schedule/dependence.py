@@ -1,7 +1,7 @@
 """Does sharing a loop turn a dependence around? Decided exactly, by isl, where subscripts are affine.
 
-Of two nests run one after the other, the first comes to any cell before the second does. In one loop that stays so if no
-point of the loop at which the first comes to a cell lies after one at which the second does.
+Of two nests run one after the other, the first comes to any cell before the second does. In one loop that stays so if
+no point of the loop at which the first comes to a cell lies after one at which the second does.
 """
 
 from __future__ import annotations

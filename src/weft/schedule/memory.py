@@ -81,8 +81,12 @@ class Plan:
         return shortened([*taken, *names], 3)
 
 
-def plan(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = True) -> Plan:
-    """Plan the memory of kernels run in order, once; buffers in `outside` are kept or given and stay out of it."""
+def plan(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> Plan:
+    """Plan the memory of kernels run in order, once; buffers in `outside` are kept or given and stay out of it.
+
+    `in_place` lets buffers take over memory where that saves any. What to run is then `as_one(kernels, plan.shares)`,
+    for compiled code may count on different buffers never to overlap.
+    """
     found = sites([Remark("", kernel.body) for kernel in kernels])
     apart = {
         buffer: "may be read before it is written"

@@ -72,7 +72,7 @@ class _Native:
                 for piece, to, at in zip(pieces, pointers, places, strict=True)
             )
         )
-        play, count = self._loaded.play, len(pieces)
+        play, count = self._loaded.play, ctypes.c_int64(len(pieces))
         slots = [(at, n, name) for piece, at in zip(pieces, places, strict=True) for n, name in enumerate(piece.given)]
 
         def run(given: Mapping[str, int], _alive: object = (arrays, pointers, places)) -> None:

@@ -50,7 +50,6 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
     functions = {name: _known[folder, keys[name]] for name in wanted}
     play = functions.pop("weft_play")
     play.restype = None
-    play.argtypes = (ctypes.c_void_p, ctypes.c_int64)
     addresses = {name: ctypes.cast(one, ctypes.c_void_p).value for name, one in functions.items()}
     return Loaded({name: at for name, at in addresses.items() if at is not None}, play)
 
