@@ -39,6 +39,20 @@ CASES = {
         W[1] = t_2
         """,
     ),
+    "likewise if what follows does not need it": (
+        """
+        t: float32 = V[0] * 3.0
+        W[0] = t
+        t = V[1] * 2.0
+        W[1] = t
+        """,
+        """
+        t: float32 = V[0] * 3.0
+        W[0] = t
+        t_2: float32 = V[1] * 2.0
+        W[1] = t_2
+        """,
+    ),
     "a value used twice keeps its number": (
         """
         t: float32 = exp(V[0])

@@ -20,14 +20,14 @@ def value_of(scalar: Scalar) -> Any:
     """What a constant comes to, in its NumPy type; None of what is no constant."""
     match scalar:
         case Cast(dtype=dtype, value=Num(value=value)):
-            return _number(dtype, value, type(value), isinstance(value, float) and copysign(1, value) < 0)
+            return _number(dtype, value, type(value).__name__, isinstance(value, float) and copysign(1, value) < 0)
         case Place(terms=(), offset=offset):
             return np.int64(offset)
     return None
 
 
 @cache
-def _number(dtype: str, value: float | int | bool, kind: type, minus: bool) -> Any:
+def _number(dtype: str, value: float | int | bool, kind: str, minus: bool) -> Any:
     """A number in an element type. Kind and sign tell apart what Python takes for equal."""
     with np.errstate(all="ignore"):
         return np.asarray(constant(value, dtype))[()]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.loops.constants import value_of
-from weft.loops.effects import changed, growth, within, written
+from weft.loops.effects import changed, growth, mapped, within, written
 from weft.loops.names import Names, title
 from weft.loops.nodes import (
     Buffer,
@@ -96,37 +96,20 @@ class _Sharing:
         match stmt:
             case Let(local=local, value=value):
                 return Let(local, self._declared(local, value, seen))
-            case Set(local=local, value=value):
-                grown = growth(stmt)
-                new = (
-                    self._scalar(value, seen)
-                    if grown is None
-                    else Call(grown[0], (local, self._scalar(grown[1], seen)))
-                )
+            case Set(local=local):
+                grown = Set(local, self._set(stmt, seen))
                 self._change([local])
-                return Set(local, new)
-            case Store(buffer=buffer, at=at, value=value):
-                stored = Store(buffer, tuple(self._scalar(one, seen) for one in at), self._scalar(value, seen))
+                return grown
+            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
+                new = mapped(stmt, lambda scalar: self._scalar(scalar, seen))
                 self._change([buffer])
-                return stored
-            case Update(buffer=buffer, at=at, op=op, value=value):
-                places = tuple(self._scalar(one, seen) for one in at)
-                updated = Update(buffer, places, op, self._scalar(value, seen))
-                self._change([buffer])
-                return updated
-            case Fill(buffer=buffer):
-                self._change([buffer])
-                return stmt
+                return new
             case For(loop=loop, size=size, body=body):
-                self._change([loop, *_changes(body)])
-                inner = self._inner(body, seen)
-                self._change(_changes(body))
-                return For(loop, size, inner)
+                self._change([loop, *_changes(body)])  # a turn may follow another that has changed them
+                return For(loop, size, self._inner(body, seen))
             case If(tests=tests, body=body):
                 places = tuple(Inside(self._known(one.place, seen), one.size) for one in tests)
-                inner = self._inner(body, seen)
-                self._change(_changes(body))
-                return If(places, inner)
+                return If(places, self._inner(body, seen))
             case Remark(text=text, body=body):
                 return Remark(text, self._inner(body, seen))
 
@@ -140,6 +123,13 @@ class _Sharing:
         for one in what:
             self.clock += 1
             self.versions[one] = self.clock
+
+    def _set(self, stmt: Set, seen: _Seen) -> Scalar:
+        """What a number is set to. Where it grows it keeps this form, by which backends know sums."""
+        grown = growth(stmt)
+        if grown is None:
+            return self._scalar(stmt.value, seen)
+        return Call(grown[0], (stmt.local, self._scalar(grown[1], seen)))
 
     def _declared(self, local: Local, value: Scalar, seen: _Seen) -> Scalar:
         """The value of a number that is declared: what is computed again later is taken from that number."""
