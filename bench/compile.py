@@ -12,7 +12,8 @@ gradient, while its optimiser runs as it is. All must find the same losses in th
 
 Each figure is from a process of its own. A cold one has empty caches; a warm one has those a cold one before it left:
 weft's kernels, jax's persistent cache (of everything, however quick to compile), torch's FX graph and gradient caches.
-Peers take turns within a round, and the best round counts.
+Peers take turns within a round, and the best round counts. On a busy machine processor time (CPU) tells more; what
+torch's pool of compiling processes uses is not in it.
 
 With `--layers`, Python's time is processor time of weft's process, and the C compiler's is that of the processes it
 started: neither depends on what else the machine does. Memory is what training needs beyond code, in bytes:
@@ -84,6 +85,10 @@ class Figure:
     stages: dict[str, float] = field(default_factory=dict)
     kernels: int = 0
     different: int = 0
+
+    @property
+    def processor(self) -> float:
+        return self.python + self.compiler
 
 
 #: Cold or warm figures of all rounds, by peer and model.
@@ -231,14 +236,17 @@ def table(cold: Figures, warm: Figures) -> Table:
     grid = Table(title="seconds to the end of the first training step (×: against weft)")
     for heading in ("model", "peer"):
         grid.add_column(heading, no_wrap=True)
-    for heading in ("imports", "cold", "×", "warm", "×", "first loss"):
+    for heading in ("imports", "cold", "×", "CPU", "warm", "×", "CPU", "first loss"):
         grid.add_column(heading, justify="right", no_wrap=True)
     for peer, model in cold:
         times = [found[peer, model] for found in (cold, warm)]
         ours = [found["weft", model] for found in (cold, warm)]
         imports = best([*times[0], *times[1]], "imports")
-        pairs = [(best(one), best(one) / best(own)) for one, own in zip(times, ours, strict=True)]
-        cells = [f"{value:.2f}" for pair in pairs for value in pair]
+        cells = [
+            f"{value:.2f}"
+            for one, own in zip(times, ours, strict=True)
+            for value in (best(one), best(one) / best(own), best(one, "processor"))
+        ]
         loss = f"{times[0][0].losses[0]:.4f}"
         grid.add_row(model if peer == "weft" else "", PEERS[peer], f"{imports:.2f}", *cells, loss)
     return grid

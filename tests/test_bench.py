@@ -22,8 +22,17 @@ def test_a_benchmark_starts(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def overhead() -> ModuleType:
-    (path,) = (one for one in BENCHMARKS if one.stem == "overhead")
-    spec = importlib.util.spec_from_file_location("bench_overhead", path)
+    return loaded("overhead")
+
+
+@pytest.fixture(scope="module")
+def compiling() -> ModuleType:
+    return loaded("compile")
+
+
+def loaded(name: str) -> ModuleType:
+    (path,) = (one for one in BENCHMARKS if one.stem == name)
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -71,3 +80,54 @@ def test_overhead_trains(overhead: ModuleType, tmp_path: Path, monkeypatch: pyte
     assert 0 < last < first
     figures = overhead.measure({"weft": ours.run}, rounds=3)
     assert figures["weft"].best <= figures["weft"].middle
+
+
+def figures(compiling: ModuleType, **seconds: tuple[float, ...]) -> dict[tuple[str, str], list[object]]:
+    """What was measured on one model, by peer: the seconds of each round."""
+    return {
+        (peer, "mlp"): [compiling.Figure(1.0, one, one, 0.0, [2.0, 1.0]) for one in rounds]
+        for peer, rounds in seconds.items()
+    }
+
+
+@pytest.mark.parametrize(("ours", "passes"), [(1.0, True), (2.0, True), (2.1, False)])
+def test_the_first_step_is_judged_by_the_faster_peer(compiling: ModuleType, ours: float, passes: bool) -> None:
+    found = figures(compiling, weft=(9.0, ours), jax=(8.0, 6.0), torch=(30.0,))
+    ((passed, text),) = compiling.judge_first(found, "warm", 3.0)
+    assert passed == passes
+    said = f"mlp, warm: weft {ours:.2f} s, jax.jit 6.00 s: {6 / ours:.1f} times as fast"
+    assert text == (said if passes else f"{said}, NOT 3 times as fast")
+
+
+def test_growth_with_layers_is_judged_by_the_best_rounds(compiling: ModuleType) -> None:
+    def figure(python: float, compiler: float) -> object:
+        return compiling.Figure(1.0, 9.0, python, compiler, [2.0, 1.0])
+
+    found = {6: [figure(2.0, 1.0), figure(1.0, 2.0)], 48: [figure(10.5, 1.5), figure(11.0, 1.4)]}
+    compiler, python = compiling.judge_growth(found)
+    assert compiler == (True, "C compiler: 6 layers 1.00 s, 48 layers 1.40 s: 1.40 times")
+    assert python == (False, "Python: 6 layers 1.00 s, 48 layers 10.50 s: 10.50 times, OVER THE LIMIT of 10")
+
+
+def test_memory_is_judged_by_every_peer(compiling: ModuleType) -> None:
+    bytes_of = {("weft", 6): 3 << 20, ("jax", 6): 3 << 20, ("torch", 6): 2 << 20}
+    assert compiling.judge_memory(bytes_of) == [
+        (True, "memory of 6 layers: weft 3.00 MiB, no more than jax.jit's 3.00 MiB"),
+        (False, "memory of 6 layers: weft 3.00 MiB, MORE THAN torch.compile's 2.00 MiB"),
+    ]
+
+
+def test_first_steps_are_compared_if_equal_only(compiling: ModuleType) -> None:
+    found = figures(compiling, weft=(1.0,), jax=(1.0,))
+    compiling.check(found)
+    for strange in (1.1, float("nan")):
+        found["jax", "mlp"][0].losses[1] = strange  # type: ignore[attr-defined]
+        with pytest.raises(AssertionError, match="jax on mlp"):
+            compiling.check(found)
+
+
+def test_weft_makes_a_first_step_in_a_process_of_its_own(compiling: ModuleType, tmp_path: Path) -> None:
+    cold, warm = (compiling.started("weft", "mlp", tmp_path) for _ in range(2))
+    assert cold.losses == warm.losses
+    assert cold.losses[1] < cold.losses[0]
+    assert cold.compiler > 0 == warm.compiler

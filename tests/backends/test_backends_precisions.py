@@ -41,6 +41,7 @@ from weft.loops import (
     show,
     typed,
 )
+from weft.loops.gather import gather
 from weft.ops import OPS, Call, Op, Scalar, call
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 
@@ -360,6 +361,21 @@ def test_programs_of_whole_numbers(backend: Cc, sample: Sample, data: st.DataObj
 )
 def test_programs_of_every_type(backend: Cc, sample: Sample, static: int) -> None:
     both(backend, sample, sample.memory(), static)
+
+
+@pytest.mark.xfail(reason="a place stored in a narrow type is taken for the place itself")
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_a_place_that_wraps_around_is_found_more_than_once(dtype: str) -> None:
+    labels, numbers, y = Buffer(0, "n", (1,), dtype), Buffer(1, "w", (600,), "float32"), Buffer(2, "y", (1,), "float32")
+    first = (Place((), 0),)
+    hot = Call("eq", (Read(labels, first), Cast(dtype, AT[0])))
+    program = typed(Program((For("i", 600, (Update(y, first, "add", Read(numbers, AT) * hot),)),)))
+    found = []
+    for body in (program.body, gather(program.body)):
+        memory = {labels: np.array([5], dtype), numbers: np.ones(600, np.float32), y: np.zeros(1, np.float32)}
+        run(Program(body), memory)
+        found.append(memory[y].tolist())
+    assert found == [[3], [3]]
 
 
 # Random expressions, forward and backward

@@ -97,8 +97,12 @@ class _Blocks(_Maker):
         target = self.buffer()
         at = self.at(target, scope)
         (value,) = (one for one in self.locals(scope) if one.name == local.name)
-        how = self.pick("store", "add", "max", "sub")
+        how = self.pick("store", *(("add", "max", "sub") if self.meets(local) else ()))
         return Store(target, at, value) if how == "store" else Update(target, at, how, value)
+
+    def meets(self, local: Local) -> bool:
+        """Can a number be computed with? What holds a place does not meet unsigned numbers of 64 bits."""
+        return local.name in NAMES or all(one.dtype != "uint64" for one in self.buffers)
 
     def locals(self, scope: Scope) -> tuple[Local, ...]:
         """The numbers that can be named here: of each name the one declared last."""
@@ -130,7 +134,7 @@ class _Blocks(_Maker):
         return super().subscript(size, scope)
 
     def value(self, scope: Scope, target: Buffer, depth: int = 0) -> Scalar:
-        known = self.locals(scope)
+        known = [one for one in self.locals(scope) if self.meets(one)]
         again = [one for one in self.pool if self.fits(one, scope)]
         kinds = ["old", "old", "odd", *(("again",) * 4 if again else ()), *(("local",) * 3 if known else ())]
         match self.pick(*kinds, *(("call",) * 3 if depth < 2 else ())):

@@ -39,31 +39,31 @@ def rewritten(sample: Numbers, fast: bool = False) -> Program:
     return check(new, GIVEN)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(blocks(), static)
 def test_whole_numbers_to_the_bit(sample: Numbers, at: int) -> None:
     assert_alike(sample, rewritten(sample), at, 0)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(blocks(("float64",), SMOOTH), static)
 def test_floats_with_infinities_and_nan(sample: Numbers, at: int) -> None:
     assert_alike(sample, rewritten(sample), at, 1e-11)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(blocks(MIXED), static)
 def test_mixed_types(sample: Numbers, at: int) -> None:
     assert_alike(sample, rewritten(sample), at, 1e-5)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(blocks(("bool", "uint64", "uint8")), static)
 def test_unsigned_numbers(sample: Numbers, at: int) -> None:
     assert_alike(sample, rewritten(sample), at, 0)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(blocks(("int64", "float64"), SMOOTH), static)
 def test_rewritten_programs_run_all_points_at_once(sample: Numbers, at: int) -> None:
     assert_alike(sample, rewritten(sample), at, 1e-9, run)

@@ -17,6 +17,7 @@ from weft.schedule.clock import Clock
 from weft.schedule.fold import fold
 from weft.schedule.forward import forward
 from weft.schedule.fuse import Kernel, fuse, kernels
+from weft.schedule.inplace import as_one
 from weft.schedule.memory import Plan, plan
 
 __all__ = ["Clock", "Kernel", "Schedule", "Settings", "Verdict", "schedule", "show_kernels", "show_verdicts"]
@@ -32,8 +33,9 @@ class Schedule:
 
     @property
     def program(self) -> Program:
-        """The kernels one after another."""
-        return Program(tuple(Remark("\n".join(one.remarks), one.body) for one in self.kernels))
+        """The kernels one after another; a buffer that takes over another's memory goes by that one's name."""
+        merged = as_one(self.kernels, self.plan.shares)
+        return Program(tuple(Remark("\n".join(one.remarks), one.body) for one in merged))
 
 
 def schedule(

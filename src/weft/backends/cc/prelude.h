@@ -102,6 +102,30 @@ static inline float weft_float(uint32_t bits)
     return x;
 }
 
+/* The hyperbolic tangent without branches, within 2 ulp: 1 - 2 / (exp(2x) + 1), a polynomial where x is small. */
+static inline float weft_tanh_float32(float x)
+{
+    float size = x != x ? 0.0f : fabsf(x) > 10.0f ? 10.0f : fabsf(x), square = size * size;
+    float turns = rintf(2.0f * size * 1.44269504f);
+    float rest = (2.0f * size - turns * 0.693359375f) + turns * 2.12194440e-4f;
+    float power = 1.9875691500e-4f;
+    power = power * rest + 1.3981999507e-3f;
+    power = power * rest + 8.3334519073e-3f;
+    power = power * rest + 4.1665795894e-2f;
+    power = power * rest + 1.6666665459e-1f;
+    power = power * rest + 5.0000001201e-1f;
+    power = (power * rest * rest + rest + 1.0f) * weft_float(((uint32_t)(int32_t)turns + 127u) << 23);
+    float small = -5.70498872745e-3f;
+    small = small * square + 2.06390887954e-2f;
+    small = small * square - 5.37397155531e-2f;
+    small = small * square + 1.33314422036e-1f;
+    small = small * square - 3.33332819422e-1f;
+    small = small * square * size + size;
+    float result = size < 0.625f ? small : 1.0f - 2.0f / (power + 1.0f);
+    return x != x ? x : copysignf(result, x);
+}
+static inline double weft_tanh_float64(double x) { return tanh(x); }
+
 static inline float weft_from_bfloat16(weft_bfloat16 x) { return weft_float((uint32_t)x.bits << 16); }
 static inline weft_bfloat16 weft_to_bfloat16(float x)
 {
