@@ -1,8 +1,8 @@
 """How long it takes until a model has made its first training step: weft, jax.jit and torch.compile.
 
-    python bench/compile.py               a table, several minutes
+    python bench/compile.py               a table, several minutes; most of them torch.compile's
     python bench/compile.py --layers      and how weft's time and everyone's memory grow with a transformer's layers
-    python bench/compile.py --quick       one round, without torch.compile, which takes most of the time
+    python bench/compile.py --quick       one round, without torch.compile
 
 Three models: a perceptron of 784-256-128-10 (Adam), two convolutions and a dense layer (gradient descent), a
 transformer of 6 layers (gradient descent). The clock runs from arrays of data and first values to the end of the first
@@ -104,9 +104,10 @@ Verdict = tuple[bool, str]
 def one(peer: str, model: str, layers: int) -> Figure:
     """Make a training step in this process; with a number of layers, weigh it and say more, too."""
     start = perf_counter()
-    import_module(f"_models.of_{peer}").prepare()
+    module = import_module(f"_models.of_{peer}")
+    module.prepare()
     imports = perf_counter() - start
-    module, problem = sys.modules[f"_models.of_{peer}"], import_module("_models").PROBLEMS[model](layers)
+    problem = import_module("_models").PROBLEMS[model](layers)
     marks = perf_counter(), process_time(), children()
     ready = module.ready(model, problem)
     first, python, compiler = perf_counter() - marks[0], process_time() - marks[1], children() - marks[2]

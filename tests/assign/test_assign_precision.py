@@ -171,6 +171,16 @@ def test_a_choice_takes_nothing_from_its_condition() -> None:
     assert condition.dtype == "float32"
 
 
+def test_what_a_sum_meets_meets_its_64_bits() -> None:
+    counted = computed("add", given_as("bool"), given_as("bool"))
+    assert computed("mul", counted, given_as("int8")).dtype == "int64"
+    summed = computed("identity", given_as("uint8"), sums=True)
+    assert computed("mul", summed, given_as("uint8")).dtype == "uint64"
+    also = computed("identity", given_as("uint8"), sums=True)
+    with pytest.raises(wf.WeftError, match="holds both uint64 and int8"):
+        computed("mul", also, given_as("int8")).dtype
+
+
 # What does not fit
 
 

@@ -146,7 +146,9 @@ _ROWS: tuple[Op, ...] = (
         typing=typing.reals,
     ),
     _unary("neg", np.negative, "(-{0})", "(-{0})", lambda x, y: (-1,), "~-"),
-    _unary("tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals),
+    _unary(
+        "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals
+    ),
     _unary(
         "erf", erf, "erf({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
         typing=typing.reals,
