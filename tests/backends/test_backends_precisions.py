@@ -42,7 +42,7 @@ from weft.loops import (
     typed,
 )
 from weft.loops.gather import gather
-from weft.ops import OPS, Call, Op, Scalar, call
+from weft.ops import OPS, Call, Num, Op, Scalar, call
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 
 #: How far the two backends may lie apart in one operation, in ulp of single and double precision: everything else is 0.
@@ -227,6 +227,40 @@ def test_halves_without_a_type_of_the_compilers_own(backend: Cc, without_halves:
         native, portable = (converted(one, values, targets) for one in (backend, without_halves))
         for target in targets:
             assert_same(portable[target], native[target], values, f"{values.dtype} to {target}")
+
+
+NUMBERS = [0, 1, -1, 300, -300, 2**24 + 1, 2**53 + 1, 2**60 + 2**36 + 1, 2**63, 2**64 - 1, -(2**63), 2**64 + 5, True]
+NUMBERS += [0.5, -0.0, 0.1 + 0.2, 1 / 3, math.pi, 2.5, -2.5, 1e9 + 0.5, 65519.99, 1e-45, 5e-324, 1e300, -1e300]
+NUMBERS += [3.4028235677973366e38, 10**400, -(10**400), math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES)
+def test_numbers_of_the_program_are_the_same_on_both_backends(backend: Cc, dtype: str) -> None:
+    stored, filled = (
+        Buffer(0, "y", (len(NUMBERS),), dtype),
+        [Buffer(1 + at, "z", (2,), dtype) for at in range(len(NUMBERS))],
+    )
+    stores = [Store(stored, (Place((), at),), Num(number)) for at, number in enumerate(NUMBERS)]
+    fills = [Fill(one, number) for one, number in zip(filled, NUMBERS, strict=True)]
+    program = check(typed(Program((*stores, *fills))))
+    ours, meaning = ({one: np.zeros(one.shape, numpy_type(dtype)) for one in (stored, *filled)} for _ in range(2))
+    backend.compile(program).bind(ours)({})
+    run_scalar(program, meaning)
+    shown = np.array([str(number)[:40] for number in NUMBERS])
+    assert_same(ours[stored], meaning[stored], shown, dtype)
+    for values in (ours, meaning):
+        assert_same(np.array([values[one][1] for one in filled]), values[stored], shown, f"{dtype} filled")
+
+
+def test_numbers_of_the_program_are_the_nearest_of_their_type(backend: Cc) -> None:
+    wide = [math.pi, 0.1 + 0.2, 5e-324, 1e300]
+    for dtype in ("float16", "float32", "float64"):
+        y = Buffer(0, "y", (len(wide),), dtype)
+        memory = {y: np.zeros(y.shape, dtype)}
+        stores = (Store(y, (Place((), at),), Num(number)) for at, number in enumerate(wide))
+        backend.compile(typed(Program(tuple(stores)))).bind(memory)({})
+        with np.errstate(over="ignore"):
+            assert memory[y].tolist() == np.array(wide).astype(dtype).tolist()
 
 
 # One operation at a time

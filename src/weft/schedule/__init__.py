@@ -66,7 +66,7 @@ def schedule(
     with stage("rewrite"):
         folded = fold([replace(one, body=rewrite(one.body, sizes, fast)) for one in fused], outside)
     with stage("memory"):
-        return Schedule(tuple(folded), verdicts, plan(folded, outside))
+        return Schedule(tuple(folded), verdicts, plan(folded, outside, in_place=True))
 
 
 def show_verdicts(found: Schedule | None) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update
+from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update, reads, walk
+from weft.loops.effects import changed as set_in
 from weft.loops.effects import mapped as changed
 from weft.loops.nests import free, identifier, rewritten
 from weft.loops.typed import combine
@@ -67,9 +68,14 @@ class _Forwarding:
                 self.cells = before
                 for buffer in written_in(body):
                     self._forget(buffer)
+                self._reset(set_in(body))
                 return [If(stmt.tests, inner)]
-            case Remark(text=text, body=body):
-                return [Remark(text, tuple(self._block(body)))]
+            case Remark(body=body):
+                return self._block(body)
+            case Set(local=local):
+                new_value = changed(stmt, self._scalar)
+                self._reset({local})
+                return [new_value]
         return [changed(stmt, self._scalar)]
 
     def _loop(self, stmt: For) -> list[Stmt]:
@@ -93,6 +99,7 @@ class _Forwarding:
                 trail.append(Store(buffer, cell, local))
             else:
                 self._forget(buffer)
+        self._reset(set_in(stmt.body))
         before = dict(self.cells)
         body = tuple(self._block(stmt.body))
         self.cells = before
@@ -123,10 +130,28 @@ class _Forwarding:
         return rewritten(scalar, leaf)
 
     def _forget(self, buffer: Buffer) -> None:
-        self.cells = {cell: value for cell, value in self.cells.items() if cell[0] != buffer}
+        """What is known of a buffer, and of cells found through it, holds no longer."""
+        self.cells = {
+            cell: value
+            for cell, value in self.cells.items()
+            if cell[0] != buffer and buffer not in _found_through(cell)
+        }
+
+    def _reset(self, numbers: set[Local]) -> None:
+        """What is known through numbers that get other values holds no longer."""
+        self.cells = {
+            cell: value
+            for cell, value in self.cells.items()
+            if value not in numbers and not any(one in numbers for place in cell[1] for one in walk(place))
+        }
 
     def _local(self, buffer: Buffer) -> Local:
         return Local(identifier(buffer.name, self.names), buffer.dtype)
+
+
+def _found_through(cell: Cell) -> set[Buffer]:
+    """The buffers that must be read to know which cell is meant."""
+    return {read.buffer for place in cell[1] for read in reads(place)}
 
 
 def _on_number(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:
@@ -183,9 +208,9 @@ def _last_writes(body: list[Stmt]) -> list[Stmt]:
     for stmt in reversed(body):
         if isinstance(stmt, Store) and (stmt.buffer, stmt.at) in again:
             continue
-        read = read_in((stmt,))
-        again = {cell for cell in again if cell[0] not in read}
-        if isinstance(stmt, Store):
+        read, written = read_in((stmt,)), written_in((stmt,))
+        again = {cell for cell in again if cell[0] not in read and not _found_through(cell) & written}
+        if isinstance(stmt, Store) and not any(isinstance(one, Local) for place in stmt.at for one in walk(place)):
             again.add((stmt.buffer, stmt.at))
         kept.append(stmt)
     return kept[::-1]
