@@ -337,7 +337,6 @@ def test_accumulations_start_from_the_ends_of_the_type(backend: str, dtype: str)
         assert (low[0], high[0]) == ends
 
 
-@pytest.mark.xfail(reason="float8_e4m3fn has no infinity: what is never written is not a number")
 @BACKENDS
 def test_accumulations_start_from_the_ends_of_a_type_without_infinities(backend: str) -> None:
     x = data([5, 7], "float8_e4m3fn")
@@ -425,7 +424,7 @@ def test_one_hot_rows_of_large_labels_are_exact_and_whole(backend: str, dtype: s
     first = 2**24
     labels = data([[first + 1], [first + 4]], dtype, batch=1)
     hot = wf.equal(labels, columns(5) + first)
-    assert hot.dtype == dtype
+    assert hot.dtype == ("uint64" if dtype == "uint64" else "int64")
     assert value(backend, hot) == [[0, 1, 0, 0, 0], [0, 0, 0, 0, 1]]
 
 
@@ -437,7 +436,6 @@ def test_one_hot_rows_multiply_a_table_of_any_type(backend: str) -> None:
     assert value(backend, table @ hot) == [[3.5], [1.5]]
 
 
-@pytest.mark.xfail(reason="wf.offsets takes the type of the labels, in which places wrap around")
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "float16"])
 def test_one_hot_rows_of_narrow_labels(dtype: str) -> None:
     hot = wf.equal(data([[100], [0]], dtype, batch=1), columns(5000))
@@ -521,7 +519,6 @@ def test_narrow_parameters_are_trained_like_wide_ones(backend: str, dtype: str, 
     np.testing.assert_allclose(narrow, wide, atol=3 * tolerance)
 
 
-@pytest.mark.xfail(reason="adam squares the gradient in the parameter's type, where small ones underflow")
 @BACKENDS
 def test_small_gradients_of_halves_are_not_lost_when_squared(backend: str) -> None:
     narrow, wide = (trained(backend, one, "adam", 1e-4) for one in ("float16", "float64"))
@@ -541,9 +538,6 @@ def test_a_value_set_is_converted_to_the_type_of_the_tensor(backend: str, dtype:
         assert ctx[w].tolist() == np.array(values).astype(numpy_type(dtype)).tolist()
 
 
-@pytest.mark.xfail(
-    reason="values set are converted by NumPy, which warns and wraps", raises=(AssertionError, RuntimeWarning)
-)
 @BACKENDS
 @pytest.mark.parametrize(
     ("dtype", "values", "found"),
@@ -571,13 +565,11 @@ def test_numbers_too_large_for_a_type(backend: str) -> None:
     assert value(backend, wf.constant(300.0, dtype="int8")) == [127]
 
 
-@pytest.mark.xfail(reason="a number of NumPy's other than float64 counts as a whole one")
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_fractions_of_numpys_kinds_are_fractions(kind: type) -> None:
     assert (wf.constant(kind(0.5)) * data([4, 2], "int8")).dtype == "float32"
 
 
-@pytest.mark.xfail(reason="a constant made of a static index counts as a whole number")
 def test_a_fraction_of_a_static_index_is_a_fraction() -> None:
     assert (wf.constant(wf.index("i", 5) * 0.5) * data([4, 2], "int8")).dtype == "float32"
 

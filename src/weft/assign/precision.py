@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from weft.errors import Origin as Line
 from weft.errors import WeftError, user_origin
 from weft.ops import Scalar, leaves, type_of
-from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, accumulator, decided, is_float, is_weak, promote, total
+from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, accumulator, carrier, decided, is_float, is_weak, promote, total
 
 Origin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
 
@@ -29,6 +29,7 @@ class Precision:
     origin: Origin
     settled: str | None = None
     least: str = UNKNOWN
+    wide: bool = False
     rules: list[Rule] = field(default_factory=list)
 
     @staticmethod
@@ -36,9 +37,9 @@ class Precision:
         return Precision("given", dtype)
 
     @staticmethod
-    def from_use(least: str) -> Precision:
-        """That of a terminal; `least` is a weak type: is it a whole number or not?"""
-        return Precision("from its use", least=least)
+    def from_use(least: str, *, wide: bool = False) -> Precision:
+        """That of a terminal; `least` is a weak type: is it a whole number or not? `wide`: no narrow type holds it."""
+        return Precision("from its use", least=least, wide=wide)
 
     @staticmethod
     def from_operands(least: str | None = None) -> Precision:
@@ -176,7 +177,8 @@ class _Inference:
         if cell in self.types:
             before = self.types[cell]
             try:
-                self.types[cell] = promote(before, wish)
+                risen = promote(before, wish)
+                self.types[cell] = carrier(risen) if cell.wide and not is_weak(risen) else risen
             except WeftError:
                 return
             if self.types[cell] != before:

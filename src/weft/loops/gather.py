@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from weft.loops.nests import free, rewritten
 from weft.loops.nodes import Cast, For, If, Inside, Let, Local, Place, Remark, Set, Stmt, Store, Update
 from weft.loops.typed import dtype_of
 from weft.ops import Call, Num, Scalar
+from weft.ops.dtypes import numpy_type
 
 
 def gather(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -156,7 +159,8 @@ def _uncast(scalar: Scalar) -> Scalar:
 
 
 def _keeps(source: str, target: str) -> bool:
-    return "int" in source and "int" in target
+    whole = "int" in source and "int" in target
+    return whole and bool(np.can_cast(numpy_type(source), numpy_type(target), "safe"))
 
 
 def _rebuilt(outer: tuple[Stmt, ...], core: Set | Update, value: Scalar) -> tuple[Stmt, ...]:

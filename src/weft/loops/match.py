@@ -70,7 +70,8 @@ def same(one: Scalar, other: Scalar) -> bool:
 @cache
 def doubled(rule: Rule) -> tuple[str, ...]:
     """The letters that stand more often on the right of an equation than on its left."""
-    left, right = (Counter(one.name for one in within(parse(text)) if isinstance(one, Part)) for text in _sides(rule))
+    sides = (within(parse(text)) for text in (rule.left, rule.right))
+    left, right = (Counter(one.name for one in side if isinstance(one, Part)) for side in sides)
     return tuple(name for name, times in right.items() if times > left[name])
 
 
@@ -98,10 +99,6 @@ def _sort(scalar: Scalar) -> str:
         case Place(terms=()):
             return "constant"
     return ""
-
-
-def _sides(rule: Rule) -> tuple[str, str]:
-    return rule.left, rule.right
 
 
 def _holds(rule: Rule, bound: Bound, fast: bool) -> bool:

@@ -57,10 +57,14 @@ class Op:
 
 
 def _lowest(dtype: np.dtype[Any]) -> object:
+    if dtype.name == "float8_e4m3fn":  # it has no infinities
+        return -448.0
     return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.kind != "b" and -np.inf
 
 
 def _highest(dtype: np.dtype[Any]) -> object:
+    if dtype.name == "float8_e4m3fn":
+        return 448.0
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.kind == "b" or np.inf
 
 

@@ -69,7 +69,9 @@ def adam_one(
         power1, power2 = (node(name, init=1.0, scalar=True) for name in ("adam_power1", "adam_power2"))
         power1 *= beta1
         power2 *= beta2
-        m[:] = beta1 * m + (1.0 - beta1) * p.grad
-        v[:] = beta2 * v + (1.0 - beta2) * (p.grad * p.grad)
+        g = node("adam_g", at_least="float32")
+        g[:] = p.grad
+        m[:] = beta1 * m + (1.0 - beta1) * g
+        v[:] = beta2 * v + (1.0 - beta2) * (g * g)
         step = (m / (1.0 - power1)) / (sqrt(v / (1.0 - power2)) + eps)
         p -= lr * (step + weight_decay * p if weight_decay else step)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from weft.assign import Merge, Node
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
-from weft.ops.dtypes import numpy_type
+from weft.ops.convert import convert
 from weft.runtime import refuse
 from weft.runtime.events import Event
 from weft.runtime.first import check_shape
@@ -54,7 +54,8 @@ class Device:
         if array.shape != ():
             check_shape(node, array, user_origin())
         buffer = self._site.engine.layout.buffer(node)
-        typed = array.astype(numpy_type(buffer.dtype), copy=False)
+        with np.errstate(all="ignore"):
+            typed = np.asarray(convert(array, buffer.dtype))
         self._site.write(node, np.broadcast_to(typed, buffer.shape))
 
     def run(self, routine: Routine, /, **values: int) -> Event:

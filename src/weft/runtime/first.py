@@ -10,6 +10,7 @@ from weft.assign import Cells, Data, Fetch, File, Node
 from weft.backends import Array
 from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
+from weft.ops.convert import convert
 from weft.ops.dtypes import numpy_type
 from weft.runtime.routine import Built
 from weft.shape.close import close
@@ -47,7 +48,8 @@ def given_values(node: Node, buffer: Buffer) -> Array | None:
         raise ShapeError(
             f"`{node.label}` holds {array.size} values and its shape {node.shape} needs {count}", origin=node.origin
         )
-    return np.ascontiguousarray(array, numpy_type(buffer.dtype)).reshape(buffer.shape)
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(convert(array, buffer.dtype)).reshape(buffer.shape)
 
 
 def check_shape(node: Node, array: Array, origin: Origin | None) -> None:

@@ -57,7 +57,7 @@ def schedule(
     with stage("virtual"):
         parts = [ordered(nest) for nest in nests(program)]
         verdicts = decide(parts, kept, settings, recompute)
-        inlined = inline(parts, [buffer for buffer, verdict in verdicts.items() if not verdict.stored], sizes)
+        inlined = inline(parts, {buffer for buffer, verdict in verdicts.items() if not verdict.stored}, sizes)
         gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
     with stage("fuse"):
         fused = forward(fuse(gathered), kept)

@@ -85,7 +85,7 @@ class _Fusing:
         if _only_clears(touched) and not touched.keys() & (self.users.keys() | self.cleared.keys()):
             self.cleared[next(iter(touched))] = part
             return
-        for buffer in [one for one in self.cleared if one in touched]:
+        for buffer in [one for one in touched if one in self.cleared]:
             clearing = self.cleared.pop(buffer)
             if clearing.join(part):
                 clearing.why = "cleared before everything else"

@@ -13,7 +13,8 @@ from weft.assign import Cells, Data, Fetch, File, Node, Offset, Precision
 from weft.dlpack import ExchangeError, borrow, is_producer, type_of
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.ops import Number, scalar
-from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, numpy_type
+from weft.ops import type_of as kind_of
+from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, numpy_type
 from weft.shape.infer import infer
 from weft.shape.logic import Constant, Counted, Literal, Logic, mapped
 from weft.shape.nodes import Dim, Shape
@@ -96,7 +97,8 @@ def precision_of(value: Number, dtype: str | None) -> Precision:
     """That of a number written in the program: given, or from its use."""
     if dtype is not None:
         return Precision.given(element_type(dtype))
-    return Precision.from_use(WEAK_FLOAT if isinstance(value, float) else WEAK_INT)
+    kind = kind_of(scalar(value), lambda leaf: WEAK_INT)
+    return Precision.from_use(WEAK_FLOAT if is_float(kind) else WEAK_INT, wide=isinstance(value, Offset))
 
 
 def _computed(logic: Logic, value: Number, label: str, dtype: str | None = None) -> Tensor:

@@ -18,12 +18,12 @@
     static inline T weft_sat01_##t(T x) { return weft_min_##t(weft_max_##t(x, 0), 1); }                                \
     static inline T weft_relu_gate_##t(T x, T y) { return x > 0 ? y : 0; }                                             \
     static inline T weft_sat01_gate_##t(T x, T y) { return x > 0 && x < 1 ? y : 0; }                                   \
-    static inline T weft_where_##t(bool c, T x, T y) { return c ? x : y; }                                             \
-    static inline T weft_abs_##t(T x) { return x < 0 ? -x : x; }
+    static inline T weft_where_##t(bool c, T x, T y) { return c ? x : y; }
 
 #define WEFT_FLOAT(T, t)                                                                                               \
     WEFT_NUMBER(T, t)                                                                                                  \
     static inline T weft_floor_##t(T x) { return floor(x); }                                                           \
+    static inline T weft_abs_##t(T x) { return fabs(x); }                                                              \
     static inline T weft_floordiv_##t(T x, T y) { return floor(x / y); }                                               \
     static inline T weft_mod_##t(T x, T y)                                                                             \
     {                                                                                                                  \
@@ -34,6 +34,7 @@
 
 #define WEFT_WHOLE(T, t)                                                                                               \
     WEFT_NUMBER(T, t)                                                                                                  \
+    static inline T weft_abs_##t(T x) { return x < 0 ? -x : x; }                                                       \
     static inline T weft_floor_##t(T x) { return x; }                                                                  \
     static inline T weft_raise_##t(T x, T y)                                                                           \
     {                                                                                                                  \
