@@ -61,7 +61,7 @@ EPSILON = {
 #: One assignment, from the same memory: so many epsilons of the largest number it reads or writes, and of 1.
 MOST_IN_AN_ASSIGNMENT = dict.fromkeys(("float32", "float64"), 32) | dict.fromkeys(FLOATS[:4], 1)
 #: A whole program: so many epsilons of the least precise type in it, of its largest result, and of 1.
-MOST_IN_A_PROGRAM = dict.fromkeys(("float32", "float64"), 1024) | dict.fromkeys(FLOATS[:4], 1)
+MOST_IN_A_PROGRAM = dict.fromkeys(("float32", "float64"), 1024) | dict.fromkeys(FLOATS[:4], 4)
 
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 WHOLE = tuple(name for name in ELEMENT_TYPES if not is_float(name) and name != "bool")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.logic import Literal
@@ -52,7 +53,7 @@ def tensor(items: Any, *, label: str = "", dtype: str | None = None) -> Tensor:
     kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
     _measure(items, kinds)
     shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
-    values = np.array(_flatten(items)).reshape(shape.array_shape)
+    values = _numbers(_flatten(items)).reshape(shape.array_shape)
     precision = precision_of(values.flat[0].item(), dtype)
     return given_values(Literal(shape), values, label or "literal", precision=precision)
 
@@ -115,6 +116,15 @@ def _measure(items: Any, kinds: dict[str, list[Dim]]) -> None:
 
 def _with_article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _numbers(values: list[float]) -> npt.NDArray[Any]:
+    """Numbers as an array; whole ones stay whole, as large as 64 bits hold."""
+    whole = all(isinstance(value, int) for value in values)
+    found = np.array(values, np.uint64 if whole and max(values) >= 1 << 63 and max(values) < 1 << 64 else None)
+    if found.dtype == object:
+        raise WeftError("a literal holds whole numbers of at most 64 bits", origin=user_origin())
+    return found
 
 
 def _flatten(items: Any) -> list[float]:
