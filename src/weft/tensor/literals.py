@@ -120,11 +120,12 @@ def _with_article(kind: str) -> str:
 
 def _numbers(values: list[float]) -> npt.NDArray[Any]:
     """Numbers as an array; whole ones stay whole, as large as 64 bits hold."""
-    whole = all(isinstance(value, int) for value in values)
-    found = np.array(values, np.uint64 if whole and max(values) >= 1 << 63 and max(values) < 1 << 64 else None)
-    if found.dtype == object:
+    if not all(isinstance(value, int) for value in values):
+        return np.array(values)
+    least, most = min(values), max(values)
+    if least < -(1 << 63) or most >= 1 << 64 or (least < 0 and most >= 1 << 63):
         raise WeftError("a literal holds whole numbers of at most 64 bits", origin=user_origin())
-    return found
+    return np.array(values, np.uint64 if most >= 1 << 63 else None)
 
 
 def _flatten(items: Any) -> list[float]:
