@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -181,6 +182,16 @@ def test_what_a_sum_meets_meets_its_64_bits() -> None:
         computed("mul", also, given_as("int8")).dtype
 
 
+@pytest.mark.parametrize(
+    ("dtype", "found"),
+    [("bool", "int64"), ("int8", "int64"), ("uint8", "int64"), ("uint64", "uint64"), ("float16", "float32")],
+)
+def test_places_are_held_by_no_narrow_type(dtype: str, found: str) -> None:
+    places = Precision.from_use(WEAK_INT, wide=True)
+    assert computed("eq", places, given_as(dtype)).dtype == found
+    assert places.dtype == found
+
+
 # What does not fit
 
 
@@ -229,7 +240,12 @@ class Graph:
 
     def infer(self, order: Iterable[int], asked: Iterable[int]) -> list[tuple[str | None, str]] | str:
         """Every type, with the assignments made and the types asked for in some order."""
-        make = {"given": Precision.given, "use": Precision.from_use, "operands": Precision.from_operands}
+        make = {
+            "given": Precision.given,
+            "use": Precision.from_use,
+            "places": partial(Precision.from_use, wide=True),
+            "operands": Precision.from_operands,
+        }
         cells = [make[kind](dtype) for kind, dtype in self.kinds]  # type: ignore[operator]
         try:
             for at in order:
@@ -245,7 +261,7 @@ class Graph:
 
 KINDS = st.one_of(
     st.sampled_from([("given", dtype) for dtype in ELEMENT_TYPES]),
-    st.sampled_from([("use", WEAK_INT), ("use", WEAK_FLOAT)]),
+    st.sampled_from([("use", WEAK_INT), ("use", WEAK_FLOAT), ("places", WEAK_INT)]),
     st.sampled_from([("operands", None), ("operands", None), ("operands", "float32"), ("operands", "int8")]),
 )
 
@@ -305,6 +321,10 @@ ORDERS = {
     "the sum of a literal that becomes signed": Graph(
         (("use", WEAK_INT), ("given", "uint8"), ("given", "int8"), OPEN, OPEN, OPEN),
         ((3, "add", (0, 1), False), (4, "identity", (0,), True), (5, "add", (0, 2), False)),
+    ),
+    "places among unsigned numbers, narrow and wide": Graph(
+        (("places", WEAK_INT), ("given", "uint8"), ("given", "uint64"), OPEN, OPEN),
+        ((3, "add", (0, 1), False), (4, "add", (0, 2), False)),
     ),
 }
 

@@ -133,7 +133,7 @@ class _Inference:
         self._follow()
         for cell, found in list(self.types.items()):
             if not _open(found):
-                self._raise(cell, decided(found))
+                self._raise(cell, carrier(decided(found)) if cell.wide else decided(found))
         self._follow()
         for rule in self.rules:
             self._check(rule)
@@ -177,8 +177,7 @@ class _Inference:
         if cell in self.types:
             before = self.types[cell]
             try:
-                risen = promote(before, wish)
-                self.types[cell] = carrier(risen) if cell.wide and not is_weak(risen) else risen
+                self.types[cell] = promote(before, wish)
             except WeftError:
                 return
             if self.types[cell] != before:
