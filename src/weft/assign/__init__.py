@@ -1,6 +1,7 @@
 """Assignments: code before it is known how it loops."""
 
 from weft.assign.complete import complete
+from weft.assign.fingerprint import Fingerprint
 from weft.assign.lower import closed_buffer, lower
 from weft.assign.nodes import (
     Accum,
@@ -43,6 +44,7 @@ __all__ = [
     "Extent",
     "Fetch",
     "File",
+    "Fingerprint",
     "Keep",
     "Merge",
     "Node",

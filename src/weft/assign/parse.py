@@ -1,14 +1,12 @@
 """Text of the code notation to the statements it writes (syntax.py).
 
-The grammar (notation.lark) knows no operators; they are looked up in the table of operations. lark and the grammar are
-loaded by the first text that is parsed.
+The grammar (grammar.lark) knows no operators; they are looked up in the table of operations.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from weft.assign.syntax import (
@@ -32,6 +30,7 @@ from weft.assign.syntax import (
 )
 from weft.assign.text import NUMBERS, unescaped
 from weft.errors import Span, WeftError, user_origin
+from weft.grammar import parser
 from weft.ops import OPS
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def parse(text: str) -> tuple[Statement, ...]:
         raise WeftError(f"code notation is text, not {type(text).__name__}", origin=user_origin())
     try:
         _check_brackets(text)
-        tree = _parser().parse(text)
+        tree = parser("weft.assign").parse(text)
         return _statements(tree.children)
     except UnexpectedInput as error:
         from weft.assign.mistakes import diagnose
@@ -84,16 +83,6 @@ def wrong(text: str, what: str, span: Span, fix: str = "") -> WeftError:
     shown = shown[left : left + _SHOWN]
     marked = Span(at - left, max(at - left + 1, min(span.end - start - left, len(shown))))
     return WeftError(f"{where}: {what}", origin=user_origin(), text=shown, spans=[marked], fix=fix)
-
-
-@cache
-def _parser() -> lark.Lark:
-    from importlib.resources import files
-
-    from lark import Lark
-
-    grammar = files("weft.assign").joinpath("notation.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False)
 
 
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`|[()]', re.DOTALL)

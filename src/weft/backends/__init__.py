@@ -9,10 +9,21 @@ from functools import cache
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.backends.seam import Array, Backend, Block, Bound, Executable, Memory
+from weft.backends.seam import Array, Backend, Bindable, Block, Bound, Call, Executable, Lasting, Memory
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-__all__ = ["Array", "Backend", "Block", "Bound", "Executable", "Memory", "find_backend"]
+__all__ = [
+    "Array",
+    "Backend",
+    "Bindable",
+    "Block",
+    "Bound",
+    "Call",
+    "Executable",
+    "Lasting",
+    "Memory",
+    "find_backend",
+]
 
 _BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc}
 

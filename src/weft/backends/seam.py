@@ -7,7 +7,8 @@ that is done, and `synchronize` waits for it. `download` waits by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
@@ -22,16 +23,20 @@ Memory: TypeAlias = Mapping[Buffer, Block]
 Bound: TypeAlias = Callable[[Mapping[str, int]], None]
 
 
-class Executable(Protocol):
+class Bindable(Protocol):
+    """Something that runs on memory."""
+
+    def bind(self, memory: Memory) -> Bound:
+        """The program on `memory`, which holds a block of one device for every buffer."""
+        ...
+
+
+class Executable(Bindable, Protocol):
     """A compiled program."""
 
     @property
     def source(self) -> str:
         """The text it was compiled from, for people."""
-        ...
-
-    def bind(self, memory: Memory) -> Bound:
-        """The program on `memory`, which holds a block of one device for every buffer."""
         ...
 
 
@@ -81,4 +86,31 @@ class Backend(Protocol):
 
     def synchronize(self, device: int) -> None:
         """Return when everything asked of a device is done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A kernel, by a name that says all about it, and what a program calls it with: buffers and static indices."""
+
+    kernel: str
+    buffers: tuple[Buffer, ...]
+    given: tuple[str, ...]
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """What a backend offers whose kernels outlive the process: a program found again need not be compiled again."""
+
+    @property
+    def identity(self) -> str:
+        """Whatever the meaning of kernels' names depends on: compiler, flags, machine."""
+        ...
+
+    def calls(self, executable: Executable) -> Sequence[Call]:
+        """A program it compiled, as calls of kernels."""
+        ...
+
+    def recall(self, calls: Sequence[Call]) -> Bindable | None:
+        """The program that makes these calls; None if a kernel is not there any more."""
         ...

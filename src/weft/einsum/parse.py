@@ -2,9 +2,6 @@
 
 The grammar (grammar.lark) is the language and nothing more. What a grammar cannot say (offsets below the stride,
 numbers that fit) is checked while the tree becomes nodes; what the parser stumbles over is looked up in `MISTAKES`.
-
-lark and the grammar are loaded by the first text that is parsed: together they cost about 50 ms, and importing weft
-should not.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ from weft.einsum.nodes import (
     Spec,
 )
 from weft.errors import EinsumError, Span, user_origin
+from weft.grammar import parser
 
 if TYPE_CHECKING:
     import lark
@@ -66,20 +64,10 @@ def _parse(text: str) -> Spec:
         raise _Wrong("the specification is empty", Span(0, 0), "write operands and a result, for example `ij=>ji`")
     mode: Mode = "names" if "," in text else "letters"
     try:
-        tree = _parser(mode).parse(text)
+        tree = parser("weft.einsum", mode).parse(text)
     except UnexpectedInput as error:
         raise _diagnose(text, mode, error) from None
     return _spec(tree, text)
-
-
-@cache
-def _parser(mode: Mode) -> lark.Lark:
-    from importlib.resources import files
-
-    from lark import Lark
-
-    grammar = files("weft.einsum").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", start=mode, propagate_positions=True, maybe_placeholders=False)
 
 
 class _Wrong(Exception):
@@ -362,5 +350,6 @@ def _misplaced(text: str, mode: Mode, error: lark.UnexpectedToken) -> _Wrong:
 def _go_on(mode: Mode, accepts: set[str]) -> str:
     """What could come next, in words."""
     names = (terminal for terminal in accepts if terminal != "$END")
-    words = sorted({TERMINALS.get(name) or f"`{_parser(mode).get_terminal(name).pattern.value}`" for name in names})
+    spelled = parser("weft.einsum", mode).get_terminal
+    words = sorted({TERMINALS.get(name) or f"`{spelled(name).pattern.value}`" for name in names})
     return "write " + " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) + " here"

@@ -123,14 +123,20 @@ def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None
 def project(operation: Operation) -> Projection:
     """The projection of an applied operation, closing its shapes if need be."""
     shapes = tuple(close(shape) for shape in operation.slots)
-    labels = {label.name: operation.labels[label.name] for label in demanded(operation.logic)}
-    if any(axis.size is None for axis in labels.values()):
-        close_axes(operation.result.store, list(labels.values()))
+    labels = label_sizes(operation)
     try:
-        return derive(operation.logic, shapes, tuple((name, axis.dim.size) for name, axis in labels.items()))
+        return derive(operation.logic, shapes, labels)
     except ProjectionError as error:
         error.origin, error.text = operation.step.origin, operation.step.text
         raise
+
+
+def label_sizes(operation: Operation) -> tuple[tuple[str, int], ...]:
+    """The sizes of the labels of an applied operation that no operand has as an axis of its own."""
+    labels = {label.name: operation.labels[label.name] for label in demanded(operation.logic)}
+    if any(axis.size is None for axis in labels.values()):
+        close_axes(operation.result.store, list(labels.values()))
+    return tuple((name, axis.dim.size) for name, axis in labels.items())
 
 
 def operands_fix(spec: Spec, given: int) -> str:

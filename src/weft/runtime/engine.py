@@ -6,19 +6,19 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from weft.assign import Code, Keep, Node, Stored, complete, lower, seq, symbols
+from weft.assign import Code, Keep, Node, Stored, complete, seq, symbols
 from weft.assign.show import Printer
 from weft.backends import Backend
-from weft.config import config
 from weft.errors import WeftError, user_origin
-from weft.loops import Buffer, Program, check
 from weft.runtime import refuse
+from weft.runtime.build import Job
+from weft.runtime.built import Built
 from weft.runtime.first import FirstValues
 from weft.runtime.layout import Layout
 from weft.runtime.process import LOWERING, watch
-from weft.runtime.routine import Built, Routine, analyse, reads_of, touch_of
+from weft.runtime.routine import Routine, analyse, reads_of, touch_of
 from weft.runtime.site import Site
-from weft.schedule import Clock, Schedule, Settings, schedule
+from weft.schedule import Clock
 from weft.shape.close import close
 from weft.tensor.slices import StaticIndex
 
@@ -69,7 +69,7 @@ class Engine:
             _check_bound(full, static)
         built = self._build(full, static, dict(facts.kept), recompute, clock)
         reads = reads_of(facts, self.layout.buffer)
-        touch = touch_of(facts, reads, built, self.layout.buffer)
+        touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
         return Routine(self.sites[0], full, built, static, facts, reads, touch)
 
     def computing(self, node: Node) -> Routine:
@@ -87,7 +87,7 @@ class Engine:
         if nodes not in self._first:
             code = seq(*(node.init for node in nodes if node.init is not None))
             built = self._build(code, {}, dict.fromkeys(nodes, "a first value"))
-            self._first[nodes] = FirstValues(nodes, built)
+            self._first[nodes] = FirstValues(nodes, built.placed)
         return self._first[nodes]
 
     def show(self, code: Code) -> str:
@@ -103,53 +103,14 @@ class Engine:
         recompute: Sequence[Node] = (),
         clock: Clock | None = None,
     ) -> Built:
-        """Lower, cut into kernels and compile; a failure leaves no trace. `kept`: what is wanted after it, and why."""
-        sizes, stage = {name: index.size for name, index in static.items()}, clock or Clock()
+        """Code ready to run; a failure leaves no trace. `kept`: what is wanted after it, and why."""
+        sizes = {name: index.size for name, index in static.items()}
         try:
-            with self.layout.lowering() as mark, stage("loops"):
-                self._check_open()
-                lowered = check(lower(code, self.layout.buffer, static), sizes)
-                stored = {self.layout.buffer(node): why for node, why in kept.items()}
-                again = [self.layout.buffer(node) for node in recompute]
-            try:
-                planned = self._scheduled(lowered, stored, sizes, again, stage)
-                program = check(planned.program, sizes) if planned else lowered
-                arena = self.layout.arena(planned.plan.size) if planned and planned.plan.offsets else None
-                with stage("compile"):
-                    executable = self.backend.compile(program)
-                return Built(lowered, program, planned, executable, tuple(stored), arena, stage)
-            except BaseException:
-                mark.go_back()
-                raise
+            self._check_open()
+            return Job(self.backend, self.layout, code, sizes, kept, recompute).build(clock or Clock())
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise
-
-    def _scheduled(
-        self,
-        lowered: Program,
-        stored: Mapping[Buffer, str],
-        sizes: Mapping[str, int],
-        recompute: Sequence[Buffer],
-        clock: Clock,
-    ) -> Schedule | None:
-        """The program cut into kernels, if the backend wants that."""
-        if not (config.optimise and self.backend.fuses):
-            return None
-        found = schedule(
-            lowered,
-            stored,
-            static=sizes,
-            settings=Settings(config.max_visits, config.max_tracing_dim, config.device_only),
-            recompute=recompute,
-            fast=config.fast_math,
-            clock=clock,
-        )
-        for buffer in recompute:
-            verdict = found.verdicts.get(buffer)
-            if verdict is None or verdict.stored:
-                raise refuse.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
-        return found
 
     # Asking for work
 

@@ -12,7 +12,7 @@ from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
 from weft.ops.convert import convert
 from weft.ops.dtypes import numpy_type
-from weft.runtime.routine import Built
+from weft.runtime.built import Placed
 from weft.shape.close import close
 
 
@@ -21,11 +21,11 @@ class FirstValues:
     """The initialisers of some nodes, compiled as one program; without nodes there is none."""
 
     nodes: tuple[Node, ...] = ()
-    built: Built | None = None
+    program: Placed | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        return self.built.buffers if self.built else ()
+        return self.program.buffers if self.program else ()
 
 
 def is_computed(node: Node) -> bool:

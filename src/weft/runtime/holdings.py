@@ -80,7 +80,7 @@ class Holdings:
                 self._memory.adopt(buffer, array)
         self._order.wrote(found.given)
         self._memory.allocate(found.first.buffers)
-        return [self._memory.bind(found.first.built)] if found.first.built else []
+        return [self._memory.bind(found.first.program)] if found.first.program else []
 
     def accept(self, found: Found) -> None:
         """From now on these values are there, or will be when it is their turn."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from weft.backends import Array, Backend, Block, Bound
 from weft.loops import Buffer
-from weft.runtime.routine import Built
+from weft.runtime.built import Placed
 
 
 class DeviceMemory:
@@ -31,9 +31,9 @@ class DeviceMemory:
             if buffer not in self.blocks:
                 self.blocks[buffer] = self.new(buffer)
 
-    def bind(self, built: Built, blocks: Mapping[Buffer, Block] | None = None) -> Bound:
+    def bind(self, program: Placed, blocks: Mapping[Buffer, Block] | None = None) -> Bound:
         """A program on this memory, or on other blocks of this device."""
-        return built.bind(self.blocks if blocks is None else blocks, self._backend)
+        return program.bind(self.blocks if blocks is None else blocks, self._backend)
 
     def clear(self, buffer: Buffer) -> None:
         """Zeros, in a block of its own: whoever uses the old one keeps it."""

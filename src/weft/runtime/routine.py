@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, statements, target
 from weft.assign.complete import reads
 from weft.assign.precision import show_precisions
-from weft.backends.seam import Backend, Bound, Executable, Memory
+from weft.backends import Executable
 from weft.errors import WeftError, user_origin
-from weft.loops import Buffer, Program, buffers_of
+from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
+from weft.runtime.built import Built
 from weft.runtime.order import Touch
 from weft.runtime.profile import Profile
 from weft.schedule import Clock, Schedule, show_kernels, show_verdicts
@@ -38,34 +39,6 @@ class Facts:
     @property
     def leaves(self) -> tuple[Node, ...]:
         return tuple(self.kept)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Built:
-    """Code at every stage below assignments: loops, loops cut into kernels, and what the backend made of them."""
-
-    loops: Program
-    program: Program
-    schedule: Schedule | None
-    executable: Executable
-    kept: tuple[Buffer, ...]
-    arena: Buffer | None
-    clock: Clock
-
-    @property
-    def buffers(self) -> tuple[Buffer, ...]:
-        """The memory it works on and leaves behind; what lies in the arena is not named."""
-        offsets = self.schedule.plan.offsets if self.schedule and self.arena else {}
-        own = [buffer for buffer in buffers_of(self.program) if buffer not in offsets]
-        return tuple(dict.fromkeys([*own, *self.kept, *([self.arena] if self.arena else [])]))
-
-    def bind(self, blocks: Memory, backend: Backend) -> Bound:
-        """The program on blocks for its buffers."""
-        if self.schedule is None or self.arena is None:
-            return self.executable.bind(blocks)
-        whole = blocks[self.arena]
-        parts = {buffer: backend.view(whole, buffer, at) for buffer, at in self.schedule.plan.offsets.items()}
-        return self.executable.bind({**blocks, **parts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +72,19 @@ class Routine:
     @property
     def program(self) -> Program:
         """The loops that run."""
-        return self.built.program
+        return self.built.stages.program
 
     @property
     def executable(self) -> Executable:
-        return self.built.executable
+        return self.built.stages.executable
 
     def show(self, stage: str) -> str:
         """A stage of the compilation as text: assignments, loops, verdicts on every buffer, kernels, source."""
         stages: dict[str, Callable[[], str]] = {
             "assign": lambda: self.site.engine.show(self.code),
-            "loops": lambda: show_loops(self.built.loops),
-            "virtual": lambda: show_verdicts(self.built.schedule),
-            "kernels": lambda: show_kernels(self.built.schedule),
+            "loops": lambda: show_loops(self.built.stages.loops),
+            "virtual": lambda: show_verdicts(self.built.stages.schedule),
+            "kernels": lambda: show_kernels(self.built.stages.schedule),
             "precisions": lambda: show_precisions(self.facts.touched, self.site.engine.layout.name),
             "source": lambda: self.executable.source,
         }
@@ -138,18 +111,19 @@ class Routine:
 
     @property
     def _schedule(self) -> Schedule:
-        if self.built.schedule is None:
+        schedule = self.built.stages.schedule
+        if schedule is None:
             raise WeftError(
                 "the routine is not cut into kernels",
                 origin=user_origin(),
                 fix='compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise',
             )
-        return self.built.schedule
+        return schedule
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """The memory it works on."""
-        return self.built.buffers
+        return self.built.placed.buffers
 
     def given(self, values: Mapping[str, int]) -> Mapping[str, int]:
         """Where the static indices stand, checked."""
@@ -189,10 +163,10 @@ def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
     return Reads(tuple(nodes), tuple(merges), tuple(dict.fromkeys(buffer(operand) for operand in facts.needs)))
 
 
-def touch_of(facts: Facts, reads: Reads, built: Built, buffer: Callable[[Operand], Buffer]) -> Touch:
+def touch_of(facts: Facts, reads: Reads, buffers: Sequence[Buffer], buffer: Callable[[Operand], Buffer]) -> Touch:
     """The memory a program finds, and the memory it writes: scratch is written too."""
     written = {buffer(node) for node in facts.written}
-    writes = [one for one in built.buffers if one in written or one not in reads.buffers]
+    writes = [one for one in buffers if one in written or one not in reads.buffers]
     return Touch(reads.buffers, tuple(writes))
 
 

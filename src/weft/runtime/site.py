@@ -124,7 +124,7 @@ class Site:
         if bound is None or replaced != self.memory.replaced:
             self.memory.allocate(routine.buffers)
             self.memory.own(routine.touch.writes)
-            bound = self.memory.bind(routine.built)
+            bound = self.memory.bind(routine.built.placed)
             self._bounds[routine] = (self.memory.replaced, bound)
         return bound
 
@@ -138,13 +138,15 @@ class Site:
     ) -> Profile:
         """Run a routine's kernels one by one, timed."""
         self.run_now(routine, given)  # now everything is in memory
+        placed = routine.built.stages.placed
         programs = [Program((Remark("", kernel.body),)) for kernel in kernels]
         executables = [self._backend.compile(program) for program in programs]
         with Access(self.order, self._lock, self.index) as access:
             with self._lock:
                 self.engine.admit()
                 self.tell()
-                calls = [self.memory.bind(replace(routine.built, executable=one)) for one in executables]
+                self.memory.allocate(placed.buffers)
+                calls = [self.memory.bind(replace(placed, program=one)) for one in executables]
                 access.begin(routine.touch)
             access.settle()
             return measured(kernels, calls, given, times, machine)
@@ -183,7 +185,7 @@ class Site:
                     buffer: self.memory.new(buffer) if buffer in writes else self.memory.blocks[buffer]
                     for buffer in routine.buffers
                 }
-                bound = self.memory.bind(routine.built, blocks)
+                bound = self.memory.bind(routine.built.placed, blocks)
                 self.holdings.accept(found)
                 access.begin(Touch(routine.touch.needs, found.first.buffers))
             access.settle()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from weft.backends.cc.build import Compiler, cache_folder, find_compiler
+from weft.backends.cc.build import Compiler, find_compiler
 from weft.backends.cc.kernels import Pieces
-from weft.backends.cc.units import Loaded, load
+from weft.backends.cc.units import Loaded, environment, find, load
 from weft.backends.host import HostMemory
-from weft.backends.seam import Bound, Executable, Memory
+from weft.backends.seam import Bindable, Bound, Call, Executable, Memory
+from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
 from weft.loops import Program
 
@@ -37,47 +38,69 @@ class Cc(HostMemory):
                 fix='install gcc or clang, pip install "weft[cc]", set WEFT_CC to a compiler, or use Context("interp")',
             )
         self.compiler: Compiler = found
-        self.folder: Path = cache_folder()
+        self.folder: Path = cache_folder("cc")
 
     def compile(self, program: Program) -> Executable:
         pieces = Pieces(program)
-        return _Native(pieces, load(self.compiler, {one.name: one.text for one in pieces.all}, self.folder))
+        texts = {piece.call.kernel: piece.text for piece in pieces.all}
+        return _Compiled(pieces, load(self.compiler, texts, self.folder))
+
+    @property
+    def identity(self) -> str:
+        return environment(self.compiler)
+
+    def calls(self, executable: Executable) -> Sequence[Call]:
+        assert isinstance(executable, _Compiled)
+        return executable.calls
+
+    def recall(self, calls: Sequence[Call]) -> Bindable | None:
+        loaded = find(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
+        return _Native(calls, loaded) if loaded else None
 
 
-class _Call(ctypes.Structure):
+class _Entry(ctypes.Structure):
+    """A call in C."""
+
     _fields_ = (("kernel", ctypes.c_void_p), ("buffers", ctypes.c_void_p), ("given", ctypes.c_void_p))
 
 
 class _Native:
-    """A list of kernels; binding fixes their pointers, so that a run is a single call."""
+    """A list of calls; binding fixes their pointers, so that a run is a single call."""
 
-    def __init__(self, pieces: Pieces, loaded: Loaded) -> None:
-        self._pieces = pieces
+    def __init__(self, calls: Sequence[Call], loaded: Loaded) -> None:
+        self.calls = calls
         self._loaded = loaded
 
-    @property
-    def source(self) -> str:
-        return self._pieces.readable
-
     def bind(self, memory: Memory) -> Bound:
-        pieces = self._pieces.all
-        arrays = {buffer: memory[buffer] for piece in pieces for buffer in piece.buffers}
+        arrays = {buffer: memory[buffer] for call in self.calls for buffer in call.buffers}
         assert all(array.flags.c_contiguous for array in arrays.values())
         address = {buffer: array.ctypes.data for buffer, array in arrays.items()}
-        pointers = [(ctypes.c_void_p * max(len(one.buffers), 1))(*map(address.get, one.buffers)) for one in pieces]
-        places = [(ctypes.c_int64 * max(len(one.given), 1))() for one in pieces]
-        calls = (_Call * max(len(pieces), 1))(
+        pointers = [(ctypes.c_void_p * max(len(one.buffers), 1))(*map(address.get, one.buffers)) for one in self.calls]
+        places = [(ctypes.c_int64 * max(len(one.given), 1))() for one in self.calls]
+        entries = (_Entry * max(len(self.calls), 1))(
             *(
-                _Call(self._loaded.kernels[piece.name], ctypes.addressof(to), ctypes.addressof(at))
-                for piece, to, at in zip(pieces, pointers, places, strict=True)
+                _Entry(self._loaded.kernels[call.kernel], ctypes.addressof(to), ctypes.addressof(at))
+                for call, to, at in zip(self.calls, pointers, places, strict=True)
             )
         )
-        play, count = self._loaded.play, ctypes.c_int64(len(pieces))
-        slots = [(at, n, name) for piece, at in zip(pieces, places, strict=True) for n, name in enumerate(piece.given)]
+        play, count = self._loaded.play, ctypes.c_int64(len(self.calls))
+        slots = [(at, n, name) for one, at in zip(self.calls, places, strict=True) for n, name in enumerate(one.given)]
 
         def run(given: Mapping[str, int], _alive: object = (arrays, pointers, places)) -> None:
             for at, number, name in slots:
                 at[number] = given[name]
-            play(calls, count)
+            play(entries, count)
 
         return run
+
+
+class _Compiled(_Native):
+    """A list of kernels that has just been compiled, and its text."""
+
+    def __init__(self, pieces: Pieces, loaded: Loaded) -> None:
+        super().__init__([piece.call for piece in pieces.all], loaded)
+        self._pieces = pieces
+
+    @property
+    def source(self) -> str:
+        return self._pieces.readable

@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.backends.cc.cache import Cache, cache_folder, opened, sweep
 from weft.backends.cc.compiler import Compiler, find_compiler, machine
+from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-__all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "cache_folder", "find_compiler", "key_of"]
+__all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "find_compiler", "key_of", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Not -O3: gcc 12 then vectorises nested loops around `c ? x[i] : y[i]` wrongly,
@@ -48,12 +48,22 @@ def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ct
     wanted = {key: text for key, text in zip(keys, texts, strict=True) if (folder, key) not in _loaded}
     if wanted:
         with opened(folder) as cache:
-            found = {key: library for key in wanted if (library := cache.load(key)) is not None}
+            found = {key: library for key in wanted if (library := loaded(cache, key)) is not None}
             found |= _make({key: text for key, text in wanted.items() if key not in found}, compiler, folder, cache)
         _loaded.update({(folder, key): library for key, library in found.items()})
         if cache.problem:
             _warn(f"compiled code is not kept in {folder}: {cache.problem}; set WEFT_CACHE to a folder of your own")
     return [_loaded[folder, key] for key in keys]
+
+
+def loaded(cache: Cache, key: str) -> ctypes.CDLL | None:
+    """The library kept for a key, if there is one, it is whole and it can be loaded."""
+    library = cache.whole(f"{key}.so")
+    try:
+        return ctypes.CDLL(str(library)) if library else None
+    except OSError as error:
+        cache.problem = str(error)
+        return None
 
 
 def key_of(compiler: Compiler, text: str) -> str:
@@ -102,11 +112,11 @@ def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[
 
 def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
     made = _wait(work)
-    cache.keep(key, made.read_bytes())
+    cache.keep(f"{key}.so", made.read_bytes())
     try:
-        return cache.load(key) or ctypes.CDLL(str(made))
+        return loaded(cache, key) or ctypes.CDLL(str(made))
     except OSError as error:
-        cache.forget(key)
+        cache.forget(f"{key}.so")
         fix = "check WEFT_CC, and that programs may run from TMPDIR or WEFT_CACHE"
         what = f"what the C compiler made cannot be loaded: {error}"
         raise _failure(what, work.compiler, work.place, fix) from None

@@ -11,7 +11,8 @@ from functools import cached_property
 from hashlib import sha256
 
 from weft.backends.cc.emit import emit, safe, static_in
-from weft.loops import Buffer, Program, Remark, Stmt, buffers_of
+from weft.backends.seam import Call
+from weft.loops import Program, Remark, Stmt, buffers_of
 from weft.schedule import Kernel
 from weft.schedule.canonical import canonical
 
@@ -32,12 +33,10 @@ void weft_play(const weft_call *calls, int64_t count)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One kernel of a program: its C function under neutral names, and what this program calls it with."""
+    """One kernel of a program: its C function under neutral names, and how this program calls it."""
 
-    name: str
     text: str
-    buffers: tuple[Buffer, ...]
-    given: tuple[str, ...]
+    call: Call
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def _piece(stmt: Stmt) -> Piece:
     ordered = sorted(neutral, key=lambda one: one.id)
     text = emit("NAME", kernel.body, ordered, [f"s{at}" for at in range(len(given))])
     name = f"weft_{sha256(text.encode()).hexdigest()[:32]}"
-    return Piece(name, text.replace("NAME", name), buffers, given)
+    return Piece(text.replace("NAME", name), Call(name, buffers, given))
 
 
 def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:

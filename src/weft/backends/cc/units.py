@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from weft.backends.cc.build import build_all, key_of
-from weft.backends.cc.cache import opened
+from weft.backends.cc.build import build_all, key_of, loaded
 from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
+from weft.cache import Cache, opened
 
 #: So many kernels are worth starting another compiler for.
 _WORTH_A_UNIT = 4
@@ -31,23 +33,46 @@ class Loaded:
 
 
 def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
-    """The functions of some C texts, by name."""
-    prelude = files("weft.backends.cc").joinpath("prelude.h").read_text(encoding="utf-8")
+    """The functions of some C texts, by name. A name stands for its text: no two texts have one."""
     wanted = {**texts, "weft_play": PLAYER}
-    keys = {name: key_of(compiler, f"{prelude}\n{text}") for name, text in wanted.items()}
-    missing = [name for name in wanted if (folder, keys[name]) not in _known]
-    if missing:
-        missing = _find(folder, {name: keys[name] for name in missing})
+    keys = _keys(compiler, wanted)
+    missing = _find(folder, keys)
     if missing:
         units = _units(missing)
-        texts_of = [f"{prelude}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
+        texts_of = [f"{_prelude()}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
         made = build_all(compiler, texts_of, folder)
-        with opened(folder) as cache:
+        with opened(folder) as kept:
             for unit, text, library in zip(units, texts_of, made, strict=True):
                 for name in unit:
                     _known[folder, keys[name]] = getattr(library, name)
-                    cache.note(keys[name], key_of(compiler, text))
-    functions = {name: _known[folder, keys[name]] for name in wanted}
+                    kept.keep(f"{keys[name]}.in", key_of(compiler, text).encode())
+    return _loaded(folder, keys)
+
+
+def find(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
+    """Functions by name, if all of them are in this process or on disk."""
+    keys = _keys(compiler, [*names, "weft_play"])
+    return None if _find(folder, keys) else _loaded(folder, keys)
+
+
+def environment(compiler: Compiler) -> str:
+    """Whatever a function depends on besides its text."""
+    return key_of(compiler, f"{_prelude()}\n{PLAYER}")
+
+
+def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
+    """What functions are kept under."""
+    beside = environment(compiler)
+    return {name: sha256(f"{name} {beside}".encode()).hexdigest()[:40] for name in names}
+
+
+@cache
+def _prelude() -> str:
+    return files("weft.backends.cc").joinpath("prelude.h").read_text(encoding="utf-8")
+
+
+def _loaded(folder: Path, keys: Mapping[str, str]) -> Loaded:
+    functions = {name: _known[folder, key] for name, key in keys.items()}
     play = functions.pop("weft_play")
     play.restype = None
     addresses = {name: ctypes.cast(one, ctypes.c_void_p).value for name, one in functions.items()}
@@ -55,20 +80,27 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
 
 
 def _find(folder: Path, keys: Mapping[str, str]) -> list[str]:
-    """Load what is on disk; the names of what is not."""
+    """Load what is on disk and not in this process; the names of what is in neither."""
+    wanted = {name: key for name, key in keys.items() if (folder, key) not in _known}
     missing = []
     libraries: dict[str, ctypes.CDLL | None] = {}
-    with opened(folder) as cache:
-        for name, key in keys.items():
-            unit = cache.noted(key)
-            if unit is not None and unit not in libraries:
-                libraries[unit] = cache.load(unit)
-            function = getattr(libraries.get(unit or ""), name, None)
-            if function is None:
-                missing.append(name)
-            else:
-                _known[folder, key] = function
+    if wanted:
+        with opened(folder) as kept:
+            for name, key in wanted.items():
+                unit = _unit_of(kept, key)
+                if unit not in libraries:
+                    libraries[unit] = loaded(kept, unit) if unit else None
+                function = getattr(libraries[unit], name, None)
+                if function is None:
+                    missing.append(name)
+                else:
+                    _known[folder, key] = function
     return missing
+
+
+def _unit_of(kept: Cache, key: str) -> str:
+    """The key of the library that holds a function; the library itself is checked when it is loaded."""
+    return (kept.read(f"{key}.in") or b"").decode()
 
 
 def _units(names: Sequence[str]) -> list[Sequence[str]]:

@@ -1,8 +1,8 @@
-"""Libraries kept on disk. An entry is one file, `<key>.so`: a library, then the digest of its key and itself. A note,
-`<kernel>.in`, says which entry holds a kernel.
+"""What is worth keeping from one process to the next: compiled libraries, how routines run, parser tables.
 
-An entry is written under another name and renamed: a reader sees a whole one or none, whoever else is writing or was
-killed. Nothing is synced to disk: what a crash of the machine cut short does not match its digest and is made again.
+An entry is one file: its content, then the digest of its name and its content. It is written under another name and
+renamed: a reader sees a whole one or none, whoever else is writing or was killed. Nothing is synced to disk: what a
+crash of the machine cut short does not match its digest and is made again.
 
 Loading a library is running code, so a folder is used only if it is the user's own (or root's) and no one else may
 write in it: then no one else can change an entry between check and load. Where others could move the folder, or one
@@ -12,16 +12,17 @@ above it, and put another in its place, it goes by the descriptor it was opened 
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 #: Longer than any compilation may take: what is older was left by a process that was killed.
@@ -30,10 +31,20 @@ _UNFINISHED = "making-"
 _DIGEST = hashlib.sha256().digest_size
 
 
-def cache_folder() -> Path:
-    """Where compiled code is kept: WEFT_CACHE, or the user's cache folder."""
+def cache_folder(kind: str) -> Path:
+    """Where things of some kind are kept: below WEFT_CACHE, or the user's cache folder."""
     chosen = os.environ.get("WEFT_CACHE")
-    return (Path(chosen).expanduser() if chosen else _user_cache() / "weft") / "cc"
+    return (Path(chosen).expanduser() if chosen else _user_cache() / "weft") / kind
+
+
+@cache
+def own_identity() -> str:
+    """A name for this very weft: whatever depends on how weft works is kept under it."""
+    top = Path(__file__).parent
+    files = sorted(path for path in top.rglob("*") if path.suffix in (".py", ".h", ".lark"))
+    stamps = ((path.relative_to(top), path.stat()) for path in files)
+    lines = [f"{path} {info.st_size} {info.st_mtime_ns}" for path, info in stamps]
+    return hashlib.sha256("\n".join([sys.version, *lines]).encode()).hexdigest()
 
 
 def _user_cache() -> Path:
@@ -53,57 +64,28 @@ class Cache:
     place: Path | None
     problem: str = ""
 
-    def load(self, key: str) -> ctypes.CDLL | None:
-        """The entry for a key, if there is one, it is whole and it can be loaded."""
-        if self.place is None or not is_whole(self._entry(key)):
-            return None
-        try:
-            return ctypes.CDLL(str(self._entry(key)))
-        except OSError as error:
-            self.problem = str(error)
-            return None
+    def whole(self, name: str) -> Path | None:
+        """The file of an entry, if there is one and it is whole."""
+        return self.place / name if self.place and content(self.place / name) is not None else None
 
-    def keep(self, key: str, library: bytes) -> None:
-        """Make the entry for a key, if there is room and the right to."""
+    def read(self, name: str) -> bytes | None:
+        """What an entry holds, if there is one and it is whole."""
+        return content(self.place / name) if self.place else None
+
+    def keep(self, name: str, content: bytes) -> None:
+        """Make an entry, if there is room and the right to."""
         if self.place is None:
             return
         try:
-            _write(self._entry(key), library + _digest(key, library))
+            _write(self.place / name, content + _digest(name, content))
         except OSError as error:
             self.problem = error.strerror or str(error)
         sweep(self.place, _UNFINISHED)
 
-    def note(self, kernel: str, key: str) -> None:
-        """Remember which entry holds a kernel."""
-        if self.place is None:
-            return
-        try:
-            _write(self._note(kernel), key.encode())
-        except OSError as error:
-            self.problem = error.strerror or str(error)
-
-    def noted(self, kernel: str) -> str | None:
-        """The key of the entry that holds a kernel, if one was noted; the entry itself is checked when it is loaded."""
-        if self.place is None:
-            return None
-        try:
-            key = self._note(kernel).read_text(encoding="ascii")
-        except (OSError, ValueError):
-            return None
-        return key if key.isalnum() and len(key) == len(kernel) else None
-
-    def forget(self, key: str) -> None:
-        """Remove the entry for a key."""
+    def forget(self, name: str) -> None:
+        """Remove an entry."""
         if self.place is not None:
-            self._entry(key).unlink(missing_ok=True)
-
-    def _entry(self, key: str) -> Path:
-        assert self.place is not None
-        return self.place / f"{key}.so"
-
-    def _note(self, kernel: str) -> Path:
-        assert self.place is not None
-        return self.place / f"{kernel}.in"
+            (self.place / name).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -132,15 +114,15 @@ def _place(folder: Path, handle: int) -> Path | None:
     return below if below.exists() else None
 
 
-def is_whole(entry: Path) -> bool:
-    """Is there an entry, can no other user change it, and does it match its digest?"""
+def content(entry: Path) -> bytes | None:
+    """What an entry holds; None if there is none, another user can change it, or it does not match its digest."""
     try:
         with open(os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             info = os.fstat(file.fileno())
-            content = b"" if _shared(info) or not stat.S_ISREG(info.st_mode) else file.read()
+            found = b"" if _shared(info) or not stat.S_ISREG(info.st_mode) else file.read()
     except OSError:
-        return False
-    return content[-_DIGEST:] == _digest(entry.stem, content[:-_DIGEST])
+        return None
+    return found[:-_DIGEST] if found[-_DIGEST:] == _digest(entry.name, found[:-_DIGEST]) else None
 
 
 def sweep(folder: Path, prefix: str) -> None:
@@ -176,8 +158,8 @@ def _write(entry: Path, content: bytes) -> None:
         raise
 
 
-def _digest(key: str, library: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + library).digest()
+def _digest(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + content).digest()
 
 
 def _make(folder: Path) -> None:

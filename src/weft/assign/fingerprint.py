@@ -1,0 +1,81 @@
+"""Code as a text that is the same for code that lowers to the same loops, whatever its tensors are called.
+
+Tensors are numbered in the order they are met. The text holds all that lowering looks at: element types, closed shapes,
+which loops an operation runs, and values with the numbers that shapes give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from weft.assign.nodes import Accum, Arg, Cells, Code, Extent, Fetch, Merge, Node, Operand, node_of, statements
+from weft.ops import Call, Num, Scalar
+from weft.project.plan import label_sizes
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close
+from weft.shape.infer import Operation
+from weft.shape.logic import Einsum
+
+
+@dataclass(slots=True)
+class Fingerprint:
+    """The text, and the tensors by number."""
+
+    lines: list[str] = field(default_factory=list)
+    numbers: dict[Node | Merge, int] = field(default_factory=dict)
+    _shapes: dict[ShapeVar, str] = field(default_factory=dict)
+
+    @staticmethod
+    def of(code: Code, wanted: Iterable[Node] = ()) -> Fingerprint:
+        """The fingerprint of code; the nodes `wanted` are numbered even if it does not mention them."""
+        made = Fingerprint()
+        for statement in statements(code):
+            made._statement(statement)
+        for node in wanted:
+            made.number(node)
+        return made
+
+    def number(self, operand: Operand) -> int:
+        """Which tensor an operand is; whether its value is computed or as stored makes no difference to loops."""
+        key = operand if isinstance(operand, Merge) else node_of(operand)
+        if key not in self.numbers:
+            node = node_of(operand)
+            self.numbers[key] = len(self.numbers)
+            self.lines.append(f"{node.dtype} {self._shape(node.shape)}")
+        return self.numbers[key]
+
+    def _statement(self, statement: Accum | Fetch) -> None:
+        if isinstance(statement, Fetch):
+            assert isinstance(statement.source, Cells), "data and files are bound, not computed"
+            line = f"{self.number(statement.node)} = {_value(statement.source.value)}"
+        else:
+            operands = [self.number(one) for one in (statement.lhs, *statement.operands)]
+            record, how = statement.record, "reset" if statement.reset else ""
+            slots = f"{record.lhs} {record.operands} {self._operation(record.operation)}"
+            line = f"{operands} {statement.accum} {how} {_value(statement.value)} {slots}"
+        self.lines.append(line)
+
+    def _operation(self, operation: Operation) -> str:
+        logic = operation.logic
+        spelled = f"einsum {logic.spec.text}" if isinstance(logic, Einsum) else repr(logic)
+        return f"{spelled} {[self._shape(slot) for slot in operation.slots]} {label_sizes(operation)}"
+
+    def _shape(self, shape: ShapeVar) -> str:
+        if shape not in self._shapes:
+            closed = close(shape)
+            self._shapes[shape] = f"{closed} {closed.marks}"
+        return self._shapes[shape]
+
+
+def _value(value: Scalar) -> str:
+    match value:
+        case Call(op=op, args=args):
+            return f"{op}({','.join(map(_value, args))})"
+        case Arg(number=number):
+            return f"#{number}"
+        case Num(value=number):
+            return repr(number)
+        case Extent(measure=measure):
+            return repr(measure())
+    return repr(value)

@@ -1,0 +1,132 @@
+"""From code to something that runs: found again if it was built before, else lowered, cut into kernels and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.assign import Code, Fingerprint, Node, lower
+from weft.backends import Backend, Lasting
+from weft.config import config
+from weft.loops import Buffer, Program, check
+from weft.runtime import refuse
+from weft.runtime.built import Built, Placed, Stages
+from weft.runtime.layout import Layout
+from weft.runtime.recall import Recalled, key_of, recall, remember
+from weft.schedule import Clock, Schedule, Settings, schedule
+
+
+def _settings() -> Settings:
+    return Settings(config.max_visits, config.max_tracing_dim, config.device_only)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """Code to be built, and what is wanted of it.
+
+    `sizes` are those of static indices; `kept` says of nodes why they must be stored afterwards; `recompute` are nodes
+    to be computed again rather than stored. Settings are those of the moment it was asked for.
+    """
+
+    backend: Backend
+    layout: Layout
+    code: Code
+    sizes: Mapping[str, int]
+    kept: Mapping[Node, str]
+    recompute: Sequence[Node] = ()
+    optimise: bool = field(default_factory=lambda: config.optimise)
+    fast: bool = field(default_factory=lambda: config.fast_math)
+    settings: Settings = field(default_factory=_settings)
+
+    def build(self, clock: Clock) -> Built:
+        """Build it; a failure leaves no trace."""
+        with self.layout.lowering() as mark:
+            with clock("recall"):
+                entry = self._entry() if self._fuses and isinstance(self.backend, Lasting) else None
+                found = entry.recall() if entry else None
+            if found:
+                return Built(self._placed(found), clock, self._stages_again)
+            lowered = self._lowered(clock)
+        try:
+            stages = self._stages(lowered, clock)
+        except BaseException:
+            mark.go_back()
+            raise
+        if entry:
+            entry.remember(stages)
+        return Built(stages.placed, clock, lambda: stages)
+
+    @property
+    def _fuses(self) -> bool:
+        return self.optimise and self.backend.fuses
+
+    # Found again
+
+    def _entry(self) -> _Entry:
+        """Where it is kept."""
+        assert isinstance(self.backend, Lasting)
+        print = Fingerprint.of(self.code, [*self.kept, *self.recompute])
+        wanted = [[print.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
+        key = key_of(self.backend, dict(self.sizes), wanted, self.settings, self.fast, *print.lines)
+        return _Entry(key, self.backend, [self.layout.buffer(one) for one in print.numbers])
+
+    def _placed(self, found: Recalled) -> Placed:
+        arena = self.layout.arena(found.arena) if found.offsets else None
+        return Placed(found.program, found.touched, tuple(self._stored), arena, found.offsets)
+
+    def _stages_again(self) -> Stages:
+        with self.layout.lowering():
+            lowered = self._lowered(Clock())
+        return self._stages(lowered, Clock())
+
+    # Made
+
+    @property
+    def _stored(self) -> dict[Buffer, str]:
+        return {self.layout.buffer(node): why for node, why in self.kept.items()}
+
+    def _lowered(self, clock: Clock) -> Program:
+        with clock("loops"):
+            return check(lower(self.code, self.layout.buffer, self.sizes), self.sizes)
+
+    def _stages(self, lowered: Program, clock: Clock) -> Stages:
+        planned = self._scheduled(lowered, clock) if self._fuses else None
+        program = check(planned.program, self.sizes) if planned else lowered
+        arena = self.layout.arena(planned.plan.size) if planned and planned.plan.offsets else None
+        with clock("compile"):
+            executable = self.backend.compile(program)
+        return Stages(lowered, program, planned, executable, tuple(self._stored), arena)
+
+    def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
+        again = [self.layout.buffer(node) for node in self.recompute]
+        found = schedule(
+            lowered,
+            self._stored,
+            static=self.sizes,
+            settings=self.settings,
+            recompute=again,
+            fast=self.fast,
+            clock=clock,
+        )
+        for buffer in again:
+            verdict = found.verdicts.get(buffer)
+            if verdict is None or verdict.stored:
+                raise refuse.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A place on disk for how a job's code runs, and the buffers of its tensors, by number."""
+
+    key: str
+    backend: Lasting
+    tensors: Sequence[Buffer]
+
+    def recall(self) -> Recalled | None:
+        return recall(self.key, self.backend, self.tensors)
+
+    def remember(self, stages: Stages) -> None:
+        placed = stages.placed
+        size = stages.schedule.plan.size if stages.schedule else 0
+        remember(self.key, self.backend.calls(stages.executable), size, placed.offsets, self.tensors)
