@@ -40,10 +40,12 @@ def cache_folder(kind: str) -> Path:
 @cache
 def own_identity() -> str:
     """A name for this very weft: whatever depends on how weft works is kept under it."""
-    top = Path(__file__).parent
-    files = sorted(path for path in top.rglob("*") if path.suffix in (".py", ".h", ".lark"))
-    stamps = ((path.relative_to(top), path.stat()) for path in files)
-    lines = [f"{path} {info.st_size} {info.st_mtime_ns}" for path, info in stamps]
+    lines = sorted(
+        f"{folder} {one.name} {one.stat().st_size} {one.stat().st_mtime_ns}"
+        for folder, _, _ in os.walk(Path(__file__).parent)
+        for one in os.scandir(folder)
+        if one.name.endswith((".py", ".h", ".lark"))
+    )
     return hashlib.sha256("\n".join([sys.version, *lines]).encode()).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """Parsers of weft's notations, from a room's `grammar.lark`.
 
-lark and a grammar are loaded by the first text that is parsed, not by importing weft. Making the tables of a parser
-takes some 50 ms, so they are kept from one process to the next.
+A grammar is loaded by the first text that is parsed. Making the tables of a parser takes some 50 ms, so they are kept
+from one process to the next.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from io import BytesIO
-from typing import TYPE_CHECKING
+
+import lark
 
 from weft.cache import cache_folder, opened
-
-if TYPE_CHECKING:
-    from lark import Lark
+from weft.garbage import uncollected
 
 
 @cache
-def parser(room: str, start: str = "start") -> Lark:
+def parser(room: str, start: str = "start") -> lark.Lark:
     """The LALR(1) parser of a room's grammar from a start rule; trees know their positions."""
-    import lark
-
     text = files(room).joinpath("grammar.lark").read_text(encoding="utf-8")
     name = sha256("\0".join([sys.version, lark.__version__, start, text]).encode()).hexdigest()[:40]
-    with opened(cache_folder("grammars")) as kept:
+    with uncollected(), opened(cache_folder("grammars")) as kept:
         tables = kept.read(name)
         if tables is not None:
             return lark.Lark.load(BytesIO(tables))

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO
 
 from backends.compilers import real, text
-from weft.backends.cc import cache
+from weft import cache
 from weft.backends.cc.build import build
 
 PROCESSES, KILLED, PROGRAMS, WANTED = 200, 50, 8, 3

@@ -28,7 +28,7 @@ def test_loops_of_models(fast: bool, sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample
     loss = total(tensor)
     code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.01, momentum=0.9))
-    built = wf.Context("interp").compile(code, bindings=list(model.bound)).built
+    built = wf.Context("interp").compile(code, bindings=list(model.bound)).built.stages
     sizes = {index.name: index.size for index in model.bound}
     kernels = schedule(built.loops, dict.fromkeys(built.kept, "kept"), static=sizes, fast=fast).program
     bound = {index.name: at for index, at in model.bound.items()}

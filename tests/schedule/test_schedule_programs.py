@@ -43,8 +43,8 @@ def stages(routine: Routine) -> Iterator[tuple[str, str]]:
     engine = routine.site.engine
     kept = {engine.layout.buffer(node): why for node, why in routine.facts.kept.items()}
     outside = {*kept, *routine.reads.buffers}
-    yield "loops", show(routine.built.loops)
-    parts = [ordered(nest) for nest in nests(routine.built.loops)]
+    yield "loops", show(routine.built.stages.loops)
+    parts = [ordered(nest) for nest in nests(routine.built.stages.loops)]
     verdicts = decide(parts, kept)
     inlined = kernels(inline(parts, [one for one, verdict in verdicts.items() if not verdict.stored]))
     yield "virtual buffers inlined", printed(inlined)
@@ -89,7 +89,7 @@ def test_optimised_is_what_the_oracle_computes(name: str) -> None:
 
 def test_a_chain_of_any_length_is_one_pass() -> None:
     _, routine = compiled(PROGRAMS["long_chain"]())
-    (kernel,) = routine.built.schedule.kernels  # type: ignore[union-attr]
+    (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
     assert len(loops(kernel.body)) == 2
     assert not routine.memory().offsets
 
@@ -100,7 +100,7 @@ def test_rows_are_passed_over_once(name: str) -> None:
     sample = PROGRAMS[name]()
     _, routine = compiled(sample)
     w = routine.site.engine.layout.buffer(sample.keep[1].node)
-    touching = [one for one in routine.built.schedule.kernels if w in {a.buffer for a in accesses(one.body)}]  # type: ignore[union-attr]
+    touching = [one for one in routine.built.stages.schedule.kernels if w in {a.buffer for a in accesses(one.body)}]  # type: ignore[union-attr]
     assert len(touching) == 1
     assert sum(isinstance(stmt, For) for stmt in touching[0].body) == 1
 
@@ -111,14 +111,14 @@ def test_an_update_touches_each_parameter_once(name: str) -> None:
     _, routine = compiled(sample)
     for param in sample.keep[1:]:
         buffer = routine.site.engine.layout.buffer(param.node)
-        writes = [kernel for kernel in routine.built.schedule.kernels if _writes(kernel.body, buffer)]  # type: ignore[union-attr]
+        writes = [kernel for kernel in routine.built.stages.schedule.kernels if _writes(kernel.body, buffer)]  # type: ignore[union-attr]
         assert len(writes) == 1, param.label
         assert sum(one.buffer == buffer and one.writes for one in accesses(writes[0].body)) == 1
 
 
 def test_sums_of_the_same_data_run_in_one_loop() -> None:
     _, routine = compiled(PROGRAMS["moments"]())
-    (kernel,) = routine.built.schedule.kernels  # type: ignore[union-attr]
+    (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
     assert len(loops(kernel.body)) == 2
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import lark
 
 from weft.errors import Span
-
-if TYPE_CHECKING:
-    import lark
 
 #: Assignments as other languages write them.
 _FOREIGN = re.compile(r":=|[-+*/%]=|\*\*=|<-")
@@ -37,9 +35,7 @@ _SOURCES = ("data", "file")
 
 def diagnose(text: str, error: lark.UnexpectedInput) -> tuple[str, Span, str]:
     """What is wrong, where, and how to mend it."""
-    from lark import UnexpectedToken
-
-    if not isinstance(error, UnexpectedToken):
+    if not isinstance(error, lark.UnexpectedToken):
         return _unreadable(text, error.pos_in_stream or 0)
     if error.token.type == "$END":
         end = len(text.rstrip())

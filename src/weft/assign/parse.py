@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+import lark
 
 from weft.assign.syntax import (
     Apply,
@@ -33,10 +35,7 @@ from weft.errors import Span, WeftError, user_origin
 from weft.grammar import parser
 from weft.ops import OPS
 
-if TYPE_CHECKING:
-    import lark
-
-    Tree: TypeAlias = lark.Tree[lark.Token]
+Tree: TypeAlias = lark.Tree[lark.Token]
 
 
 #: Deeper nesting than this is refused, so that nobody runs out of stack.
@@ -48,15 +47,13 @@ _SHOWN = 160
 
 def parse(text: str) -> tuple[Statement, ...]:
     """The statements `text` writes; WeftError when it writes none."""
-    from lark import UnexpectedInput
-
     if not isinstance(text, str):
         raise WeftError(f"code notation is text, not {type(text).__name__}", origin=user_origin())
     try:
         _check_brackets(text)
         tree = parser("weft.assign").parse(text)
         return _statements(tree.children)
-    except UnexpectedInput as error:
+    except lark.UnexpectedInput as error:
         from weft.assign.mistakes import diagnose
 
         raise wrong(text, *diagnose(text, error)) from None

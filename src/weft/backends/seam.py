@@ -99,16 +99,20 @@ class Call:
 
 
 @runtime_checkable
+class Played(Protocol):
+    """A compiled program that is a list of calls, and nothing more."""
+
+    @property
+    def calls(self) -> Sequence[Call]: ...
+
+
+@runtime_checkable
 class Lasting(Protocol):
-    """What a backend offers whose kernels outlive the process: a program found again need not be compiled again."""
+    """What a backend offers whose kernels outlive the process: a program that is a list of calls can be recalled."""
 
     @property
     def identity(self) -> str:
         """Whatever the meaning of kernels' names depends on: compiler, flags, machine."""
-        ...
-
-    def calls(self, executable: Executable) -> Sequence[Call]:
-        """A program it compiled, as calls of kernels."""
         ...
 
     def recall(self, calls: Sequence[Call]) -> Bindable | None:

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+import lark
 
 from weft.einsum.nodes import (
     Affine,
@@ -30,10 +32,7 @@ from weft.einsum.nodes import (
 from weft.errors import EinsumError, Span, user_origin
 from weft.grammar import parser
 
-if TYPE_CHECKING:
-    import lark
-
-    Tree: TypeAlias = lark.Tree[lark.Token]
+Tree: TypeAlias = lark.Tree[lark.Token]
 
 Mode: TypeAlias = Literal["letters", "names"]
 TOO_LARGE = 2**31
@@ -58,14 +57,12 @@ def parse_spec(text: str) -> Spec:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Spec:
-    from lark import UnexpectedInput
-
     if not text.strip():
         raise _Wrong("the specification is empty", Span(0, 0), "write operands and a result, for example `ij=>ji`")
     mode: Mode = "names" if "," in text else "letters"
     try:
         tree = parser("weft.einsum", mode).parse(text)
-    except UnexpectedInput as error:
+    except lark.UnexpectedInput as error:
         raise _diagnose(text, mode, error) from None
     return _spec(tree, text)
 
@@ -288,11 +285,9 @@ TERMINALS: Mapping[str, str] = {
 
 
 def _diagnose(text: str, mode: Mode, error: lark.UnexpectedInput) -> _Wrong:
-    from lark import UnexpectedToken
-
     if numpy := NUMPY.fullmatch(text):
         return _from_numpy(numpy)
-    if not isinstance(error, UnexpectedToken):
+    if not isinstance(error, lark.UnexpectedToken):
         return _known(text, mode, error.pos_in_stream or 0) or _unreadable(text, error.pos_in_stream or 0)
     if error.token.type == "$END":
         return _ended(text, mode, error.accepts)

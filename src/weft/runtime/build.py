@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.assign import Code, Fingerprint, Node, lower
-from weft.backends import Backend, Lasting
+from weft.backends import Backend, Lasting, Played
 from weft.config import config
 from weft.loops import Buffer, Program, check
 from weft.runtime import refuse
@@ -127,6 +127,6 @@ class _Entry:
         return recall(self.key, self.backend, self.tensors)
 
     def remember(self, stages: Stages) -> None:
-        placed = stages.placed
-        size = stages.schedule.plan.size if stages.schedule else 0
-        remember(self.key, self.backend.calls(stages.executable), size, placed.offsets, self.tensors)
+        if stages.schedule and isinstance(stages.executable, Played):
+            plan = stages.schedule.plan
+            remember(self.key, stages.executable.calls, plan.size, plan.offsets, self.tensors)

@@ -10,6 +10,7 @@ from weft.assign import Code, Keep, Node, Stored, complete, seq, symbols
 from weft.assign.show import Printer
 from weft.backends import Backend
 from weft.errors import WeftError, user_origin
+from weft.garbage import uncollected
 from weft.runtime import refuse
 from weft.runtime.build import Job
 from weft.runtime.built import Built
@@ -107,7 +108,8 @@ class Engine:
         sizes = {name: index.size for name, index in static.items()}
         try:
             self._check_open()
-            return Job(self.backend, self.layout, code, sizes, kept, recompute).build(clock or Clock())
+            with uncollected():
+                return Job(self.backend, self.layout, code, sizes, kept, recompute).build(clock or Clock())
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise

@@ -49,10 +49,6 @@ class Cc(HostMemory):
     def identity(self) -> str:
         return environment(self.compiler)
 
-    def calls(self, executable: Executable) -> Sequence[Call]:
-        assert isinstance(executable, _Compiled)
-        return executable.calls
-
     def recall(self, calls: Sequence[Call]) -> Bindable | None:
         loaded = find(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
         return _Native(calls, loaded) if loaded else None
