@@ -34,7 +34,7 @@ def test_by_brute_force(axes: list[tuple[Place, Place]]) -> None:
         for o in range(3)
     )
     first, second = (tuple(pair[side] for pair in axes) for side in (0, 1))
-    found = turns_around((first, {**SIZES, "o": 3}), (second, {**SIZES, "o": 3}), ("i", "i"), ("o",))
+    found = turns_around((first, {**SIZES, "o": 3}), (second, {**SIZES, "o": 3}), ("i", "i"), (("o", "o"),))
     assert found == turned
 
 

@@ -2,14 +2,17 @@
 
 from weft.assign.complete import complete
 from weft.assign.fingerprint import Fingerprint
-from weft.assign.lower import closed_buffer, lower
+from weft.assign.lower import closed_buffer, lower, scratch
 from weft.assign.nodes import (
     Accum,
     Arg,
+    Assignment,
+    Body,
     Cells,
     Code,
     Comment,
     Data,
+    Direct,
     Extent,
     Fetch,
     File,
@@ -25,6 +28,7 @@ from weft.assign.nodes import (
     Symbol,
     infer_precision,
     node_of,
+    operands_of,
     seq,
     statements,
     symbols,
@@ -37,10 +41,13 @@ from weft.assign.show import show
 __all__ = [
     "Accum",
     "Arg",
+    "Assignment",
+    "Body",
     "Cells",
     "Code",
     "Comment",
     "Data",
+    "Direct",
     "Extent",
     "Fetch",
     "File",
@@ -66,8 +73,10 @@ __all__ = [
     "intermediate",
     "lower",
     "node_of",
+    "operands_of",
     "record",
     "recording",
+    "scratch",
     "seq",
     "show",
     "statements",

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.assign.nodes import Accum, Code, Comment, Fetch, Keep, Node, Noop, Seq, seq, statements, target
+from weft.assign.nodes import (
+    Accum,
+    Assignment,
+    Code,
+    Comment,
+    Direct,
+    Fetch,
+    Keep,
+    Node,
+    Noop,
+    Seq,
+    operands_of,
+    seq,
+    statements,
+    target,
+)
 
 
 def complete(code: Code, given: Iterable[Node] = ()) -> Code:
@@ -25,7 +40,7 @@ class _Completion:
             case Fetch(node=node):
                 self.ready[node] = None
                 return code
-            case Accum(lhs=lhs):
+            case Accum(lhs=lhs) | Direct(lhs=lhs):
                 needed = seq(*(self._define(node) for node in reads(code)))
                 self.ready[lhs] = None
                 return seq(needed, code)
@@ -53,13 +68,17 @@ class _Completion:
         return seq(*found)
 
 
-def reads(statement: Accum | Fetch) -> list[Node]:
+def reads(statement: Assignment) -> list[Node]:
     """The nodes whose computed values a statement reads, its own left side included when it accumulates into it."""
-    if isinstance(statement, Fetch):
-        return []
-    operands = [operand for operand in statement.operands if isinstance(operand, Node)]
-    keeps = not statement.reset and statement.accum != "arg2"
-    return list(dict.fromkeys([*operands, statement.lhs] if keeps else operands))
+    found = [operand for operand in operands_of(statement) if isinstance(operand, Node)]
+    return list(dict.fromkeys([*found, target(statement)] if _keeps(statement) else found))
+
+
+def _keeps(statement: Assignment) -> bool:
+    """Does a statement build on what its left side holds?"""
+    if isinstance(statement, Accum):
+        return not statement.reset and statement.accum != "arg2"
+    return isinstance(statement, Direct) and statement.keeps
 
 
 def needed(code: Code) -> list[Node]:

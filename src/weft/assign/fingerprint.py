@@ -9,7 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.assign.nodes import Accum, Arg, Cells, Code, Extent, Fetch, Merge, Node, Operand, node_of, statements
+from weft.assign.nodes import (
+    Arg,
+    Assignment,
+    Cells,
+    Code,
+    Direct,
+    Extent,
+    Fetch,
+    Merge,
+    Node,
+    Operand,
+    node_of,
+    statements,
+)
 from weft.ops import Call, Num, Scalar
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
@@ -45,10 +58,13 @@ class Fingerprint:
             self.lines.append(f"{node.dtype} {self._shape(node.shape)}")
         return self.numbers[key]
 
-    def _statement(self, statement: Accum | Fetch) -> None:
+    def _statement(self, statement: Assignment) -> None:
         if isinstance(statement, Fetch):
             assert isinstance(statement.source, Cells), "data and files are bound, not computed"
             line = f"{self.number(statement.node)} = {_value(statement.source.value)}"
+        elif isinstance(statement, Direct):
+            numbers = [self.number(one) for one in (statement.lhs, *statement.operands)]
+            line = f"{numbers} {statement.keeps} {statement.body.key}"
         else:
             operands = [self.number(one) for one in (statement.lhs, *statement.operands)]
             record, how = statement.record, "reset" if statement.reset else ""

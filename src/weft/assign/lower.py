@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from weft.assign.nodes import (
     Accum,
@@ -15,6 +16,7 @@ from weft.assign.nodes import (
     Cells,
     Code,
     Comment,
+    Direct,
     Extent,
     Fetch,
     Keep,
@@ -63,6 +65,9 @@ class _Lowering:
                 return [Remark(self.printer.show(code), (self._fetch(code),))]
             case Accum():
                 return [Remark(self.printer.show(code), tuple(self._accumulate(code)))]
+            case Direct(lhs=lhs, operands=operands, body=body):
+                loops = body.lower(self.buffers(lhs), [self.buffers(one) for one in operands], self.static)
+                return [Remark(self.printer.show(code), tuple(loops))]
 
     def _accumulate(self, code: Accum) -> list[Stmt]:
         whole = self._projection(code)
@@ -74,7 +79,7 @@ class _Lowering:
         if code.accum == "arg2" and (not injective or any(not loop.size for loop in projection.reduced)):
             raise _overwrites(code, projection)
         wide = accumulator(target.dtype)
-        cells = target if injective or wide == target.dtype else _scratch(target, "sum", wide)
+        cells = target if injective or wide == target.dtype else scratch(target, "sum")
         stmts: list[Stmt] = []
         neutral = OPS[code.accum].neutral
         if code.reset and neutral is not None and not (injective and surjective):
@@ -84,7 +89,7 @@ class _Lowering:
         plain = code.accum == "arg2" or (code.reset and injective)
         operands = [self.buffers(operand) for operand in code.operands]
         if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
-            before = _scratch(target, "before", target.dtype)
+            before = scratch(target, "before")
             stmts.insert(0, self._copy(before, target))
             operands = [before if operand == target else operand for operand in operands]
         for choice in projection.choices():
@@ -127,9 +132,10 @@ class _Lowering:
         return at, [(loop, size) for loop, size in loops if size > 1]
 
 
-def _scratch(target: Buffer, name: str, dtype: str) -> Buffer:
+def scratch(target: Buffer, name: Literal["before", "sum"]) -> Buffer:
     """Memory beside a buffer: its old values while it is written, or a sum in a wider type while it grows."""
     number = 1 + 2 * target.id + (name == "sum")
+    dtype = accumulator(target.dtype) if name == "sum" else target.dtype
     return Buffer(-number, f"{target.name}.{name}", target.shape, dtype)
 
 

@@ -3,6 +3,7 @@
     code    = Noop | Seq(codes) | Comment(text, body)
             | Accum(lhs, accum, reset, value, operands, record)     lhs = accum(lhs, value), over the record's loops
             | Fetch(node, source)                                   every cell of node from source
+            | Direct(lhs, keeps, operands, body)                    lhs by loops of its own; `keeps`: from what it holds
             | Keep(nodes)                                           these values are wanted afterwards
     operand = Node | Merge(node) | Stored(node)                     computed; sent by another device; as stored
     value   = scalar over Arg(n), the n-th operand, and the leaves below
@@ -17,15 +18,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
 from weft.assign.precision import Precision
 from weft.einsum.nodes import ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
+from weft.loops import Buffer, Stmt
 from weft.ops import Scalar, leaves
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
@@ -200,12 +202,41 @@ class Fetch(Printed):
     origin: Origin | None = None
 
 
+class Body(Protocol):
+    """The loops of a direct assignment, made once shapes are closed."""
+
+    @property
+    def key(self) -> str:
+        """All that its loops depend on, besides the shapes and types of the buffers it is given."""
+        ...
+
+    def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
+        """The loops on these buffers; none is called like one of `taken`."""
+        ...
+
+    def show(self, target: str, operands: Sequence[str]) -> str:
+        """The assignment as text, its tensors called so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Direct(Printed):
+    """An assignment that says its loops itself."""
+
+    lhs: Node
+    keeps: bool
+    operands: tuple[Operand, ...]
+    body: Body
+    origin: Origin | None = None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Keep(Printed):
     nodes: tuple[Node, ...]
 
 
-Code: TypeAlias = Noop | Seq | Comment | Accum | Fetch | Keep
+Assignment: TypeAlias = Accum | Fetch | Direct
+Code: TypeAlias = Noop | Seq | Comment | Assignment | Keep
 
 
 def seq(*codes: Code) -> Code:
@@ -220,9 +251,14 @@ def seq(*codes: Code) -> Code:
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
 
 
-def target(statement: Accum | Fetch) -> Node:
+def target(statement: Assignment) -> Node:
     """The node a statement writes."""
-    return statement.lhs if isinstance(statement, Accum) else statement.node
+    return statement.node if isinstance(statement, Fetch) else statement.lhs
+
+
+def operands_of(statement: Assignment) -> tuple[Operand, ...]:
+    """What a statement reads."""
+    return () if isinstance(statement, Fetch) else statement.operands
 
 
 def infer_precision(code: Accum) -> None:
@@ -256,17 +292,19 @@ def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:
             if isinstance(logic, Slice) and isinstance(logic.at, Bound):
                 yield logic.at.symbol, logic.at.size, statement.origin
             values: tuple[Scalar, ...] = (statement.value,)
-        else:
+        elif isinstance(statement, Fetch):
             values = (statement.source.value,) if isinstance(statement.source, Cells) else ()
+        else:
+            values = ()
         for value in values:
             found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
             yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
 
 
-def statements(code: Code) -> Iterator[Accum | Fetch]:
+def statements(code: Code) -> Iterator[Assignment]:
     """Every statement, in the order it runs."""
     match code:
-        case Accum() | Fetch():
+        case Accum() | Fetch() | Direct():
             yield code
         case Seq(codes=codes):
             for one in codes:

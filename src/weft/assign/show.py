@@ -14,10 +14,12 @@ from typing import Literal, TypeAlias
 from weft.assign.nodes import (
     Accum,
     Arg,
+    Assignment,
     Cells,
     Code,
     Comment,
     Data,
+    Direct,
     Extent,
     Fetch,
     File,
@@ -32,6 +34,7 @@ from weft.assign.nodes import (
     Stored,
     Symbol,
     node_of,
+    operands_of,
     statements,
     target,
 )
@@ -86,6 +89,8 @@ class Printer:
                 return f"{self.name(code.lhs)} {_sign(code)} {self._right(code)}"
             case Fetch(node=node, source=source):
                 return f"{self.name(node)} =: {self._source(source, 'top')}"
+            case Direct(lhs=lhs, body=body):
+                return body.show(self.name(lhs), [self._operand(one, _Line(()), "inside") for one in code.operands])
 
     def _right(self, code: Accum) -> str:
         record, slots = code.record, _needs_slots(code)
@@ -189,9 +194,9 @@ class Printer:
                 name(node)
         return name
 
-    def _mentioned(self, statement: Accum | Fetch) -> Iterator[Node]:
+    def _mentioned(self, statement: Assignment) -> Iterator[Node]:
         """The nodes a statement names, its target last."""
-        for operand in statement.operands if isinstance(statement, Accum) else ():
+        for operand in operands_of(statement):
             definition = self._written(operand)
             if definition is None:
                 yield node_of(operand)

@@ -21,12 +21,14 @@ from weft.loops.nodes import (
     Read,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
     walk,
 )
 from weft.loops.show import show_scalar
+from weft.loops.staged import mismatch
 from weft.loops.typed import combined, dtype_of
 from weft.ops import OPS, Call, Scalar
 
@@ -80,6 +82,10 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
             _typed(value, local.dtype, scope)
         case Remark(body=body):
             _block(body, scope)
+        case Staged(what=what, body=body):
+            _block(body, scope)
+            if problem := mismatch(what, body):
+                raise MalformedLoops(f"what is staged is no {type(what).__name__.lower()}: {problem}")
         case Fill():
             pass
 

@@ -17,6 +17,7 @@ from weft.loops.nodes import (
     Read,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
@@ -41,7 +42,7 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
     found: list[Stmt] = []
     for stmt in body:
         found.append(stmt)
-        if isinstance(stmt, For | If | Remark):
+        if isinstance(stmt, For | If | Remark | Staged):
             found += everything(stmt.body)
     return found
 
@@ -56,20 +57,22 @@ def within(scalar: Scalar) -> list[Scalar]:
     return [scalar]
 
 
-def with_body(stmt: For | If | Remark, body: tuple[Stmt, ...]) -> Stmt:
+def with_body(stmt: For | If | Remark | Staged, body: tuple[Stmt, ...]) -> Stmt:
     """A statement with another body."""
     match stmt:
         case For(loop=loop, size=size):
             return For(loop, size, body)
         case If(tests=tests):
             return If(tests, body)
+        case Staged(what=what):
+            return Staged(what, body)
     return Remark(stmt.text, body)
 
 
 def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
     """A statement with the scalars of itself and its body changed."""
     match stmt:
-        case For() | Remark():
+        case For() | Remark() | Staged():
             return with_body(stmt, tuple(mapped(one, change) for one in stmt.body))
         case If(tests=tests, body=body):
             changed = tuple(Inside(change(one.place), one.size) for one in tests)

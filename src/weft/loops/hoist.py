@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.loops.constants import value_of
-from weft.loops.effects import changed, declared, mapped, with_body, within, written
+from weft.loops.effects import effects, mapped, with_body
 from weft.loops.names import Names, title
-from weft.loops.nests import free, rewritten
+from weft.loops.nests import rewritten
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -32,6 +32,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
+    walk,
 )
 from weft.loops.typed import dtype_of
 from weft.ops import Call, Num, Scalar
@@ -72,9 +73,8 @@ class _Moving:
     buffers: set[Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sets = changed(self.body)
-        self.numbers = self.sets | declared(self.body)
-        self.buffers = written(self.body)
+        found = effects(self.body)
+        self.sets, self.numbers, self.buffers = found.sets, found.sets | found.lets, found.buffers
 
     def rest(self, stmt: Stmt) -> list[Stmt]:
         """What of a statement of the loop stays in it."""
@@ -89,6 +89,8 @@ class _Moving:
 
     def _moved(self, scalar: Scalar) -> Scalar | None:
         """A scalar by what moves in front of the loop; None for what stays, though parts of it may move."""
+        if not isinstance(scalar, Call | Cast):
+            return None
         if self._stays(scalar):
             return self._named(scalar) if _is_work(scalar) else None
         match scalar:
@@ -103,13 +105,19 @@ class _Moving:
 
     def _stays(self, scalar: Scalar) -> bool:
         """Is a scalar the same in every turn of the loop?"""
-        changes = any(
-            (isinstance(one, Read) and one.buffer in self.buffers) or (isinstance(one, Local) and one in self.numbers)
-            for one in within(scalar)
-        )
-        return not changes and self.loop not in free(scalar)
+        return not any(map(self._changes, walk(scalar)))
+
+    def _changes(self, one: Scalar) -> bool:
+        match one:
+            case Place(terms=terms):
+                return any(name == self.loop for _, name in terms)
+            case Read(buffer=buffer):
+                return buffer in self.buffers
+            case Local():
+                return one in self.numbers
+        return False
 
 
 def _is_work(scalar: Scalar) -> bool:
     computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Place))
-    return computes and any(isinstance(one, Read | Local | Place) for one in within(scalar))
+    return computes and any(isinstance(one, Read | Local | Place) for one in walk(scalar))

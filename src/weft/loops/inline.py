@@ -210,12 +210,18 @@ def _holds(test: Inside, ranges: Mapping[str, int]) -> bool:
     return low >= 0 and high < test.size
 
 
+_DIFFERENCE = Place(((1, "one"), (-1, "other")))
+
+
 def _difference(one: Place, other: Place) -> Place:
-    combined = Place(((1, "one"), (-1, "other")))
-    return moved_place(combined, {"one": one, "other": other})
+    if not other.terms and not other.offset:
+        return one
+    return moved_place(_DIFFERENCE, {"one": one, "other": other})
 
 
 def _divided(place: Place, by: int) -> Place | None:
+    if by == 1:
+        return place
     if any(factor % by for factor, _ in place.terms) or place.offset % by:
         return None
     return Place(tuple((factor // by, name) for factor, name in place.terms), place.offset // by)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from weft.loops.constants import constant_of, folded, value_of
-from weft.loops.effects import within
-from weft.loops.nodes import Cast, Local, Place
+from weft.loops.nodes import Cast, Local, Place, walk
 from weft.loops.rules import BY_OP, Part, Rule, parse
 from weft.loops.typed import dtype_of
 from weft.ops import OPS, Call, Num, Scalar
@@ -23,8 +22,8 @@ Definition = Callable[[Local], Scalar | None]
 def simpler(call: Call, fast: bool, definition: Definition) -> Scalar | None:
     """What the first rule that applies makes of a call; None where none does."""
     has = _has(call, definition)
-    for rule in BY_OP[call.op]:
-        found = applied(rule, call, fast, definition) if _needs(rule) <= has else None
+    for rule, needs in _with_needs(call.op):
+        found = applied(rule, call, fast, definition) if needs <= has else None
         if found is not None:
             return found
     return None
@@ -51,7 +50,7 @@ def applied(rule: Rule, call: Call, fast: bool, definition: Definition, *, doubl
 
 def costly(rule: Rule, call: Call, fast: bool, definition: Definition) -> list[Scalar]:
     """The operands that a rule would write twice, where only their cost keeps it from being applied."""
-    if not doubled(rule) or applied(rule, call, fast, definition, doubling=True) is None:
+    if applied(rule, call, fast, definition, doubling=True) is None:
         return []
     bound = next(_matches(parse(rule.left), call, {}, definition))
     return [bound[name] for name in doubled(rule) if not is_cheap(bound[name])]
@@ -59,7 +58,7 @@ def costly(rule: Rule, call: Call, fast: bool, definition: Definition) -> list[S
 
 def is_cheap(scalar: Scalar) -> bool:
     """Does it cost nothing to write a scalar once more?"""
-    return not any(isinstance(one, Call) for one in within(scalar))
+    return not any(isinstance(one, Call) for one in walk(scalar))
 
 
 def same(one: Scalar, other: Scalar) -> bool:
@@ -70,12 +69,22 @@ def same(one: Scalar, other: Scalar) -> bool:
 @cache
 def doubled(rule: Rule) -> tuple[str, ...]:
     """The letters that stand more often on the right of an equation than on its left."""
-    sides = (within(parse(text)) for text in (rule.left, rule.right))
+    sides = (walk(parse(text)) for text in (rule.left, rule.right))
     left, right = (Counter(one.name for one in side if isinstance(one, Part)) for side in sides)
     return tuple(name for name, times in right.items() if times > left[name])
 
 
 @cache
+def doubling(op: str) -> tuple[Rule, ...]:
+    """The rules of an operation that write an operand more often than they found it."""
+    return tuple(rule for rule in BY_OP[op] if doubled(rule))
+
+
+@cache
+def _with_needs(op: str) -> tuple[tuple[Rule, frozenset[str]], ...]:
+    return tuple((rule, _needs(rule)) for rule in BY_OP[op])
+
+
 def _needs(rule: Rule) -> frozenset[str]:
     """What the operands on the left of an equation must be, by which most rules are seen not to apply."""
     return frozenset(filter(None, map(_sort, parse(rule.left).args)))  # type: ignore[attr-defined]

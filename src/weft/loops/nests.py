@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 from weft.loops.nodes import (
     Buffer,
@@ -24,6 +25,7 @@ from weft.loops.nodes import (
     Store,
     Update,
     reads,
+    walk,
 )
 from weft.ops import Call, Num, Scalar
 
@@ -45,10 +47,10 @@ class Nest:
         return self.core.buffer
 
     @property
-    def reads(self) -> Iterator[Read]:
+    def reads(self) -> list[Read]:
         """Everything it reads, its target's old values only where the value mentions them."""
-        for scalar in (self.core.value, *self.core.at, *(test.place for test in self.tests)):
-            yield from reads(scalar)
+        scalars = (self.core.value, *self.core.at, *(test.place for test in self.tests))
+        return [read for scalar in scalars if not isinstance(scalar, Place) for read in reads(scalar)]
 
     @property
     def accumulates(self) -> bool:
@@ -72,30 +74,28 @@ def around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return body
 
 
-def free(scalar: Scalar) -> Iterator[str]:
+def free(scalar: Scalar) -> list[str]:
     """The loops and static indices a scalar mentions."""
-    match scalar:
-        case Place(terms=terms):
-            yield from (name for _, name in terms)
-        case Call(args=inner) | Read(at=inner):
-            for one in inner:
-                yield from free(one)
-        case Cast(value=value):
-            yield from free(value)
+    return [name for one in walk(scalar) if isinstance(one, Place) for _, name in one.terms]
 
 
 def rewritten(scalar: Scalar, leaf: Callable[[Scalar], Scalar | None]) -> Scalar:
-    """The scalar with some of its parts replaced, outermost first; `leaf` says None for what stays."""
+    """The scalar with some of its parts replaced, outermost first; `leaf` says None for what stays.
+
+    Where nothing is replaced, it is the very same scalar.
+    """
     found = leaf(scalar)
     if found is not None:
         return found
-    match scalar:
-        case Call(op=op, args=args):
-            return Call(op, tuple(rewritten(arg, leaf) for arg in args))
-        case Read(buffer=buffer, at=at):
-            return Read(buffer, tuple(rewritten(one, leaf) for one in at))
-        case Cast(dtype=dtype, value=value):
-            return Cast(dtype, rewritten(value, leaf))
+    if isinstance(scalar, Call):
+        args = tuple([rewritten(arg, leaf) for arg in scalar.args])
+        return scalar if all(map(is_, args, scalar.args)) else Call(scalar.op, args)
+    if isinstance(scalar, Read):
+        at = tuple([rewritten(one, leaf) for one in scalar.at])
+        return scalar if all(map(is_, at, scalar.at)) else Read(scalar.buffer, at)
+    if isinstance(scalar, Cast):
+        value = rewritten(scalar.value, leaf)
+        return scalar if value is scalar.value else Cast(scalar.dtype, value)
     return scalar
 
 

@@ -9,6 +9,8 @@
             | Let(local, value)                  a number of the rest of the block
             | Set(local, value)                  give it another value
             | Remark(text, body)                 body, under the assignment it came from
+            | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
+    what    = Product(left, right, sums, total)
     test    = Inside(place, size)                0 <= place < size
     scalar  = Num | Call | Read(buffer, at) | Place(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
@@ -117,7 +119,32 @@ class Remark:
     body: tuple[Stmt, ...]
 
 
-Stmt: TypeAlias = For | If | Store | Update | Fill | Let | Set | Remark
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A sum of products: of loops by name, those only the one factor knows, those only the other, those summed over.
+
+    for left: for right: { total = start;  for sums: total = total + one * other;  the rest uses total }
+
+    The body is just that. Its points may run in any order, and so may its sums. Left or right may be no loops at all.
+    """
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    sums: tuple[str, ...]
+    total: str
+
+
+#: What a piece of code is, for backends that can do more with it than run it as it is written.
+Description: TypeAlias = Product
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    what: Description
+    body: tuple[Stmt, ...]
+
+
+Stmt: TypeAlias = For | If | Store | Update | Fill | Let | Set | Remark | Staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +175,7 @@ def buffers_of(program: Program) -> tuple[Buffer, ...]:
 def _buffers(body: Sequence[Stmt]) -> Iterator[Buffer]:
     for stmt in body:
         match stmt:
-            case For(body=inner) | Remark(body=inner):
+            case For(body=inner) | Remark(body=inner) | Staged(body=inner):
                 yield from _buffers(inner)
             case If(tests=tests, body=inner):
                 yield from (one.buffer for test in tests for one in walk(test.place) if isinstance(one, Read))

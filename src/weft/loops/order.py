@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from weft.loops.nests import Loop, Nest, free
@@ -18,7 +18,8 @@ def ordered(nest: Nest) -> Nest:
         return nest
     kept = [loop for loop in _by_axis(nest) if loop in nest.loops]
     summed = [loop for loop in nest.loops if loop not in kept]
-    innermost = min(reversed([*kept, *summed]), key=lambda loop: _jumps(nest, loop))
+    touched = [Read(nest.target, nest.core.at), *nest.reads]
+    innermost = min(reversed([*kept, *summed]), key=lambda loop: _jumps(touched, loop))
     outer = [loop for loop in [*kept, *summed] if loop != innermost]
     return replace(nest, loops=(*outer, innermost))
 
@@ -42,20 +43,19 @@ def _by_axis(nest: Nest) -> Iterator[Loop]:
     return ((name, sizes[name]) for name in names if name in sizes)
 
 
-def _jumps(nest: Nest, loop: Loop) -> int:
-    """How many accesses leave their place in memory for one further away when the loop goes on."""
+def _jumps(touched: Sequence[Read], loop: Loop) -> int:
+    """How many cells touched lie further away in memory, not next to the one before, when the loop goes on."""
     name, size = loop
-    if size == 1:
-        return len(list(nest.reads)) + 2
-    own = Read(nest.target, nest.core.at)
-    return sum(abs(_stride(access, name)) > 1 for access in (own, *nest.reads))
+    return sum(abs(_stride(cell, name)) > 1 for cell in touched) if size != 1 else len(touched) + 1
 
 
-def _stride(access: Read, name: str) -> int:
+def _stride(cell: Read, name: str) -> int:
+    """How far a cell moves in memory with a loop."""
     total, stride = 0, 1
-    for place, size in zip(reversed(access.at), reversed(access.buffer.shape), strict=True):
+    for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
         if isinstance(place, Place):
-            total += stride * sum(factor for factor, loop in place.terms if loop == name)
+            for factor, loop in place.terms:
+                total += stride * factor if loop == name else 0
         elif name in free(place):
             return stride * size
         stride *= size

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import TypeAlias
 
 from weft.loops.constants import value_of
-from weft.loops.effects import changed, growth, mapped, within, written
+from weft.loops.effects import effects, growth, mapped
 from weft.loops.names import Names, title
 from weft.loops.nodes import (
     Buffer,
@@ -35,6 +36,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
+    walk,
 )
 from weft.loops.simplify import Simplifier
 from weft.loops.typed import dtype_of
@@ -105,7 +107,8 @@ class _Sharing:
                 self._change([buffer])
                 return new
             case For(loop=loop, size=size, body=body):
-                self._change([loop, *_changes(body)])  # a turn may follow another that has changed them
+                if seen:
+                    self._change([loop, *_changes(body)])  # a turn may follow another that has changed them
                 return For(loop, size, self._inner(body, seen))
             case If(tests=tests, body=body):
                 places = tuple(Inside(self._known(one.place, seen), one.size) for one in tests)
@@ -164,7 +167,10 @@ class _Sharing:
         return _with_parts(scalar, tuple(self._known(one, seen) for one in _parts_of(scalar)))
 
     def _parts(self, scalar: Scalar, seen: _Seen) -> Scalar:
-        found = _with_parts(scalar, tuple(self._scalar(one, seen) for one in _parts_of(scalar)))
+        inner = _parts_of(scalar)
+        if not inner:
+            return scalar
+        found = _with_parts(scalar, tuple([self._scalar(one, seen) for one in inner]))
         for one in self.simplifier.doubled(scalar) if isinstance(scalar, Call) else ():
             first = self._first(one, seen)
             if first is not None:
@@ -218,7 +224,8 @@ class _Sharing:
 
 
 def _changes(body: Sequence[Stmt]) -> list[Buffer | Local | str]:
-    return [*sorted(written(body), key=lambda one: one.id), *sorted(changed(body), key=lambda one: one.name)]
+    found = effects(body)
+    return [*found.buffers, *found.sets]
 
 
 def _commutes(scalar: Scalar) -> bool:
@@ -228,7 +235,7 @@ def _commutes(scalar: Scalar) -> bool:
 def _is_work(scalar: Scalar) -> bool:
     """Is it worth a number: an operation or conversion of what is only known when the code runs?"""
     computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Place))
-    return computes and any(isinstance(one, Read | Local) for one in within(scalar))
+    return computes and any(isinstance(one, Read | Local) for one in walk(scalar))
 
 
 def _parts_of(scalar: Scalar) -> tuple[Scalar, ...]:
@@ -241,6 +248,8 @@ def _parts_of(scalar: Scalar) -> tuple[Scalar, ...]:
 
 
 def _with_parts(scalar: Scalar, inner: tuple[Scalar, ...]) -> Scalar:
+    if all(map(is_, inner, _parts_of(scalar))):
+        return scalar
     match scalar:
         case Call(op=op):
             return Call(op, inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.loops.nodes import Cast, Fill, For, If, Let, Local, Place, Program, Read, Remark, Set, Stmt, Store, Update
+from weft.loops.nodes import Cast, Fill, For, If, Let, Local, Place, Program, Read, Remark, Set, Staged, Stmt, Store, Update
 from weft.ops import OPS, Call, Num, Scalar
 
 
@@ -64,6 +64,11 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}# {text}"
             for one in body:
                 yield from _lines(one, indent)
+        case Staged(what=what, body=body):
+            groups = {"left": what.left, "right": what.right, "sums": what.sums}
+            told = "; ".join(f"{name} {', '.join(loops)}" for name, loops in groups.items() if loops)
+            yield f"{indent}product of {told}:"
+            yield from _body(body, indent)
 
 
 def _body(body: tuple[Stmt, ...], indent: str) -> Iterator[str]:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.loops.constants import cast, folded, value_of
-from weft.loops.match import Definition, costly, simpler
+from weft.loops.match import Definition, costly, doubling, simpler
 from weft.loops.nests import moved_place
 from weft.loops.nodes import Buffer, Cast, Local, Place, Read
-from weft.loops.rules import BY_OP
 from weft.loops.typed import dtype_of
 from weft.ops import Call, Num, Scalar
 from weft.ops.convert import needless
@@ -63,7 +62,7 @@ class Simplifier:
 
     def doubled(self, call: Call) -> list[Scalar]:
         """The operands of a call that deserve a name, because a rule would then write them twice."""
-        return [one for rule in BY_OP[call.op] for one in costly(rule, call, self.fast, self.definition)]
+        return [one for rule in doubling(call.op) for one in costly(rule, call, self.fast, self.definition)]
 
     def _simpler(self, scalar: Scalar) -> Scalar:
         match scalar:
@@ -109,9 +108,15 @@ class Simplifier:
         return call if found is None else self.scalar(found)
 
 
+#: Sums as multiples of their operands.
+_SUMS = {"add": ((1, "x"), (1, "y")), "sub": ((1, "x"), (-1, "y")), "neg": ((-1, "x"),)}
+
+
 def _affine(call: Call) -> Scalar | None:
     """Sums and multiples of places as one place."""
-    combined = {"add": ((1, "x"), (1, "y")), "sub": ((1, "x"), (-1, "y")), "neg": ((-1, "x"),)}.get(call.op)
+    combined = _SUMS.get(call.op)
+    if combined is None and call.op != "mul":
+        return None
     places = [_place(arg) for arg in call.args]
     operands = {name: place for name, place in zip("xyz", places, strict=False) if place is not None}
     if len(operands) < len(places) or not any(place.terms for place in operands.values()):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from weft.loops.bounds import always, never
 from weft.loops.constants import value_of
-from weft.loops.effects import changed, everything, growth, mapped, numbers, parts, sources, within, written
+from weft.loops.effects import effects, everything, growth, mapped, numbers, parts, sources
 from weft.loops.idle import without_idle
 from weft.loops.match import same
 from weft.loops.names import Names
@@ -37,6 +37,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
+    walk,
 )
 from weft.loops.simplify import Simplifier
 from weft.loops.typed import combined
@@ -97,7 +98,8 @@ class _Block:
         }
 
     def forget(self, locals: Collection[Local] = (), buffers: Collection[Buffer] = ()) -> None:
-        self.known = self.unaffected(locals, buffers)
+        if self.known:
+            self.known = self.unaffected(locals, buffers)
 
 
 class _Walk:
@@ -146,8 +148,8 @@ class _Walk:
     def _write(self, stmt: Stmt) -> None:
         self.written += 1
         self.block.stmts[self.written] = stmt
-        for part in parts(stmt):
-            self.mentioned.update(numbers(part))
+        for one in (one for part in parts(stmt) for one in numbers(part)):
+            self.mentioned[one] += 1
         if isinstance(stmt, Set):
             self.mentioned[stmt.local] += 1
 
@@ -198,11 +200,11 @@ class _Walk:
     def _update(self, stmt: Update) -> None:
         """An update: nothing if it changes nothing, a store if it does not mind the old value."""
         old = Read(stmt.buffer, stmt.at)
-        plain = value_of(stmt.value) is None and stmt.op not in ("arg1", "arg2") and old not in within(stmt.value)
-        new = combined(stmt) if plain else self.simplifier.scalar(combined(stmt))
-        if old not in within(new):
+        plain = value_of(stmt.value) is None and stmt.op not in ("arg1", "arg2") and old not in walk(stmt.value)
+        new = stmt.value if plain else self.simplifier.scalar(combined(stmt))
+        if not plain and old not in walk(new):
             self._store(Store(stmt.buffer, stmt.at, new))
-        elif not same(old, new):
+        elif plain or not same(old, new):
             self._write(stmt)
             self.block.forget(buffers=[stmt.buffer])
 
@@ -240,7 +242,9 @@ class _Walk:
         return inner.body
 
     def _forget_changes(self, body: Sequence[Stmt]) -> None:
-        self.block.forget({self.called.get(one, one) for one in changed(body)}, written(body))
+        if self.block.known:
+            found = effects(body)
+            self.block.forget({self.called.get(one, one) for one in found.sets}, found.buffers)
 
     def _scalar(self, scalar: Scalar) -> Scalar:
         return self.simplifier.scalar(rewritten(scalar, self._leaf))

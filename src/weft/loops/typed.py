@@ -21,6 +21,7 @@ from weft.loops.nodes import (
     Read,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
@@ -57,6 +58,8 @@ def _stmt(stmt: Stmt) -> Stmt:
             return If(tuple(Inside(_place(one.place), one.size) for one in tests), tuple(map(_stmt, body)))
         case Remark(text=text, body=body):
             return Remark(text, tuple(map(_stmt, body)))
+        case Staged(what=what, body=body):
+            return Staged(what, tuple(map(_stmt, body)))
         case Store(buffer=buffer, at=at, value=value):
             return Store(buffer, tuple(map(_place, at)), _stored(value, buffer.dtype))
         case Update(buffer=buffer, at=at, op=op, value=value):

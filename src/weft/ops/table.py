@@ -275,11 +275,11 @@ def accumulator(name: str) -> Op:
 
 def type_of(value: Scalar, leaf: Callable[[Scalar], str]) -> str:
     """The type of a scalar expression, given that of its leaves."""
+    if isinstance(value, Call):
+        return OPS[value.op].typing(*[type_of(arg, leaf) for arg in value.args])[1]
     match value:
         case Num(value=bool()):
             return "bool"
         case Num(value=constant):
             return WEAK_INT if isinstance(constant, int) else WEAK_FLOAT
-        case Call(op=op, args=args):
-            return OPS[op].typing(*(type_of(arg, leaf) for arg in args))[1]
     return leaf(value)

@@ -7,6 +7,7 @@ carriers, to say what is computed in what.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TypeAlias
 
 from weft.ops.dtypes import number, promote, real, widened
@@ -16,18 +17,21 @@ Typed: TypeAlias = tuple[tuple[str, ...], str]
 Typing: TypeAlias = Callable[..., Typed]
 
 
+@cache
 def alike(*types: str) -> Typed:
     """Arithmetic: operands and value have one type."""
     common = number(promote(*map(widened, types)))
     return (common,) * len(types), common
 
 
+@cache
 def reals(*types: str) -> Typed:
     """Operations on real numbers: whole numbers become floats."""
     common = promote(*map(real, types))
     return (common,) * len(types), common
 
 
+@cache
 def compared(*types: str) -> Typed:
     """Comparisons: the operands meet, the value is a truth value."""
     return (promote(*types),) * len(types), "bool"
@@ -48,6 +52,7 @@ def second(*types: str) -> Typed:
     return types, types[1]
 
 
+@cache
 def chosen(condition: str, *types: str) -> Typed:
     """A choice by a truth value between operands that meet."""
     common = promote(*types)

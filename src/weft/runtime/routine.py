@@ -8,7 +8,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING
 
-from weft.assign import Accum, Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, statements, target
+from weft.assign import Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, operands_of, statements, target
 from weft.assign.complete import reads
 from weft.assign.precision import show_precisions
 from weft.backends import Executable
@@ -176,7 +176,7 @@ def analyse(code: Code) -> Facts:
     consumed: dict[Node, bool] = {}  # every node written so far: has it been read since?
     touched: dict[Node, None] = {}
     for statement in statements(code):
-        for operand in statement.operands if isinstance(statement, Accum) else ():
+        for operand in operands_of(statement):
             node = node_of(operand)
             touched[node] = None
             if isinstance(operand, Merge | Stored) or node not in consumed:

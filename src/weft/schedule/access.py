@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Stmt, Store, Update, reads
+from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, reads
 from weft.ops import Scalar
 
 
@@ -22,7 +22,7 @@ def accesses(body: Sequence[Stmt]) -> Iterator[Access]:
     """Every access in a block, in the order written."""
     for stmt in body:
         match stmt:
-            case For(body=inner) | Remark(body=inner):
+            case For(body=inner) | Remark(body=inner) | Staged(body=inner):
                 yield from accesses(inner)
             case If(tests=tests, body=inner):
                 yield from _reads(*(test.place for test in tests))

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Place, Read, Remark, Set, Stmt, Store, Update
+from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update
 from weft.loops.nests import rewritten
+from weft.loops.staged import described
 from weft.ops import Scalar
 from weft.schedule.fuse import Kernel
 
@@ -55,6 +56,9 @@ class _Naming:
 
     def _stmt(self, stmt: Stmt, known: dict[str | Local, str]) -> Stmt:
         match stmt:
+            case Staged(what=what, body=body):
+                inner = tuple(self.block(body, known))
+                return Staged(described(what, inner), inner)
             case For(loop=loop, size=size, body=body):
                 name = f"i{self.loops}"
                 self.loops += 1

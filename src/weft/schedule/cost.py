@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Stmt, Store, Update, combined, walk
+from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined, walk
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.boxes import box, union
@@ -155,7 +155,7 @@ def _computed(body: Sequence[Stmt], times: int, tested: bool) -> Iterator[tuple[
             case If(tests=tests, body=inner):
                 yield from ((test.place, times, tested) for test in tests)
                 yield from _computed(inner, times, True)
-            case Remark(body=inner):
+            case Remark(body=inner) | Staged(body=inner):
                 yield from _computed(inner, times, tested)
             case Store(at=at, value=value):
                 yield from ((one, times, tested) for one in (*at, value))

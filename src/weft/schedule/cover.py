@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from weft.loops import Buffer, For, If, Inside, Place, Remark, Stmt
+from weft.loops import Buffer, For, If, Inside, Place, Remark, Staged, Stmt
 from weft.loops.nests import Loop, free
 from weft.ops import Scalar
 from weft.schedule.access import Access, accesses
@@ -27,6 +27,8 @@ class Step:
     number: int
     loop: Loop | None = None
     tests: tuple[Inside, ...] = ()
+    #: Does a backend place what is inside, in an order of its own?
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def _sites(body: Sequence[Stmt], around: tuple[Step, ...]) -> Iterator[Site]:
                 yield from _sites(inner, (*around, Step(number, tests=tests)))
             case Remark(body=inner):
                 yield from _sites(inner, (*around, Step(number)))
+            case Staged(body=inner):
+                yield from _sites(inner, (*around, Step(number, staged=True)))
             case _:
                 yield from (Site(one, (*around, Step(number))) for one in accesses((stmt,)))
 

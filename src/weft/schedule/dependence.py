@@ -6,52 +6,60 @@ no point of the loop at which the first comes to a cell lies after one at which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 import islpy as isl
 
 from weft.loops import Place
+from weft.loops.nests import free
 from weft.ops import Scalar
 
 #: The subscripts of an access, and the sizes of the loops they may name.
 Reach = tuple[tuple[Scalar, ...], Mapping[str, int]]
 
 
-def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Sequence[str]) -> bool:
+def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Collection[tuple[str, str]]) -> bool:
     """Would the first of two accesses come to some cell after the second, once their loops are one?
 
-    `loop` is what each calls the loop, `shared` are the loops around that both already share.
+    `loop` is what each calls the loop, `shared` are the loops around that both already share, likewise.
     """
     if not all(isinstance(one, Place) for at, _ in (first, second) for one in at):
         return True
     names: dict[str, str] = {}
     facts: list[str] = []
-    places = []
-    for side, (at, sizes) in zip("ab", (first, second), strict=True):
-        mentioned = {name: None for one in at if isinstance(one, Place) for _, name in one.terms}
-        for name in (*mentioned, loop[side == "b"]):
-            spelled = _spelled(name, side, sizes, shared, names)
+    places, turns = [], []
+    for number, (at, sizes) in enumerate((first, second)):
+        side = _Side("ab"[number], sizes, {pair[number]: pair[0] for pair in shared}, names)
+        for name in dict.fromkeys([*(name for one in at for name in free(one)), loop[number]]):
+            spelled = side.spelled(name)
             if name in sizes:
                 facts.append(f"0 <= {spelled} < {sizes[name]}")
-        places.append([_place(one, side, sizes, shared, names) for one in at if isinstance(one, Place)])
+        places.append([side.place(one) for one in at if isinstance(one, Place)])
+        turns.append(side.spelled(loop[number]))
     facts += [f"{one} = {other}" for one, other in zip(*places, strict=True)]
-    mine, theirs = (
-        _spelled(loop[number], "ab"[number], (first, second)[number][1], shared, names) for number in (0, 1)
-    )
-    facts.append(f"{mine} > {theirs}")
+    facts.append(f"{turns[0]} > {turns[1]}")
     return not _is_empty(tuple(dict.fromkeys(names.values())), tuple(dict.fromkeys(facts)))
 
 
-def _spelled(name: str, side: str, sizes: Mapping[str, int], shared: Sequence[str], names: dict[str, str]) -> str:
-    """The variable that stands for a loop: of one side, or of both for what they share and for static indices."""
-    key = name if name in shared or name not in sizes else f"{side}:{name}"
-    return names.setdefault(key, f"v{len(names)}")
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of two accesses: the sizes of its loops, what both call those they share, and the variables so far."""
 
+    side: str
+    sizes: Mapping[str, int]
+    shared: Mapping[str, str]
+    names: dict[str, str]
 
-def _place(place: Place, side: str, sizes: Mapping[str, int], shared: Sequence[str], names: dict[str, str]) -> str:
-    terms = [f"{factor} * {_spelled(name, side, sizes, shared, names)}" for factor, name in place.terms]
-    return " + ".join([*terms, str(place.offset)])
+    def spelled(self, name: str) -> str:
+        """The variable that stands for a loop: of this side, or of both for what they share and static indices."""
+        key = self.shared.get(name) or (f"{self.side}:{name}" if name in self.sizes else name)
+        return self.names.setdefault(key, f"v{len(self.names)}")
+
+    def place(self, place: Place) -> str:
+        terms = [f"{factor} * {self.spelled(name)}" for factor, name in place.terms]
+        return " + ".join([*terms, str(place.offset)])
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.loops import Buffer, Fill, For, If, Inside, Let, Read, Remark, Set, Stmt, Store, Update
+from weft.loops import Buffer, Fill, For, If, Inside, Let, Read, Remark, Set, Staged, Stmt, Store, Update
 from weft.loops.nests import rewritten
 from weft.ops import Scalar
 
@@ -29,6 +29,8 @@ def elsewhere(stmt: Stmt, cell: Callable[[Buffer, tuple[Scalar, ...]], Cell]) ->
                 return If(tuple(Inside(scalar(test.place), test.size) for test in tests), tuple(map(change, body)))
             case Remark(text=text, body=body):
                 return Remark(text, tuple(map(change, body)))
+            case Staged(what=what, body=body):
+                return Staged(what, tuple(map(change, body)))
             case Store(buffer=buffer, at=at, value=value):
                 return Store(*moved(buffer, at), scalar(value))
             case Update(buffer=buffer, at=at, op=op, value=value):

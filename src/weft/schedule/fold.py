@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from weft.loops import Buffer, Place
 from weft.loops.nests import free
@@ -86,4 +87,5 @@ def _common_loops(own: Sequence[Site]) -> int:
     for site in rest:
         same = [mine.number == yours.number for mine, yours in zip(first.steps, site.steps, strict=False)]
         shared = min(shared, same.index(False) if False in same else len(same))
-    return sum(step.loop is not None for step in first.steps[:shared])
+    outer = takewhile(lambda step: not step.staged, first.steps[:shared])  # a backend orders its own loops
+    return sum(step.loop is not None for step in outer)

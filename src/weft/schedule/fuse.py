@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Program, Remark, Stmt
-from weft.schedule.levels import Level, Touched, is_heavy, renamed
+from weft.schedule.called import apart
+from weft.schedule.levels import Level, Touched, is_heavy, names_in
 
 __all__ = ["Kernel", "fuse", "kernels"]
 
@@ -36,7 +37,9 @@ def kernels(program: Program) -> list[Kernel]:
 
 def fuse(parts: Sequence[Kernel]) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them."""
-    found = [_Part(list(part.remarks), Level.of(part.body), is_heavy(part.body)) for part in parts]
+    found = [
+        _Part(list(part.remarks), Level.of(part.body), set(names_in(part.body)), is_heavy(part.body)) for part in parts
+    ]
     before = len(found) + 1
     while len(found) < before:
         before, fusing = len(found), _Fusing()
@@ -52,6 +55,7 @@ class _Part:
 
     remarks: list[str]
     level: Level
+    names: set[str]
     heavy: bool
     why: str = ""
 
@@ -59,9 +63,11 @@ class _Part:
         """Take another part in; or leave both as they are and say why not."""
         if self.heavy and other.heavy:
             return "both are products that want the caches for themselves"
-        why = self.level.join(renamed(other.level, self.level.names))
+        names = apart(other.names, self.names)
+        why = self.level.join(other.level, names)
         if not why:
             self.remarks += other.remarks
+            self.names.update(names.values())
             self.heavy |= other.heavy
         return why
 
@@ -82,7 +88,7 @@ class _Fusing:
     def take(self, part: _Part) -> None:
         """Take one more nest: hold it back if it clears a buffer, else give it what it needs cleared and add it."""
         touched = part.level.touched
-        if _only_clears(touched) and not touched.keys() & (self.users.keys() | self.cleared.keys()):
+        if _only_clears(touched) and not any(one in self.users or one in self.cleared for one in touched):
             self.cleared[next(iter(touched))] = part
             return
         for buffer in [one for one in touched if one in self.cleared]:

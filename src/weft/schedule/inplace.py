@@ -57,6 +57,8 @@ def _ordered(new: Sequence[Site], old: Sequence[Site], depth: int, passing: bool
     old = [one for one in old if one.steps[depth].number == first and len(one.steps) > depth + 1]
     if not old:
         return True  # the old is read in a value or in a test, and not touched after it
+    if new[0].steps[depth].staged and len({(one.access.at, one.loops) for one in (*new, *old)}) > 1:
+        return False  # nobody knows in which order, unless it is one cell at one point
     loop = new[0].steps[depth].loop
     if loop is not None and loop[1] > 1 and not passing and not _apart(loop[0], [*new, *old]):
         return False

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from weft.loops import Buffer, For, If, Inside, Let, Local, Place, Remark, Set, Stmt
-from weft.loops.effects import mapped
-from weft.loops.nests import free, rewritten
-from weft.ops import Scalar
-from weft.schedule.access import Access, accesses
+from weft.loops import Buffer, For, If, Let, Place, Remark, Stmt
+from weft.loops.nests import free
+from weft.schedule.access import Access, accesses, own_accesses
+from weft.schedule.called import Calling, Names
 from weft.schedule.dependence import turns_around
 
 #: From so many points on, and so many uses of a cell on average, a nest wants the processor for itself.
@@ -18,6 +17,8 @@ _HEAVY, _REUSE = 1 << 15, 4
 
 #: Every different access, by buffer.
 Touched = dict[Buffer, dict[Access, None]]
+#: What two levels call the loops that they share.
+Shared = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +29,6 @@ class Level:
     size: int
     items: list[Stmt | Level]
     touched: Touched = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
     #: The loops inside, and this one, with their sizes.
     sizes: dict[str, int] = field(default_factory=dict)
 
@@ -41,49 +41,48 @@ class Level:
                 inner = Level.of(stmt.body, stmt.loop, stmt.size)
                 level.items.append(inner)
                 _merge(level.touched, inner.touched)
-                level.names |= inner.names | {stmt.loop}
                 level.sizes |= inner.sizes
             else:
                 level.items.append(stmt)
                 for one in accesses((stmt,)):
                     level.touched.setdefault(one.buffer, {})[one] = None
-                level.names |= set(names_in((stmt,)))
         return level
 
     @property
     def body(self) -> tuple[Stmt, ...]:
         return tuple(For(one.loop, one.size, one.body) if isinstance(one, Level) else one for one in self.items)
 
-    def join(self, other: Level, around: tuple[str, ...] = ()) -> str:
-        """Run another level's items too, sharing loops; or leave both as they are and say why not.
+    @property
+    def first_loop(self) -> int | None:
+        """The number of the first item that is a loop."""
+        return next((number for number, item in enumerate(self.items) if isinstance(item, Level)), None)
 
-        On the level of the kernel at least one loop must be shared, where both have loops; `around` are those shared.
+    def join(self, other: Level, names: Names) -> str:
+        """Run another kernel's items too, sharing loops; or leave both as they are and say why not.
+
+        `names` says what to call its loops and numbers where they are not shared. At least one loop must be shared
+        where both have loops.
         """
-        shared = self._shared_loop(other, around)
-        if isinstance(shared, str):
-            if not self.loop and shared:
-                return shared
-            self.items += other.items
-        else:
-            mine, at, theirs = shared
-            mine.join(relooped(theirs, mine.loop), (*around, mine.loop))
-            self.items[-1:-1] = other.items[:at]
-            self.items += other.items[at + 1 :]
-        _merge(self.touched, _moved_touched(other.touched, {}))
-        self.names |= other.names
-        self.sizes |= other.sizes
+        shared, why = self._shared(other, names, ())
+        if why and not shared:
+            return why
+        new = {**names, **{theirs: mine for mine, theirs in shared}}
+        if any(old != name for old, name in new.items()):
+            other = _called(other, Calling(new))
+        self._take(other, len(shared))
         return ""
 
-    def _shared_loop(self, other: Level, around: tuple[str, ...]) -> tuple[Level, int, Level] | str:
-        """The last loop here and the first there, if they can be one; else why not, empty if both need not share."""
-        at = next((number for number, item in enumerate(other.items) if isinstance(item, Level)), None)
-        if at is None or not any(isinstance(item, Level) for item in self.items):
-            return ""
+    def _shared(self, other: Level, names: Names, around: Shared) -> tuple[Shared, str]:
+        """The loops that two levels can share, after those around, and why there are no more; empty if none need be."""
+        at = other.first_loop
+        if at is None or self.first_loop is None:
+            return around, ""
         mine, theirs = self.items[-1], other.items[at]
         assert isinstance(theirs, Level)
         if not isinstance(mine, Level):
-            return f"`{theirs.loop}` would come after what follows the loops"
-        return _obstacle(mine, theirs, around) or self._lead_obstacle(other.items[:at]) or (mine, at, theirs)
+            return around, f"`{names[theirs.loop]}` would come after what follows the loops"
+        why = _obstacle(mine, theirs, names, around) or self._lead_obstacle(other.items[:at])
+        return (around, why) if why else mine._shared(theirs, names, (*around, (mine.loop, theirs.loop)))
 
     def _lead_obstacle(self, lead: Sequence[Stmt | Level]) -> str:
         """Why what comes before the other's loop cannot come before this one's; empty if it can."""
@@ -95,6 +94,21 @@ class Level:
                     return f"`{one.buffer.name}` is needed before the loop"
         return ""
 
+    def _take(self, other: Level, shared: int) -> None:
+        """Run another level's items after these, but for what shares this many loops."""
+        at = other.first_loop if shared else None
+        if at is None:
+            self.items += other.items
+        else:
+            mine, theirs = self.items[-1], other.items[at]
+            assert isinstance(mine, Level)
+            assert isinstance(theirs, Level)
+            mine._take(theirs, shared - 1)
+            self.items[-1:-1] = other.items[:at]
+            self.items += other.items[at + 1 :]
+        _merge(self.touched, other.touched)
+        self.sizes |= other.sizes
+
 
 def is_heavy(body: Sequence[Stmt], loops: Mapping[str, int] | None = None) -> bool:
     """Does a block use what it reads many times over, as a product of large matrices does?"""
@@ -105,17 +119,30 @@ def is_heavy(body: Sequence[Stmt], loops: Mapping[str, int] | None = None) -> bo
             if is_heavy(stmt.body, inner):
                 return True
         elif prod(loops.values()) >= _HEAVY:
-            named = ({name for place in one.at or () for name in free(place)} for one in accesses((stmt,)))
+            named = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
             cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in named)
             if prod(loops.values()) >= _REUSE * cells:
                 return True
     return False
 
 
-def _obstacle(mine: Level, theirs: Level, around: tuple[str, ...]) -> str:
+def names_in(body: Sequence[Stmt]) -> Iterator[str]:
+    """The loops and numbers a block declares."""
+    for stmt in body:
+        match stmt:
+            case For(loop=loop, body=inner):
+                yield loop
+                yield from names_in(inner)
+            case If(body=inner) | Remark(body=inner):
+                yield from names_in(inner)
+            case Let(local=local):
+                yield local.name
+
+
+def _obstacle(mine: Level, theirs: Level, names: Names, around: Shared) -> str:
     """Why two loops cannot be one; empty if they can."""
     if mine.size != theirs.size:
-        return f"`{mine.loop}` runs to {mine.size}, `{theirs.loop}` to {theirs.size}"
+        return f"`{mine.loop}` runs to {mine.size}, `{names[theirs.loop]}` to {theirs.size}"
     few, many = sorted((mine.touched, theirs.touched), key=len)
     for buffer in few:
         if buffer not in many:
@@ -128,7 +155,7 @@ def _obstacle(mine: Level, theirs: Level, around: tuple[str, ...]) -> str:
     return ""
 
 
-def _turns(one: Access, other: Access, mine: Level, theirs: Level, around: tuple[str, ...]) -> bool:
+def _turns(one: Access, other: Access, mine: Level, theirs: Level, around: Shared) -> bool:
     """Would the one come to a cell after the other in a shared loop?"""
     if one.at is None or other.at is None:
         return True
@@ -149,92 +176,20 @@ def _meet(one: Access, other: Access, loop: str, their: str) -> bool:
     )
 
 
-def relooped(level: Level, loop: str) -> Level:
-    """The level with its own loop called differently."""
-    return level if level.loop == loop else _renamed(level, {level.loop: loop})
-
-
-def renamed(level: Level, taken: set[str]) -> Level:
-    """The level with loops and numbers called differently from all those taken."""
-    fresh: dict[str, str] = {}
-    names = set(taken)
-    for name in sorted(level.names):
-        new, number = name, 1
-        while new in names:
-            number += 1
-            new = f"{name.rstrip('0123456789').rstrip('_') or name}_{number}"
-        names.add(new)
-        if new != name:
-            fresh[name] = new
-    return _renamed(level, fresh) if fresh else level
-
-
-def names_in(body: Sequence[Stmt]) -> Iterator[str]:
-    """The loops and numbers a block declares."""
-    for stmt in body:
-        match stmt:
-            case For(loop=loop, body=inner):
-                yield loop
-                yield from names_in(inner)
-            case If(body=inner) | Remark(body=inner):
-                yield from names_in(inner)
-            case Let(local=local):
-                yield local.name
-
-
 def _merge(into: Touched, more: Touched) -> None:
     for buffer, found in more.items():
         into.setdefault(buffer, {}).update(found)
 
 
-def _renamed(level: Level, fresh: Mapping[str, str]) -> Level:
+def _called(level: Level, calling: Calling) -> Level:
+    """The level with its loops and numbers called differently."""
     return Level(
-        fresh.get(level.loop, level.loop),
+        calling.name(level.loop),
         level.size,
-        [_renamed(one, fresh) if isinstance(one, Level) else _statement(one, fresh) for one in level.items],
-        _moved_touched(level.touched, fresh),
-        {fresh.get(name, name) for name in level.names},
-        {fresh.get(name, name): size for name, size in level.sizes.items()},
+        [_called(one, calling) if isinstance(one, Level) else calling.stmt(one) for one in level.items],
+        {
+            buffer: {Access(buffer, one.at and calling.at(one.at), one.writes): None for one in found}
+            for buffer, found in level.touched.items()
+        },
+        {calling.name(name): size for name, size in level.sizes.items()},
     )
-
-
-def _moved_touched(touched: Touched, fresh: Mapping[str, str]) -> Touched:
-    if not fresh:
-        return touched
-    return {
-        buffer: {
-            Access(buffer, one.at and tuple(_scalar(place, fresh) for place in one.at), one.writes): None
-            for one in found
-        }
-        for buffer, found in touched.items()
-    }
-
-
-def _scalar(scalar: Scalar, fresh: Mapping[str, str]) -> Scalar:
-    def leaf(one: Scalar) -> Scalar | None:
-        match one:
-            case Local(name=name, dtype=dtype):
-                return Local(fresh.get(name, name), dtype)
-            case Place(terms=terms, offset=offset):
-                if not any(name in fresh for _, name in terms):
-                    return one
-                return Place(tuple((factor, fresh.get(name, name)) for factor, name in terms), offset)
-        return None
-
-    return rewritten(scalar, leaf)
-
-
-def _statement(stmt: Stmt, fresh: Mapping[str, str]) -> Stmt:
-    match stmt:
-        case For(loop=loop, size=size, body=body):
-            return For(fresh.get(loop, loop), size, tuple(_statement(one, fresh) for one in body))
-        case If(tests=tests, body=body):
-            places = tuple(Inside(_scalar(one.place, fresh), one.size) for one in tests)
-            return If(places, tuple(_statement(one, fresh) for one in body))
-        case Remark(text=text, body=body):
-            return Remark(text, tuple(_statement(one, fresh) for one in body))
-        case Let(local=local, value=value):
-            return Let(Local(fresh.get(local.name, local.name), local.dtype), _scalar(value, fresh))
-        case Set(local=local, value=value):
-            return Set(Local(fresh.get(local.name, local.name), local.dtype), _scalar(value, fresh))
-    return mapped(stmt, lambda scalar: _scalar(scalar, fresh))

@@ -8,10 +8,14 @@ what it held before and is left apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import inf, prod
+from itertools import accumulate, pairwise, takewhile
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
 
 from weft.loops import Buffer, Remark
 from weft.ops.dtypes import numpy_type
@@ -23,6 +27,7 @@ from weft.schedule.table import shortened, table
 #: A line of the cache, and as wide as vectors are.
 ALIGNMENT = 64
 
+Numbers = NDArray[np.int64]
 #: The first and the last kernel that touch something.
 Life = tuple[int, int]
 
@@ -98,11 +103,13 @@ def plan(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bo
         for buffer, own in found.items()
         if buffer not in outside and buffer not in apart
     }
-    alone = [[buffer] for buffer in lives]
-    plans = [_planned(alone, lives, apart)]
-    if in_place:
-        plans.append(_planned(_chains(found, lives), lives, apart))
-    return min(plans, key=lambda one: one.size)
+    alone = _blocks([[buffer] for buffer in lives], lives)
+    if not in_place:
+        return _planned(alone, lives, apart)
+    shared = _planned(_blocks(_chains(found, lives), lives), lives, apart)
+    if shared.size < _peak(alone):
+        return shared
+    return min(_planned(alone, lives, apart), shared, key=lambda one: one.size)
 
 
 def size_of(buffer: Buffer) -> int:
@@ -118,9 +125,6 @@ class _Block:
     life: Life
     size: int
 
-    def meets(self, other: _Block) -> bool:
-        return self.life[0] <= other.life[1] and other.life[0] <= self.life[1]
-
 
 #: In which order blocks are given their place; the order that needs least wins.
 _ORDERS: tuple[Callable[[_Block], tuple[int, ...]], ...] = (
@@ -130,64 +134,85 @@ _ORDERS: tuple[Callable[[_Block], tuple[int, ...]], ...] = (
 )
 
 
-def _planned(chains: Sequence[Sequence[Buffer]], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> Plan:
-    blocks = [_Block(tuple(chain), (lives[chain[0]][0], lives[chain[-1]][1]), _rounded(chain[0])) for chain in chains]
-    placed, size = min((_placed(sorted(blocks, key=order)) for order in _ORDERS), key=lambda one: one[1])
-    where = {buffer: offset for block, offset in placed.items() for buffer in block.buffers}
-    shares = {new: old for chain in chains for old, new in pairwise(chain)}
-    return Plan({one: where[one] for one in lives}, size, _peak(blocks), lives, shares, apart)
+def _blocks(chains: Sequence[Sequence[Buffer]], lives: Mapping[Buffer, Life]) -> list[_Block]:
+    return [_Block(tuple(chain), (lives[chain[0]][0], lives[chain[-1]][1]), _rounded(chain[0])) for chain in chains]
+
+
+def _planned(blocks: Sequence[_Block], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> Plan:
+    least = _peak(blocks)
+    size, where = _placed(sorted(blocks, key=_ORDERS[0]))
+    for order in _ORDERS[1:]:
+        if size > least:
+            size, where = min((size, where), _placed(sorted(blocks, key=order)), key=lambda one: one[0])
+    shares = {new: old for block in blocks for old, new in pairwise(block.buffers)}
+    return Plan({one: where[one] for one in lives}, size, least, lives, shares, apart)
 
 
 def _chains(found: Mapping[Buffer, Sequence[Site]], lives: Mapping[Buffer, Life]) -> list[list[Buffer]]:
     """The buffers, each following one whose memory it can take over, where there is one."""
     chains: list[list[Buffer]] = []
-    for new, (birth, _) in sorted(lives.items(), key=lambda item: item[1][0]):  # stable: in order of appearance
-        for chain in chains:
-            if lives[chain[-1]][1] == birth and all(_follows(new, old, found, lives) for old in chain):
-                chain.append(new)
-                break
+    ending: dict[int, list[int]] = {}  # the chains by the kernel in which their last buffer dies
+    for new, (birth, death) in sorted(lives.items(), key=lambda item: item[1][0]):  # stable: in order of appearance
+        here = ending.get(birth, [])
+        number = next((one for one in here if _follows(new, chains[one], found, lives)), len(chains))
+        if number == len(chains):
+            chains.append([])
         else:
-            chains.append([new])
+            here.remove(number)
+        chains[number].append(new)
+        insort(ending.setdefault(death, []), number)
     return chains
 
 
-def _follows(new: Buffer, old: Buffer, found: Mapping[Buffer, Sequence[Site]], lives: Mapping[Buffer, Life]) -> bool:
-    """Is a buffer dead by the time another is born, or can that one take over from it in the kernel where they meet?"""
+def _follows(
+    new: Buffer, chain: Sequence[Buffer], found: Mapping[Buffer, Sequence[Site]], lives: Mapping[Buffer, Life]
+) -> bool:
+    """Can a buffer take over from all of a chain that is still alive in the kernel where it is born?"""
     birth = lives[new][0]
-    if lives[old][1] < birth:
-        return True
-    there = [[_inside(site) for site in found[one] if site.steps[0].number == birth] for one in (new, old)]
-    return takes_over(*there, passing=lives[new] == lives[old] == (birth, birth))
+    alive = takewhile(lambda old: lives[old][1] == birth, reversed(chain))
+    there = _there(new, birth, found)
+    return all(
+        takes_over(there, _there(old, birth, found), passing=lives[new] == lives[old] == (birth, birth))
+        for old in alive
+    )
 
 
-def _inside(site: Site) -> Site:
-    """A site as seen from its kernel."""
-    return Site(site.access, site.steps[1:])
+def _there(buffer: Buffer, kernel: int, found: Mapping[Buffer, Sequence[Site]]) -> list[Site]:
+    """The sites of a buffer in a kernel, as seen from there."""
+    return [Site(site.access, site.steps[1:]) for site in found[buffer] if site.steps[0].number == kernel]
 
 
-def _placed(blocks: Sequence[_Block]) -> tuple[dict[_Block, int], int]:
-    """Offsets for blocks in this order, each in the smallest gap that holds it, and what all need."""
-    placed: dict[_Block, int] = {}
-    for block in blocks:
-        busy = sorted((offset, offset + other.size) for other, offset in placed.items() if other.meets(block))
-        placed[block] = min(_gaps(busy, block.size))[1]
-    return placed, max((offset + block.size for block, offset in placed.items()), default=0)
+def _placed(blocks: Sequence[_Block]) -> tuple[int, dict[Buffer, int]]:
+    """What blocks need if each, in this order, is put in the smallest gap that holds it, and where buffers lie then."""
+    where: dict[Buffer, int] = {}
+    columns = np.zeros((4, len(blocks)), np.int64)  # birth, death, start and stop of those placed, by where they start
+    for count, block in enumerate(blocks):
+        births, deaths, starts, stops = columns[:, :count]
+        meets = (births <= block.life[1]) & (deaths >= block.life[0])
+        start = _smallest_gap(starts[meets], stops[meets], block.size)
+        where |= dict.fromkeys(block.buffers, start)
+        at = starts.searchsorted(start)
+        columns[:, at + 1 : count + 1] = columns[:, at:count]
+        columns[:, at] = (*block.life, start, start + block.size)
+    return int(columns[3].max(initial=0)), where
 
 
-def _gaps(busy: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[float, int]]:
-    """Where there is room between busy bytes, and how much; after the last there is no end to it."""
-    end = 0
-    for start, stop in busy:
-        if start - end >= size:
-            yield start - end, end
-        end = max(end, stop)
-    yield inf, end
+def _smallest_gap(starts: Numbers, stops: Numbers, size: int) -> int:
+    """Where the smallest gap between busy bytes begins that holds a size; after the last there is no end to it."""
+    ends = np.maximum.accumulate(np.concatenate(([0], stops)))
+    gaps = starts - ends[:-1]
+    fits = np.flatnonzero(gaps >= size)
+    return int(ends[fits[np.argmin(gaps[fits])]] if len(fits) else ends[-1])
 
 
 def _peak(blocks: Sequence[_Block]) -> int:
     """The most bytes that are alive in one kernel."""
-    births = {block.life[0] for block in blocks}
-    return max((sum(one.size for one in blocks if one.life[0] <= at <= one.life[1]) for at in births), default=0)
+    change: dict[int, int] = {}
+    for block in blocks:
+        birth, death = block.life
+        change[birth] = change.get(birth, 0) + block.size
+        change[death + 1] = change.get(death + 1, 0) - block.size
+    return max(accumulate(change[at] for at in sorted(change)), default=0)
 
 
 def _rounded(buffer: Buffer) -> int:

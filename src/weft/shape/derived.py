@@ -1,11 +1,12 @@
 """Propagators for sizes computed from other sizes: affine axes, concatenations, element counts.
 
-Each fires when all but one of its sizes are known and finds the last, or checks when all are.
+Each fires when all but one of its sizes are known and finds the last, or checks when all are; a size that somebody else
+computes is found when all others are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -151,3 +152,28 @@ class CountRule:
             for axis in unknown:
                 if axis.cap is not None and (left % axis.cap.size if axis.cap.size else left):
                     solver.set_size(axis, 1, self.why._replace(before=axis.cap.why))
+
+
+class ComputedRule:
+    """An axis whose size is computed from those of named others."""
+
+    __slots__ = ("axis", "of", "queued", "size", "why")
+
+    def __init__(
+        self, axis: AxisCell, of: Mapping[str, AxisCell], size: Callable[[Mapping[str, int]], int], why: Why
+    ) -> None:
+        self.axis = axis
+        self.of = of
+        self.size = size
+        self.why = why
+        self.queued = False
+
+    @property
+    def cells(self) -> list[AxisCell]:
+        return list(self.of.values())
+
+    def run(self, solver: Solver) -> None:
+        sizes = {name: axis.size for name, axis in self.of.items() if axis.size is not None}
+        if len(sizes) == len(self.of):
+            why = self.why._replace(before=next((axis.why for axis in self.of.values()), None))
+            solver.set_size(self.axis, self.size(sizes), why)

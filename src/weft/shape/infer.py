@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Label, Position, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
 from weft.shape.cells import AxisCell, Role, RowCell, ShapeVar, Step, Store, Why
-from weft.shape.derived import AffineRule, ConcatRule, CountRule
+from weft.shape.derived import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
 from weft.shape.logic import Constant, Counted, Einsum, Literal, Logic, Parameter, arity, demanded, elaborate, marks
 from weft.shape.nodes import (
     AxisBelow,
     AxisIs,
     Bound,
+    Computed,
     Constraint,
     Dim,
     ElementCount,
@@ -121,6 +122,9 @@ class _Application:
             case ElementCount(slot=slot, count=count):
                 shape = step.slots[slot]
                 solver.add(CountRule(shape, count, Why(step)), *(shape.row(kind) for kind in KINDS))
+            case Computed(label=label, of=of, size=size):
+                computed = ComputedRule(self._label(label), {one.name: self._label(one) for one in of}, size, Why(step))
+                solver.add(computed, *computed.cells)
 
     def _row_is(self, constraint: RowIs) -> None:
         row, terms = self._row(constraint.row), constraint.lead + constraint.trail

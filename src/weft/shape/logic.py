@@ -79,6 +79,14 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Stated:
+    """Constraints stated one by one, over as many operands."""
+
+    arity: int
+    constraints: tuple[Constraint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A terminal to be learned; a row left None is inferred from use, a given row is exact."""
 
@@ -88,7 +96,7 @@ class Parameter:
     input_equals_output: bool = False
 
 
-Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Literal | Counted | Constant | Parameter
+Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Literal | Counted | Constant | Stated | Parameter
 
 
 def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
@@ -108,7 +116,7 @@ def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
 def arity(logic: Logic) -> int:
     """How many operands the logic takes."""
     match logic:
-        case Pointwise(arity=number):
+        case Pointwise(arity=number) | Stated(arity=number):
             return number
         case Compose():
             return 2
@@ -180,6 +188,8 @@ def _elaborate(logic: Logic, text: str) -> tuple[Constraint, ...]:
             return (ElementCount(0, count),)
         case Constant():
             return ()
+        case Stated(constraints=constraints):
+            return constraints
         case Parameter(input_equals_output=same):
             rows = {kind: getattr(logic, kind) for kind in KINDS}
             equal = (RowSame(RowRef(0, "input"), RowRef(0, "output")),) if same else ()

@@ -12,6 +12,7 @@ the rows of its slots and over names local to it, the same list whichever tensor
                | AxisIs(left, right)                      two axis terms have one size
                | AxisBelow(operand, result)               one axis broadcasts to the other
                | ElementCount(slot, count)                all axes of a shape multiply to count
+               | Computed(label, of, size)                a size computed from others by somebody else
     middle     = RowVar                                   the axes this row variable stands for
                | Rest.UNTRACKED                           any axes, unrelated to anything
                | Rest.NOTHING                             no further axes
@@ -20,12 +21,13 @@ the rows of its slots and over names local to it, the same list whichever tensor
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
 from typing import NamedTuple, TypeAlias
 
-from weft.einsum.nodes import KINDS, Axis, Kind, RowVar
+from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
 
 #: Axes lie in memory batch first, then output, then input.
 MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
@@ -152,4 +154,13 @@ class ElementCount:
     count: int
 
 
-Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The size of a label follows from those of others once they are known: `size` is given them by name."""
+
+    label: Label
+    of: tuple[Label, ...]
+    size: Callable[[Mapping[str, int]], int]
+
+
+Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount | Computed

@@ -19,6 +19,7 @@ from weft.assign import (
     current,
     infer_precision,
     node_of,
+    operands_of,
     record,
     recording,
     statements,
@@ -217,7 +218,7 @@ def _sources(operands: Sequence[Operand]) -> Iterator[Node]:
             yield node
         elif node.definition is not None:
             for statement in reversed(list(statements(node.definition))):
-                stack += reversed(statement.operands) if isinstance(statement, Accum) else ()
+                stack += reversed(operands_of(statement))
 
 
 def _enrich(target: Node, operands: Sequence[Operand]) -> None:

@@ -23,6 +23,7 @@ from weft.loops import (
     Place,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
@@ -79,7 +80,7 @@ def _independent(loops: dict[str, int], body: tuple[Stmt, ...]) -> bool:
 
 def _locals(body: tuple[Stmt, ...], kind: type[Let] | type[Set]) -> Iterator[Let | Set]:
     for stmt in body:
-        if isinstance(stmt, For | If | Remark):
+        if isinstance(stmt, For | If | Remark | Staged):
             yield from _locals(stmt.body, kind)
         elif isinstance(stmt, kind):
             yield stmt
@@ -89,7 +90,7 @@ def _accesses(body: tuple[Stmt, ...]) -> Iterator[tuple[Buffer, tuple[Scalar, ..
     for stmt in body:
         values: tuple[Scalar, ...] = ()
         match stmt:
-            case For(body=inner) | Remark(body=inner):
+            case For(body=inner) | Remark(body=inner) | Staged(body=inner):
                 yield from _accesses(inner)
             case If(tests=tests, body=inner):
                 values = tuple(test.place for test in tests)
@@ -117,7 +118,7 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
         case For(loop=loop, size=size, body=body):
             for at in range(size):
                 _block(body, memory, {**env, loop: at}, shape)
-        case Remark(body=body):
+        case Remark(body=body) | Staged(body=body):
             _block(body, memory, dict(env), shape)
         case If():
             _guarded(stmt, memory, env, shape)

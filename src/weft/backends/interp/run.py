@@ -25,6 +25,7 @@ from weft.loops import (
     Program,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
@@ -82,7 +83,7 @@ def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
 
 def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
     match stmt:
-        case Remark(body=body):
+        case Remark(body=body) | Staged(body=body):
             inner = dict(env)
             for one in body:
                 _run(one, memory, inner)

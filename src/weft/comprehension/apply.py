@@ -1,0 +1,121 @@
+"""A definition applied to tensors: every tensor it computes is a node, computed by the steps that write it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, node_of, seq
+from weft.comprehension.flat import Extents, Step, show_step
+from weft.comprehension.gradient import backward
+from weft.comprehension.lower import lower
+from weft.comprehension.template import Split, Template
+from weft.errors import Origin
+from weft.loops import Buffer, Stmt
+from weft.ops import Num
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Stated
+
+
+class Application:
+    """A definition on some operands, in the order of the flat definition's parameters."""
+
+    def __init__(
+        self, template: Template, operands: Sequence[Operand], origin: Origin | None, labels: Mapping[str, str]
+    ) -> None:
+        self.template = template
+        self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
+        self.operations: dict[str, Operation] = {}
+        self._origin = origin
+        for tensor in dict.fromkeys(step.target for step in template.flat.steps):
+            self._define(tensor, labels.get(tensor, tensor))
+
+    def _define(self, tensor: str, label: str) -> None:
+        flat, params = self.template.flat, [node_of(self.operands[one]) for one in self.template.flat.params]
+        shapes = [node.shape for node in params]
+        constraints = self.template.constraints(tensor, [_split(*one) for one in zip(flat.params, shapes, strict=True)])
+        logic = Stated(len(shapes), constraints)
+        operation = infer(logic, shapes, name=label, title=self.template.name, origin=self._origin)
+        node = Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
+        self.operands[tensor], self.operations[tensor] = node, operation
+        node.definition = seq(*(self.assign(step) for step in flat.writing(tensor)))
+
+    def node(self, tensor: str) -> Node:
+        """The node of a tensor."""
+        return node_of(self.operands[tensor])
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        return tuple(self.node(one) for one in self.template.flat.results)
+
+    @cached_property
+    def extents(self) -> Extents:
+        """Everything about sizes; asking closes the shapes of the operands."""
+        ranks = self.template.flat.ranks
+        shapes = {one: close(self.node(one).shape).array_shape for one in self.template.flat.params}
+        return self.template.extents([shape if ranks[one] else () for one, shape in shapes.items()])
+
+    def backward(
+        self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, masked: bool = False
+    ) -> tuple[Code, Mapping[str, Node]]:
+        """The code that adds to the gradients of parameters (`into`) what those of results (`seeds`) imply.
+
+        With it come all tensors it computes, by name.
+        """
+        flat = self.template.flat
+        made = backward(flat, list(seeds), list(into), masked=masked)
+        others = {made.seeds[one]: node for one, node in seeds.items() if one in made.seeds}
+        others |= {made.found[one]: node for one, node in into.items() if one in made.found}
+        for name, like in made.like.items():
+            if name not in others:
+                node = self.node(like)
+                others[name] = Node(name, node.shape, Precision.given(flat.types[like]), origin=self._origin)
+        return seq(*(self.assign(step, others) for step in made.steps)), others
+
+    def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
+        """A step as an assignment; `others` are tensors of the step that the definition does not have."""
+        known: dict[str, Operand] = {**self.operands, **(others or {})}
+        read = [one for one in step.reads if one != step.target or step.keeps]
+        body = StepBody(self, step, tuple(one for one in read if one != step.target))
+        target = node_of(known[step.target])
+        return Direct(target, step.keeps, tuple(known[one] for one in body.read), body, self._origin)
+
+
+@dataclass(frozen=True, slots=True)
+class StepBody:
+    """The loops of a step, for an application."""
+
+    application: Application
+    step: Step
+    read: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        extents = self.application.extents
+        ranges = {index: str(range) for index, range in extents.ranges(self.step).items()}
+        return f"{show_step(self.step)} {self.step.keeps} {ranges} {extents.sizes} {extents.shapes}"
+
+    def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
+        buffers = {**dict(zip(self.read, operands, strict=True)), self.step.target: target}
+        types = {name: buffer.dtype for name, buffer in buffers.items()}
+        return lower(self.step, self.application.extents, types, buffers, taken)
+
+    def show(self, target: str, operands: Sequence[str]) -> str:
+        return show_step(self.step, {**dict(zip(self.read, operands, strict=True)), self.step.target: target})
+
+
+def _split(param: str, shape: ShapeVar) -> Split:
+    """How many axes of each kind a tensor has, as far as that is known; else they are all of the output kind."""
+    rows = [shape.row(kind).axes for kind in ("batch", "input", "output")]
+    if any(row is None for row in rows):
+        return (0, 0, 64)
+    batch, input, output = (len(row or ()) for row in rows)
+    return (batch, input, output)
+
+
+def cleared(nodes: Iterable[Node]) -> Code:
+    """Zeros in every cell of some nodes."""
+    return seq(*(Fetch(node, Cells(Num(0.0))) for node in nodes))

@@ -1,0 +1,313 @@
+"""Trees of the grammar to nodes.
+
+Here it is settled what each name stands for: the sizes and tensors of a definition are gathered before its statements
+are built. What a grammar cannot say (there is such an element type, the left side has plain indices, numbers fit) is
+collected as mistakes; whatever is wrong gets a stand-in, so that one mistake does not hide another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from weft.comprehension.builtins import SCALAR_TYPES
+from weft.comprehension.mistakes import Mistake, counted, listed, meant
+from weft.comprehension.nodes import (
+    REDUCTIONS,
+    Apply,
+    Between,
+    Binary,
+    BinaryOp,
+    Cast,
+    Choose,
+    Comprehension,
+    Definition,
+    Dim,
+    Exists,
+    Expr,
+    Ident,
+    Index,
+    Int,
+    Invoke,
+    Let,
+    Local,
+    Param,
+    Read,
+    Real,
+    Result,
+    Size,
+    Statement,
+    TensorType,
+    Truth,
+    Unary,
+    UnaryOp,
+    Where,
+)
+from weft.errors import Span
+
+if TYPE_CHECKING:
+    import lark
+
+    Tree: TypeAlias = lark.Tree[lark.Token]
+
+#: Deeper nesting than this is refused, so that nobody runs out of stack.
+MAX_DEPTH = 150
+_TOO_LARGE = 2**63
+_PRINTED_TYPES = listed(("float", "double", "half", "bfloat16", "int32", "uint8", "bool"))
+
+
+def build(tree: Tree, mistakes: list[Mistake]) -> tuple[Definition, ...]:
+    """The definitions of a text; what is wrong with them is added to the mistakes."""
+    names = frozenset(_ident(_subtrees(one)[0]).name for one in _subtrees(tree))
+    return tuple(_definition(one, names, mistakes) for one in _subtrees(tree))
+
+
+def _definition(tree: Tree, names: frozenset[str], mistakes: list[Mistake]) -> Definition:
+    name, *rest = _subtrees(tree)
+    params = tuple(_param(one, mistakes) for one in rest if one.data == "param")
+    results = tuple(_result(one, mistakes) for one in rest if one.data == "result")
+    bodies = [one for one in rest if one.data in ("comprehension", "invoke")]
+    tensors = {one.name.name for one in params} | {one.name.name for one in results}
+    tensors |= {target.name for one in bodies for target in _targets(one)}
+    sizes = {dim.name for one in params for dim in one.type.dims if isinstance(dim, Ident)}
+    build = _Builder(frozenset(tensors), frozenset(sizes), names, mistakes)
+    return Definition(_ident(name), params, results, tuple(map(build.statement, bodies)), _span(tree))
+
+
+def _targets(tree: Tree) -> list[Ident]:
+    left = _subtrees(tree)[0]
+    return [_ident(one) for one in (_subtrees(left) if tree.data == "invoke" else _subtrees(left)[:1])]
+
+
+def _param(tree: Tree, mistakes: list[Mistake]) -> Param:
+    *kinds, last = _subtrees(tree)
+    name = _ident(last)
+    if not kinds:
+        fix = f"say what it is: `float(N) {name}`"
+        mistakes.append(Mistake(f"the parameter `{name}` has no type", name.span, fix))
+    return Param(_type(kinds[0], mistakes) if kinds else TensorType("float32"), name, _span(tree))
+
+
+def _result(tree: Tree, mistakes: list[Mistake]) -> Result:
+    *kinds, name = _subtrees(tree)
+    return Result(_ident(name), _type(kinds[0], mistakes) if kinds else None, _span(tree))
+
+
+def _type(tree: Tree, mistakes: list[Mistake]) -> TensorType:
+    token, *dims = tree.children
+    assert isinstance(token, str)
+    trees = [one for one in dims if not isinstance(one, str)]
+    if token not in SCALAR_TYPES:
+        fix = meant(token, SCALAR_TYPES, f"use one of {_PRINTED_TYPES}")
+        mistakes.append(Mistake(f"there is no element type `{token}`", _token_span(token), fix))
+    sizes = tuple(_ident(one) if one.data == "name" else _size(one, mistakes) for one in trees)
+    return TensorType(SCALAR_TYPES.get(token, "float32"), sizes, _span(tree))
+
+
+def _size(tree: Tree, mistakes: list[Mistake]) -> Int:
+    number = _number(tree, mistakes)
+    if isinstance(number, Int):
+        return number
+    mistakes.append(Mistake("a size is a whole number", _span(tree), "write a name or a whole number"))
+    return Int(1, _span(tree))
+
+
+def _number(tree: Tree, mistakes: list[Mistake]) -> Int | Real:
+    word, span = _word(tree), _span(tree)
+    if word[:2] in ("0x", "0X"):
+        value: float = int(word, 16) if len(word) < 20 else _TOO_LARGE
+    elif word.isdigit():
+        value = int(word) if len(word.lstrip("0")) < 20 else _TOO_LARGE
+    else:
+        value = float(word.rstrip("fF"))
+    if value == math.inf or (isinstance(value, int) and value >= _TOO_LARGE):
+        mistakes.append(Mistake(f"`{word[:40]}` is too large", span, "write a number below 2**63, or a real number"))
+        return Int(0, span)
+    return Int(value, span) if isinstance(value, int) else Real(value, span)
+
+
+class _Builder:
+    """Builds the statements of one definition, whose names it knows."""
+
+    def __init__(
+        self, tensors: frozenset[str], sizes: frozenset[str], functions: frozenset[str], mistakes: list[Mistake]
+    ) -> None:
+        self.tensors, self.sizes, self.functions, self.mistakes = tensors, sizes, functions, mistakes
+        self.locals: frozenset[str] = frozenset()
+        self.depth = 0
+
+    def wrong(self, what: str, span: Span, fix: str) -> None:
+        self.mistakes.append(Mistake(what, span, fix))
+
+    # Statements
+
+    def statement(self, tree: Tree) -> Statement:
+        return self._invoke(tree) if tree.data == "invoke" else self._comprehension(tree)
+
+    def _invoke(self, tree: Tree) -> Invoke:
+        targets, function, args = _subtrees(tree)
+        named = tuple(map(_ident, _subtrees(args)))
+        return Invoke(tuple(map(_ident, _subtrees(targets))), _ident(function), named, _span(tree))
+
+    def _comprehension(self, tree: Tree) -> Statement:
+        left, sign, value, *where = tree.children
+        assert not isinstance(left, str)
+        assert isinstance(sign, str)
+        assert not isinstance(value, str)
+        clauses = [clause for one in where for clause in _subtrees(cast("Tree", one))]
+        self.locals = frozenset(_ident(_subtrees(one)[0]).name for one in clauses if one.data == "let")
+        target, *subscripts = _subtrees(left)
+        plain = sign == "=" and not subscripts and not clauses
+        if plain and value.data == "call" and (called := self._call_of_definition(target, value, _span(tree))):
+            return called
+        return Comprehension(
+            _ident(target),
+            tuple(map(self._left_index, subscripts)),
+            REDUCTIONS.get(sign.rstrip("!")),
+            sign.endswith("!"),
+            self.expr(value),
+            tuple(map(self._clause, clauses)),
+            _span(tree),
+        )
+
+    def _call_of_definition(self, target: Tree, value: Tree, span: Span) -> Invoke | None:
+        function, *args = _subtrees(value)
+        name = _ident(function)
+        if name.name not in self.functions or name.name in self.tensors or any(one.data != "name" for one in args):
+            return None
+        return Invoke((_ident(target),), name, tuple(map(_ident, args)), span)
+
+    def _left_index(self, tree: Tree) -> Ident:
+        if tree.data != "name":
+            fix = "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`"
+            self.wrong("the left side takes plain indices", _span(tree), fix)
+            return Ident("_", _span(tree))
+        return _ident(tree)
+
+    def _clause(self, tree: Tree) -> Where:
+        parts = _subtrees(tree)
+        match tree.data:
+            case "between":
+                return Between(_ident(parts[0]), self.expr(parts[1]), self.expr(parts[2]), _span(tree))
+            case "exists":
+                return Exists(self.expr(parts[0]), _span(tree))
+        return Let(_ident(parts[0]), self.expr(parts[1]), _span(tree))
+
+    # Expressions
+
+    def expr(self, tree: Tree) -> Expr:
+        self.depth += 1
+        try:
+            if self.depth > MAX_DEPTH:
+                raise TooDeep(_span(tree))
+            return EXPRESSIONS[tree.data](self, tree)
+        finally:
+            self.depth -= 1
+
+    def _below(self, tree: Tree, levels: int) -> Expr:
+        """An expression that many nodes below this one."""
+        self.depth += levels
+        try:
+            return self.expr(tree)
+        finally:
+            self.depth -= levels
+
+    def number(self, tree: Tree) -> Expr:
+        return _number(tree, self.mistakes)
+
+    def truth(self, tree: Tree) -> Expr:
+        return Truth(_word(tree) == "true", _span(tree))
+
+    def name(self, tree: Tree) -> Expr:
+        name, span = _word(tree), _span(tree)
+        if name in self.locals:
+            return Local(name, span)
+        if name in self.tensors:
+            return Read(name, (), span)
+        return Size(name, span) if name in self.sizes else Index(name, span)
+
+    def call(self, tree: Tree) -> Expr:
+        function, *rest = _subtrees(tree)
+        name, args = _word(function), tuple(map(self.expr, rest))
+        if name in self.tensors:
+            return Read(name, args, _span(tree))
+        if name not in SCALAR_TYPES:
+            return Apply(name, args, _span(tree))
+        if len(args) != 1:
+            fix = f"write `{name}(x)`"
+            self.wrong(f"`{name}` converts one value, not {counted(len(args), 'value')}", _span(tree), fix)
+            return Cast(SCALAR_TYPES[name], args[0] if args else Int(0, _span(tree)), _span(tree))
+        return Cast(SCALAR_TYPES[name], args[0], _span(tree))
+
+    def dim(self, tree: Tree) -> Expr:
+        tensor, select = tree.children
+        assert not isinstance(tensor, str)
+        digits = str(select).lstrip(". \t\r\n\f").lstrip("0") or "0"
+        return Dim(_word(tensor), int(digits) if len(digits) < 10 else 10**9, _span(tree))
+
+    def signed(self, tree: Tree) -> Expr:
+        *signs, last = tree.children
+        assert not isinstance(last, str)
+        value = self._below(last, len(signs) - 1)
+        for sign in reversed(signs):
+            assert isinstance(sign, str)
+            value = Unary(cast(UnaryOp, str(sign)), value, Span(sign.start_pos or 0, tree.meta.end_pos))
+        return value
+
+    def chain(self, tree: Tree) -> Expr:
+        """Operands and operators of one level, from the left."""
+        first, *rest = tree.children
+        value = self._below(cast("Tree", first), len(rest) // 2 - 1)
+        for sign, operand in zip(rest[::2], rest[1::2], strict=True):
+            right = cast("Tree", operand)
+            span = Span(tree.meta.start_pos, right.meta.end_pos)
+            value = Binary(cast(BinaryOp, str(sign)), value, self.expr(right), span)
+        return value
+
+    def choose(self, tree: Tree) -> Expr:
+        condition, yes, no = map(self.expr, _subtrees(tree))
+        return Choose(condition, yes, no, _span(tree))
+
+
+EXPRESSIONS: Mapping[str, Callable[[_Builder, Tree], Expr]] = {
+    "number": _Builder.number,
+    "truth": _Builder.truth,
+    "name": _Builder.name,
+    "call": _Builder.call,
+    "dim": _Builder.dim,
+    "signed": _Builder.signed,
+    "choose": _Builder.choose,
+    **dict.fromkeys(("either", "both", "compared", "sum", "product"), _Builder.chain),
+}
+
+
+class TooDeep(Exception):
+    """An expression nested deeper than `MAX_DEPTH`."""
+
+    def __init__(self, span: Span) -> None:
+        super().__init__()
+        self.span = span
+
+
+# Trees
+
+
+def _ident(tree: Tree) -> Ident:
+    return Ident(_word(tree), _span(tree))
+
+
+def _word(tree: Tree) -> str:
+    return str(tree.children[0])
+
+
+def _span(tree: Tree) -> Span:
+    return Span(tree.meta.start_pos, tree.meta.end_pos)
+
+
+def _token_span(token: lark.Token) -> Span:
+    return Span(token.start_pos or 0, token.end_pos or 0)
+
+
+def _subtrees(tree: Tree) -> list[Tree]:
+    return [child for child in cast("Sequence[Tree | str]", tree.children) if not isinstance(child, str)]

@@ -1,0 +1,286 @@
+"""Is a program meaningful, whatever the sizes? And what are its tensors?
+
+Definitions are checked in the order they call each other; statements in the order written, by statements.py. Every
+mistake of the whole text is reported at once. Sizes and ranges come later (ranges.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from weft.comprehension.builtins import BUILTINS, LACKING, SCALAR_TYPES, spelled
+from weft.comprehension.mistakes import ComprehensionError, Mistake, counted, meant
+from weft.comprehension.nodes import (
+    Between,
+    Comprehension,
+    Definition,
+    Ident,
+    Invoke,
+    Program,
+    Read,
+    Result,
+    Statement,
+    walk,
+    where_exprs,
+)
+from weft.comprehension.statements import Scope, check_statement
+from weft.comprehension.types import Report, accumulated, check_whole, local_types, settled, type_of
+from weft.errors import WeftError, user_origin
+from weft.ops.dtypes import UNKNOWN, promote
+
+#: Deeper calls than this are refused, so that nobody runs out of stack.
+MAX_CALLS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is known of a definition before sizes are.
+
+    `types` and `ranks` are those of all its tensors; `temporaries` the tensors that neither come in nor go out;
+    `accumulates` the results that begin with what the caller put there, though they are no parameters: whoever runs the
+    definition must be given them.
+    """
+
+    definition: Definition
+    types: Mapping[str, str]
+    ranks: Mapping[str, int]
+    temporaries: tuple[str, ...]
+    accumulates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedProgram:
+    program: Program
+    definitions: Mapping[str, Checked]
+
+    def __getitem__(self, name: str) -> Checked:
+        return self.definitions[name]
+
+
+def check(program: Program) -> CheckedProgram:
+    """What a program's definitions are; ComprehensionError with every mistake in them."""
+    checked, mistakes = _check(program, program.text)
+    if mistakes:
+        raise ComprehensionError(program.text, mistakes, user_origin())
+    return checked
+
+
+@lru_cache(maxsize=1024)
+def _check(program: Program, text: str) -> tuple[CheckedProgram, tuple[Mistake, ...]]:
+    mistakes: list[Mistake] = []
+    done: dict[str, Checked] = {}
+    for definition in _in_order(program, mistakes.append):
+        done[definition.name.name] = _definition(definition, done, program, mistakes.append)
+    ordered = {one.name.name: done[one.name.name] for one in program.definitions}
+    return CheckedProgram(program, ordered), tuple(mistakes)
+
+
+def _in_order(program: Program, report: Report) -> Iterator[Definition]:
+    """The definitions, each after those it calls; a second one of a name, and calls in a circle, are reported."""
+    named: dict[str, Definition] = {}
+    for definition in program.definitions:
+        name = definition.name
+        if name.name in named:
+            report(Mistake(f"`{name}` is defined twice", name.span, "give one of the definitions another name"))
+        elif name.name in BUILTINS or name.name in SCALAR_TYPES or name.name in LACKING:
+            kind = "an element type" if name.name in SCALAR_TYPES else "a builtin"
+            report(Mistake(f"`{name}` is {kind}", name.span, "give the definition another name"))
+        named.setdefault(name.name, definition)
+    depths: dict[str, int] = {}
+    for first in named:
+        # An explicit stack: a text may hold a chain of more calls than Python nests.
+        path, waiting = [first], [_calls(named[first])]
+        while path:
+            call = next(waiting[-1], None)
+            if call is None:
+                name_ = path.pop()
+                waiting.pop()
+                if name_ not in depths:
+                    depths[name_] = 1 + max((depths.get(one.name, 0) for one in _calls(named[name_])), default=0)
+                    yield named[name_]
+            elif call.name in path:
+                circle = " → ".join([*path[path.index(call.name) :], call.name])
+                what = f"`{call}` is called in a circle: {circle}"
+                report(Mistake(what, call.span, "definitions cannot call themselves"))
+            elif depths.get(call.name, 0) >= MAX_CALLS:
+                what = f"calls are nested deeper than {MAX_CALLS}"
+                report(Mistake(what, call.span, "write the statements of a definition in the place of its call"))
+            elif call.name in named and call.name not in depths:
+                path.append(call.name)
+                waiting.append(_calls(named[call.name]))
+
+
+def _calls(definition: Definition) -> Iterator[Ident]:
+    return (one.function for one in definition.body if isinstance(one, Invoke))
+
+
+def _definition(definition: Definition, done: Mapping[str, Checked], program: Program, report: Report) -> Checked:
+    functions = frozenset(one.name.name for one in program.definitions)
+    scope = Scope(definition, functions, report)
+    _check_head(definition, scope, report)
+    for statement in definition.body:
+        if isinstance(statement, Invoke):
+            _check_call(statement, scope, done, report)
+        else:
+            check_statement(statement, scope)
+    types = _types(definition, done, report)
+    _check_results(definition, scope, report)
+    outside = {one.name.name for one in definition.params} | {one.name.name for one in definition.results}
+    temporaries = tuple(name for name in scope.ranks if name not in outside)
+    return Checked(definition, types, dict(scope.ranks), temporaries, tuple(scope.accumulates))
+
+
+# The head
+
+
+def _check_head(definition: Definition, scope: Scope, report: Report) -> None:
+    for param in definition.params:
+        name = param.name
+        if name.name in scope.ranks:
+            report(Mistake(f"the parameter `{name}` is there twice", name.span, "give one of them another name"))
+        scope.ranks.setdefault(name.name, len(param.type.dims))
+        scope.check_new(name, "a tensor")
+        if name.name in scope.sizes:
+            what = f"`{name}` is both a tensor and a size"
+            report(Mistake(what, name.span, "sizes, tensors and indices share one set of names: rename one"))
+    seen: set[str] = set()
+    for result in definition.results:
+        if result.name.name in seen:
+            report(Mistake(f"the result `{result.name}` is there twice", result.name.span, "remove one"))
+        seen.add(result.name.name)
+        if result.name.name not in scope.ranks:
+            scope.check_new(result.name, "a tensor")
+    if not definition.results:
+        report(Mistake(f"`{definition.name}` has no result", definition.name.span, "write `-> (C)` before the `{`"))
+
+
+def _check_results(definition: Definition, scope: Scope, report: Report) -> None:
+    results = [one.name.name for one in definition.results]
+    for result in definition.results:
+        name = result.name
+        if name.name not in scope.written:
+            spare = [one for one in scope.written if one not in results]
+            fix = meant(name.name, spare, f"write a statement `{name}(…) = …`, or take it out of the results")
+            report(Mistake(f"nothing defines the result `{name}`", name.span, fix))
+        elif result.type and len(result.type.dims) != scope.ranks[name.name]:
+            _report_rank(result, scope.ranks[name.name], report)
+    for one, place in scope.written.items():
+        if one not in results and one not in scope.read and one not in scope.params | scope.sizes:
+            fix = meant(one, [result for result in results if result not in scope.written])
+            report(Mistake(f"nothing uses `{one}`", place.span, fix or f"make it a result: `-> (…, {one})`"))
+
+
+def _report_rank(result: Result, rank: int, report: Report) -> None:
+    assert result.type
+    axes = counted(len(result.type.dims), "axis", "axes")
+    what = f"`{result.name}` is declared with {axes} and defined with {rank}"
+    report(Mistake(what, result.type.span, "make both the same, or leave out the type"))
+
+
+# Calls
+
+
+def _check_call(call: Invoke, scope: Scope, done: Mapping[str, Checked], report: Report) -> None:
+    callee = done.get(call.function.name)
+    for arg in call.args:
+        scope.check_read(arg.name, arg.span)
+    if callee is None:
+        if call.function.name not in scope.functions:
+            what = f"there is no definition `{call.function}` in the text"
+            report(
+                Mistake(what, call.function.span, meant(call.function.name, scope.functions, "define it with `def`"))
+            )
+    else:
+        _check_arguments(call, callee, scope, report)
+    results = callee.definition.results if callee else ()
+    for number, target in enumerate(call.targets):
+        rank = callee.ranks.get(results[number].name.name, 0) if callee and number < len(results) else 0
+        if scope.check_target(target) and target.name in scope.written:
+            what = f"`{target}` is already defined, and a call fills a new tensor"
+            report(Mistake(what, target.span, "give the result of the call another name"))
+        scope.define(target, rank)
+
+
+def _check_arguments(call: Invoke, callee: Checked, scope: Scope, report: Report) -> None:
+    params, results = callee.definition.params, callee.definition.results
+    name = call.function.name
+    if len(params) != len(call.args):
+        what = f"`{name}` takes {counted(len(params), 'tensor')}, not {len(call.args)}"
+        report(Mistake(what, call.function.span, f"its parameters are {', '.join(one.name.name for one in params)}"))
+    if len(results) != len(call.targets):
+        what = f"`{name}` gives {counted(len(results), 'tensor')}, not {len(call.targets)}"
+        report(Mistake(what, call.targets[0].span, f"its results are {', '.join(one.name.name for one in results)}"))
+    for param, arg in zip(params, call.args, strict=False):
+        rank = scope.ranks.get(arg.name)
+        if rank is not None and rank != len(param.type.dims):
+            what = f"`{name}` takes `{param.name}` with {counted(len(param.type.dims), 'axis', 'axes')}"
+            what += f", and `{arg}` has {rank}"
+            report(Mistake(what, arg.span, "pass another tensor"))
+    if callee.accumulates:
+        what = f"`{name}` accumulates into `{callee.accumulates[0]}`, which a call does not pass"
+        report(Mistake(what, call.function.span, f"start it afresh in `{name}`: write `!` after its `=`"))
+
+
+# Types
+
+
+def _types(definition: Definition, done: Mapping[str, Checked], report: Report) -> dict[str, str]:
+    """The types of all tensors: declared, or the least that holds what the statements put into them."""
+    declared = {one.name.name: one.type.dtype for one in definition.results if one.type}
+    declared |= {one.name.name: one.type.dtype for one in definition.params}
+    found = dict(declared)
+    while True:  # types only rise, and there are few
+        before = dict(found)
+        for statement in definition.body:
+            for target, dtype in _results(statement, found, done, lambda mistake: None):
+                if target.name not in declared:
+                    found[target.name] = _joined(found.get(target.name, UNKNOWN), dtype)
+        if found == before:
+            break
+    types = {name: settled(dtype) for name, dtype in found.items()}
+    for statement in definition.body:
+        for target, dtype in _results(statement, types, done, report):
+            if target.name in declared:
+                _check_fits(target, dtype, declared[target.name], report)
+    return types
+
+
+def _results(
+    statement: Statement, types: Mapping[str, str], done: Mapping[str, Checked], report: Report
+) -> list[tuple[Ident, str]]:
+    """The tensors a statement writes, and the type it gives each."""
+    if isinstance(statement, Comprehension):
+        locals = local_types(statement, types)
+        for clause in statement.where:
+            for part in where_exprs(clause):
+                dtype = type_of(part, types, locals, report)
+                if isinstance(clause, Between) and not any(isinstance(one, Read) for one in walk(part)):
+                    check_whole(part, dtype, "the end of a range", report)
+        dtype = type_of(statement.value, types, locals, report)
+        return [(statement.target, accumulated(dtype, statement.reduction))]
+    callee = done.get(statement.function.name)
+    if callee is None:
+        return [(target, UNKNOWN) for target in statement.targets]
+    for param, arg in zip(callee.definition.params, statement.args, strict=False):
+        if types.get(arg.name, UNKNOWN) not in (UNKNOWN, param.type.dtype):
+            given, wanted = spelled(settled(types[arg.name])), spelled(param.type.dtype)
+            what = f"`{statement.function}` takes `{param.name}` as {wanted}, and `{arg}` is {given}"
+            fix = f"convert it in a statement before: `x(i) = {wanted}({arg}(i))`"
+            report(Mistake(what, arg.span, fix))
+    gives = [callee.types.get(one.name.name, UNKNOWN) for one in callee.definition.results]
+    return list(zip(statement.targets, gives, strict=False))
+
+
+def _joined(old: str, new: str) -> str:
+    try:
+        return promote(old, new) if UNKNOWN not in (old, new) else new if old == UNKNOWN else old
+    except WeftError:
+        return old
+
+
+def _check_fits(target: Ident, dtype: str, declared: str, report: Report) -> None:
+    if dtype != UNKNOWN and _joined(declared, dtype) != declared:
+        what = f"`{target}` is declared {spelled(declared)}, and this is {spelled(settled(dtype))}"
+        report(Mistake(what, target.span, f"convert the right side: `{spelled(declared)}(…)`"))

@@ -1,0 +1,251 @@
+"""A definition as a list of steps: calls written out, names of values put in, every tensor written by steps of its own.
+
+A tensor that is written again after it was read becomes a second tensor, which starts as a copy: so the steps that
+write a tensor can run together, before any that reads it, and whatever was read can still be read by a gradient.
+Sizes and tensors of a definition called are told apart by the names of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.comprehension.affine import Range
+from weft.comprehension.check import Checked, CheckedProgram
+from weft.comprehension.nodes import (
+    REDUCTIONS,
+    Apply,
+    Binary,
+    Cast,
+    Choose,
+    Comprehension,
+    Dim,
+    Expr,
+    Index,
+    Invoke,
+    Let,
+    Local,
+    Read,
+    Size,
+    Unary,
+    walk,
+)
+from weft.comprehension.ranges import Called, Loops, Ranges
+from weft.comprehension.show import show_expr
+
+_SIGNS = {row: sign for sign, row in REDUCTIONS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`target(at) = value`, or accumulated by `reduction`, over the loops of a statement or over a tensor's cells.
+
+    `loops` is the number of the statement, or the tensor; then `i0`, `i1`, … are its axes. Unless it `keeps` what the
+    target holds, the target starts from the reduction's neutral element, or is written as a whole.
+    """
+
+    target: str
+    at: tuple[Expr, ...]
+    reduction: str | None
+    keeps: bool
+    value: Expr
+    loops: int | str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors it reads, each once."""
+        found = (one.tensor for expr in (self.value, *self.at) for one in walk(expr) if isinstance(one, Read))
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is."""
+
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+    steps: tuple[Step, ...]
+    types: Mapping[str, str]
+    homes: Mapping[str, tuple[str, str]]
+    ranks: Mapping[str, int]
+
+    def writing(self, tensor: str) -> tuple[Step, ...]:
+        """The steps that write a tensor, in order."""
+        return tuple(step for step in self.steps if step.target == tensor)
+
+
+def flatten(program: CheckedProgram, name: str) -> Flat:
+    """The steps of a definition. Results it accumulates into come in as parameters do, after them."""
+    checked = program[name]
+    flattening = _Flattening(program)
+    params = [*(one.name.name for one in checked.definition.params), *checked.accumulates]
+    names = {one: flattening.add(one, "", one, checked) for one in params}
+    flattening.run(checked, "", names)
+    results = tuple(names[one.name.name] for one in checked.definition.results)
+    found = flattening
+    return Flat(tuple(params), results, tuple(found.steps), found.types, found.homes, found.ranks)
+
+
+def cells(rank: int) -> tuple[Expr, ...]:
+    """The subscripts of every cell of a tensor."""
+    return tuple(Index(f"i{axis}") for axis in range(rank))
+
+
+def show_step(step: Step, names: Mapping[str, str] | None = None) -> str:
+    """A step as the language writes it, or as near as that comes; tensors called as `names` says."""
+    called = names or {}
+
+    def change(expr: Expr) -> Expr | None:
+        if isinstance(expr, Read):
+            inner = tuple(rebuilt(one, change) for one in expr.subscripts)
+            return replace(expr, tensor=called.get(expr.tensor, expr.tensor), subscripts=inner)
+        return None
+
+    left = show_expr(rebuilt(Read(step.target, step.at), change))
+    sign = "=" if step.reduction is None else _SIGNS[step.reduction] + "!" * (not step.keeps)
+    return f"{left} {sign} {show_expr(rebuilt(step.value, change))}"
+
+
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """An expression with parts changed, outermost first; None leaves a part as it is and looks inside."""
+    found = change(expr)
+    if found is not None:
+        return found
+    match expr:
+        case Read(subscripts=parts):
+            return replace(expr, subscripts=tuple(rebuilt(one, change) for one in parts))
+        case Apply(args=parts):
+            return replace(expr, args=tuple(rebuilt(one, change) for one in parts))
+        case Cast(value=value) | Unary(value=value):
+            return replace(expr, value=rebuilt(value, change))
+        case Binary(left=left, right=right):
+            return replace(expr, left=rebuilt(left, change), right=rebuilt(right, change))
+        case Choose(condition=condition, yes=yes, no=no):
+            return replace(expr, condition=rebuilt(condition, change), yes=rebuilt(yes, change), no=rebuilt(no, change))
+    return expr
+
+
+@dataclass(slots=True)
+class _Flattening:
+    program: CheckedProgram
+    steps: list[Step] = field(default_factory=list)
+    types: dict[str, str] = field(default_factory=dict)
+    homes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    ranks: dict[str, int] = field(default_factory=dict)
+    statements: int = 0
+    calls: int = 0
+    #: The tensors that were read since they were last written: they are not written again.
+    settled: set[str] = field(default_factory=set)
+
+    def add(self, wanted: str, path: str, local: str, checked: Checked) -> str:
+        """A tensor of its own, of the type and shape of one of a definition."""
+        name, number = wanted, 1
+        while name in self.types:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.types[name], self.ranks[name], self.homes[name] = checked.types[local], checked.ranks[local], (path, local)
+        return name
+
+    def run(self, checked: Checked, path: str, names: dict[str, str]) -> None:
+        """Write out a definition; `names` says which tensor each of its names is by now."""
+        self.settled |= set(names.values())
+        for statement in checked.definition.body:
+            if isinstance(statement, Invoke):
+                self._call(statement, path, names)
+            else:
+                self._statement(statement, checked, path, names)
+
+    def _call(self, call: Invoke, path: str, names: dict[str, str]) -> None:
+        callee = self.program[call.function.name]
+        self.calls += 1
+        inner = {one.name.name: names[arg.name] for one, arg in zip(callee.definition.params, call.args, strict=True)}
+        self.run(callee, call_path(path, call, self.calls), inner)
+        for target, result in zip(call.targets, callee.definition.results, strict=True):
+            names[target.name] = inner[result.name.name]
+
+    def _statement(self, statement: Comprehension, checked: Checked, path: str, names: dict[str, str]) -> None:
+        value = _resolved(statement, path, names)
+        read = {one.tensor for one in walk(value) if isinstance(one, Read)}
+        local = statement.target.name
+        before = None if statement.resets else names.get(local)
+        settled = before in self.settled or before in read or statement.reduction not in (None, "add")
+        target = before if before and not settled else self.add(f"{path}{local}", path, local, checked)
+        if before and settled:
+            every = cells(self.ranks[target])
+            self.steps.append(Step(target, every, None, False, Read(before, every), target))
+        at = tuple(Index(one.name) for one in statement.indices)
+        self.steps.append(Step(target, at, statement.reduction, before is not None, value, self.statements))
+        self.statements += 1
+        self.settled |= read
+        self.settled.discard(target)
+        names[local] = target
+
+
+def call_path(path: str, call: Invoke, number: int) -> str:
+    """What tensors and sizes of a definition called begin with."""
+    return f"{path}{call.function}{number}_"
+
+
+def _resolved(statement: Comprehension, path: str, names: Mapping[str, str]) -> Expr:
+    """The right side over the tensors of all definitions, names of values put in."""
+    values: dict[str, Expr] = {}
+
+    def change(expr: Expr) -> Expr | None:
+        match expr:
+            case Local(name=name):
+                return values[name]
+            case Read(tensor=tensor, subscripts=parts):
+                return replace(expr, tensor=names[tensor], subscripts=tuple(rebuilt(one, change) for one in parts))
+            case Dim(tensor=tensor):
+                return replace(expr, tensor=names[tensor])
+            case Size(name=name):
+                return replace(expr, name=f"{path}{name}")
+        return None
+
+    for clause in statement.where:
+        if isinstance(clause, Let):
+            values[clause.name.name] = rebuilt(clause.value, change)
+    return rebuilt(statement.value, change)
+
+
+# For given shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """A flat definition for given shapes: the shapes of all tensors, the values of all sizes, the statements' loops."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    sizes: Mapping[str, int]
+    loops: tuple[Mapping[str, Range], ...]
+
+    def ranges(self, step: Step) -> Mapping[str, Range]:
+        """The loops of a step, outermost first."""
+        if isinstance(step.loops, int):
+            return self.loops[step.loops]
+        return {f"i{axis}": Range(0, size) for axis, size in enumerate(self.shapes[step.loops])}
+
+
+def measure(flat: Flat, ranges: Ranges) -> Extents:
+    """The extents of a flat definition, from the ranges of the definition it was made of."""
+    frames = dict(_frames(ranges, "", [0]))
+    shapes = {name: frames[path].shapes[local] for name, (path, local) in flat.homes.items()}
+    sizes = {f"{path}{name}": size for path, frame in frames.items() for name, size in frame.sizes.items()}
+    return Extents(shapes, sizes, tuple(dict(one.indices) for one in _loops(ranges)))
+
+
+def _frames(ranges: Ranges, path: str, calls: list[int]) -> Iterator[tuple[str, Ranges]]:
+    """The ranges of a definition and of those it calls, by path."""
+    yield path, ranges
+    for one in ranges.body:
+        if isinstance(one, Called):
+            calls[0] += 1
+            yield from _frames(one.ranges, call_path(path, one.statement, calls[0]), calls)
+
+
+def _loops(ranges: Ranges) -> Sequence[Loops]:
+    """The statements of a definition and of those it calls, in the order they run."""
+    found: list[Loops] = []
+    for one in ranges.body:
+        found += _loops(one.ranges) if isinstance(one, Called) else [one]
+    return found

@@ -1,0 +1,203 @@
+"""A step as loops on buffers.
+
+Subscripts that are sums of indices times constants are places; others are computed. A read that the ranges alone do not
+keep inside its tensor is held there: it is made only where a choice says so and its value is thrown away elsewhere, or
+it is checked while running, and then nothing that comes of it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from weft.assign import scratch
+from weft.comprehension.affine import Range
+from weft.comprehension.builtins import BUILTINS
+from weft.comprehension.flat import Extents, Step
+from weft.comprehension.nodes import (
+    Apply,
+    Binary,
+    Cast,
+    Choose,
+    Dim,
+    Expr,
+    Index,
+    Int,
+    Read,
+    Real,
+    Size,
+    Truth,
+    Unary,
+    walk,
+)
+from weft.comprehension.types import row_of, type_of
+from weft.loops import Buffer, Fill, For, Place, Stmt, Store, Update
+from weft.loops import Cast as LoopCast
+from weft.loops import Read as LoopRead
+from weft.loops.bounds import bounds
+from weft.ops import OPS, Num, Scalar, call, where
+from weft.ops.dtypes import accumulator, numpy_type
+
+
+def lower(
+    step: Step, extents: Extents, types: Mapping[str, str], buffers: Mapping[str, Buffer], taken: Collection[str]
+) -> list[Stmt]:
+    """The loops of a step on buffers for its tensors; none is called like one of `taken`."""
+    target = buffers[step.target]
+    if not prod(target.shape):
+        return [Fill(target, 0)]  # no cells, but the program names what it leaves behind
+    lowering = _Lowering(extents, types, buffers, _loop_names(extents.ranges(step), taken))
+    return lowering.step(step, target)
+
+
+def _loop_names(ranges: Mapping[str, Range], taken: Collection[str]) -> dict[str, tuple[str, Range]]:
+    found = {}
+    for index, range in ranges.items():
+        name = index
+        while name in taken or (name != index and name in ranges):
+            name += "_"
+        found[index] = name, range
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowering:
+    extents: Extents
+    types: Mapping[str, str]
+    buffers: Mapping[str, Buffer]
+    loops: Mapping[str, tuple[str, Range]]
+
+    def step(self, step: Step, target: Buffer) -> list[Stmt]:
+        reduction = step.reduction
+        wide = accumulator(target.dtype) if reduction else target.dtype
+        cells = target if wide == target.dtype else scratch(target, "sum")
+        stmts: list[Stmt] = []
+        if reduction and not step.keeps:
+            neutral = OPS[reduction].neutral
+            assert neutral is not None
+            stmts.append(Fill(cells, _plain(neutral(numpy_type(cells.dtype)))))
+        elif cells != target:
+            stmts.append(_copy(cells, target))
+        if all(range.size for _, range in self.loops.values()):
+            at, value = self.at(target, step.at), self.value(step.value)
+            core: Stmt = Update(cells, at, reduction, value) if reduction else Store(cells, at, value)
+            for index in reversed(self._needed(step)):
+                name, range = self.loops[index]
+                core = For(name, range.size, (core,))
+            stmts.append(core)
+        if not stmts:
+            stmts.append(Fill(target, 0))
+        return stmts if cells == target else [*stmts, _copy(target, cells)]
+
+    def _needed(self, step: Step) -> list[str]:
+        """The loops that run: where taking a value again changes nothing, only those it depends on."""
+        if step.reduction is not None and not OPS[step.reduction].idempotent:
+            return list(self.loops)
+        parts = [part for expr in (*step.at, step.value) for part in walk(expr)]
+        used = {part.name for part in parts if isinstance(part, Index)}
+        return [index for index in self.loops if index in used]
+
+    def at(self, buffer: Buffer, subscripts: tuple[Expr, ...]) -> tuple[Scalar, ...]:
+        """Subscripts that stay inside a buffer; a single number is a buffer of one cell."""
+        if not subscripts:
+            return (Place(()),)
+        return tuple(self._inside(one, size) for one, size in zip(subscripts, buffer.shape, strict=True))
+
+    def _inside(self, subscript: Expr, size: int) -> Scalar:
+        place = self.place(subscript)
+        ranges = {name: range.size for name, range in self.loops.values()}
+        if place is None:
+            return call("max", call("min", self.value(subscript), size - 1), 0)
+        found = bounds(place, ranges)
+        assert found is not None
+        proved = found[0] >= 0 and found[1] < size
+        return place if proved else call("max", call("min", place, size - 1), 0)
+
+    def place(self, expr: Expr) -> Place | None:
+        """A whole number as a sum of loops times constants; None if it is none."""
+        found = self._linear(expr)
+        if found is None:
+            return None
+        terms, offset = found
+        return Place(tuple((factor, self.loops[index][0]) for index, factor in terms.items() if factor), offset)
+
+    def _linear(self, expr: Expr) -> tuple[dict[str, int], int] | None:
+        match expr:
+            case Int() | Size() | Dim():
+                return {}, self.number(expr)
+            case Index(name=name):
+                return {name: 1}, self.loops[name][1].low
+            case Unary(op="-", value=value):
+                return _scaled(self._linear(value), -1)
+            case Binary(op="+", left=left, right=right):
+                return _sum(self._linear(left), self._linear(right))
+            case Binary(op="-", left=left, right=right):
+                return _sum(self._linear(left), _scaled(self._linear(right), -1))
+            case Binary(op="*", left=left, right=right):
+                one, other = self._linear(left), self._linear(right)
+                if one is not None and not one[0]:
+                    return _scaled(other, one[1])
+                return _scaled(one, other[1]) if other is not None and not other[0] else None
+        return None
+
+    def number(self, expr: Int | Size | Dim) -> int:
+        match expr:
+            case Int(value=value):
+                return value
+            case Size(name=name):
+                return self.extents.sizes[name]
+        return self.extents.shapes[expr.tensor][expr.axis]
+
+    def value(self, expr: Expr) -> Scalar:
+        match expr:
+            case Int() | Size() | Dim():
+                return Num(self.number(expr))
+            case Real(value=value) | Truth(value=value):
+                return Num(value)
+            case Index():
+                place = self.place(expr)
+                assert place is not None
+                return place
+            case Read(tensor=tensor, subscripts=subscripts):
+                return LoopRead(self.buffers[tensor], self.at(self.buffers[tensor], subscripts))
+            case Apply(function=function, args=args):
+                return BUILTINS[function].build(*map(self.value, args))
+            case Cast(dtype=dtype, value=value):
+                return LoopCast(dtype, self.value(value))
+            case Unary(op=op, value=value):
+                return call("not" if op == "!" else "neg", self.value(value))
+            case Binary(op=op, left=left, right=right):
+                args = (right, left) if op in (">", ">=") else (left, right)
+                row = row_of(op, type_of(left, self.types, {}), type_of(right, self.types, {}))
+                return call(row, *map(self.value, args))
+            case Choose(condition=condition, yes=yes, no=no):
+                return where(self.value(condition), self.value(yes), self.value(no))
+        raise AssertionError(f"{expr} is put in before steps are lowered")
+
+
+_Linear = tuple[dict[str, int], int] | None
+
+
+def _sum(left: _Linear, right: _Linear) -> _Linear:
+    if left is None or right is None:
+        return None
+    terms = {index: left[0].get(index, 0) + right[0].get(index, 0) for index in {**left[0], **right[0]}}
+    return terms, left[1] + right[1]
+
+
+def _scaled(one: _Linear, by: int) -> _Linear:
+    return None if one is None else ({index: factor * by for index, factor in one[0].items()}, one[1] * by)
+
+
+def _copy(copy: Buffer, source: Buffer) -> Stmt:
+    loops = [(f"i{axis}", size) for axis, size in enumerate(source.shape)]
+    at = tuple(Place(((1, loop),)) for loop, _ in loops)
+    stmt: Stmt = Store(copy, at, LoopRead(source, at))
+    for loop, size in reversed(loops):
+        stmt = For(loop, size, (stmt,))
+    return stmt
+
+
+def _plain(number: object) -> float | int | bool:
+    return number if isinstance(number, bool | int) else float(number)  # type: ignore[arg-type]

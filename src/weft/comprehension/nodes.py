@@ -1,0 +1,320 @@
+"""The comprehension language as a value.
+
+    program    = definition+
+    definition = "def" name "(" param,* ")" "->" "(" result,* ")" "{" statement* "}"
+    param      = type name
+    result     = [type] name                              without a type it is inferred
+    type       = element ["(" dim,* ")"]                  dim = size name | number;   no dims: a single number
+    statement  = name ["(" index,* ")"] assign expr ["where" where,+]             Comprehension
+               | name,+ "=" name "(" name,* ")"                                   Invoke: another definition
+    assign     = "=" | ("+=" | "*=" | "min=" | "max=") ["!"]                      "!" starts from the neutral element
+    where      = index "in" expr ":" expr                                         Between: low <= index < high
+               | "exists" expr                                                    Exists: only its reads matter
+               | name "=" expr                                                    Let: a name for a value
+    expr       = expr "?" expr ":" expr                                           Choose
+               | expr ("||" | "&&" | "==" | "<" | "+" | "*" | "/" | "%" | …) expr Binary, by rising precedence
+               | ("-" | "!") expr                                                 Unary
+               | number | "true" | "false"                                        Int, Real, Truth
+               | index | size | local                                             Index, Size, Local
+               | tensor ["(" expr,* ")"]                                          Read; a single number has no brackets
+               | tensor "." number                                                Dim: the size of an axis, from 0
+               | element "(" expr ")" | builtin "(" expr,* ")"                    Cast, Apply
+
+What a name stands for is settled by the definition it is in, while the text is read: sizes and tensors are those its
+parameters and left sides name, locals are those of the statement's `where`, and every other name is an index of its
+statement. So no later stage looks a name up to learn its kind. Spans take no part in equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from weft.errors import Span
+
+NOWHERE = Span(0, 0)
+
+#: How accumulations are written, and the row of the table of operations each names.
+REDUCTIONS = {"+=": "add", "*=": "mul", "min=": "min", "max=": "max"}
+
+BinaryOp: TypeAlias = Literal["||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"]
+UnaryOp: TypeAlias = Literal["-", "!"]
+
+
+# Expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Int:
+    """A whole number, not negative: a sign before it is a Unary."""
+
+    value: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    value: float
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    value: bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The value of an index of the statement."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The value of a size variable of the parameters."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A name that a `where name = …` of the statement gives to a value."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """The size of an axis of a tensor: `T.0` is that of its first."""
+
+    tensor: str
+    axis: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    tensor: str
+    subscripts: tuple[Expr, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A builtin function, by the name it is written with."""
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value converted to an element type, by weft's name for it: `float(x)` has dtype float32."""
+
+    dtype: str
+    value: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: UnaryOp
+    value: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: BinaryOp
+    left: Expr
+    right: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """`condition ? yes : no`. What is not chosen is not read."""
+
+    condition: Expr
+    yes: Expr
+    no: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Expr: TypeAlias = Int | Real | Truth | Index | Size | Local | Dim | Read | Apply | Cast | Unary | Binary | Choose
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Ident:
+    """A name with its place in the text."""
+
+    name: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """`index in low:high`."""
+
+    index: Ident
+    low: Expr
+    high: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`exists A(i)`: its reads bound indices; nothing is read."""
+
+    value: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`name = value`: seen by the right side and by the clauses after it."""
+
+    name: Ident
+    value: Expr
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Where: TypeAlias = Between | Exists | Let
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """`target(indices) reduction= value where …`.
+
+    `reduction` is the name of a row of the table of operations (add, mul, min, max), None for a plain `=`. With
+    `resets` the target starts from that row's neutral element, without it from what it holds.
+    """
+
+    target: Ident
+    indices: tuple[Ident, ...]
+    reduction: str | None
+    resets: bool
+    value: Expr
+    where: tuple[Where, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """`targets = function(args)`: another definition of the same text, whole tensors in and out."""
+
+    targets: tuple[Ident, ...]
+    function: Ident
+    args: tuple[Ident, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Statement: TypeAlias = Comprehension | Invoke
+
+
+# Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """An element type, by weft's name for it, and an Ident (a size variable) or an Int for each axis."""
+
+    dtype: str
+    dims: tuple[Ident | Int, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    type: TensorType
+    name: Ident
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    name: Ident
+    type: TensorType | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: Ident
+    params: tuple[Param, ...]
+    results: tuple[Result, ...]
+    body: tuple[Statement, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    definitions: tuple[Definition, ...]
+    text: str = field(default="", compare=False)
+
+    def __getitem__(self, name: str) -> Definition:
+        """The definition of that name; KeyError when there is none."""
+        return {one.name.name: one for one in self.definitions}[name]
+
+
+# Walks
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions an expression is made of, in the order written."""
+    match expr:
+        case Read(subscripts=parts) | Apply(args=parts):
+            return parts
+        case Cast(value=value) | Unary(value=value):
+            return (value,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Choose(condition=condition, yes=yes, no=no):
+            return (condition, yes, no)
+    return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything in it, outermost first, in the order written."""
+    waiting = [expr]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed(children(one))
+
+
+def where_exprs(clause: Where) -> tuple[Expr, ...]:
+    """The expressions of a clause."""
+    return (clause.low, clause.high) if isinstance(clause, Between) else (clause.value,)
+
+
+def exprs(statement: Comprehension) -> tuple[Expr, ...]:
+    """Every expression of a statement: its right side, then those of its clauses."""
+    return (statement.value, *(one for clause in statement.where for one in where_exprs(clause)))
+
+
+def indices(statement: Comprehension) -> tuple[str, ...]:
+    """The indices of a statement: those on the left, then the reduced ones in the order they appear on the right."""
+    values = (clause.value for clause in statement.where if not isinstance(clause, Between))
+    used = (one.name for expr in (statement.value, *values) for one in walk(expr) if isinstance(one, Index))
+    bounded = (clause.index.name for clause in statement.where if isinstance(clause, Between))
+    return tuple(dict.fromkeys((*(one.name for one in statement.indices), *used, *bounded)))
+
+
+def reduced(statement: Comprehension) -> tuple[str, ...]:
+    """The indices of a statement that are not on its left side."""
+    kept = {one.name for one in statement.indices}
+    return tuple(name for name in indices(statement) if name not in kept)

@@ -1,0 +1,140 @@
+"""Program to text that parses back to an equal Program, with as few brackets as that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.comprehension.builtins import spelled
+from weft.comprehension.nodes import (
+    REDUCTIONS,
+    Apply,
+    Between,
+    Binary,
+    Cast,
+    Choose,
+    Comprehension,
+    Definition,
+    Dim,
+    Exists,
+    Expr,
+    Ident,
+    Index,
+    Int,
+    Invoke,
+    Let,
+    Local,
+    Param,
+    Program,
+    Read,
+    Real,
+    Result,
+    Size,
+    Statement,
+    TensorType,
+    Truth,
+    Unary,
+    Where,
+)
+
+#: How tightly operators bind; what binds less tightly than its place allows gets brackets.
+_LEVELS = {
+    **dict.fromkeys(("||",), 1),
+    **dict.fromkeys(("&&",), 2),
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), 3),
+    **dict.fromkeys(("+", "-"), 4),
+    **dict.fromkeys(("*", "/", "%"), 5),
+}
+_CHOICE, _SIGN = 0, 6
+_ASSIGN = {row: sign for sign, row in REDUCTIONS.items()}
+
+
+def show(program: Program) -> str:
+    """The whole text, a definition after the other."""
+    return "\n\n".join(map(show_definition, program.definitions))
+
+
+def show_definition(definition: Definition) -> str:
+    params = ", ".join(map(_param, definition.params))
+    results = ", ".join(map(_result, definition.results))
+    body = "".join(f"    {show_statement(one)}\n" for one in definition.body)
+    return f"def {definition.name}({params}) -> ({results}) {{\n{body}}}"
+
+
+def show_statement(statement: Statement) -> str:
+    """`C(m, n) +=! A(m, k) * B(k, n) where k in 0:K`."""
+    if isinstance(statement, Invoke):
+        return f"{_names(statement.targets)} = {statement.function}({_names(statement.args)})"
+    left = f"{statement.target}({_names(statement.indices)})" if statement.indices else statement.target.name
+    where = f" where {', '.join(map(_where, statement.where))}" if statement.where else ""
+    return f"{left} {show_sign(statement)} {show_expr(statement.value)}{where}"
+
+
+def show_sign(statement: Comprehension) -> str:
+    """`=`, `+=`, `max=!` …"""
+    sign = "=" if statement.reduction is None else _ASSIGN[statement.reduction]
+    return sign + "!" if statement.resets else sign
+
+
+def show_expr(expr: Expr) -> str:
+    return _at(expr, _CHOICE)
+
+
+def _names(names: Iterable[Ident]) -> str:
+    return ", ".join(one.name for one in names)
+
+
+def _param(param: Param) -> str:
+    return f"{show_type(param.type)} {param.name}"
+
+
+def _result(result: Result) -> str:
+    return f"{show_type(result.type)} {result.name}" if result.type else result.name.name
+
+
+def show_type(type: TensorType) -> str:
+    dims = ", ".join(dim.name if isinstance(dim, Ident) else str(dim.value) for dim in type.dims)
+    return f"{spelled(type.dtype)}({dims})" if dims else spelled(type.dtype)
+
+
+def _where(clause: Where) -> str:
+    match clause:
+        case Between(index=index, low=low, high=high):
+            return f"{index} in {show_expr(low)}:{show_expr(high)}"
+        case Exists(value=value):
+            return f"exists {show_expr(value)}"
+        case Let(name=name, value=value):
+            return f"{name} = {show_expr(value)}"
+
+
+def _at(expr: Expr, level: int) -> str:
+    """An expression in a place that takes what binds at least so tightly."""
+    match expr:
+        case Choose(condition=condition, yes=yes, no=no):
+            text, own = f"{_at(condition, _CHOICE + 1)} ? {show_expr(yes)} : {show_expr(no)}", _CHOICE
+        case Binary(op=op, left=left, right=right):
+            own = _LEVELS[op]
+            text = f"{_at(left, own)} {op} {_at(right, own + 1)}"
+        case Unary(op=op, value=value):
+            text, own = op + _at(value, _SIGN), _SIGN
+        case _:
+            return _atom(expr)
+    return text if own >= level else f"({text})"
+
+
+def _atom(expr: Expr) -> str:
+    match expr:
+        case Int(value=value):
+            return str(value)
+        case Real(value=value):
+            return repr(value)
+        case Truth(value=value):
+            return "true" if value else "false"
+        case Index(name=name) | Size(name=name) | Local(name=name) | Read(tensor=name, subscripts=()):
+            return name
+        case Dim(tensor=tensor, axis=axis):
+            return f"{tensor}.{axis}"
+        case Read(tensor=name, subscripts=args) | Apply(function=name, args=args):
+            return f"{name}({', '.join(map(show_expr, args))})"
+        case Cast(dtype=dtype, value=value):
+            return f"{spelled(dtype)}({show_expr(value)})"
+    raise AssertionError(expr)

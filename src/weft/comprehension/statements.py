@@ -1,0 +1,294 @@
+"""Is a statement meaningful, given the tensors defined before it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.comprehension.builtins import BUILTINS, LACKING, SCALAR_TYPES
+from weft.comprehension.mistakes import Mistake, counted, listed, meant
+from weft.comprehension.nodes import (
+    Apply,
+    Between,
+    Comprehension,
+    Definition,
+    Dim,
+    Exists,
+    Expr,
+    Ident,
+    Index,
+    Let,
+    Local,
+    Read,
+    exprs,
+    indices,
+    reduced,
+    walk,
+)
+from weft.comprehension.show import show_sign
+from weft.comprehension.types import Report
+from weft.errors import Span
+
+_ONE_NAMESPACE = "sizes, tensors and indices share one set of names: rename one"
+
+
+class Scope:
+    """The names of a definition, as far as its statements have been read."""
+
+    def __init__(self, definition: Definition, functions: frozenset[str], report: Report) -> None:
+        self.params = frozenset(one.name.name for one in definition.params)
+        self.results = frozenset(one.name.name for one in definition.results)
+        self.sizes = frozenset(dim.name for one in definition.params for dim in one.type.dims if isinstance(dim, Ident))
+        self.functions = functions
+        self.report = report
+        self.ranks: dict[str, int] = {}
+        self.written: dict[str, Ident] = {}
+        self.read: set[str] = set()
+        self.accumulates: list[str] = []
+        self.to_come = {
+            target.name
+            for one in definition.body
+            for target in ((one.target,) if isinstance(one, Comprehension) else one.targets)
+        }
+
+    def wrong(self, what: str, span: Span, fix: str) -> None:
+        self.report(Mistake(what, span, fix))
+
+    def check_new(self, name: Ident, kind: str) -> None:
+        """A name that a definition gives to something cannot be one of the language's own."""
+        if name.name in SCALAR_TYPES:
+            self.wrong(f"`{name}` is an element type and cannot name {kind}", name.span, "rename it")
+        elif name.name in BUILTINS or name.name in LACKING:
+            self.wrong(f"`{name}` is a builtin and cannot name {kind}", name.span, "rename it")
+        elif name.name in self.functions:
+            self.wrong(f"`{name}` is a definition and cannot name {kind}", name.span, "rename it")
+
+    def check_target(self, target: Ident) -> bool:
+        """May this be written?"""
+        if target.name in self.sizes:
+            self.wrong(f"`{target}` is a size and cannot be written", target.span, _ONE_NAMESPACE)
+            return False
+        if target.name in self.params and target.name not in self.results:
+            fix = f"write to a result, or make `{target}` one: `-> (…, {target})`"
+            self.wrong(f"`{target}` comes in and does not go out, so it cannot be written", target.span, fix)
+            return False
+        if target.name not in self.ranks and target.name not in self.results:
+            self.check_new(target, "a tensor")
+        return True
+
+    def check_read(self, name: str, span: Span) -> bool:
+        """Is this a tensor that has been defined?"""
+        self.read.add(name)
+        if name in self.ranks:
+            return True
+        if name in self.to_come or name in self.results:
+            self.wrong(f"`{name}` is read before it is defined", span, "put the statement that defines it before this")
+        else:
+            fix = meant(name, self.ranks, f"the tensors here are {listed(self.ranks)}")
+            self.wrong(f"there is no tensor `{name}`", span, fix)
+        return False
+
+    def define(self, target: Ident, rank: int) -> None:
+        self.ranks.setdefault(target.name, rank)
+        self.written.setdefault(target.name, target)
+
+
+def check_statement(statement: Comprehension, scope: Scope) -> None:
+    """Reports what is wrong with a statement, and takes its target into the scope."""
+    scope.check_target(statement.target)
+    _check_left(statement, scope)
+    _check_where(statement, scope)
+    for expr in exprs(statement):
+        _check_expr(expr, scope)
+    _check_reduction(statement, scope)
+    _check_start(statement, scope)
+    _check_own_reads(statement, scope)
+    scope.define(statement.target, len(statement.indices))
+
+
+def _check_left(statement: Comprehension, scope: Scope) -> None:
+    target, seen = statement.target, set[str]()
+    for index in statement.indices:
+        if index.name in seen:
+            fix = f"write two indices and choose: `{target}(i, j) = i == j ? … : 0`"
+            scope.wrong(f"the index `{index}` is on the left twice", index.span, fix)
+        seen.add(index.name)
+        _check_index(index, scope)
+    rank = scope.ranks.get(target.name)
+    if rank is not None and rank != len(statement.indices):
+        where = "declared" if target.name in scope.params else "first defined"
+        what = f"`{target}` is {where} with {counted(rank, 'axis', 'axes')} and has {len(statement.indices)} here"
+        scope.wrong(what, target.span, "use as many indices, or another name")
+
+
+def _check_index(index: Ident, scope: Scope) -> None:
+    kind = "a size" if index.name in scope.sizes else "a tensor" if _is_tensor(index.name, scope) else ""
+    if kind:
+        scope.wrong(f"`{index}` is {kind} and cannot be an index", index.span, _ONE_NAMESPACE)
+
+
+def _is_tensor(name: str, scope: Scope) -> bool:
+    return name in scope.ranks or name in scope.to_come or name in scope.results
+
+
+# Clauses
+
+
+def _check_where(statement: Comprehension, scope: Scope) -> None:
+    bounded, named = set[str](), set[str]()
+    lets = {clause.name.name for clause in statement.where if isinstance(clause, Let)}
+    left = {one.name for one in statement.indices}
+    for clause in statement.where:
+        match clause:
+            case Between(index=index):
+                if index.name in lets:
+                    scope.wrong(f"`{index}` is a value and has no range", index.span, "give the range of an index")
+                if index.name in bounded:
+                    scope.wrong(f"`{index}` is given two ranges", index.span, "keep one of them")
+                bounded.add(index.name)
+                if index.name not in left:
+                    _check_index(index, scope)
+                for bound in (clause.low, clause.high):
+                    _check_size(bound, scope)
+            case Exists(value=value):
+                if not any(isinstance(one, Read) and one.subscripts for one in walk(value)):
+                    scope.wrong("`exists` needs a tensor that is read", value.span, "write `exists A(i)`")
+            case Let(name=name, value=value):
+                _check_let(name, value, left, named, lets, scope)
+                named.add(name.name)
+
+
+def _check_let(name: Ident, value: Expr, left: set[str], named: set[str], lets: set[str], scope: Scope) -> None:
+    if name.name in named:
+        scope.wrong(f"`{name}` is given two values", name.span, "give one of them another name")
+    elif name.name in scope.sizes or _is_tensor(name.name, scope) or name.name in left:
+        kind = "a size" if name.name in scope.sizes else "an index" if name.name in left else "a tensor"
+        scope.wrong(f"`{name}` is {kind} already", name.span, _ONE_NAMESPACE)
+    scope.check_new(name, "a value")
+    for one in walk(value):
+        if isinstance(one, Local) and one.name in lets - named:
+            fix = "put the clause that gives it before this one"
+            scope.wrong(f"`{one.name}` is used before it has a value", one.span, fix)
+
+
+def _check_size(bound: Expr, scope: Scope) -> None:
+    """Bounds are known before anything is read."""
+    for one in walk(bound):
+        match one:
+            case Index(name=name):
+                fix = meant(name, scope.sizes, f"the sizes here are {listed(sorted(scope.sizes))}")
+                scope.wrong(f"`{name}` is no size, and a range is made of sizes", one.span, fix)
+            case Read(tensor=tensor):
+                scope.wrong(
+                    "a range cannot depend on what a tensor holds", one.span, f"use a size, such as `{tensor}.0`"
+                )
+            case Local(name=name):
+                scope.wrong(f"`{name}` is no size, and a range is made of sizes", one.span, "write it out")
+
+
+# Expressions
+
+
+def _check_expr(expr: Expr, scope: Scope) -> None:
+    for one in walk(expr):
+        match one:
+            case Read(tensor=tensor, subscripts=subscripts):
+                if scope.check_read(tensor, _head(one.span, tensor)):
+                    _check_subscripts(one, len(subscripts), scope)
+            case Dim(tensor=tensor, axis=axis):
+                if tensor in scope.sizes:
+                    scope.wrong(f"`{tensor}` is a size and has no axes", one.span, f"write `{tensor}`")
+                elif scope.check_read(tensor, one.span) and axis >= scope.ranks[tensor]:
+                    axes = [f"`{tensor}.{one}`" for one in range(scope.ranks[tensor])]
+                    what = f"`{tensor}` has {counted(len(axes), 'axis', 'axes')}, counted from 0"
+                    scope.wrong(what, one.span, f"write {' or '.join(axes)}" if axes else "it is a single number")
+            case Apply():
+                _check_apply(one, scope)
+
+
+def _head(span: Span, name: str) -> Span:
+    return Span(span.start, span.start + len(name))
+
+
+def _check_subscripts(read: Read, given: int, scope: Scope) -> None:
+    rank = scope.ranks[read.tensor]
+    if given == rank:
+        return
+    shown = f"{read.tensor}({', '.join('ijklmnopq'[:rank]) if rank < 10 else '…'})" if rank else read.tensor
+    what = f"`{read.tensor}` has {counted(rank, 'axis', 'axes')} and is read with {counted(given, 'subscript')}"
+    scope.wrong(what, read.span, f"write `{shown}`")
+
+
+def _check_apply(one: Apply, scope: Scope) -> None:
+    name, given = one.function, len(one.args)
+    place = _head(one.span, name)
+    if name in BUILTINS:
+        if BUILTINS[name].arity != given:
+            what = f"`{name}` takes {counted(BUILTINS[name].arity, 'argument')}, not {given}"
+            scope.wrong(what, one.span, f"write `{name}({', '.join('xyz'[: BUILTINS[name].arity])})`")
+    elif name in LACKING:
+        scope.wrong(f"weft has no `{name}`", place, "the builtins are " + ", ".join(sorted(BUILTINS)))
+    elif name in scope.functions:
+        fix = f"call it in a statement of its own: `x = {name}(A, B)`"
+        scope.wrong(f"`{name}` is a definition: it takes whole tensors and fills whole ones", place, fix)
+    elif name in scope.sizes:
+        scope.wrong(f"`{name}` is a size and cannot be read", place, f"write `{name}`")
+    else:
+        fix = meant(name, [*scope.ranks, *BUILTINS, *SCALAR_TYPES], f"the tensors here are {listed(scope.ranks)}")
+        scope.wrong(f"`{name}` is neither a tensor nor a builtin", place, fix)
+
+
+# Reductions
+
+
+def _check_reduction(statement: Comprehension, scope: Scope) -> None:
+    names = reduced(statement)
+    if statement.reduction is not None or not names:
+        return
+    name = names[0]
+    place = next(_uses(statement, name), statement.target.span)
+    scalars = [one for one, rank in scope.ranks.items() if not rank]
+    locals = [clause.name.name for clause in statement.where if isinstance(clause, Let)]
+    left = [one.name for one in statement.indices]
+    sign = f"write `{statement.target}{_shown_indices(statement)} +=! …` to sum over it"
+    guess = meant(name, [*scalars, *locals, *scope.sizes, *(one for one in left if len(one) > 2)])
+    what = f"`{name}` is not on the left, and `=` does not say how to reduce it"
+    scope.wrong(what, place, guess or f"{sign}, or `*=!`, `min=!`, `max=!`")
+
+
+def _shown_indices(statement: Comprehension) -> str:
+    return f"({', '.join(one.name for one in statement.indices)})" if statement.indices else ""
+
+
+def _uses(statement: Comprehension, name: str) -> Iterator[Span]:
+    """Where an index is used, in the order written."""
+    for expr in exprs(statement):
+        yield from (one.span for one in walk(expr) if isinstance(one, Index) and one.name == name)
+    yield from (one.index.span for one in statement.where if isinstance(one, Between) and one.index.name == name)
+
+
+def _check_start(statement: Comprehension, scope: Scope) -> None:
+    """What is accumulated into without `!` holds something already: by an earlier statement, or the caller's doing."""
+    target = statement.target
+    if statement.reduction is None or statement.resets or target.name in scope.ranks:
+        return
+    if target.name in scope.results:
+        scope.accumulates.append(target.name)
+        return
+    sign = show_sign(statement)
+    fix = f"write `{sign}!` to start afresh"
+    scope.wrong(f"`{sign}` goes on from what `{target}` holds, and nothing has defined it", target.span, fix)
+
+
+def _check_own_reads(statement: Comprehension, scope: Scope) -> None:
+    """A statement may read what it writes only in the cell it writes, since cells are written in any order."""
+    target = statement.target.name
+    own = [one for expr in exprs(statement) for one in walk(expr) if isinstance(one, Read) and one.tensor == target]
+    here = tuple(Index(one.name) for one in statement.indices)
+    for read in own if target in scope.ranks else ():
+        if read.subscripts != here:
+            cell = f"{target}{_shown_indices(statement)}"
+            what = f"`{target}` is read while it is written, in another cell than `{cell}`"
+            scope.wrong(what, read.span, "write to a tensor of another name")
+        elif statement.reduction is not None and (statement.resets or set(indices(statement)) - {o.name for o in here}):
+            what = f"`{target}` is read while it is accumulated"
+            scope.wrong(what, read.span, "accumulate into a tensor of another name")

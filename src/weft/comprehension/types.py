@@ -1,0 +1,183 @@
+"""Element types of expressions.
+
+Types meet as everywhere in weft (ops/dtypes.py). What differs from tensor expressions is what C programmers expect of
+this language: whole numbers divide to whole numbers, indices and sizes are int32, a truth value in arithmetic too, and
+a sum keeps the type of what is summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.comprehension.builtins import BUILTINS, spelled
+from weft.comprehension.mistakes import Mistake
+from weft.comprehension.nodes import (
+    Apply,
+    Binary,
+    BinaryOp,
+    Cast,
+    Choose,
+    Comprehension,
+    Expr,
+    Int,
+    Let,
+    Local,
+    Read,
+    Real,
+    Truth,
+    Unary,
+)
+from weft.comprehension.show import show_expr
+from weft.errors import WeftError
+from weft.ops import OPS, Scalar
+from weft.ops import type_of as type_of_scalar
+from weft.ops.dtypes import UNKNOWN, WEAK_FLOAT, WEAK_INT, WHOLE, is_float, promote
+
+#: The type of indices, of sizes, and of numbers that nothing gives another type.
+INDEX = "int32"
+
+Report: TypeAlias = Callable[[Mistake], None]
+
+_ROWS: Mapping[BinaryOp, str] = {
+    "||": "or",
+    "&&": "and",
+    "==": "eq",
+    "!=": "ne",
+    "<": "lt",
+    "<=": "le",
+    ">": "lt",
+    ">=": "le",
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "%": "mod",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed(Scalar):
+    """A value of which only the type is known."""
+
+    dtype: str
+
+
+def row_of(op: BinaryOp, left: str, right: str) -> str:
+    """The row of the table of operations that an operator means for operands of these types.
+
+    `a > b` and `a >= b` are the rows of `b < a` and `b <= a`.
+    """
+    whole = op == "/" and not is_float(left) and not is_float(right)
+    return "floordiv" if whole else _ROWS[op]
+
+
+def settled(dtype: str) -> str:
+    """The element type of a number that nothing raises any more."""
+    return {WEAK_INT: INDEX, WHOLE: INDEX, WEAK_FLOAT: "float32", UNKNOWN: "float32"}.get(dtype, dtype)
+
+
+def accumulated(dtype: str, reduction: str | None) -> str:
+    """The type of a tensor that collects values of a type: what is added up is a number."""
+    return INDEX if dtype == "bool" and reduction in ("add", "mul") else dtype
+
+
+def local_types(statement: Comprehension, tensors: Mapping[str, str]) -> dict[str, str]:
+    """The types of the names a statement's clauses give to values."""
+    found: dict[str, str] = {}
+    for clause in statement.where:
+        if isinstance(clause, Let):
+            found[clause.name.name] = type_of(clause.value, tensors, found)
+    return found
+
+
+def type_of(
+    expr: Expr, tensors: Mapping[str, str], locals: Mapping[str, str], report: Report = lambda mistake: None
+) -> str:
+    """The type of an expression, given those of tensors and local names; what is wrong with it is reported.
+
+    Numbers of the program have the weak types of ops/dtypes.py; `settled` says what they are when nothing meets them.
+    """
+
+    def of(part: Expr) -> str:
+        return type_of(part, tensors, locals, report)
+
+    match expr:
+        case Int():
+            return WEAK_INT
+        case Real():
+            return WEAK_FLOAT
+        case Truth():
+            return "bool"
+        case Local(name=name):
+            return locals.get(name, UNKNOWN)
+        case Read(tensor=tensor, subscripts=subscripts):
+            for subscript in subscripts:
+                check_whole(subscript, of(subscript), "a subscript", report)
+            return tensors.get(tensor, UNKNOWN)
+        case Cast(dtype=dtype, value=value):
+            of(value)
+            return dtype
+        case Apply(function=function, args=args):
+            types = [of(arg) for arg in args]
+            return _applied(expr, function, types, report)
+        case Unary(op="!", value=value):
+            _check_truth(value, of(value), "`!` negates", report)
+            return "bool"
+        case Unary(value=value):
+            return _number(OPS["neg"].typing(of(value))[1])
+        case Binary():
+            return _operated(expr, of(expr.left), of(expr.right), report)
+        case Choose(condition=condition, yes=yes, no=no):
+            _check_truth(condition, of(condition), "`?` chooses by", report)
+            return _met(expr, lambda: promote(of(yes), of(no)), report)
+    return INDEX
+
+
+def _operated(expr: Binary, left: str, right: str, report: Report) -> str:
+    if expr.op in ("&&", "||"):
+        _check_truth(expr.left, left, f"`{expr.op}` joins", report)
+        _check_truth(expr.right, right, f"`{expr.op}` joins", report)
+        return "bool"
+    row = OPS[row_of(expr.op, left, right)]
+    return _met(expr, lambda: row.typing(left, right)[1], report)
+
+
+def _applied(expr: Expr, function: str, types: list[str], report: Report) -> str:
+    builtin = BUILTINS.get(function)
+    if builtin is None or builtin.arity != len(types):
+        return UNKNOWN
+    value = builtin.build(*map(_Typed, types))
+    return _met(expr, lambda: type_of_scalar(value, _leaf), report)
+
+
+def _leaf(value: Scalar) -> str:
+    assert isinstance(value, _Typed)
+    return value.dtype
+
+
+def _met(expr: Expr, meet: Callable[[], str], report: Report) -> str:
+    """The type some types meet in; unknown, and reported, when they meet in none."""
+    try:
+        return _number(meet())
+    except WeftError as error:
+        report(Mistake(error.what, expr.span, "convert one of them: `int64(x)`"))
+        return UNKNOWN
+
+
+def _number(dtype: str) -> str:
+    return INDEX if dtype == WHOLE else dtype
+
+
+def _check_truth(expr: Expr, dtype: str, says: str, report: Report) -> None:
+    if dtype not in ("bool", UNKNOWN):
+        fix = f"compare it: `{show_expr(expr)} != 0`"
+        report(Mistake(f"{says} truth values, and this is {spelled(settled(dtype))}", expr.span, fix))
+
+
+def check_whole(expr: Expr, dtype: str, what: str, report: Report) -> None:
+    """Reports an expression that must be a whole number and is not."""
+    if is_float(dtype) or dtype == "bool":
+        fix = f"convert it: `int32({show_expr(expr)})`"
+        report(Mistake(f"{what} is a whole number, and this is {spelled(settled(dtype))}", expr.span, fix))
