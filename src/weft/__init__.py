@@ -1,10 +1,18 @@
 """weft: a tensor compiler in which shapes and loops infer themselves."""
 
-from weft import optim, train
+from weft import optim, tc, train
 from weft.assign import comment, intermediate, seq
 from weft.config import config
 from weft.dlpack import ExchangeError
-from weft.errors import EinsumError, ProjectionError, ShapeError, UnderdeterminedShapeError, WeftError, WeftWarning
+from weft.errors import (
+    EinsumError,
+    IndexOutOfBounds,
+    ProjectionError,
+    ShapeError,
+    UnderdeterminedShapeError,
+    WeftError,
+    WeftWarning,
+)
 from weft.project import Plan, plan
 from weft.runtime import Context, Device, Event, Routine, Stream
 from weft.shape import Dim, Shape
@@ -58,6 +66,7 @@ __all__ = [
     "Device",
     "Dim",
     "EinsumError",
+    "IndexOutOfBounds",
     "Event",
     "ExchangeError",
     "Layer",
@@ -138,6 +147,7 @@ __all__ = [
     "stack",
     "stop_gradient",
     "tanh",
+    "tc",
     "tensor",
     "train",
     "uniform",

@@ -125,5 +125,9 @@ class ProjectionError(WeftError, ValueError):
     """An operation whose sizes agree but whose loops do not."""
 
 
+class IndexOutOfBounds(WeftError, IndexError):
+    """A subscript that depends on what tensors hold left its tensor."""
+
+
 class WeftWarning(UserWarning):
     """What weft warns of: it goes on, but not as it would like to."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.comprehension import ComprehensionError, check, infer, parse
+from weft.comprehension import ComprehensionError, check, infer, parse, show
+from weft.comprehension.build import MAX_DEPTH
 
 HEAD = "def f(float(M,N) A, float(N) B, float alpha, int32(M) I) -> (C) { "
 
@@ -26,6 +27,9 @@ SYNTAX = {
     "C(i) = B(i);": (";", "statements are not separated by `;`", "remove it; a statement ends where the next begins"),
     "C(i) = B(i) // x": ("//", "a comment begins with `#`", "write `#` for `//`"),
     "C(i) = B(i) ** 2": ("**", "there is no operator `**`", "write `pow(x, y)`, or `x * x`"),
+    "C(i) = B(i) <=> g(B(i))": (
+        "<=>", "there is no `<=>`", "leave it out: weft finds by itself what a library could do"
+    ),
     "C(i) = B[i]": ("[", "subscripts are written in round brackets", "write `A(i, j)` for `A[i, j]`"),
     "C(i) -= B(i)": ("-=", "there is no `-=`", "accumulate the negative: `+= -(…)`"),
     "C(i) := B(i)": (":=", "an assignment is `=`, not `:=`", "write `=`"),
@@ -90,6 +94,9 @@ HEADS = {
     "def f(float(N) A) -> (Out) { out(i) = A(i) }": [
         ("Out", "nothing defines the result `Out`", "did you mean `out`?"),
         ("out", "nothing uses `out`", "did you mean `Out`?"),
+    ],
+    "def f(float(N) A) -> (double(N) A) { A(i) += 1 }": [
+        ("double(N)", "`A` comes in as float(N) and goes out as double(N)", "leave out the type of the result")
     ],
     "def exp(float(N) A) -> (C) { C(i) = A(i) }": [("exp", "`exp` is a builtin", "give the definition another name")],
     "def f(float s) -> (C) { C = s } def f(float s) -> (C) { C = s }": [
@@ -311,10 +318,19 @@ def test_deep_nesting_is_refused_and_shallower_is_not() -> None:
     def text(depth: int) -> str:
         return f"def f(float s) -> (C) {{ C = {'(' * depth}s{' + 1)' * depth} }}"
 
-    check(parse(text(100)))
-    for deep in (text(200), text(20000), "def f(float s) -> (C) { C = " + "-" * 5000 + "s }", _sum(5000)):
+    program = parse(text(MAX_DEPTH - 1))
+    assert parse(show(program)) == program
+    assert infer(check(program), "f", {"s": ()}).results == ((),)
+    for deep in (text(MAX_DEPTH), text(20000), "def f(float s) -> (C) { C = " + "-" * 5000 + "s }", _sum(5000)):
         with pytest.raises(ComprehensionError, match="nested deeper than 150 levels"):
             parse(deep)
+
+
+def test_a_long_text_with_a_mistake_is_answered_soon() -> None:
+    lines = "\n".join(f"C{n}(i) = A(i) + {n} where x = 1, y = 2" for n in range(400))
+    names = ", ".join(["a"] * 4000)
+    for text in (f"def f(float(N) A) -> (C) {{ {lines} ; }}", f"def f(float(N) A) -> (C) {{ {names} }}"):
+        assert len(mistakes(text)) >= 1
 
 
 def _sum(terms: int) -> str:

@@ -5,10 +5,12 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from math import prod
-from typing import Literal
+from operator import is_
+from typing import Literal, TypeAlias
 
 from weft.assign.nodes import (
     Accum,
@@ -33,7 +35,7 @@ from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Rema
 from weft.ops import OPS, Call, Num, Scalar, substitute
 from weft.ops.dtypes import accumulator, numpy_type
 from weft.project.exact import is_injective, is_surjective
-from weft.project.nodes import Choice, Given, Index, IndexMap, Projection, linear, stays_inside
+from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 from weft.project.plan import project
 from weft.shape.close import close
 
@@ -43,7 +45,8 @@ Buffers = Callable[[Operand], Buffer]
 
 def lower(code: Code, buffers: Buffers, static: Iterable[str] = ()) -> Program:
     """The typed loop program of the code; no loop is called like one of the `static` indices."""
-    lowering = _Lowering(buffers, Printer(code, lambda node: buffers(node).name), frozenset(static))
+    known = cache(buffers)
+    lowering = _Lowering(known, Printer(code, lambda node: known(node).name), frozenset(static))
     return typed(Program(tuple(lowering.lower(code))))
 
 
@@ -70,12 +73,11 @@ class _Lowering:
                 return [Remark(self.printer.show(code), tuple(loops))]
 
     def _accumulate(self, code: Accum) -> list[Stmt]:
-        whole = self._projection(code)
-        projection = whole.view(code.record.lhs, *code.record.operands)
         target = self.buffers(code.lhs)
         if not prod(target.shape):
             return [Fill(target, 0)]  # no cells, but the program names what it leaves behind
-        injective, surjective = is_injective(projection), is_surjective(projection)
+        space = _space(self._projection(code), code.record.lhs, code.record.operands)
+        projection, injective, surjective = space.projection, space.injective, space.surjective
         if code.accum == "arg2" and (not injective or any(not loop.size for loop in projection.reduced)):
             raise _overwrites(code, projection)
         wide = accumulator(target.dtype)
@@ -92,14 +94,13 @@ class _Lowering:
             before = scratch(target, "before")
             stmts.insert(0, self._copy(before, target))
             operands = [before if operand == target else operand for operand in operands]
-        for choice in projection.choices():
-            if any(not loop.size for loop in choice):
-                continue
-            at = _subscripts(projection.maps[0], choice)
-            value = _value(code.value, operands, projection, choice, target, at)
+        for run in space.runs:
+            at, *places = run.places
+            assert at is not None, "runs write the result"
+            value = _value(code.value, operands, places, target, at)
             core: Stmt = Store(cells, at, value) if plain else Update(cells, at, code.accum, value)
-            # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
-            stmts.append(_nest(choice, _guards(whole, choice), core))
+            inner = If(run.guards, (core,)) if run.guards else core
+            stmts.append(_around([(loop.name, loop.size) for loop in run.choice], inner))
         return stmts if cells == target else [*stmts, self._copy(target, cells)]
 
     def _projection(self, code: Accum) -> Projection:
@@ -147,33 +148,68 @@ def _reads_only_own_cells(
     return injective and not cleared and all(one == projection.maps[0] for one in own)
 
 
+#: The subscripts of a tensor in a run; none if it is absent from this part of a concatenation.
+_Places: TypeAlias = tuple[Place, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Loops that run together, the tests inside them, and where they write the result and read each operand."""
+
+    choice: Choice
+    guards: tuple[Inside, ...]
+    places: tuple[_Places, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """What the loops of an operation do for one of its assignments: the operation itself or a gradient."""
+
+    projection: Projection
+    injective: bool
+    surjective: bool
+    runs: tuple[_Run, ...]
+
+
+@lru_cache(maxsize=8192)
+def _space(whole: Projection, result: int, operands: tuple[int, ...]) -> _Space:
+    """The loops of a projection with some of its slots as result and operands."""
+    view = whole.view(result, *operands)
+    runs = (choice for choice in view.choices() if all(loop.size for loop in choice))
+    # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
+    found = [_Run(choice, _guards(whole, choice), _all_places(view, choice)) for choice in runs]
+    return _Space(view, is_injective(view), is_surjective(view), tuple(found))
+
+
+def _all_places(projection: Projection, choice: Choice) -> tuple[_Places, ...]:
+    return tuple(
+        tuple(_place(index, choice) for index in one) if projection.present(slot, choice) else None
+        for slot, one in enumerate(projection.maps)
+    )
+
+
 def _value(
-    value: Scalar,
-    operands: list[Buffer],
-    projection: Projection,
-    choice: Choice,
-    target: Buffer,
-    at: tuple[Scalar, ...],
+    value: Scalar, operands: list[Buffer], places: Sequence[_Places], target: Buffer, at: tuple[Scalar, ...]
 ) -> Scalar:
     def leaf(one: Scalar) -> Scalar:
         if isinstance(one, Arg):
-            return Read(operands[one.number], _subscripts(projection.maps[one.number + 1], choice))
+            return Read(operands[one.number], places[one.number] or ())
         return _leaf(one, target, at)
 
-    present = _present(value, projection, choice)
+    present = _present(value, places)
     assert present is not None, "a part of a concatenation that nothing is read from is dropped"
     return substitute(present, leaf)
 
 
-def _present(value: Scalar, projection: Projection, choice: Choice) -> Scalar | None:
+def _present(value: Scalar, places: Sequence[_Places]) -> Scalar | None:
     """The value with the operands absent from this part of a concatenation left out."""
     if isinstance(value, Arg):
-        return value if projection.present(value.number + 1, choice) else None
+        return value if places[value.number] is not None else None
     if not isinstance(value, Call):
         return value
-    kept = [one for arg in value.args if (one := _present(arg, projection, choice)) is not None]
+    kept = [one for arg in value.args if (one := _present(arg, places)) is not None]
     if len(kept) == len(value.args):
-        return Call(value.op, tuple(kept))
+        return value if all(map(is_, kept, value.args)) else Call(value.op, tuple(kept))
     return kept[0] if kept else None
 
 
@@ -200,10 +236,6 @@ def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Place:
     return Place(tuple(reversed(terms)), offset)
 
 
-def _subscripts(one: IndexMap, choice: Choice) -> tuple[Scalar, ...]:
-    return tuple(_place(index, choice) for index in one)
-
-
 def _place(index: Index, choice: Choice) -> Place:
     if isinstance(index, Given):
         return Place(((1, index.symbol),))
@@ -221,11 +253,6 @@ def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
         if not isinstance(index, Given) and not stays_inside(index, size, choice)
     }
     return tuple(found)
-
-
-def _nest(choice: Choice, guards: tuple[Inside, ...], stmt: Stmt) -> Stmt:
-    inner = If(guards, (stmt,)) if guards else stmt
-    return _around([(loop.name, loop.size) for loop in choice], inner)
 
 
 def _around(loops: list[tuple[str, int]], stmt: Stmt) -> Stmt:

@@ -49,6 +49,7 @@ class Node:
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
     `inline` says that printed code writes its definition instead of its name. `recurrent`: updated from its own old
     value, so it starts at zero. `made_inline`: made for assignments, it is called `after` what it is computed from.
+    `verify` is called with its value after every run that computes it, and raises what is wrong with that run.
     """
 
     label: str
@@ -62,6 +63,7 @@ class Node:
     gradient_of: Node | None = None
     made_inline: bool = False
     after: str | None = None
+    verify: Callable[[npt.NDArray[Any]], None] | None = None
     id: int = field(default_factory=next_id)
 
     def __str__(self) -> str:

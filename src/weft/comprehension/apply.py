@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
 
 from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, node_of, seq
 from weft.comprehension.flat import Extents, Step, show_step
 from weft.comprehension.gradient import backward
+from weft.comprehension.indirect import STRAYED, is_indirect, verify, watching
 from weft.comprehension.lower import lower
 from weft.comprehension.template import Split, Template
 from weft.errors import Origin
@@ -17,7 +21,8 @@ from weft.ops import Num
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Stated
+from weft.shape.logic import Literal, Stated
+from weft.shape.nodes import Dim, Shape
 
 
 class Application:
@@ -30,8 +35,27 @@ class Application:
         self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
         self.operations: dict[str, Operation] = {}
         self._origin = origin
+        self._watched: Node | None = None
+        if template.indirect:
+            self._watched = self.operands[STRAYED] = self._watching()
         for tensor in dict.fromkeys(step.target for step in template.flat.steps):
             self._define(tensor, labels.get(tensor, tensor))
+        if self._watched is not None:
+            watched = (self.assign(step) for step in watching(template.indirect))
+            self._watched.definition = seq(Fetch(self._watched, Cells(Num(0))), *watched)
+
+    def _watching(self) -> Node:
+        """The node that says how far subscripts stray from their tensors."""
+        count = 2 * len(self.template.indirect)
+        shape = infer(Literal(Shape(output=(Dim(count),))), name=STRAYED, origin=self._origin).result
+        node = Node(f"{self.template.name}.{STRAYED}", shape, Precision.given("int64"), origin=self._origin)
+        node.verify = self._verify
+        return node
+
+    def _verify(self, distances: npt.NDArray[Any]) -> None:
+        shapes = self.extents.shapes
+        sizes = [shapes[one.tensor][one.axis] for one in self.template.indirect]
+        verify(self.template.indirect, sizes, distances, self._origin)
 
     def _define(self, tensor: str, label: str) -> None:
         flat, params = self.template.flat, [node_of(self.operands[one]) for one in self.template.flat.params]
@@ -78,15 +102,17 @@ class Application:
     def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
         """A step as an assignment; `others` are tensors of the step that the definition does not have."""
         known: dict[str, Operand] = {**self.operands, **(others or {})}
-        read = [one for one in step.reads if one != step.target or step.keeps]
-        body = StepBody(self, step, tuple(one for one in read if one != step.target))
         target = node_of(known[step.target])
-        return Direct(target, step.keeps, tuple(known[one] for one in body.read), body, self._origin)
+        body = StepBody(self, step, tuple(one for one in step.reads if one != step.target))
+        operands = [known[one] for one in body.read]
+        if self._watched is not None and target is not self._watched and is_indirect(step):
+            operands.append(self._watched)
+        return Direct(target, step.keeps, tuple(operands), body, self._origin)
 
 
 @dataclass(frozen=True, slots=True)
 class StepBody:
-    """The loops of a step, for an application."""
+    """The loops of a step, for an application. What it reads comes first; after that may come what it waits for."""
 
     application: Application
     step: Step
@@ -99,12 +125,12 @@ class StepBody:
         return f"{show_step(self.step)} {self.step.keeps} {ranges} {extents.sizes} {extents.shapes}"
 
     def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
-        buffers = {**dict(zip(self.read, operands, strict=True)), self.step.target: target}
+        buffers = {**dict(zip(self.read, operands, strict=False)), self.step.target: target}
         types = {name: buffer.dtype for name, buffer in buffers.items()}
         return lower(self.step, self.application.extents, types, buffers, taken)
 
     def show(self, target: str, operands: Sequence[str]) -> str:
-        return show_step(self.step, {**dict(zip(self.read, operands, strict=True)), self.step.target: target})
+        return show_step(self.step, {**dict(zip(self.read, operands, strict=False)), self.step.target: target})
 
 
 def _split(param: str, shape: ShapeVar) -> Split:

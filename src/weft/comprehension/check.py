@@ -25,6 +25,7 @@ from weft.comprehension.nodes import (
     walk,
     where_exprs,
 )
+from weft.comprehension.show import show_type
 from weft.comprehension.statements import Scope, check_statement
 from weft.comprehension.types import Report, accumulated, check_whole, local_types, settled, type_of
 from weft.errors import WeftError, user_origin
@@ -150,6 +151,10 @@ def _check_head(definition: Definition, scope: Scope, report: Report) -> None:
         if result.name.name in seen:
             report(Mistake(f"the result `{result.name}` is there twice", result.name.span, "remove one"))
         seen.add(result.name.name)
+        given = next((one.type for one in definition.params if one.name == result.name), None)
+        if given and result.type and given != result.type:
+            what = f"`{result.name}` comes in as {show_type(given)} and goes out as {show_type(result.type)}"
+            report(Mistake(what, result.type.span, "leave out the type of the result"))
         if result.name.name not in scope.ranks:
             scope.check_new(result.name, "a tensor")
     if not definition.results:

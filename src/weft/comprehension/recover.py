@@ -17,7 +17,8 @@ _NAME = r"[0-9]*[A-Za-z_]\w*"
 _ASSIGN = r"(?:=(?!=)|[-+*/]=|min=|max=)"
 #: Where a statement begins: its left side and the sign. A name a `where` gives to a value looks the same.
 _STATEMENT = re.compile(
-    rf"(?<![\w.])(?!where\b|exists\b|def\b)(?:{_NAME}(?:\s*,\s*{_NAME})*)\s*(?:\([^()]*\)\s*)?{_ASSIGN}", re.ASCII
+    rf"(?<![\w.])(?!where\b|exists\b|def\b)(?:{_NAME}(?:\s*,\s*{_NAME}){{0,20}})\s*(?:\([^()]*\)\s*)?{_ASSIGN}",
+    re.ASCII,
 )
 _CLAUSE = re.compile(r"(?:\bwhere|,)\s*$")
 _FOREIGN = re.compile(r"\b(?:and|or|not|if|for)\b")
@@ -52,7 +53,7 @@ KNOWN: tuple[Known, ...] = (
     Known(r"not\b", "there is no operator `not`", "write `!`"),
     Known(r"if\b", "there is no `if`", "choose with `condition ? yes : no`"),
     Known(r"for\b", "there are no loops: each index runs by itself", "give its range by `where i in 0:N`"),
-    Known(r"<=>", "`<=>` is not supported", "leave it out"),
+    Known(r"<=>", "there is no `<=>`", "leave it out: weft finds by itself what a library could do"),
     Known(r"(?:sum|prod)\s*=", "that reduction is `+=` or `*=`", "write `+=!` to sum from 0, `*=!` to multiply from 1"),
     Known(r"[\"']", "there are no strings", "remove it"),
 )
@@ -135,14 +136,14 @@ def _blanked(text: str) -> str:
     return _COMMENT.sub(lambda found: " " * len(found[0]), text)
 
 
-def _doubled(text: str, span: Span, accepts: set[str]) -> Mistake | None:
-    """The second sign of `//` or `**`: the first alone is an operator."""
-    before = max(span.start - 1, 0)
-    if text[before : span.start + 1] not in ("//", "**"):
-        return None
-    return next(
-        Mistake(one.what, Span(before, span.start + 1), one.fix) for sign, one in _KNOWN if sign.match(text, before)
-    )
+def _cut(text: str, span: Span, accepts: set[str]) -> Mistake | None:
+    """The end of a sign whose beginning is an operator: `//`, `**`, `<=>`."""
+    for length in (1, 2):
+        before = max(span.start - length, 0)
+        if text[before : span.start + 1] in ("//", "**", "<=>"):
+            known = next(one for sign, one in _KNOWN if sign.match(text, before))
+            return Mistake(known.what, Span(before, span.start + 1), known.fix)
+    return None
 
 
 def _missing_arrow(text: str, span: Span, accepts: set[str]) -> Mistake | None:
@@ -163,7 +164,7 @@ def _no_definition(text: str, span: Span, accepts: set[str]) -> Mistake | None:
 SPECIAL: tuple[Callable[[str, Span, set[str]], Mistake | None], ...] = (
     _no_definition,
     _missing_arrow,
-    _doubled,
+    _cut,
 )
 
 
@@ -223,7 +224,7 @@ def _region(text: str, at: int) -> tuple[int, int, str]:
     starts = [
         found.start()
         for found in _STATEMENT.finditer(text, opening + 1, closing)
-        if not _CLAUSE.search(text, opening, found.start())
+        if not _CLAUSE.search(text, max(opening, found.start() - 200), found.start())
     ]
     # A mistake at the first word of a statement is that the one before has no end.
     start = max((one for one in starts if one < at), default=opening + 1)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from weft.comprehension.check import Checked, CheckedProgram
 from weft.comprehension.flat import Extents, Flat, flatten, measure
+from weft.comprehension.indirect import Indirect, find_indirect
 from weft.comprehension.nodes import (
     Comprehension,
     Definition,
@@ -34,11 +35,17 @@ class Template:
 
     program: CheckedProgram
     name: str
+    unchecked: bool = False
     _measured: dict[tuple[tuple[int, ...], ...], Extents] = field(default_factory=dict)
 
     @cached_property
     def flat(self) -> Flat:
         return flatten(self.program, self.name)
+
+    @cached_property
+    def indirect(self) -> tuple[Indirect, ...]:
+        """The subscripts to be checked while it runs."""
+        return () if self.unchecked else find_indirect(self.flat)
 
     @property
     def checked(self) -> Checked:

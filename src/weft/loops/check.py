@@ -7,7 +7,7 @@ where they run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from weft.loops.nodes import (
     Fill,
@@ -29,7 +29,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.show import show_scalar
 from weft.loops.staged import mismatch
-from weft.loops.typed import combined, dtype_of
+from weft.loops.typed import dtype_of
 from weft.ops import OPS, Call, Scalar
 
 
@@ -54,7 +54,7 @@ def _block(body: Sequence[Stmt], scope: _Scope) -> None:
     for stmt in body:
         _check(stmt, scope)
         if isinstance(stmt, Let):
-            scope = replace(scope, locals=scope.locals | {stmt.local})
+            scope = _Scope(scope.ranges, scope.tests, scope.locals | {stmt.local})
 
 
 def _check(stmt: Stmt, scope: _Scope) -> None:
@@ -63,18 +63,18 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
             if loop in scope.ranges:
                 raise MalformedLoops(f"loop {loop} inside a loop of the same name")
             if size:  # what never runs leaves no axis
-                _block(body, replace(scope, ranges={**scope.ranges, loop: size}))
+                _block(body, _Scope({**scope.ranges, loop: size}, scope.tests, scope.locals))
         case If(tests=tests, body=body):
             for test in tests:
                 _typed(test.place, "int64", scope)
-            _block(body, replace(scope, tests=scope.tests | frozenset(tests)))
+            _block(body, _Scope(scope.ranges, scope.tests | frozenset(tests), scope.locals))
         case Store(buffer=buffer, at=at, value=value):
             _scalar(Read(buffer, at), scope)
             _typed(value, buffer.dtype, scope)
-        case Update(buffer=buffer, op=op, value=value):
+        case Update(buffer=buffer, at=at, op=op, value=value):
             _operation(op, 2)
             _scalar(value, scope)
-            _typed(combined(stmt), buffer.dtype, scope)
+            _scalar(Read(buffer, at), scope)
         case Let(local=local, value=value):
             _typed(value, local.dtype, scope)
         case Set(local=local, value=value):
@@ -97,7 +97,7 @@ def _typed(scalar: Scalar, dtype: str, scope: _Scope) -> None:
 
 
 def _scalar(scalar: Scalar, scope: _Scope) -> None:
-    for one in reversed(list(walk(scalar))):  # innermost first
+    for one in reversed(walk(scalar)):  # innermost first
         match one:
             case Place(terms=terms):
                 for _, name in terms:
@@ -110,10 +110,13 @@ def _scalar(scalar: Scalar, scope: _Scope) -> None:
                 if len(at) != len(buffer.shape):
                     raise MalformedLoops(f"{show_scalar(one)} needs {len(buffer.shape)} subscripts")
                 for place, size in zip(at, buffer.shape, strict=True):
-                    if dtype_of(place) != "int64":
+                    if isinstance(place, Place):
+                        if not _inside(place, size, scope):
+                            raise MalformedLoops(
+                                f"{show_scalar(place)} may leave the axis of {size} in {show_scalar(one)}"
+                            )
+                    elif dtype_of(place) != "int64":
                         raise MalformedLoops(f"{show_scalar(place)} is no whole number in {show_scalar(one)}")
-                    if isinstance(place, Place) and not _inside(place, size, scope):
-                        raise MalformedLoops(f"{show_scalar(place)} may leave the axis of {size} in {show_scalar(one)}")
             case Call(op=op, args=args):
                 _operation(op, len(args))
                 own = tuple(map(dtype_of, args))
@@ -129,7 +132,8 @@ def _operation(op: str, operands: int) -> None:
 def _inside(place: Place, size: int, scope: _Scope) -> bool:
     if any(test.place == place and test.size <= size for test in scope.tests):
         return True
-    ends = [coefficient * (scope.ranges[name] - 1) for coefficient, name in place.terms]
-    low = place.offset + sum(end for end in ends if end < 0)
-    high = place.offset + sum(end for end in ends if end > 0)
+    low = high = place.offset
+    for coefficient, name in place.terms:
+        end = coefficient * (scope.ranges[name] - 1)
+        low, high = low + min(end, 0), high + max(end, 0)
     return low >= 0 and high < size

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
+from typing import NamedTuple
 
 from weft.loops.nodes import (
     Buffer,
-    Cast,
     Fill,
     For,
     If,
@@ -21,6 +22,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
+    walk,
 )
 from weft.ops import OPS, Call, Scalar
 
@@ -40,21 +42,13 @@ def parts(stmt: Stmt) -> tuple[Scalar, ...]:
 def everything(body: Sequence[Stmt]) -> list[Stmt]:
     """Every statement of a block and of the blocks inside it, in the order written."""
     found: list[Stmt] = []
-    for stmt in body:
+    rest = list(body[::-1])
+    while rest:
+        stmt = rest.pop()
         found.append(stmt)
         if isinstance(stmt, For | If | Remark | Staged):
-            found += everything(stmt.body)
+            rest += stmt.body[::-1]
     return found
-
-
-def within(scalar: Scalar) -> list[Scalar]:
-    """The scalar and everything inside it, subscripts of reads included."""
-    match scalar:
-        case Call(args=inner) | Read(at=inner):
-            return [scalar, *(deeper for one in inner for deeper in within(one))]
-        case Cast(value=value):
-            return [scalar, *within(value)]
-    return [scalar]
 
 
 def with_body(stmt: For | If | Remark | Staged, body: tuple[Stmt, ...]) -> Stmt:
@@ -70,37 +64,52 @@ def with_body(stmt: For | If | Remark | Staged, body: tuple[Stmt, ...]) -> Stmt:
 
 
 def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
-    """A statement with the scalars of itself and its body changed."""
+    """A statement with the scalars of itself and its body changed; the very same where none is."""
+    old = parts(stmt)
+    new = tuple(map(change, old))
+    same = all(map(is_, new, old))
     match stmt:
-        case For() | Remark() | Staged():
-            return with_body(stmt, tuple(mapped(one, change) for one in stmt.body))
-        case If(tests=tests, body=body):
-            changed = tuple(Inside(change(one.place), one.size) for one in tests)
-            return If(changed, tuple(mapped(one, change) for one in body))
-        case Store(buffer=buffer, at=at, value=value):
-            return Store(buffer, tuple(map(change, at)), change(value))
-        case Update(buffer=buffer, at=at, op=op, value=value):
-            return Update(buffer, tuple(map(change, at)), op, change(value))
-        case Let(local=local, value=value):
-            return Let(local, change(value))
-        case Set(local=local, value=value):
-            return Set(local, change(value))
+        case For() | If() | Remark() | Staged():
+            body = tuple([mapped(one, change) for one in stmt.body])
+            around = stmt if same or not isinstance(stmt, If) else _tested(stmt, new)
+            return around if all(map(is_, body, stmt.body)) else with_body(around, body)
+        case _ if same:
+            return stmt
+        case Store(buffer=buffer):
+            return Store(buffer, new[:-1], new[-1])
+        case Update(buffer=buffer, op=op):
+            return Update(buffer, new[:-1], op, new[-1])
+        case Let(local=local):
+            return Let(local, new[0])
+        case Set(local=local):
+            return Set(local, new[0])
     return stmt
 
 
-def written(body: Sequence[Stmt]) -> set[Buffer]:
-    """The buffers a block writes."""
-    return {stmt.buffer for stmt in everything(body) if isinstance(stmt, Store | Update | Fill)}
+def _tested(stmt: If, places: Sequence[Scalar]) -> If:
+    return If(tuple(Inside(place, test.size) for place, test in zip(places, stmt.tests, strict=True)), stmt.body)
 
 
-def changed(body: Sequence[Stmt]) -> set[Local]:
-    """The numbers a block gives other values."""
-    return {stmt.local for stmt in everything(body) if isinstance(stmt, Set)}
+class Effects(NamedTuple):
+    """What a block changes: the buffers it writes, the numbers it gives other values, and those it declares."""
+
+    buffers: set[Buffer]
+    sets: set[Local]
+    lets: set[Local]
 
 
-def declared(body: Sequence[Stmt]) -> set[Local]:
-    """The numbers a block declares."""
-    return {stmt.local for stmt in everything(body) if isinstance(stmt, Let)}
+def effects(body: Sequence[Stmt]) -> Effects:
+    """What a block and the blocks inside it change."""
+    found = Effects(set(), set(), set())
+    for stmt in everything(body):
+        match stmt:
+            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
+                found.buffers.add(buffer)
+            case Set(local=local):
+                found.sets.add(local)
+            case Let(local=local):
+                found.lets.add(local)
+    return found
 
 
 def growth(stmt: Set) -> tuple[str, Scalar] | None:
@@ -113,12 +122,12 @@ def growth(stmt: Set) -> tuple[str, Scalar] | None:
 
 def sources(scalar: Scalar) -> set[Buffer]:
     """The buffers a scalar reads."""
-    return {one.buffer for one in within(scalar) if isinstance(one, Read)}
+    return {one.buffer for one in walk(scalar) if isinstance(one, Read)}
 
 
 def numbers(scalar: Scalar) -> list[Local]:
     """The numbers a scalar mentions, as often as it does."""
-    return [one for one in within(scalar) if isinstance(one, Local)]
+    return [one for one in walk(scalar) if isinstance(one, Local)]
 
 
 def names(body: Sequence[Stmt]) -> set[str]:
@@ -129,7 +138,7 @@ def names(body: Sequence[Stmt]) -> set[str]:
             found.add(stmt.loop)
         if isinstance(stmt, Let | Set):
             found.add(stmt.local.name)
-        for one in (one for part in parts(stmt) for one in within(part)):
+        for one in (one for part in parts(stmt) for one in walk(part)):
             if isinstance(one, Place):
                 found |= {name for _, name in one.terms}
             elif isinstance(one, Local):

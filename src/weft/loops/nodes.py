@@ -36,6 +36,9 @@ class Buffer:
     shape: tuple[int, ...]
     dtype: str
 
+    def __hash__(self) -> int:
+        return self.id
+
 
 @dataclass(frozen=True, slots=True)
 class Place(Scalar):
@@ -152,19 +155,30 @@ class Program:
     body: tuple[Stmt, ...]
 
 
-def walk(scalar: Scalar) -> Iterator[Scalar]:
-    """The scalar and everything inside it, subscripts of reads included."""
-    yield scalar
-    match scalar:
-        case Call(args=inner) | Read(at=inner):
-            for one in inner:
-                yield from walk(one)
-        case Cast(value=value):
-            yield from walk(value)
+def walk(scalar: Scalar) -> list[Scalar]:
+    """The scalar and everything inside it, subscripts of reads included, in the order written."""
+    found = [scalar]
+    if type(scalar) is not Place:
+        _walk(scalar, found)
+    return found
 
 
-def reads(scalar: Scalar) -> Iterator[Read]:
-    return (one for one in walk(scalar) if isinstance(one, Read))
+def _walk(scalar: Scalar, found: list[Scalar]) -> None:
+    inner: tuple[Scalar, ...] = ()
+    if type(scalar) is Call:
+        inner = scalar.args
+    elif type(scalar) is Read:
+        inner = scalar.at
+    elif type(scalar) is Cast:
+        inner = (scalar.value,)
+    for one in inner:
+        found.append(one)
+        if type(one) is not Place:
+            _walk(one, found)
+
+
+def reads(scalar: Scalar) -> list[Read]:
+    return [one for one in walk(scalar) if isinstance(one, Read)]
 
 
 def buffers_of(program: Program) -> tuple[Buffer, ...]:

@@ -33,6 +33,7 @@ from weft.loops.nodes import (
     Read,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
@@ -115,6 +116,8 @@ class _Sharing:
                 return If(places, self._inner(body, seen))
             case Remark(text=text, body=body):
                 return Remark(text, self._inner(body, seen))
+            case Staged():
+                return stmt  # it is finished
 
     def _inner(self, body: Sequence[Stmt], seen: _Seen) -> tuple[Stmt, ...]:
         lead, self.lead = self.lead, []

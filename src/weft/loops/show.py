@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.loops.nodes import Cast, Fill, For, If, Let, Local, Place, Program, Read, Remark, Set, Staged, Stmt, Store, Update
+from weft.loops.nodes import (
+    Cast,
+    Fill,
+    For,
+    If,
+    Let,
+    Local,
+    Place,
+    Program,
+    Read,
+    Remark,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Update,
+)
 from weft.ops import OPS, Call, Num, Scalar
 
 

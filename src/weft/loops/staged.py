@@ -98,8 +98,8 @@ def product(
     """A staged product of these parts."""
     total = start.local
     core = _around(sums, (Set(total, Call("add", (total, Call("mul", factors)))),))
-    names = (tuple(name for name, _ in one) for one in (left, right, sums))
-    return Staged(Product(*names, total.name), _around([*left, *right], (start, *core, *rest)))
+    of_left, of_right, of_sums = (tuple(name for name, _ in one) for one in (left, right, sums))
+    return Staged(Product(of_left, of_right, of_sums, total.name), _around([*left, *right], (start, *core, *rest)))
 
 
 def _around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

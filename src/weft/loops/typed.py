@@ -37,7 +37,7 @@ def typed(program: Program) -> Program:
 
 def dtype_of(scalar: Scalar) -> str:
     """The type of a scalar of a typed program."""
-    return type_of(scalar, lambda one: "int64" if isinstance(one, Place) else _leaf(one))
+    return type_of(scalar, _typed_leaf)
 
 
 def combined(update: Update) -> Scalar:
@@ -74,13 +74,16 @@ def _stmt(stmt: Stmt) -> Stmt:
 
 
 def _leaf(scalar: Scalar) -> str:
-    match scalar:
-        case Read(buffer=buffer):
-            return buffer.dtype
-        case Cast(dtype=dtype) | Local(dtype=dtype):
-            return dtype
+    if isinstance(scalar, Read):
+        return scalar.buffer.dtype
+    if isinstance(scalar, Cast | Local):
+        return scalar.dtype
     assert isinstance(scalar, Place), f"not a scalar of the loop language: {scalar!r}"
     return WEAK_INT
+
+
+def _typed_leaf(scalar: Scalar) -> str:
+    return "int64" if isinstance(scalar, Place) else _leaf(scalar)
 
 
 def _read(read: Read) -> Read:

@@ -14,8 +14,8 @@ from math import prod
 
 from weft.loops.gather import compares
 from weft.loops.inline import solve
-from weft.loops.nests import Nest, free, moved, rewritten
-from weft.loops.nodes import Buffer, Place, Read, Store, walk
+from weft.loops.nests import Nest, free, moved
+from weft.loops.nodes import Buffer, Cast, Place, Read, Store, walk
 from weft.loops.order import sums_inside
 from weft.ops import Call, Scalar
 
@@ -178,19 +178,23 @@ class _Deciding:
     def _is_one_hot(self, buffer: Buffer) -> bool:
         """Does it compare whole numbers with places, so that a sum with it is a gather?"""
         only = [self.uses.nests[number] for number in self.uses.writes[buffer]]
-        return len(only) == 1 and not only[0].tests and self._compares(only[0], buffer)
+        if len(only) != 1 or only[0].tests or not isinstance(only[0].core, Store):
+            return False
+        value = self._opened(only[0].core.value)
+        while isinstance(value, Cast):
+            value = value.value
+        return isinstance(value, Call) and compares(Call(value.op, tuple(map(self._opened, value.args)))) is not None
 
-    def _compares(self, nest: Nest, buffer: Buffer) -> bool:
-        value = nest.core.value
-
-        def leaf(one: Scalar) -> Scalar | None:
-            if not isinstance(one, Read) or len(self.uses.writes.get(one.buffer, ())) != 1:
-                return None
-            writer = self.uses.nests[self.uses.writes[one.buffer][0]]
-            solution = solve(writer, one.at) if isinstance(writer.core, Store) else None
-            return rewritten(moved(writer.core.value, solution.places), leaf) if solution else None
-
-        return isinstance(nest.core, Store) and compares(rewritten(value, leaf)) is not None
+    def _opened(self, scalar: Scalar) -> Scalar:
+        """What is computed in the cell that a scalar reads; what goes into that stays as it is."""
+        match scalar:
+            case Cast(dtype=dtype, value=value):
+                return Cast(dtype, self._opened(value))
+            case Read(buffer=buffer, at=at) if len(self.uses.writes.get(buffer, ())) == 1:
+                writer = self.uses.nests[self.uses.writes[buffer][0]]
+                solution = solve(writer, at) if isinstance(writer.core, Store) else None
+                return self._opened(moved(writer.core.value, solution.places)) if solution else scalar
+        return scalar
 
 
 def _reduces(nest: Nest) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Played
 from weft.config import config
 from weft.loops import Buffer, Program, check
 from weft.runtime import refuse
-from weft.runtime.built import Built, Placed, Stages
+from weft.runtime.built import Built, Check, Placed, Stages
 from weft.runtime.layout import Layout
 from weft.runtime.recall import Recalled, key_of, recall, remember
 from weft.schedule import Clock, Schedule, Settings, schedule
@@ -54,7 +54,7 @@ class Job:
             raise
         if entry:
             entry.remember(stages)
-        return Built(stages.placed, clock, lambda: stages)
+        return Built(replace(stages.placed, checks=self._checks), clock, lambda: stages)
 
     @property
     def _fuses(self) -> bool:
@@ -72,12 +72,16 @@ class Job:
 
     def _placed(self, found: Recalled) -> Placed:
         arena = self.layout.arena(found.arena) if found.offsets else None
-        return Placed(found.program, found.touched, tuple(self._stored), arena, found.offsets)
+        return Placed(found.program, found.touched, tuple(self._stored), arena, found.offsets, self._checks)
 
     def _stages_again(self) -> Stages:
         with self.layout.lowering():
             lowered = self._lowered(Clock())
         return self._stages(lowered, Clock())
+
+    @property
+    def _checks(self) -> dict[Buffer, Check]:
+        return {self.layout.buffer(node): node.verify for node in self.kept if node.verify}
 
     # Made
 

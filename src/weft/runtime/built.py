@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
-from weft.backends import Backend, Bindable, Bound, Executable, Memory
+from weft.backends import Array, Backend, Bindable, Block, Bound, Executable, Memory
 from weft.loops import Buffer, Program, buffers_of
 from weft.schedule import Clock, Schedule
+
+#: Raises what is wrong with a value.
+Check: TypeAlias = Callable[[Array], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed:
-    """A program and its memory: the buffers it touches, those it leaves, and which of them lie where in an arena."""
+    """A program and its memory: the buffers it touches, those it leaves, and which of them lie where in an arena.
+
+    `checks` are called after every run with what it left in some buffers, and raise what is wrong with it.
+    """
 
     program: Bindable
     touched: Sequence[Buffer]
     kept: tuple[Buffer, ...]
     arena: Buffer | None
     offsets: Mapping[Buffer, int]
+    checks: Mapping[Buffer, Check] = field(default_factory=dict)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -29,11 +37,22 @@ class Placed:
 
     def bind(self, blocks: Memory, backend: Backend) -> Bound:
         """The program on blocks for its buffers."""
-        if self.arena is None:
-            return self.program.bind(blocks)
-        whole = blocks[self.arena]
-        parts = {buffer: backend.view(whole, buffer, at) for buffer, at in self.offsets.items()}
-        return self.program.bind({**blocks, **parts})
+        memory = dict(blocks)
+        if self.arena is not None:
+            whole = blocks[self.arena]
+            memory |= {buffer: backend.view(whole, buffer, at) for buffer, at in self.offsets.items()}
+        bound = self.program.bind(memory)
+        checks = [(memory[buffer], check) for buffer, check in self.checks.items()]
+        return _checked(bound, checks, backend) if checks else bound
+
+
+def _checked(bound: Bound, checks: Sequence[tuple[Block, Check]], backend: Backend) -> Bound:
+    def run(given: Mapping[str, int]) -> None:
+        bound(given)
+        for block, check in checks:
+            check(backend.download(block))
+
+    return run
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -196,6 +196,8 @@ def _why_kept(node: Node, read: bool, asked: bool) -> str:
     """Why a node that code writes is stored afterwards; empty if it is not."""
     if asked:
         return "asked for"
+    if node.verify:
+        return "checked after every run"
     if not read:
         return "what the routine ends with"
     if node.definition is not None or node.gradient_of is not None:

@@ -13,6 +13,7 @@ from weft.loops.nests import nests
 from weft.loops.order import ordered
 from weft.loops.rewrite import rewrite
 from weft.loops.virtual import Settings, Verdict, decide
+from weft.schedule.again import again
 from weft.schedule.clock import Clock
 from weft.schedule.fold import fold
 from weft.schedule.forward import forward
@@ -55,12 +56,14 @@ def schedule(
     """
     sizes, stage = dict(static or {}), clock or Clock()
     with stage("virtual"):
-        parts = [ordered(nest) for nest in nests(program)]
-        verdicts = decide(parts, kept, settings, recompute)
+        found = again([ordered(nest) for nest in nests(program)], kept)
+        parts, forced = found.nests, {*recompute, *(one for one, of in found.copies.items() if of in recompute)}
+        verdicts = decide(parts, kept, settings, forced)
+        verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
         inlined = inline(parts, {buffer for buffer, verdict in verdicts.items() if not verdict.stored}, sizes)
         gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
     with stage("fuse"):
-        fused = forward(fuse(gathered), kept)
+        fused = forward(fuse(gathered, found.late), kept)
     written = {nest.target for nest in parts}
     outside = {*kept, *(buffer for buffer in verdicts if buffer not in written)}
     with stage("rewrite"):

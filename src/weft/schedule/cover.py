@@ -17,7 +17,7 @@ import islpy as isl
 from weft.loops import Buffer, For, If, Inside, Place, Remark, Staged, Stmt
 from weft.loops.nests import Loop, free
 from weft.ops import Scalar
-from weft.schedule.access import Access, accesses
+from weft.schedule.access import Access, own_accesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ def _sites(body: Sequence[Stmt], around: tuple[Step, ...]) -> Iterator[Site]:
             case For(loop=loop, size=size, body=inner):
                 yield from _sites(inner, (*around, Step(number, (loop, size))))
             case If(tests=tests, body=inner):
-                yield from (Site(one, (*around, Step(number))) for one in accesses((If(tests, ()),)))
+                yield from (Site(one, (*around, Step(number))) for one in own_accesses(stmt))
                 yield from _sites(inner, (*around, Step(number, tests=tests)))
             case Remark(body=inner):
                 yield from _sites(inner, (*around, Step(number)))
             case Staged(body=inner):
                 yield from _sites(inner, (*around, Step(number, staged=True)))
             case _:
-                yield from (Site(one, (*around, Step(number))) for one in accesses((stmt,)))
+                yield from (Site(one, (*around, Step(number))) for one in own_accesses(stmt))
 
 
 def _covered(read: Site, writes: Sequence[Site]) -> bool:

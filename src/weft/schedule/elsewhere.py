@@ -7,9 +7,7 @@ from collections.abc import Callable
 from weft.loops import Buffer, Fill, For, If, Inside, Let, Read, Remark, Set, Staged, Stmt, Store, Update
 from weft.loops.nests import rewritten
 from weft.ops import Scalar
-
-#: A cell's buffer and subscripts.
-Cell = tuple[Buffer, tuple[Scalar, ...]]
+from weft.schedule.access import Cell
 
 
 def elsewhere(stmt: Stmt, cell: Callable[[Buffer, tuple[Scalar, ...]], Cell]) -> Stmt:

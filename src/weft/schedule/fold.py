@@ -20,8 +20,9 @@ from itertools import takewhile
 from weft.loops import Buffer, Place
 from weft.loops.nests import free
 from weft.ops import Scalar
+from weft.schedule.access import Cell
 from weft.schedule.cover import Site, covered, sites
-from weft.schedule.elsewhere import Cell, elsewhere
+from weft.schedule.elsewhere import elsewhere
 from weft.schedule.fuse import Kernel
 
 #: Further than any buffer's number is from zero.

@@ -4,12 +4,13 @@ Two nests may share their outer loops if no dependence between them is turned ar
 touches, that is plain if both name the shared loops alone in the same axes: they meet in a cell only at the same point,
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
 earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the first nest
-that touches it and joins that; where their loops differ, it runs before everything else.
+that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
+joins nothing from before its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Program, Remark, Stmt
@@ -35,14 +36,17 @@ def kernels(program: Program) -> list[Kernel]:
     ]
 
 
-def fuse(parts: Sequence[Kernel]) -> list[Kernel]:
-    """Join kernels where that saves passes over memory: nests first, then what has become of them."""
+def fuse(parts: Sequence[Kernel], late: Collection[Buffer] = ()) -> list[Kernel]:
+    """Join kernels where that saves passes over memory: nests first, then what has become of them.
+
+    What writes a buffer of `late` joins no kernel before the first that does.
+    """
     found = [
         _Part(list(part.remarks), Level.of(part.body), set(names_in(part.body)), is_heavy(part.body)) for part in parts
     ]
     before = len(found) + 1
     while len(found) < before:
-        before, fusing = len(found), _Fusing()
+        before, fusing = len(found), _Fusing(late)
         for part in found:
             fusing.take(part)
         found = fusing.finished
@@ -74,12 +78,15 @@ class _Part:
 
 @dataclass(slots=True)
 class _Fusing:
+    late: Collection[Buffer]
     parts: list[_Part] = field(default_factory=list)
     writers: dict[Buffer, int] = field(default_factory=dict)
     users: dict[Buffer, dict[int, None]] = field(default_factory=dict)
     #: Buffers cleared and not touched since, and what was cleared before everything else.
     cleared: dict[Buffer, _Part] = field(default_factory=dict)
     first: list[_Part] = field(default_factory=list)
+    #: The first kernel that writes something late.
+    begun: int | None = None
 
     @property
     def finished(self) -> list[_Part]:
@@ -122,6 +129,9 @@ class _Fusing:
             found = max(found, self.writers.get(buffer, 0))
             if any(one.writes for one in accesses):
                 found = max([found, *self.users.get(buffer, ())])
+                if buffer in self.late:
+                    self.begun = len(self.parts) if self.begun is None else self.begun
+                    found = max(found, self.begun)
         return found
 
     def _sharing(self, touched: Touched, earliest: int) -> set[int]:

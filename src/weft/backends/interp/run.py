@@ -72,7 +72,7 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             env[local] = [value_of(value, memory, env)]
         case Set(local=local, value=value):
             env[local][0] = value_of(value, memory, env)
-        case Remark(body=body):
+        case Remark(body=body) | Staged(body=body):
             _walk_all(body, memory, dict(env))
 
 

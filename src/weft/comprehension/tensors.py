@@ -1,0 +1,63 @@
+"""A definition in a tensor expression: an operator like any other, whose gradient is derived from its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from weft.assign import Code
+from weft.comprehension.apply import Application
+from weft.comprehension.gradient import backward
+from weft.comprehension.template import Template
+from weft.errors import WeftError, user_origin
+from weft.tensor.scope import as_tensor
+from weft.tensor.tensor import Tensor, TensorLike
+
+
+def applied(template: Template, operands: Sequence[TensorLike], label: str = "") -> tuple[Tensor, ...]:
+    """The results of a definition on tensors, in order. Shapes are inferred both ways; nothing is computed yet.
+
+    The axes of an operand whose axes are known are taken in memory order, whatever their kinds; those of one that is
+    still to be inferred are output axes, and so are those of results.
+    """
+    flat = template.flat
+    tensors = tuple(as_tensor(one, template.name) for one in operands)
+    check_types(template, [tensor.dtype for tensor in tensors])
+    labels = {flat.results[0]: label} if label and len(flat.results) == 1 else {}
+    application = Application(template, [tensor.operand for tensor in tensors], user_origin(), labels)
+    learned = [one for one, tensor in zip(flat.params, tensors, strict=True) if tensor.differentiable]
+    found = []
+    for result in flat.results:
+        differentiable = bool(backward(flat, [result], learned).found)
+        found.append(
+            Tensor(
+                application.operands[result],
+                operation=application.operations.get(result),
+                children=tensors,
+                differentiable=differentiable,
+                backward=partial(_backward, application, result) if differentiable else None,
+            )
+        )
+    return tuple(found)
+
+
+def _backward(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
+    children = zip(application.template.flat.params, tensor.children, strict=True)
+    into = {param: child.grad.node for param, child in children if child.differentiable}
+    code, _ = application.backward({result: tensor.grad.node}, into, masked=masked)
+    return code
+
+
+def check_types(template: Template, given: Sequence[str]) -> None:
+    """Refuse operands whose element types are not those of the parameters."""
+    params = template.flat.params
+    if len(given) != len(params):
+        names = ", ".join(f"`{one}`" for one in params) or "nothing"
+        what = f"`{template.name}` takes {names} and was given {len(given)} operands"
+        raise WeftError(what, origin=user_origin(), fix="pass one operand for each, in this order")
+    for param, dtype in zip(params, given, strict=True):
+        wanted = template.flat.types[param]
+        if dtype != wanted:
+            what = f"`{param}` of `{template.name}` is {wanted}, and what is given is {dtype}"
+            fix = f'convert it to {wanted}, or declare it as "{dtype}(…) {param}"'
+            raise WeftError(what, origin=user_origin(), fix=fix)

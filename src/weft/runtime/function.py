@@ -1,0 +1,60 @@
+"""Compiled code as a function of arrays: it works in memory of its own, and no values stay in the context."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.assign import Code, Keep, Node, complete, seq
+from weft.backends import Array, Block, Bound
+from weft.loops import Buffer
+from weft.runtime.context import Context
+from weft.runtime.routine import Routine
+
+
+class Function:
+    """Takes values of some nodes and gives those of others; everything else is computed from them."""
+
+    def __init__(self, context: Context, code: Code, inputs: Sequence[Node], outputs: Sequence[Node]) -> None:
+        engine = context._engine
+        self.routine: Routine = engine.compile(complete(seq(code, Keep(tuple(outputs))), inputs), {}, tuple(outputs))
+        self._backend = engine.backend
+        self._placed = self.routine.built.placed
+        self._inputs = [engine.layout.buffer(node) for node in inputs]
+        self._outputs = [engine.layout.buffer(node) for node in outputs]
+        beside = {*self._inputs, *self._outputs}
+        self._own = {one: self._new(one) for one in self._placed.buffers if one not in beside}
+        self._lock = threading.Lock()
+
+    def __call__(self, *arrays: Array, into: Sequence[Array | None] | None = None) -> list[Array]:
+        """Run it. What `into` gives is written there; the other results are new arrays."""
+        with self._lock:
+            blocks: dict[Buffer, Block] = dict(self._own)
+            for buffer, array in zip(self._inputs, arrays, strict=True):
+                blocks[buffer] = self._lent(buffer, array)
+            for buffer in self._outputs:
+                if buffer not in blocks:
+                    blocks[buffer] = self._new(buffer)
+            bound: Bound = self._placed.bind(blocks, self._backend)
+            bound({})
+            self._backend.synchronize(0)
+            found = [self._backend.download(blocks[buffer]) for buffer in self._outputs]
+        for place, (target, array) in enumerate(zip(into or (), found, strict=False)):
+            if target is not None:
+                np.copyto(target, array.reshape(target.shape))
+                found[place] = target
+        return found
+
+    def _new(self, buffer: Buffer) -> Block:
+        return self._backend.allocate(buffer, 0)
+
+    def _lent(self, buffer: Buffer, array: Array) -> Block:
+        """The memory of an array, or a copy of it where it cannot be used."""
+        shaped = array.reshape(buffer.shape)
+        lent = self._backend.adopt(buffer, shaped.view(), 0)
+        if lent is None:
+            lent = self._new(buffer)
+            self._backend.upload(shaped, lent)
+        return lent

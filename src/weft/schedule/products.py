@@ -1,0 +1,353 @@
+"""Products: sums of products of two factors, told from which loops each factor and the result know, and staged.
+
+    for i: { for j: c[i, j] = 0;  for k: for j: c[i, j] += a[i, k] * b[k, j];  for j: y[i, j] = relu(c[i, j]) }
+
+    becomes
+
+    product of left i; right j; sums k:
+        for i: for j: { c = 0;  for k: c = c + a[i, k] * b[k, j];  y[i, j] = relu(c) }
+
+Of the loops around such a sum those that only one factor mentions are the product's left and right, those that the
+result does not mention its sums; those that both factors mention stay around it as they are. Statements that share
+these loops get loops of their own where that is right (`apart.py`), unless they start the sum or work on its result,
+cell by cell: then they belong to it (`results.py`). What gathers, tests or is small stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from weft.loops import Buffer, For, If, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
+from weft.loops.effects import effects, everything, growth, sources, with_body
+from weft.loops.nests import Loop, around, free, rewritten
+from weft.loops.staged import product
+from weft.loops.typed import dtype_of
+from weft.ops import Call, Scalar
+from weft.schedule.access import read_in
+from weft.schedule.apart import mentioned, obstacle
+from weft.schedule.fuse import Kernel
+from weft.schedule.results import Results
+
+#: From so many multiplications on, staging pays.
+WORTH = 1 << 13
+_TYPES = ("float32", "float64")
+#: What a factor may be computed with: it is computed again for every tile.
+_CHEAP = {"add", "sub", "mul", "neg", "relu", "max", "min", "arg1", "arg2", "relu_gate", "lt", "le", "where"}
+
+
+def stage(kernels: Sequence[Kernel], outside: Collection[Buffer]) -> list[Kernel]:
+    """The kernels with products staged; `outside` are the buffers that must be written for later."""
+    staged = [replace(one, body=_Staging().block(one.body)) for one in kernels]
+    wanted = set(outside).union(*(read_in(one.body) for one in staged))
+    return [replace(one, body=tuple(_needed(stmt, wanted) for stmt in one.body)) for one in staged]
+
+
+def refusals(body: Sequence[Stmt]) -> list[str]:
+    """Why sums of products in a block are not staged."""
+    staging = _Staging()
+    staging.block(tuple(body))
+    return list(staging.why)
+
+
+def staged_in(body: Sequence[Stmt]) -> list[Staged]:
+    """What is staged in a block."""
+    return [one for one in everything(body) if isinstance(one, Staged)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """A statement that adds to a sum, and the way to it: blocks, outermost first, and its place in each."""
+
+    stmt: Set | Update
+    blocks: tuple[Sequence[Stmt], ...]
+    at: tuple[int, ...]
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The loops around it; the n-th holds the block after the n-th."""
+        steps = (block[at] for block, at in zip(self.blocks, self.at, strict=True))
+        return tuple((one.loop, one.size) for one in steps if isinstance(one, For))
+
+    @property
+    def points(self) -> int:
+        return prod(size for _, size in self.loops)
+
+
+@dataclass(slots=True)
+class _Staging:
+    #: Why what looks like a product is none.
+    why: dict[str, None] = field(default_factory=dict)
+
+    def block(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """A block with its products staged."""
+        done = list(body)
+        at = 0
+        while at < len(done):
+            stmt = done[at]
+            found = self._found(done, at) if isinstance(stmt, For) else None
+            if found is not None:
+                done, at = found, 0
+            else:
+                if isinstance(stmt, For | If | Remark):
+                    done[at] = with_body(stmt, self.block(stmt.body))
+                at += 1
+        return tuple(done)
+
+    def _found(self, block: Sequence[Stmt], at: int) -> list[Stmt] | None:
+        """The block with the largest product of the loop there staged; None if there is none."""
+        for core in sorted(_cores(block, at), key=lambda one: -one.points):
+            found = _Attempt(core).result() if core.points >= WORTH else "too small"
+            if isinstance(found, list):
+                return found
+            if found:
+                self.why[f"{_title(core.stmt)}: {found}"] = None
+        return None
+
+
+def _cores(block: Sequence[Stmt], at: int) -> Iterator[_Core]:
+    """The sums of products in the loop there."""
+
+    def inside(blocks: tuple[Sequence[Stmt], ...], places: tuple[int, ...]) -> Iterator[_Core]:
+        stmt = blocks[-1][places[-1]]
+        match stmt:
+            case For(body=body):
+                for place in range(len(body)):
+                    yield from inside((*blocks, body), (*places, place))
+            case Update(op="add") | Set() if len(blocks) > 1 and _added(stmt) is not None:
+                yield _Core(stmt, blocks, places)
+
+    return inside((block,), (at,))
+
+
+def _added(stmt: Stmt) -> Scalar | None:
+    """What a statement adds to a sum of floats."""
+    match stmt:
+        case Update(op="add", buffer=buffer, value=value):
+            return value if buffer.dtype in _TYPES else None
+        case Set(local=local):
+            grown = growth(stmt)
+            return grown[1] if grown and grown[0] == "add" and local.dtype in _TYPES else None
+    return None
+
+
+def _title(stmt: Set | Update) -> str:
+    return stmt.local.name if isinstance(stmt, Set) else stmt.buffer.name
+
+
+class _No(Exception):
+    """It is no product, or none that can be staged. The text may be empty, where that is nothing special."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One sum of products on its way to be staged."""
+
+    core: _Core
+    #: Numbers that are only names for what they are, by the depth of their blocks.
+    named: dict[Local, tuple[int, Scalar]] = field(default_factory=dict)
+
+    def result(self) -> list[Stmt] | str:
+        """The outermost block with the product staged, or why it cannot be."""
+        try:
+            return self._result()
+        except _No as no:
+            return str(no)
+
+    def _result(self) -> list[Stmt]:
+        core, loops = self.core, dict(self.core.loops)
+        self._name()
+        factors = self._factors()
+        depth, kept = self._kept()
+        knows = [set(free(one)) for one in factors]
+        batch = [name for name in kept if all(name in one for one in knows)]
+        left, right = ([name for name in kept if name in one and name not in batch] for one in knows)
+        sums = [name for name in loops if name not in kept]
+        if core.loops[0][0] in batch:
+            raise _No("")  # it stays around
+        if idle := [name for name in kept if not any(name in one for one in knows)]:
+            raise _No(f"no factor knows `{idle[0]}`")
+        if not sums or not (left or right):
+            raise _No("")
+        if prod(loops[name] for name in (*left, *right, *sums)) < WORTH:
+            raise _No("too small")
+        between = [stmt for level in core.blocks[depth + 1 :] for stmt in level if not isinstance(stmt, For)]
+        if any(stmt is not core.stmt and not self._is_name(stmt) for stmt in between) or any(
+            len([one for one in level if isinstance(one, For)]) > 1 for level in core.blocks[depth + 1 :]
+        ):
+            raise _No("other code runs between its sums")
+        groups = tuple([(name, loops[name]) for name in some] for some in (left, right, sums))
+        results = self._results(depth, tuple((name, loops[name]) for name in kept))
+        return self._put(depth, results, factors, groups, [(name, loops[name]) for name in batch])
+
+    # What it is
+
+    def _name(self) -> None:
+        """Find the numbers before it that are only names."""
+        sets, writes = effects(self.core.blocks[0]).sets, effects([self.core.blocks[0][self.core.at[0]]]).buffers
+        for depth, (block, at) in enumerate(zip(self.core.blocks, self.core.at, strict=True)):
+            for number, stmt in enumerate(block[:at]):
+                if isinstance(stmt, Let) and stmt.local not in sets:
+                    beside = effects(block[number:at]).buffers if depth == 0 else set()
+                    if not sources(stmt.value) & (writes | beside):
+                        self.named[stmt.local] = depth, self._spelled(stmt.value)
+
+    def _spelled(self, scalar: Scalar) -> Scalar:
+        """A scalar with names replaced by what they stand for."""
+
+        def leaf(one: Scalar) -> Scalar | None:
+            return self.named[one][1] if isinstance(one, Local) and one in self.named else None
+
+        return rewritten(scalar, leaf)
+
+    def _is_name(self, stmt: Stmt) -> bool:
+        return isinstance(stmt, Let) and stmt.local in self.named
+
+    def _factors(self) -> tuple[Scalar, Scalar]:
+        added = _added(self.core.stmt)
+        assert added is not None
+        value = self._spelled(added)
+        if not (isinstance(value, Call) and value.op == "mul"):
+            raise _No("")
+        one, other = value.args
+        for factor in (one, other):
+            if trouble := _trouble(factor, dtype_of(value)):
+                raise _No(trouble)
+        return one, other
+
+    def _kept(self) -> tuple[int, list[str]]:
+        """The depth of the block that holds all its sums, and the loops that the result knows."""
+        names = [name for name, _ in self.core.loops]
+        stmt = self.core.stmt
+        if isinstance(stmt, Update):
+            terms = [place.terms for place in stmt.at if isinstance(place, Place)]
+            moving = [[name for _, name in one if name in names] for one in terms]
+            if len(terms) < len(stmt.at) or any(len(one) > 1 for one in moving):
+                raise _No("its cells are not told by one loop each")
+            kept = [name for name in names if [name] in moving]
+            if sum(map(len, moving)) > len(kept):
+                raise _No("its cells lie on a diagonal")
+            return next((at for at, name in enumerate(names) if name not in kept), len(names)), kept
+        for depth in range(1, len(self.core.blocks)):
+            block = self.core.blocks[depth]
+            if any(isinstance(one, Let) and one.local == stmt.local for one in block[: self.core.at[depth]]):
+                return depth, names[:depth]
+        raise _No("it is one number")
+
+    # Where it goes
+
+    def _results(self, depth: int, kept: Sequence[Loop]) -> Results:
+        """The sum's number and what is done with it in its own block."""
+        stmt, block, at = self.core.stmt, self.core.blocks[depth], self.core.at[depth]
+        if isinstance(stmt, Update):
+            name = f"{stmt.buffer.name.replace('.', '_')}_total"
+            return Results.in_memory(stmt, Local(name, stmt.buffer.dtype), kept)
+        start = next(one for one in block[:at] if isinstance(one, Let) and one.local == stmt.local)
+        return Results.in_number(start, block[at + 1 :], kept)
+
+    def _put(
+        self,
+        depth: int,
+        results: Results,
+        factors: tuple[Scalar, Scalar],
+        groups: tuple[list[Loop], ...],
+        batch: list[Loop],
+    ) -> list[Stmt]:
+        """The outermost block, with the product and what ran in its loops one after another."""
+        core, before, after = self.core, list[Stmt](), list[Stmt]()
+        read = sources(factors[0]) | sources(factors[1])
+        own = isinstance(core.stmt, Set)
+        for level in range(depth, -1, -1):
+            block, at = core.blocks[level], core.at[level]
+            lead = [one for one in block[:at] if level == 0 or not self._is_name(one)]
+            trail = list(block[at + 1 :])
+            if own and level == depth:
+                lead, trail = [one for one in lead if one != results.start], []
+            inner = {name for name, _ in core.loops[:level]}
+            lead = results.started(lead, inner, before)
+            if not after:
+                trail = results.followed(trail, inner, read)
+            results.complete(self._lets(level, results.rest))
+            before, after = [*lead, *before], [*after, *trail]
+            if level == 0:
+                break
+            name, size = core.loops[level - 1]
+            mine = results.statements(factors)
+            if trouble := obstacle(name, [one for one in (before, mine, after) if one]):
+                raise _No(trouble)
+            before, after = (
+                list(around([(name, size)], (*self._lets(level, some), *some))) if some else []
+                for some in (before, after)
+            )
+        if trouble := results.trouble(read):
+            raise _No(trouble)
+        left, right, sums = groups
+        staged = product(left, right, sums, results.start, factors, results.rest)
+        self._check_numbers(before, staged, after)
+        return [*before, *around(batch, (staged,)), *after]
+
+    def _again(self, level: int, body: Sequence[Stmt]) -> list[Stmt]:
+        """Statements of a block in a loop of their own."""
+        loop = self.core.loops[level - 1]
+        return list(around([loop], (*self._lets(level, body), *body))) if body else []
+
+    def _lets(self, level: int, body: Sequence[Stmt]) -> list[Stmt]:
+        """The names of a block that statements of it use, told before them again."""
+        found: list[Stmt] = []
+        wanted = set(mentioned(body))
+        for stmt in reversed(self.core.blocks[level][: self.core.at[level]] if level else ()):
+            if isinstance(stmt, Let) and stmt.local in wanted and self._is_name(stmt):
+                found.insert(0, stmt)
+                wanted |= set(mentioned([stmt]))
+        return found
+
+    def _check_numbers(self, before: Sequence[Stmt], staged: Staged, after: Sequence[Stmt]) -> None:
+        """No number of the loops taken apart may be used where it is not known."""
+        inside = {one.local for one in everything([self.core.blocks[0][self.core.at[0]]]) if isinstance(one, Let)}
+        for piece in ([*before], [staged], [*after]):
+            if lost := [one for one in mentioned(piece) if one in inside]:
+                raise _No(f"`{lost[0].name}` is a number that other code uses, too")
+        shared = [one for one in mentioned([staged]) if one in effects([staged]).sets]
+        if any(one in mentioned(piece) for one in shared for piece in ([*before], [*after]) if self._moved(piece)):
+            raise _No(f"`{shared[0].name}` is a number that other code uses, too")
+
+    def _moved(self, piece: Sequence[Stmt]) -> list[Stmt]:
+        """The statements of a piece that were inside the loops."""
+        return [one for one in piece if one not in self.core.blocks[0]]
+
+
+def _trouble(factor: Scalar, dtype: str) -> str:
+    """Why something cannot be a factor; nothing if it can."""
+    inside = walk(factor)
+    tensors = [one for one in inside if isinstance(one, Read)]
+    if any(isinstance(one, Local) for one in inside):
+        return "a factor is a number computed elsewhere"
+    if any(not isinstance(place, Place) for one in tensors for place in one.at):
+        return "a factor is gathered"
+    if len(tensors) != 1:
+        return "a factor is not one tensor's"
+    if dtype_of(factor) != dtype or any(one.buffer.dtype != dtype for one in tensors):
+        return "a factor is of another type"
+    if any(isinstance(one, Call) and one.op not in _CHEAP for one in inside):
+        return "a factor takes long to compute"
+    return ""
+
+
+def _needed(stmt: Stmt, wanted: Collection[Buffer]) -> Stmt:
+    """A statement without what staged code stores and nobody reads."""
+    match stmt:
+        case Staged(what=what, body=body):
+            return Staged(what, tuple(one for inner in body for one in _stored(inner, wanted)))
+        case For() | If() | Remark():
+            return with_body(stmt, tuple(_needed(one, wanted) for one in stmt.body))
+    return stmt
+
+
+def _stored(stmt: Stmt, wanted: Collection[Buffer]) -> list[Stmt]:
+    match stmt:
+        case For(body=body):
+            return [with_body(stmt, tuple(one for inner in body for one in _stored(inner, wanted)))]
+        case Store(buffer=buffer) if buffer not in wanted:
+            return []
+    return [stmt]

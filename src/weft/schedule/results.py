@@ -1,0 +1,204 @@
+"""What is done with the results of a product, cell by cell: statements that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from weft.loops import Buffer, Cast, For, Let, Local, Place, Read, Set, Stmt, Store, Update, combine, walk
+from weft.loops.effects import effects, growth, mapped, numbers, parts
+from weft.loops.nests import Loop, moved, rewritten
+from weft.ops import Call, Num, Scalar
+from weft.schedule.access import accesses
+
+#: Accumulations that may run in any order.
+_ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}
+
+Cell = tuple[Buffer, tuple[Scalar, ...]]
+
+
+@dataclass(slots=True)
+class Results:
+    """The number a product is summed up in, and what follows at every point of its loops."""
+
+    start: Let
+    rest: list[Stmt]
+    kept: Mapping[str, int]
+    #: What is known of cells once the sum is.
+    cells: dict[Cell, Scalar] = field(default_factory=dict)
+    #: The cells that are added to, until something is found that starts them.
+    grows: Cell | None = None
+
+    @staticmethod
+    def in_number(start: Let, rest: Sequence[Stmt], kept: Sequence[Loop]) -> Results:
+        """Of a sum that grows in a number."""
+        found = Results(start, list(rest), dict(kept))
+        found._note(rest)
+        return found
+
+    @staticmethod
+    def in_memory(update: Update, total: Local, kept: Sequence[Loop]) -> Results:
+        """Of a sum that grows in cells: it grows in a number instead, which is stored."""
+        cell = (update.buffer, update.at)
+        store = Store(*cell, total)
+        return Results(Let(total, Read(*cell)), [store], dict(kept), {cell: total}, cell)
+
+    def statements(self, factors: Sequence[Scalar]) -> list[Stmt]:
+        """All it computes, for what looks at accesses alone."""
+        return [self.start, Set(self.start.local, Call("mul", tuple(factors))), *self.rest]
+
+    def complete(self, names: Sequence[Stmt]) -> None:
+        """Tell names that it uses."""
+        self.rest = [*names, *self.rest]
+
+    def started(self, lead: Sequence[Stmt], around: AbstractSet[str], between: Sequence[Stmt]) -> list[Stmt]:
+        """The statements before it but for one that clears its cells, which becomes where the sum starts."""
+        if self.grows is None:
+            return list(lead)
+        buffer = self.grows[0]
+        if any(one.buffer == buffer for one in accesses(between)):
+            return list(lead)
+        for number in range(len(lead) - 1, -1, -1):
+            value = self._cleared(lead[number], around)
+            if value is not None:
+                self.start, self.grows = Let(self.start.local, value), None
+                return [*lead[:number], *lead[number + 1 :]]
+            if any(one.buffer == buffer for one in accesses((lead[number],))):
+                break
+        return list(lead)
+
+    def followed(self, trail: Sequence[Stmt], around: AbstractSet[str], read: Collection[Buffer]) -> list[Stmt]:
+        """The statements after it but for the first ones, as far as they work on its results cell by cell."""
+        for number, stmt in enumerate(trail):
+            loops, block = _nest(stmt)
+            names = self._names(loops, block, around)
+            taken = self._taken(block, names) if names is not None else None
+            if taken is None or self._order([*self.rest, *taken[0]], read):
+                return list(trail[number:])
+            self.rest += taken[0]
+            self.cells = taken[1]
+        return []
+
+    def trouble(self, read: Collection[Buffer]) -> str:
+        """Why what follows cannot run point by point in any order; nothing if it can."""
+        return self._order(self.rest, read)
+
+    # Inside
+
+    def _cleared(self, stmt: Stmt, around: AbstractSet[str]) -> Scalar | None:
+        """The number that a nest gives all cells of the sum."""
+        loops, block = _nest(stmt)
+        match block:
+            case [Store(buffer=buffer, at=at, value=Cast(value=Num()) as value)] if self.grows is not None:
+                if buffer == self.grows[0] and self._mapping(loops, [(self.grows[1], at)], around) is not None:
+                    return value
+        return None
+
+    def _names(self, loops: Sequence[Loop], block: Sequence[Stmt], around: AbstractSet[str]) -> dict[str, str] | None:
+        """What the product calls the loops of a nest that reads its results."""
+        known = dict(self.cells.keys())
+        pairs = [(known[one.buffer], one.at) for one in accesses(block) if one.buffer in known and one.at is not None]
+        return self._mapping(loops, pairs, around) if pairs else None
+
+    def _mapping(
+        self,
+        loops: Sequence[Loop],
+        cells: Sequence[tuple[tuple[Scalar, ...], tuple[Scalar, ...]]],
+        around: AbstractSet[str],
+    ) -> dict[str, str] | None:
+        """The loops of a nest as the product's, if both come to cells just alike; None if not."""
+        sizes, names = dict(loops), dict[str, str]()
+        for mine, theirs in cells:
+            for one, other in zip(mine, theirs, strict=True):
+                match one, other:
+                    case Place(terms=((1, name),), offset=0), Place(terms=((1, their),), offset=0) if their in sizes:
+                        if names.setdefault(their, name) != name:
+                            return None
+                    case _ if one != other or any(name in sizes for name in _loops_of(other)):
+                        return None
+        inner = {name: size for name, size in self.kept.items() if name not in around}
+        same = {names.get(name): size for name, size in loops} == inner
+        return names if same and len(names) == len(loops) == len(inner) else None
+
+    def _taken(self, block: Sequence[Stmt], names: Mapping[str, str]) -> tuple[list[Stmt], dict[Cell, Scalar]] | None:
+        """Statements of a nest as statements on the product's results; None if they do more."""
+        places = {old: Place(((1, new),)) for old, new in names.items()}
+        cells, done = dict(self.cells), list[Stmt]()
+
+        def change(scalar: Scalar) -> Scalar:
+            return rewritten(
+                moved(scalar, places), lambda one: cells.get((one.buffer, one.at)) if isinstance(one, Read) else None
+            )
+
+        for stmt in block:
+            match mapped(stmt, change):
+                case Update(buffer=buffer, at=at, op=op, value=value) if (buffer, at) in cells:
+                    local = Local(f"{buffer.name.replace('.', '_')}_{len(cells)}_{len(done)}_next", buffer.dtype)
+                    done += [Let(local, combine(op, cells[buffer, at], value, buffer.dtype)), Store(buffer, at, local)]
+                    cells[buffer, at] = local
+                case Store(buffer=buffer, at=at, value=value) as store if isinstance(value, Local):
+                    done.append(store)
+                    cells[buffer, at] = value
+                case For():
+                    return None
+                case other:
+                    done.append(other)
+        buffers = {buffer for buffer, _ in cells}
+        if any(one.buffer in buffers for one in accesses(done) if not one.writes):
+            return None
+        return done, cells
+
+    def _note(self, rest: Sequence[Stmt]) -> None:
+        for stmt in rest:
+            match stmt:
+                case Store(buffer=buffer, at=at, value=Local() as value):
+                    self.cells[buffer, at] = value
+
+    def _order(self, rest: Sequence[Stmt], read: Collection[Buffer]) -> str:
+        """Why statements cannot run at all points in any order, between those of the sums; nothing if they can."""
+        own, touched = effects(rest).lets, list(accesses(rest))
+        grown = [stmt.local for stmt in rest if isinstance(stmt, Set) and stmt.local not in own]
+        for stmt in rest:
+            match stmt:
+                case Let():
+                    pass
+                case Store(buffer=buffer, at=at) if not self._tells_point(at):
+                    return f"`{buffer.name}` is stored more than once"
+                case Store(buffer=buffer, at=at):
+                    if any(one.at != at for one in touched if one.buffer == buffer):
+                        return f"`{buffer.name}` is touched at several places"
+                case Update(buffer=buffer, op=op) if self._tells_point(stmt.at) or op in _ANY_ORDER:
+                    if any(one.at != stmt.at for one in touched if one.buffer == buffer):
+                        return f"`{buffer.name}` is touched at several places"
+                    if not self._tells_point(stmt.at) and sum(one.buffer == buffer for one in touched) > 2:
+                        return f"`{buffer.name}` is touched more than once"
+                case Set(local=local) if local in own:
+                    pass
+                case Set(local=local):
+                    grows, uses = growth(stmt), [one for each in rest for part in parts(each) for one in numbers(part)]
+                    if grows is None or grows[0] not in _ANY_ORDER or uses.count(local) > 1 or grown.count(local) > 1:
+                        return f"`{local.name}` depends on the order of points"
+                case _:
+                    return "loops or tests follow the sum"
+        if taken := [one.buffer.name for one in touched if one.writes and one.buffer in read]:
+            return f"`{taken[0]}` is a factor, too"
+        return ""
+
+    def _tells_point(self, at: Sequence[Scalar]) -> bool:
+        """Does every point have a cell of its own?"""
+        alone = {one.terms[0][1] for one in at if isinstance(one, Place) and len(one.terms) == 1}
+        return self.kept.keys() <= alone
+
+
+def _nest(stmt: Stmt) -> tuple[list[Loop], list[Stmt]]:
+    loops: list[Loop] = []
+    block = [stmt]
+    while len(block) == 1 and isinstance(block[0], For):
+        loops.append((block[0].loop, block[0].size))
+        block = list(block[0].body)
+    return loops, block
+
+
+def _loops_of(scalar: Scalar) -> list[str]:
+    return [name for one in walk(scalar) if isinstance(one, Place) for _, name in one.terms]

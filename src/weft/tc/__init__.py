@@ -1,0 +1,6 @@
+"""Tensor Comprehensions: `wf.tc.define(text)` gives callables."""
+
+from weft.comprehension import ComprehensionError
+from weft.tc.definition import Comprehensions, Definition, define
+
+__all__ = ["ComprehensionError", "Comprehensions", "Definition", "define"]

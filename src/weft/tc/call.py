@@ -1,0 +1,64 @@
+"""A definition compiled for given shapes: what it computes, and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.assign import Keep, Node, Precision, seq
+from weft.backends import Array
+from weft.comprehension.apply import Application, cleared
+from weft.comprehension.template import Template
+from weft.errors import Origin
+from weft.runtime import Context
+from weft.runtime.function import Function
+from weft.shape.infer import infer
+from weft.shape.logic import Literal
+from weft.shape.nodes import Dim, Shape
+
+
+class Call:
+    """A definition on parameters of known shapes."""
+
+    def __init__(
+        self, template: Template, shapes: Sequence[tuple[int, ...]], context: Context, origin: Origin | None
+    ) -> None:
+        self._context = context
+        self.template = template
+        flat = template.flat
+        template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
+        self.params = [
+            leaf(name, shape, flat.types[name], origin) for name, shape in zip(flat.params, shapes, strict=True)
+        ]
+        self.application = Application(template, self.params, origin, {})
+        self.function = Function(context, Keep(self.application.results), self.params, self.application.results)
+
+    def __call__(self, arrays: Sequence[Array], into: Sequence[Array | None]) -> list[Array]:
+        shapes = self.application.extents.shapes
+        found = self.function(*arrays, into=into)
+        return [one.reshape(shapes[name]) for one, name in zip(found, self.template.flat.results, strict=True)]
+
+
+class GradientCall:
+    """The gradients of some results by some parameters, on parameters of known shapes."""
+
+    def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str]) -> None:
+        application, flat = call.application, call.template.flat
+        shapes = application.extents.shapes
+        self.shapes = [shapes[one] for one in wrt]
+        seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one], None) for one in of}
+        found = {one: leaf(f"d_{one}", shapes[one], flat.types[one], None) for one in wrt}
+        code, _ = application.backward(seeds, found)
+        inputs = [*call.params, *seeds.values()]
+        code = seq(cleared(found.values()), code)
+        self.function = Function(call._context, code, inputs, list(found.values()))
+
+    def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:
+        found = self.function(*arrays, *seeds)
+        return [one.reshape(shape) for one, shape in zip(found, self.shapes, strict=True)]
+
+
+def leaf(name: str, shape: tuple[int, ...], dtype: str, origin: Origin | None) -> Node:
+    """A node of a known shape and type that somebody gives a value."""
+    dims = tuple(Dim(size) for size in shape) or (Dim(1),)
+    found = infer(Literal(Shape(output=dims)), name=name, origin=origin).result
+    return Node(name, found, Precision.given(dtype), origin=origin)
