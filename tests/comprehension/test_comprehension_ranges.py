@@ -253,6 +253,11 @@ def test_what_a_guard_rules_out_does_not_bound() -> None:
     assert found(same, A=(5,), W=(3,)) == {"i": "0:5", "k": "0:3"}
 
 
+def test_what_a_guard_rules_out_bounds_where_nothing_else_gives_one_range() -> None:
+    text = "def f(float(N) A, float(M) B, float(K) D) -> (C) { C(i) = (i < 3 ? A(i) : B(i % 4)) + D(i) }"
+    assert found(text, A=(3,), B=(3,), D=(9,)) == {"i": "0:3"}
+
+
 def test_a_guard_bounds_nothing_itself() -> None:
     assert found("def f(float(N) A) -> (C) { C(i) = i < 5 ? A(i) : 0 }", A=(10,)) == {"i": "0:10"}
 

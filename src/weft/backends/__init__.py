@@ -9,7 +9,19 @@ from functools import cache
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.backends.seam import Array, Backend, Bindable, Block, Bound, Call, Executable, Lasting, Memory, Played
+from weft.backends.seam import (
+    Array,
+    Backend,
+    Bindable,
+    Block,
+    Bound,
+    Call,
+    Executable,
+    Lasting,
+    Memory,
+    Placing,
+    Played,
+)
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
 __all__ = [
@@ -22,6 +34,7 @@ __all__ = [
     "Executable",
     "Lasting",
     "Memory",
+    "Placing",
     "Played",
     "find_backend",
 ]

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
-from weft.loops import Buffer, Program
+from weft.loops import Buffer, Description, Program
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Memory of a device, for one buffer: whatever the backend makes of it.
@@ -86,6 +86,16 @@ class Backend(Protocol):
 
     def synchronize(self, device: int) -> None:
         """Return when everything asked of a device is done."""
+        ...
+
+
+@runtime_checkable
+class Placing(Protocol):
+    """What a backend offers that can do more with some code than run it as it is written (`Staged` in the loops)."""
+
+    @property
+    def places(self) -> frozenset[type[Description]]:
+        """The kinds of descriptions it places. It gets no staged code of any other kind."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,8 +38,11 @@ class Application:
         self._watched: Node | None = None
         if template.indirect:
             self._watched = self.operands[STRAYED] = self._watching()
-        for tensor in dict.fromkeys(step.target for step in template.flat.steps):
-            self._define(tensor, labels.get(tensor, tensor))
+        computed = list(dict.fromkeys(step.target for step in template.flat.steps))
+        for tensor in computed:
+            self.operands[tensor] = self._infer(tensor, labels.get(tensor, tensor))
+        for tensor in computed:
+            self.node(tensor).definition = seq(*(self.assign(step) for step in template.flat.writing(tensor)))
         if self._watched is not None:
             watched = (self.assign(step) for step in watching(template.indirect))
             self._watched.definition = seq(Fetch(self._watched, Cells(Num(0))), *watched)
@@ -57,15 +60,15 @@ class Application:
         sizes = [shapes[one.tensor][one.axis] for one in self.template.indirect]
         verify(self.template.indirect, sizes, distances, self._origin)
 
-    def _define(self, tensor: str, label: str) -> None:
+    def _infer(self, tensor: str, label: str) -> Node:
+        """The node of a tensor, its shape as far as the operands' shapes tell."""
         flat, params = self.template.flat, [node_of(self.operands[one]) for one in self.template.flat.params]
         shapes = [node.shape for node in params]
         constraints = self.template.constraints(tensor, [_split(*one) for one in zip(flat.params, shapes, strict=True)])
         logic = Stated(len(shapes), constraints)
         operation = infer(logic, shapes, name=label, title=self.template.name, origin=self._origin)
-        node = Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
-        self.operands[tensor], self.operations[tensor] = node, operation
-        node.definition = seq(*(self.assign(step) for step in flat.writing(tensor)))
+        self.operations[tensor] = operation
+        return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
@@ -83,21 +86,23 @@ class Application:
         return self.template.extents([shape if ranks[one] else () for one, shape in shapes.items()])
 
     def backward(
-        self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, masked: bool = False
-    ) -> tuple[Code, Mapping[str, Node]]:
+        self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, afresh: bool = False, masked: bool = False
+    ) -> Code:
         """The code that adds to the gradients of parameters (`into`) what those of results (`seeds`) imply.
 
-        With it come all tensors it computes, by name.
+        With `afresh` it writes them instead.
         """
         flat = self.template.flat
-        made = backward(flat, list(seeds), list(into), masked=masked)
+        made = backward(flat, list(seeds), list(into), afresh=afresh, masked=masked)
         others = {made.seeds[one]: node for one, node in seeds.items() if one in made.seeds}
         others |= {made.found[one]: node for one, node in into.items() if one in made.found}
         for name, like in made.like.items():
             if name not in others:
                 node = self.node(like)
                 others[name] = Node(name, node.shape, Precision.given(flat.types[like]), origin=self._origin)
-        return seq(*(self.assign(step, others) for step in made.steps)), others
+        untouched = [node for one, node in into.items() if afresh and one not in made.found]
+        zeros = (Fetch(node, Cells(Num(0.0))) for node in untouched)
+        return seq(*zeros, *(self.assign(step, others) for step in made.steps))
 
     def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
         """A step as an assignment; `others` are tensors of the step that the definition does not have."""
@@ -140,8 +145,3 @@ def _split(param: str, shape: ShapeVar) -> Split:
         return (0, 0, 64)
     batch, input, output = (len(row or ()) for row in rows)
     return (batch, input, output)
-
-
-def cleared(nodes: Iterable[Node]) -> Code:
-    """Zeros in every cell of some nodes."""
-    return seq(*(Fetch(node, Cells(Num(0.0))) for node in nodes))

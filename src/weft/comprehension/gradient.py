@@ -34,14 +34,16 @@ class Backward:
     like: Mapping[str, str]
 
 
-def backward(flat: Flat, of: Collection[str], wrt: Collection[str], *, masked: bool = False) -> Backward:
+def backward(
+    flat: Flat, of: Collection[str], wrt: Collection[str], *, afresh: bool = False, masked: bool = False
+) -> Backward:
     """The gradients of the results `of` by the parameters `wrt`.
 
-    The gradients of parameters are added to what they are; those of other tensors start afresh. `masked`: where there
-    is no gradient there stays none, even if what it is multiplied with is infinite.
+    The gradients of parameters are added to what they are, unless they too start `afresh`. `masked`: where there is no
+    gradient there stays none, even if what it is multiplied with is infinite.
     """
     active = _active(flat, wrt)
-    going = _Backward(flat, active, masked, {*flat.types})
+    going = _Backward(flat, active, masked, {*flat.types}, started=set() if afresh else set(flat.params))
     seeds = {tensor: going.seed(tensor) for tensor in of if tensor in active}
     last = {step.target: number for number, step in enumerate(flat.steps)}
     for tensor in sorted(last, key=last.__getitem__, reverse=True):
@@ -122,7 +124,7 @@ class _Backward:
         return times(gradient, factor)
 
     def _add(self, read: Read, step: Step, value: Expr) -> None:
-        keeps = read.tensor in self.started or read.tensor in self.flat.params
+        keeps = read.tensor in self.started
         self.started.add(read.tensor)
         self.steps.append(Step(self.adjoint(read.tensor), read.subscripts, "add", keeps, value, step.loops))
 

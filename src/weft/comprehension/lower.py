@@ -15,6 +15,7 @@ from weft.assign import scratch
 from weft.comprehension.affine import Range
 from weft.comprehension.builtins import BUILTINS
 from weft.comprehension.flat import Extents, Step
+from weft.comprehension.linear import linear
 from weft.comprehension.nodes import (
     Apply,
     Binary,
@@ -116,30 +117,12 @@ class _Lowering:
 
     def place(self, expr: Expr) -> Place | None:
         """A whole number as a sum of loops times constants; None if it is none."""
-        found = self._linear(expr)
+        found = linear(expr, self.number)
         if found is None:
             return None
-        terms, offset = found
-        return Place(tuple((factor, self.loops[index][0]) for index, factor in terms.items() if factor), offset)
-
-    def _linear(self, expr: Expr) -> tuple[dict[str, int], int] | None:
-        match expr:
-            case Int() | Size() | Dim():
-                return {}, self.number(expr)
-            case Index(name=name):
-                return {name: 1}, self.loops[name][1].low
-            case Unary(op="-", value=value):
-                return _scaled(self._linear(value), -1)
-            case Binary(op="+", left=left, right=right):
-                return _sum(self._linear(left), self._linear(right))
-            case Binary(op="-", left=left, right=right):
-                return _sum(self._linear(left), _scaled(self._linear(right), -1))
-            case Binary(op="*", left=left, right=right):
-                one, other = self._linear(left), self._linear(right)
-                if one is not None and not one[0]:
-                    return _scaled(other, one[1])
-                return _scaled(one, other[1]) if other is not None and not other[0] else None
-        return None
+        low = sum(factor * self.loops[index][1].low for index, factor in found.factors.items())
+        terms = tuple((factor, self.loops[index][0]) for index, factor in found.factors.items())
+        return Place(terms, found.offset + low)
 
     def number(self, expr: Int | Size | Dim) -> int:
         match expr:
@@ -174,20 +157,6 @@ class _Lowering:
             case Choose(condition=condition, yes=yes, no=no):
                 return where(self.value(condition), self.value(yes), self.value(no))
         raise AssertionError(f"{expr} is put in before steps are lowered")
-
-
-_Linear = tuple[dict[str, int], int] | None
-
-
-def _sum(left: _Linear, right: _Linear) -> _Linear:
-    if left is None or right is None:
-        return None
-    terms = {index: left[0].get(index, 0) + right[0].get(index, 0) for index in {**left[0], **right[0]}}
-    return terms, left[1] + right[1]
-
-
-def _scaled(one: _Linear, by: int) -> _Linear:
-    return None if one is None else ({index: factor * by for index, factor in one[0].items()}, one[1] * by)
 
 
 def _copy(copy: Buffer, source: Buffer) -> Stmt:

@@ -197,7 +197,11 @@ def _range_of(
         every = every.intersect(allowed)
         if one.reached is None or not box.intersect(one.reached).intersect(one.outside).is_empty():
             needed = needed.intersect(allowed)
-    return _range(needed) or _range(every)
+    try:
+        found = _range(needed)
+    except _Scattered:
+        found = None
+    return found or _range(every)
 
 
 class _Scattered(Exception):

@@ -7,6 +7,7 @@ from functools import partial
 
 from weft.assign import Code
 from weft.comprehension.apply import Application
+from weft.comprehension.builtins import spelled
 from weft.comprehension.gradient import backward
 from weft.comprehension.template import Template
 from weft.errors import WeftError, user_origin
@@ -44,8 +45,7 @@ def applied(template: Template, operands: Sequence[TensorLike], label: str = "")
 def _backward(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
     children = zip(application.template.flat.params, tensor.children, strict=True)
     into = {param: child.grad.node for param, child in children if child.differentiable}
-    code, _ = application.backward({result: tensor.grad.node}, into, masked=masked)
-    return code
+    return application.backward({result: tensor.grad.node}, into, masked=masked)
 
 
 def check_types(template: Template, given: Sequence[str]) -> None:
@@ -59,5 +59,5 @@ def check_types(template: Template, given: Sequence[str]) -> None:
         wanted = template.flat.types[param]
         if dtype != wanted:
             what = f"`{param}` of `{template.name}` is {wanted}, and what is given is {dtype}"
-            fix = f'convert it to {wanted}, or declare it as "{dtype}(…) {param}"'
+            fix = f"convert it to {wanted}, or declare it as `{spelled(dtype)}(…) {param}`"
             raise WeftError(what, origin=user_origin(), fix=fix)

@@ -67,5 +67,10 @@ def cast(dtype: str, value: Scalar) -> Cast | None:
 
 
 def _values(args: Sequence[Scalar]) -> list[Any] | None:
-    values = [value_of(arg) for arg in args]
-    return None if any(value is None for value in values) else values
+    values = []
+    for arg in args:
+        value = value_of(arg)
+        if value is None:
+            return None
+        values.append(value)
+    return values

@@ -49,7 +49,9 @@ def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
         if not isinstance(written, Place) or not isinstance(wanted, Place):
             return None
         own = [term for term in written.terms if term[1] in sizes]
-        rest = _difference(wanted, Place(tuple(term for term in written.terms if term not in own), written.offset))
+        rest = wanted
+        if len(own) < len(written.terms) or written.offset:
+            rest = _difference(wanted, Place(tuple(term for term in written.terms if term not in own), written.offset))
         if not own:
             tests += [Inside(rest, 1)] if rest != Place(()) else []
             continue
@@ -214,8 +216,6 @@ _DIFFERENCE = Place(((1, "one"), (-1, "other")))
 
 
 def _difference(one: Place, other: Place) -> Place:
-    if not other.terms and not other.offset:
-        return one
     return moved_place(_DIFFERENCE, {"one": one, "other": other})
 
 

@@ -108,6 +108,9 @@ def moved(scalar: Scalar, places: Mapping[str, Place]) -> Scalar:
 
 def moved_place(place: Place, places: Mapping[str, Place]) -> Place:
     """A place with loops replaced by places."""
+    match place:
+        case Place(terms=((1, name),), offset=0):
+            return places.get(name, place)
     total, offset = dict[str, int](), place.offset
     for coefficient, name in place.terms:
         inner = places.get(name, Place(((1, name),)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from weft.loops.nests import Loop, Nest, free
 from weft.loops.nodes import Place, Read, Store
@@ -21,7 +20,7 @@ def ordered(nest: Nest) -> Nest:
     touched = [Read(nest.target, nest.core.at), *nest.reads]
     innermost = min(reversed([*kept, *summed]), key=lambda loop: _jumps(touched, loop))
     outer = [loop for loop in [*kept, *summed] if loop != innermost]
-    return replace(nest, loops=(*outer, innermost))
+    return Nest((*outer, innermost), nest.tests, nest.core, nest.remarks)
 
 
 def sums_inside(nest: Nest) -> bool:

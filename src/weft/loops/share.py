@@ -203,7 +203,7 @@ class _Sharing:
         value = value_of(scalar)
         what: Hashable
         if value is not None:
-            what = (str(value.dtype), repr(value))
+            what = (value.dtype, repr(value))
         else:
             inner = [self._number(one) for one in _parts_of(scalar)]
             what = (*self._kind(scalar), *(sorted(inner) if _commutes(scalar) else inner))

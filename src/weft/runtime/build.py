@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
-from weft.backends import Backend, Lasting, Played
+from weft.backends import Backend, Lasting, Placing, Played
 from weft.config import config
 from weft.loops import Buffer, Program, check
 from weft.runtime import refuse
@@ -110,6 +110,7 @@ class Job:
             settings=self.settings,
             recompute=again,
             fast=self.fast,
+            places=self.backend.places if isinstance(self.backend, Placing) else (),
             clock=clock,
         )
         for buffer in again:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from weft.loops import Buffer, Program, Remark
+from weft.loops import Buffer, Product, Program, Remark
 from weft.loops import show as show_loops
 from weft.loops.gather import gather
 from weft.loops.inline import inline
@@ -20,6 +20,7 @@ from weft.schedule.forward import forward
 from weft.schedule.fuse import Kernel, fuse, kernels
 from weft.schedule.inplace import as_one
 from weft.schedule.memory import Plan, plan
+from weft.schedule.products import stage as stage_products
 
 __all__ = ["Clock", "Kernel", "Schedule", "Settings", "Verdict", "schedule", "show_kernels", "show_verdicts"]
 
@@ -47,12 +48,14 @@ def schedule(
     settings: Settings = Settings(),  # noqa: B008 it is frozen
     recompute: Collection[Buffer] = (),
     fast: bool = False,
+    places: Collection[type] = (),
     clock: Clock | None = None,
 ) -> Schedule:
     """Cut a lowered program into kernels.
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
-    `recompute` are buffers to be computed again rather than stored; `fast` uses rules for finite numbers only.
+    `recompute` are buffers to be computed again rather than stored; `fast` uses rules for finite numbers only;
+    `places` are the kinds of descriptions that the backend places, which are staged for it.
     """
     sizes, stage = dict(static or {}), clock or Clock()
     with stage("virtual"):
@@ -67,8 +70,11 @@ def schedule(
     written = {nest.target for nest in parts}
     outside = {*kept, *(buffer for buffer in verdicts if buffer not in written)}
     with stage("rewrite"):
-        folded = fold([replace(one, body=rewrite(one.body, sizes, fast)) for one in fused], outside)
+        simple = [replace(one, body=rewrite(one.body, sizes, fast)) for one in fused]
+    with stage("products"):
+        staged = stage_products(simple, outside) if Product in places else simple
     with stage("memory"):
+        folded = fold(staged, outside)
         return Schedule(tuple(folded), verdicts, plan(folded, outside, in_place=True))
 
 

@@ -79,7 +79,7 @@ class _Uses:
             for buffer in self.inputs[number]:
                 self.readers.setdefault(buffer, []).append(number)
         #: How many large products there are up to each nest.
-        self.products = list(accumulate(is_heavy((nest.stmt,)) for nest in self.nests))
+        self.products = list(accumulate(nest.accumulates and is_heavy((nest.stmt,)) for nest in self.nests))
 
     def read(self, number: int) -> Sequence[int]:
         """The nests that read what a nest writes, in order."""

@@ -33,8 +33,9 @@ class Calling:
     """Calls the loops and numbers of some code differently."""
 
     names: Names
-    #: Scalars of that code under their new names, by identity.
-    done: dict[int, Scalar] = field(default_factory=dict)
+    #: Scalars and subscripts of that code under their new names, by identity.
+    scalars: dict[int, Scalar] = field(default_factory=dict)
+    cells: dict[int, tuple[Scalar, ...]] = field(default_factory=dict)
 
     def name(self, name: str) -> str:
         return self.names.get(name, name)
@@ -54,12 +55,15 @@ class Calling:
         return mapped(stmt, self.scalar)
 
     def at(self, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        return tuple([self.scalar(place) for place in at])
+        found = self.cells.get(id(at))
+        if found is None:
+            found = self.cells[id(at)] = tuple([self.scalar(place) for place in at])
+        return found
 
     def scalar(self, scalar: Scalar) -> Scalar:
-        found = self.done.get(id(scalar))
+        found = self.scalars.get(id(scalar))
         if found is None:
-            found = self.done[id(scalar)] = rewritten(scalar, self._leaf)
+            found = self.scalars[id(scalar)] = rewritten(scalar, self._leaf)
         return found
 
     def _block(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:

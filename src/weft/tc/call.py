@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.assign import Keep, Node, Precision, seq
+from weft.assign import Keep, Node, Precision
 from weft.backends import Array
-from weft.comprehension.apply import Application, cleared
+from weft.comprehension.apply import Application
 from weft.comprehension.template import Template
 from weft.errors import Origin
 from weft.runtime import Context
@@ -47,9 +47,8 @@ class GradientCall:
         self.shapes = [shapes[one] for one in wrt]
         seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one], None) for one in of}
         found = {one: leaf(f"d_{one}", shapes[one], flat.types[one], None) for one in wrt}
-        code, _ = application.backward(seeds, found)
+        code = application.backward(seeds, found, afresh=True)
         inputs = [*call.params, *seeds.values()]
-        code = seq(cleared(found.values()), code)
         self.function = Function(call._context, code, inputs, list(found.values()))
 
     def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:

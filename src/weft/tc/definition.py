@@ -136,12 +136,10 @@ class Definition:
             if target is not None:
                 self._check_target(name, target, arrays)
         found = self._call(arrays)(arrays, targets)
-        kind = like(given[0]) if given else lambda array: array
-        return _single(
-            [kind(one) if into.get(name) is None else one for name, one in zip(self.results, found, strict=True)]
-            if outputs is None
-            else list(outputs)
-        )
+        if outputs is not None:
+            return _single(outputs)
+        kind = like(given[0]) if given else _as_it_is
+        return _single([kind(one) for one in found])
 
     def grad(self, *args: Any, wrt: str | Sequence[str] | None = None, d: Any = None, **named: Any) -> Any:
         """The gradients of the results by the parameters `wrt`, all of floats if not given: one, or a tuple of them.
@@ -174,7 +172,7 @@ class Definition:
     def _ordered(
         self, args: Sequence[Any], named: Mapping[str, Any], given: Mapping[str, Any] | None = None
     ) -> list[Any]:
-        """The arguments in the order of the parameters."""
+        """The arguments in the order of the parameters; `given` are those that come in another way."""
         found = dict(given or {})
         if len(args) > len(self.params):
             raise self._wrong(f"takes {len(self.params)} arguments and was given {len(args)}")
@@ -265,6 +263,10 @@ class Definition:
                 )
             found[one] = array
         return found
+
+
+def _as_it_is(array: Array) -> Any:
+    return array
 
 
 def _single(found: Sequence[Any]) -> Any:

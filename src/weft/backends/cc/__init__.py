@@ -14,7 +14,7 @@ from weft.backends.host import HostMemory
 from weft.backends.seam import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
-from weft.loops import Program
+from weft.loops import Description, Product, Program
 
 __all__ = ["Cc"]
 
@@ -44,6 +44,10 @@ class Cc(HostMemory):
         pieces = Pieces(program)
         texts = {piece.call.kernel: piece.text for piece in pieces.all}
         return _Compiled(pieces, load(self.compiler, texts, self.folder))
+
+    @property
+    def places(self) -> frozenset[type[Description]]:
+        return frozenset([Product])
 
     @property
     def identity(self) -> str:

@@ -9,9 +9,10 @@ overlap. Sums of floats over an innermost loop are carried in double precision, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from weft.backends.cc.product import Placed
 from weft.backends.cc.types import c_type, converted, literal
 from weft.loops import (
     Buffer,
@@ -25,6 +26,7 @@ from weft.loops import (
     Read,
     Remark,
     Set,
+    Staged,
     Stmt,
     Store,
     Update,
@@ -34,6 +36,7 @@ from weft.loops import (
     reads,
     walk,
 )
+from weft.loops.effects import everything
 from weft.ops import OPS, Call, Num, Scalar
 
 #: Sums over shorter loops are written as they stand.
@@ -42,7 +45,8 @@ _LONG = 8
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
-    writer = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
+    plain = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
+    writer = replace(plain, products=_products(name, body, plain))
     written = set(_written(body))
     types = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict" for one in buffers]
     parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
@@ -50,6 +54,7 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
     arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
     shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
     lines = [
+        *(line for one in writer.products.values() for line in one.functions()),
         f"static WEFT_APART void {name}_on({', '.join(parameters)})",
         "{",
         f"    /* {shapes} */",
@@ -71,6 +76,8 @@ class _Writer:
     given: dict[str, str]
     #: Sums under way: they grow in double precision.
     summed: frozenset[Local] = frozenset()
+    #: What is staged, and how it is placed.
+    products: Mapping[Staged, Placed] = field(default_factory=dict)
 
     def loop(self, stmt: For, indent: str) -> Iterator[str]:
         name = _word(stmt.loop)
@@ -87,6 +94,12 @@ class _Writer:
             case Remark(text=text, body=body):
                 yield from (f"{indent}/* {safe(line)} */" for line in text.splitlines())
                 yield from self.block(body, indent)
+            case Staged() if stmt in self.products:
+                yield from (indent + line for line in self.products[stmt].lines())
+            case Staged(body=body):
+                yield indent + "{"
+                yield from self.block(body, indent + "    ")
+                yield indent + "}"
             case For(loop=loop, body=(Update() as update,)) if _is_sum(update, loop):
                 yield indent + "{"
                 yield from self.block(_summed(stmt, update), indent + "    ")
@@ -110,15 +123,15 @@ class _Writer:
                 yield from self.block(body, indent + "    ")
                 yield indent + "}"
             case Store(buffer=buffer, at=at, value=value):
-                yield f"{indent}{self._cell(buffer, at)} = {self._value(value)};"
+                yield f"{indent}{self._cell(buffer, at)} = {self.value(value)};"
             case Update(buffer=buffer, at=at):
-                yield f"{indent}{self._cell(buffer, at)} = {self._value(combined(stmt))};"
+                yield f"{indent}{self._cell(buffer, at)} = {self.value(combined(stmt))};"
             case Let(local=local, value=value):
-                yield f"{indent}{c_type(local.dtype)} {_word(local.name)} = {self._value(value)};"
+                yield f"{indent}{c_type(local.dtype)} {_word(local.name)} = {self.value(value)};"
             case Set(local=local, value=Call(args=(_, value))) if local in self.summed:
-                yield f"{indent}{_word(local.name)}sum += {self._value(value)};"
+                yield f"{indent}{_word(local.name)}sum += {self.value(value)};"
             case Set(local=local, value=value):
-                yield f"{indent}{_word(local.name)} = {self._value(value)};"
+                yield f"{indent}{_word(local.name)} = {self.value(value)};"
             case Fill(buffer=buffer, value=number):
                 cells = math.prod(buffer.shape)
                 name, value_text = self.buffers[buffer], literal(number, buffer.dtype)
@@ -135,24 +148,33 @@ class _Writer:
     def _whole(self, scalar: Scalar) -> str:
         """A whole number, as a subscript or in a test."""
         if not isinstance(scalar, Place):
-            return self._value(scalar)
+            return self.value(scalar)
         names = [
-            self._variable(name) if coefficient == 1 else f"{coefficient} * {self._variable(name)}"
+            self.variable(name) if coefficient == 1 else f"{coefficient} * {self.variable(name)}"
             for coefficient, name in scalar.terms
         ]
         if scalar.offset or not names:
             names.append(str(scalar.offset))
         return names[0] if len(names) == 1 and "*" not in names[0] else f"({' + '.join(names)})".replace("+ -", "- ")
 
-    def _variable(self, name: str) -> str:
+    def variable(self, name: str) -> str:
         return self.given.get(name) or _word(name)
 
-    def _value(self, scalar: Scalar) -> str:
+    def pointer(self, buffer: Buffer) -> str:
+        return self.buffers[buffer]
+
+    def calling(self, names: Mapping[str, str]) -> _Writer:
+        return replace(self, given={**self.given, **names})
+
+    def adding(self, sums: Sequence[Local]) -> _Writer:
+        return replace(self, summed=frozenset(sums))
+
+    def value(self, scalar: Scalar) -> str:
         match scalar:
             case Cast(dtype=dtype, value=Num(value=value)):
                 return literal(value, dtype)
             case Cast(dtype=dtype, value=value):
-                return converted(self._value(value), dtype_of(value), dtype)
+                return converted(self.value(value), dtype_of(value), dtype)
             case Place():
                 return self._whole(scalar)
             case Local(name=name):
@@ -160,14 +182,21 @@ class _Writer:
             case Read(buffer=buffer, at=at):
                 return self._cell(buffer, at)
             case Call(op=op, args=args):
-                return OPS[op].c.format(*map(self._value, args), t=dtype_of(args[-1]))
+                return OPS[op].c.format(*map(self.value, args), t=dtype_of(args[-1]))
         raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
+
+
+def _products(name: str, body: Sequence[Stmt], writer: _Writer) -> dict[Staged, Placed]:
+    """The products of a kernel that are placed, under names of their own."""
+    staged = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
+    placed = {one: Placed.of(one, f"{name}_product{at}", writer) for at, one in enumerate(staged)}
+    return {one: found for one, found in placed.items() if found}
 
 
 def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
     for stmt in body:
         match stmt:
-            case For(body=inner) | If(body=inner) | Remark(body=inner):
+            case For(body=inner) | If(body=inner) | Remark(body=inner) | Staged(body=inner):
                 yield from _written(inner)
             case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
                 yield buffer
@@ -179,7 +208,7 @@ def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
         match stmt:
             case For(loop=loop, body=inner):
                 yield from _given(inner, bound | {loop})
-            case Remark(body=inner):
+            case Remark(body=inner) | Staged(body=inner):
                 yield from _given(inner, bound)
             case If(tests=tests, body=inner):
                 yield from (name for test in tests for name in _free(test.place, bound))

@@ -212,3 +212,113 @@ static inline uint64_t weft_threefry(uint64_t key, uint64_t counter)
 }
 
 static inline float weft_uniform(uint64_t bits) { return (float)(bits >> 40) * 0x1p-24f; }
+
+/* Products: vectors as wide as the machine has them, and tiles of as many rows as its registers hold. */
+#if defined(__AVX512F__)
+#define WEFT_VECTOR 64
+#define WEFT_ROWS 8
+#elif defined(__AVX__)
+#define WEFT_VECTOR 32
+#define WEFT_ROWS 6
+#else
+#define WEFT_VECTOR 16
+#define WEFT_ROWS 6
+#endif
+
+/* Multiplications and additions of a tile are fused, where the machine can; gcc is told so function by function. */
+#if defined(__clang__)
+#define WEFT_TILE inline __attribute__((always_inline))
+#define WEFT_FUSED __attribute__((noinline))
+#define WEFT_UNROLL _Pragma("unroll")
+#define WEFT_CONTRACT _Pragma("clang fp contract(fast)")
+#else
+#define WEFT_TILE inline __attribute__((always_inline, optimize("fp-contract=fast")))
+#define WEFT_FUSED __attribute__((noipa, optimize("fp-contract=fast")))
+#define WEFT_UNROLL _Pragma("GCC unroll 16")
+#define WEFT_CONTRACT
+#endif
+
+/* Rows of a tile: at most so many, and about the same in each. */
+#define WEFT_PARTS(size, most) (((size) + (most) - 1) / (most))
+#define WEFT_EVEN(size, most) WEFT_PARTS(size, WEFT_PARTS(size, most))
+
+typedef float weft_float32s __attribute__((vector_size(WEFT_VECTOR), aligned(4), may_alias));
+typedef double weft_float64s __attribute__((vector_size(WEFT_VECTOR), aligned(8), may_alias));
+typedef int32_t weft_int32s __attribute__((vector_size(WEFT_VECTOR), aligned(4), may_alias));
+typedef int64_t weft_int64s __attribute__((vector_size(WEFT_VECTOR), aligned(8), may_alias));
+
+/* A vector added up across, and a vector of which only the last lanes are left, so many of them. */
+#define WEFT_ACROSS(T, t, I, i)                                                                                        \
+    static inline T weft_across_##t(weft_##t##s x)                                                                     \
+    {                                                                                                                  \
+        enum { lanes = WEFT_VECTOR / sizeof(T) };                                                                      \
+        T all[lanes];                                                                                                  \
+        memcpy(all, &x, sizeof all);                                                                                   \
+        for (int half = lanes / 2; half; half /= 2)                                                                    \
+            for (int at = 0; at < half; at++) all[at] += all[at + half];                                               \
+        return all[0];                                                                                                 \
+    }                                                                                                                  \
+    static const I weft_lanes_##t[2 * WEFT_VECTOR / sizeof(T)] = {                                                     \
+        [WEFT_VECTOR / sizeof(T)... 2 * WEFT_VECTOR / sizeof(T) - 1] = -1};                                            \
+    static inline weft_##t##s weft_last_##t(weft_##t##s x, int count)                                                  \
+    {                                                                                                                  \
+        return (weft_##t##s)((weft_##i##s)x & *(const weft_##i##s *)&weft_lanes_##t[count]);                           \
+    }
+
+WEFT_ACROSS(float, float32, int32_t, int32)
+WEFT_ACROSS(double, float64, int64_t, int64)
+
+/* A small block turned around: 4 by 4 floats, or 2 by 2 doubles. */
+typedef float weft_four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef double weft_two __attribute__((vector_size(16), aligned(8), may_alias));
+#if defined(__clang__) || __GNUC__ >= 12
+#define WEFT_MIX(T, x, y, ...) __builtin_shufflevector(x, y, __VA_ARGS__)
+#else
+typedef int32_t weft_mix_weft_four __attribute__((vector_size(16)));
+typedef int64_t weft_mix_weft_two __attribute__((vector_size(16)));
+#define WEFT_MIX(T, x, y, ...) __builtin_shuffle(x, y, (weft_mix_##T){__VA_ARGS__})
+#endif
+enum { weft_block_float32 = 4, weft_block_float64 = 2 };
+static inline void weft_turn_block_float32(const float *from, int64_t stride, float *to, int64_t wide)
+{
+    const weft_four a = *(const weft_four *)from, b = *(const weft_four *)(from + stride);
+    const weft_four c = *(const weft_four *)(from + 2 * stride), d = *(const weft_four *)(from + 3 * stride);
+    const weft_four ab = WEFT_MIX(weft_four, a, b, 0, 4, 1, 5), ba = WEFT_MIX(weft_four, a, b, 2, 6, 3, 7);
+    const weft_four cd = WEFT_MIX(weft_four, c, d, 0, 4, 1, 5), dc = WEFT_MIX(weft_four, c, d, 2, 6, 3, 7);
+    *(weft_four *)to = WEFT_MIX(weft_four, ab, cd, 0, 1, 4, 5);
+    *(weft_four *)(to + wide) = WEFT_MIX(weft_four, ab, cd, 2, 3, 6, 7);
+    *(weft_four *)(to + 2 * wide) = WEFT_MIX(weft_four, ba, dc, 0, 1, 4, 5);
+    *(weft_four *)(to + 3 * wide) = WEFT_MIX(weft_four, ba, dc, 2, 3, 6, 7);
+}
+static inline void weft_turn_block_float64(const double *from, int64_t stride, double *to, int64_t wide)
+{
+    const weft_two a = *(const weft_two *)from, b = *(const weft_two *)(from + stride);
+    *(weft_two *)to = WEFT_MIX(weft_two, a, b, 0, 2);
+    *(weft_two *)(to + wide) = WEFT_MIX(weft_two, a, b, 1, 3);
+}
+
+/* Columns, each `stride` after the one before, become rows of a panel `wide` apart, with zeros beyond the last column.
+   Some lines of memory are turned at a time: where the stride is a power of two, a cache holds few of them. */
+#define WEFT_TURN(T, t)                                                                                                \
+    static inline void weft_turn_##t(const T *restrict from, int64_t stride, int64_t depth, int64_t columns,           \
+                                     T *restrict to, int64_t wide)                                                     \
+    {                                                                                                                  \
+        enum { size = weft_block_##t, line = 64 / sizeof(T) };                                                         \
+        const int64_t whole = columns - columns % size;                                                                \
+        for (int64_t first = 0; first < depth; first += line) {                                                        \
+            const int64_t end = depth - first < line ? depth : first + line, blocks = end - (end - first) % size;      \
+            for (int64_t c = 0; c < whole; c += size) {                                                                \
+                for (int64_t k = first; k < blocks; k += size)                                                         \
+                    weft_turn_block_##t(from + c * stride + k, stride, to + k * wide + c, wide);                       \
+                for (int64_t k = blocks; k < end; k++)                                                                 \
+                    for (int64_t n = c; n < c + size; n++) to[k * wide + n] = from[n * stride + k];                    \
+            }                                                                                                          \
+            for (int64_t k = first; k < end; k++) {                                                                    \
+                for (int64_t c = whole; c < columns; c++) to[k * wide + c] = from[c * stride + k];                     \
+                for (int64_t c = columns; c < wide; c++) to[k * wide + c] = 0;                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+WEFT_TURN(float, float32)
+WEFT_TURN(double, float64)

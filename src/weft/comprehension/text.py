@@ -1,0 +1,165 @@
+"""Gradients as definitions of the language, for given shapes.
+
+A left side of the language has indices only, and a gradient may write at `i + k`, `2 * i` or `I(b)`. Then the place
+that is written gets an index of its own: `d_X(2 * i + k) += d_O(i) * W(k)` becomes
+`d_X(j) += (j - k) % 2 == 0 && … ? d_O((j - k) / 2) * W(k) : 0`, and `d_L(I(b)) += d_O(b)` becomes
+`d_L(j) += j == I(b) ? d_O(b) : 0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.comprehension.affine import Range
+from weft.comprehension.flat import Extents, Flat, Step, rebuilt
+from weft.comprehension.gradient import Backward
+from weft.comprehension.linear import Linear, linear
+from weft.comprehension.nodes import (
+    Between,
+    Binary,
+    Choose,
+    Comprehension,
+    Definition,
+    Dim,
+    Expr,
+    Ident,
+    Index,
+    Int,
+    Param,
+    Real,
+    Result,
+    Size,
+    TensorType,
+    Unary,
+    walk,
+)
+from weft.ops.dtypes import is_float
+
+
+def gradient_definition(name: str, flat: Flat, made: Backward, extents: Extents, wrt: Sequence[str]) -> Definition:
+    """A definition that computes the gradients by the parameters `wrt` from all parameters and the results' gradients.
+
+    The steps that compute what the gradient reads come first.
+    """
+    shapes = {**extents.shapes, **{one: extents.shapes[like] for one, like in made.like.items()}}
+    found = {one: made.found.get(one, f"d_{one}") for one in wrt}
+    body = [_zeros(found[one], shapes[one]) for one in wrt if one not in made.found]
+    for step in _needed(flat, made):
+        body += _statements(step, extents, shapes[step.target])
+    params = [Param(_type(flat.types[one], shapes[one]), Ident(one)) for one in flat.params]
+    seeds = {one: made.seeds.get(one, f"d_{one}") for one in flat.results if is_float(flat.types[one])}
+    params += [Param(_type(flat.types[one], shapes[one]), Ident(seed)) for one, seed in seeds.items()]
+    return Definition(Ident(name), tuple(params), tuple(Result(Ident(one)) for one in found.values()), tuple(body))
+
+
+def _needed(flat: Flat, made: Backward) -> list[Step]:
+    """The steps of the gradient, after those that compute what it reads."""
+    wanted = {name for step in made.steps for name in step.reads}
+    found: list[Step] = []
+    for step in reversed(flat.steps):
+        if step.target in wanted:
+            wanted |= set(step.reads)
+            found.insert(0, step)
+    return [*found, *made.steps]
+
+
+def _type(dtype: str, shape: Sequence[int]) -> TensorType:
+    return TensorType(dtype, tuple(Int(size) for size in shape))
+
+
+def _zeros(tensor: str, shape: tuple[int, ...]) -> Comprehension:
+    """Zeros in every cell."""
+    ranges = {f"i{axis}": Range(0, size) for axis, size in enumerate(shape)}
+    return Comprehension(Ident(tensor), tuple(map(Ident, ranges)), None, False, Real(0.0), _where(ranges))
+
+
+def _statements(step: Step, extents: Extents, shape: tuple[int, ...]) -> list[Comprehension]:
+    """A step as a statement; before it zeros, where it starts a tensor of which it does not reach every cell."""
+    writing = _Writing(dict(extents.ranges(step)), _sized(step.value, extents))
+    at: list[Index] = []
+    for axis, size in enumerate(shape if step.at else ()):
+        at.append(writing.index([_sized(one, extents) for one in step.at], axis, size, at))
+    left = [one.name for one in at]
+    ranges = {index: range for index, range in writing.ranges.items() if step.reduction or index in left}
+    covers = all(ranges[index] == Range(0, size) for index, size in zip(left, shape, strict=False))
+    first = [] if step.keeps or covers else [_zeros(step.target, shape)]
+    resets = step.reduction is not None and not step.keeps and not first
+    target = Ident(step.target)
+    return [
+        *first,
+        Comprehension(target, tuple(map(Ident, left)), step.reduction, resets, writing.value, _where(ranges)),
+    ]
+
+
+def _where(ranges: Mapping[str, Range]) -> tuple[Between, ...]:
+    return tuple(Between(Ident(index), _int(range.low), _int(range.high)) for index, range in ranges.items())
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A step that is being written as a statement."""
+
+    ranges: dict[str, Range]
+    value: Expr
+    taken: set[str] = field(default_factory=set)
+
+    def index(self, at: Sequence[Expr], axis: int, size: int, before: Sequence[Index]) -> Index:
+        """The index of an axis: what stands there if it is one, else one for the place it stands for.
+
+        The subscript's own index is then expressed by the place, if it can be. Nothing comes of what lies outside.
+        """
+        subscript = at[axis]
+        if isinstance(subscript, Index) and subscript not in before:
+            range = self.ranges[subscript.name]
+            self.ranges[subscript.name] = Range(max(range.low, 0), min(range.high, size))
+            return subscript
+        place = self._fresh()
+        others = {one for number, expr in enumerate(at) if number != axis for one in _indices(expr)}
+        form = linear(subscript)
+        index = next((one for one in form.factors if one not in others), None) if form else None
+        if form is None or index is None:
+            self.value = Choose(Binary("==", place, subscript), self.value, Int(0))
+        else:
+            self._solve(place, index, form)
+        self.ranges = {place.name: Range(0, size), **self.ranges}
+        return place
+
+    def _solve(self, place: Index, index: str, form: Linear) -> None:
+        """Put what an index is, in terms of the place, for the index."""
+        factor = form.factors[index]
+        rest = form.without(index).expr
+        away = Binary("-", place, rest) if factor > 0 else Binary("-", rest, place)
+        instead = away if abs(factor) == 1 else Binary("/", away, Int(abs(factor)))
+        range = self.ranges.pop(index)
+        holds: Expr = Binary("&&", Binary("<=", _int(range.low), instead), Binary("<", instead, _int(range.high)))
+        if abs(factor) != 1:
+            holds = Binary("&&", Binary("==", Binary("%", away, Int(abs(factor))), Int(0)), holds)
+        put = rebuilt(self.value, lambda one: instead if isinstance(one, Index) and one.name == index else None)
+        self.value = Choose(holds, put, Int(0))
+
+    def _fresh(self) -> Index:
+        number = 0
+        while f"j{number}" in self.ranges or f"j{number}" in self.taken:
+            number += 1
+        self.taken.add(f"j{number}")
+        return Index(f"j{number}")
+
+
+def _indices(expr: Expr) -> set[str]:
+    return {one.name for one in walk(expr) if isinstance(one, Index)}
+
+
+def _int(number: int) -> Expr:
+    return Unary("-", Int(-number)) if number < 0 else Int(number)
+
+
+def _sized(expr: Expr, extents: Extents) -> Expr:
+    """An expression with numbers for sizes."""
+
+    def change(one: Expr) -> Expr | None:
+        if isinstance(one, Size):
+            return Int(extents.sizes[one.name])
+        return Int(extents.shapes[one.tensor][one.axis]) if isinstance(one, Dim) else None
+
+    return rebuilt(expr, change)
