@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -174,3 +176,75 @@ def status(*arguments: str) -> object:
         return main(arguments)
     except SystemExit as ended:
         return ended.code
+
+
+# Comprehensions
+
+TC = """
+def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
+def lut(float(V,D) L, int32(B) I) -> (O) { O(b,d) = L(I(b), d) }
+def more(float(N) x) -> (y) { y(i) += x(i) * 2 }
+"""
+
+
+@pytest.fixture
+def comprehensions(tmp_path: Path) -> str:
+    path = tmp_path / "some.tc"
+    path.write_text(TC, encoding="utf-8")
+    return str(path)
+
+
+def test_tc_check(comprehensions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = output(capsys, "tc", "check", comprehensions)
+    assert printed == "mm(A, B) -> (C)\nlut(L, I) -> (O)\nmore(x, y) -> (y)\n"
+
+
+def test_tc_check_says_all_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "wrong.tc"
+    path.write_text("def f(float(N) x) -> (y) { y(i) = z(i) + x(i, i) }", encoding="utf-8")
+    said = failure(capsys, "tc", "check", str(path))
+    assert "line 1, column 35: `z` is neither a tensor nor a builtin" in said
+    assert "2 mistakes" in said
+
+
+def test_tc_run(comprehensions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--sizes", "M=2", "K=3", "N=4", "--times", "1", "--backend", "interp"]
+    printed = output(capsys, "tc", "run", comprehensions, "--def", "mm", *sizes)
+    assert re.fullmatch(r"C: float32\[2, 4\] = (\S+, ){6}…\n\S+ µs, the best of 1\n", printed)
+    assert printed.splitlines()[0] in output(capsys, "tc", "run", comprehensions, "--def", "mm", *sizes)
+    other = output(capsys, "tc", "run", comprehensions, "--def", "mm", *sizes, "--seed", "1")
+    assert printed.splitlines()[0] not in other
+
+
+def test_tc_run_indexes_with_numbers_that_fit(comprehensions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--sizes", "V=5", "D=2", "B=3", "--backend", "interp"]
+    assert output(capsys, "tc", "run", comprehensions, "--def", "lut", *sizes).startswith("O: float32[3, 2] = ")
+
+
+def test_tc_show(comprehensions: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--sizes", "M=2", "K=3", "N=4", "--backend", "interp"]
+    shown = output(capsys, "tc", "show", comprehensions, "--def", "mm", *sizes, "--stage", "ranges")
+    assert shown.startswith("C(m, n) +=! A(m, k) * B(k, n) where m in 0:2, n in 0:4, k in 0:3\n")
+    text = output(capsys, "tc", "show", comprehensions, "--def", "mm", "--stage", "text")
+    assert text == "def mm(float(M, K) A, float(K, N) B) -> (C) {\n    C(m, n) +=! A(m, k) * B(k, n)\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "weft: the file has several definitions\n  fix: choose one with --def: mm, lut, more\n"),
+        (["--def", "mm"], "weft: `mm` needs the sizes K, M, N\n  fix: give it: --sizes K=N M=N N=N\n"),
+        (["--def", "lut", "--sizes", "V=2", "D=2", "B=2", "Q=2"], "weft: `lut` has no size Q\n"),
+        (["--def", "more", "--sizes", "N=2"], "weft: `more` accumulates into `y`, which the command has no values for"),
+        (["--def", "no"], "weft: there is no definition `no`\n  fix: there are: mm, lut, more\n"),
+    ],
+)
+def test_tc_run_says_what_is_missing(
+    arguments: list[str], said: str, comprehensions: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in failure(capsys, "tc", "run", comprehensions, *arguments)
+
+
+def test_tc_of_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = failure(capsys, "tc", "check", str(tmp_path / "none.tc"))
+    assert "none.tc cannot be read: No such file or directory" in said

@@ -1,6 +1,6 @@
 """weft: a tensor compiler in which shapes and loops infer themselves."""
 
-from weft import optim, tc, train
+from weft import optim, tc, torch, train
 from weft.assign import comment, intermediate, seq
 from weft.config import config
 from weft.dlpack import ExchangeError
@@ -149,6 +149,7 @@ __all__ = [
     "tanh",
     "tc",
     "tensor",
+    "torch",
     "train",
     "uniform",
     "where",

@@ -14,6 +14,8 @@ import weft
 from weft import demo
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
+from weft.tc import command
+from weft.tc.stages import STAGES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_plan(commands)
     _add_demo(commands)
+    _add_tc(commands)
     return parser
 
 
@@ -84,6 +87,42 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _demo(arguments: argparse.Namespace) -> str:
     return demo.plans() if arguments.plans else demo.run(Console(), arguments.out)
+
+
+def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "tc",
+        help="check, run or show a file of tensor comprehensions",
+        description="Check, run or show the definitions of a file in the Tensor Comprehensions language.",
+        epilog="example: weft tc run matmul.tc --def mm --sizes M=64 K=32 N=16",
+    )
+    actions = parser.add_subparsers(required=True, metavar="action")
+    checking = actions.add_parser("check", help="say what is wrong with a file, or what it defines")
+    running = actions.add_parser("run", help="run a definition on random numbers and time it")
+    showing = actions.add_parser("show", help="print a stage of a definition")
+    for one in (checking, running, showing):
+        one.add_argument("file", type=Path, help="the file, such as matmul.tc")
+    for one in (running, showing):
+        one.add_argument("--def", dest="name", metavar="NAME", help="the definition, where the file has several")
+        one.add_argument(
+            "--sizes", nargs="+", default=[], metavar="NAME=N", type=_size, help="the values of the size variables"
+        )
+        one.add_argument("--backend", help='"cc" or "interp" (default: the best that works)')
+    running.add_argument("--times", type=int, default=10, help="how often to run it (default: %(default)s)")
+    running.add_argument("--seed", type=int, default=0, help="of the random numbers (default: %(default)s)")
+    showing.add_argument(
+        "--stage", default="kernels", choices=["text", *STAGES], help="what to print (default: %(default)s)"
+    )
+    checking.set_defaults(run=lambda given: command.check(given.file))
+    running.set_defaults(run=_tc_run)
+    showing.set_defaults(
+        run=lambda given: command.show(given.file, given.name, given.stage, dict(given.sizes), given.backend)
+    )
+
+
+def _tc_run(given: argparse.Namespace) -> str:
+    sizes = dict(given.sizes)
+    return command.run(given.file, given.name, sizes, backend=given.backend, seed=given.seed, times=given.times)
 
 
 if __name__ == "__main__":

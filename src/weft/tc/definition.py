@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class Comprehensions:
     def __getitem__(self, name: str) -> Definition:
         return self.__getattr__(name)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Definition]:
         return iter(self._definitions.values())
 
     def __dir__(self) -> list[str]:
@@ -127,9 +127,9 @@ class Definition:
             if outputs is not None:
                 what = f"`{self.name}` was given tensors and `outputs`"
                 raise WeftError(what, origin=user_origin(), fix="leave `outputs` out: the results are new tensors")
-            return _single(applied(self.template, self._ordered(args, named), label))
+            return _single(applied(self.template, self.ordered(args, named), label))
         into = self._into(outputs)
-        given = self._ordered(args, named, {name: one for name, one in into.items() if name in self.params})
+        given = self.ordered(args, named, {name: one for name, one in into.items() if name in self.params})
         arrays = self._arrays(given)
         targets = [into.get(name) for name in self.results]
         for name, target in zip(self.results, targets, strict=True):
@@ -146,7 +146,7 @@ class Definition:
 
         `d` are the gradients of the results, in order; ones if not given.
         """
-        given = self._ordered(args, named)
+        given = self.ordered(args, named)
         arrays = self._arrays(given)
         call = self._call(arrays)
         wanted = self._wrt(wrt)
@@ -165,11 +165,11 @@ class Definition:
         if stage not in STAGES:
             known = ", ".join(f'"{one}"' for one in ("text", *STAGES))
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
-        return show_stage(stage, self._call(self._arrays(self._ordered(args, named))), self._wrt(None))
+        return show_stage(stage, self._call(self._arrays(self.ordered(args, named))), self._wrt(None))
 
     # Arguments
 
-    def _ordered(
+    def ordered(
         self, args: Sequence[Any], named: Mapping[str, Any], given: Mapping[str, Any] | None = None
     ) -> list[Any]:
         """The arguments in the order of the parameters; `given` are those that come in another way."""
