@@ -143,6 +143,19 @@ def test_what_a_change_comes_after_is_computed_before_it() -> None:
     assert copied([*written(), *nests(Program(tuple(pointwise(U, "neg", U))))]) == {"G.again", "H.again"}
 
 
+def test_copies_are_stored_only_where_that_saves_work() -> None:
+    """Products read stored copies; other readers compute them, unless they cost more than a few operations."""
+    parts = Program(tuple(stmt for name in "ughyzdef" for stmt in PARTS[name]))
+    more = [*pointwise(Y, "add", D, H), *product(X, H, W)]
+    verdicts = schedule.schedule(Program((*parts.body, *more)), {F: "kept", X: "kept", Y: "kept"}).verdicts
+    found = {one.name: verdict for one, verdict in verdicts.items() if one.name.endswith(".again")}
+    assert {name: verdict.stored for name, verdict in found.items()} == {"G.again": True, "H.again": True}
+    light = schedule.schedule(Program((*parts.body, *more[:1])), {F: "kept", Y: "kept"}).verdicts
+    found = {one.name: verdict for one, verdict in light.items() if one.name.endswith(".again")}
+    assert {name: verdict.stored for name, verdict in found.items()} == {"G.again": True, "H.again": False}
+    assert {one.why.split(";")[0] for one in found.values()} == {"read 3 times", "read 2 times"}
+
+
 # Where it runs
 
 
@@ -208,7 +221,8 @@ def test_a_model_holds_one_tensor_for_each_activation(tmp_path: Path, monkeypatc
     assert ours.size < 0.6 * plain.size
     hidden = [one for one, life in ours.lives.items() if one.shape == (N, 2 * N) and life[0] < 6 and life[1] > 9]
     assert {one.name for one in hidden} <= {"u0", "u1", "u2"}
-    assert "erf.again" in verdicts and ".again" not in others
+    assert "erf.again" in verdicts
+    assert ".again" not in others
     assert "; not held but computed again: 1 operation on `" in verdicts
     np.testing.assert_allclose(losses, meant, rtol=1e-5)
 

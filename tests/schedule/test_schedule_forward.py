@@ -46,3 +46,9 @@ def test_a_number_that_a_loop_gives_another_value() -> None:
     i = (Place(((1, "i"),)),)
     inner = (Store(Y, i, Read(X, FIRST)), Set(T, Read(Y, i)), Set(T, number(9)))
     agree(Let(T, number(5)), Store(X, FIRST, T), For("i", 4, inner), Update(Y, FIRST, "add", Read(X, FIRST)))
+
+
+def test_a_sum_in_a_cell_found_through_another_that_the_loop_writes() -> None:
+    found = (Read(INDEX, FIRST),)
+    inner = (Update(X, found, "add", number(1)), Store(INDEX, FIRST, Cast("int64", Num(2))))
+    agree(Store(X, found, number(7)), For("i", 2, inner))

@@ -127,7 +127,7 @@ def sources(scalar: Scalar) -> set[Buffer]:
 
 def numbers(scalar: Scalar) -> list[Local]:
     """The numbers a scalar mentions, as often as it does."""
-    return [one for one in walk(scalar) if isinstance(one, Local)]
+    return [] if isinstance(scalar, Place) else [one for one in walk(scalar) if isinstance(one, Local)]
 
 
 def names(body: Sequence[Stmt]) -> set[str]:

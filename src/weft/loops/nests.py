@@ -76,7 +76,8 @@ def around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def free(scalar: Scalar) -> list[str]:
     """The loops and static indices a scalar mentions."""
-    return [name for one in walk(scalar) if isinstance(one, Place) for _, name in one.terms]
+    places = (scalar,) if isinstance(scalar, Place) else walk(scalar)
+    return [name for one in places if isinstance(one, Place) for _, name in one.terms]
 
 
 def rewritten(scalar: Scalar, leaf: Callable[[Scalar], Scalar | None]) -> Scalar:

@@ -137,8 +137,20 @@ class Product:
     total: str
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A kernel whose outermost loop's points are independent, if more than one of `threads` shall run it.
+
+    Its innermost loops are unrolled so many times, or taken so many lanes at once; 0 leaves that to the compiler.
+    """
+
+    threads: int = 1
+    unroll: int = 0
+    lanes: int = 0
+
+
 #: What a piece of code is, for backends that can do more with it than run it as it is written.
-Description: TypeAlias = Product
+Description: TypeAlias = Product | Spread
 
 
 @dataclass(frozen=True, slots=True)

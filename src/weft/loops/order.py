@@ -8,12 +8,12 @@ from weft.loops.nests import Loop, Nest, free
 from weft.loops.nodes import Place, Read, Store
 
 #: Accumulations that may run in any order.
-_ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}
+ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}
 
 
 def ordered(nest: Nest) -> Nest:
     """The nest with its loops in the best order for reading and writing memory."""
-    if len(nest.loops) < 2 or not (isinstance(nest.core, Store) or nest.core.op in _ANY_ORDER):
+    if len(nest.loops) < 2 or not (isinstance(nest.core, Store) or nest.core.op in ANY_ORDER):
         return nest
     kept = [loop for loop in _by_axis(nest) if loop in nest.loops]
     summed = [loop for loop in nest.loops if loop not in kept]

@@ -12,10 +12,12 @@ from weft.loops.nodes import (
     Let,
     Local,
     Place,
+    Product,
     Program,
     Read,
     Remark,
     Set,
+    Spread,
     Staged,
     Stmt,
     Store,
@@ -80,7 +82,12 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}# {text}"
             for one in body:
                 yield from _lines(one, indent)
-        case Staged(what=what, body=body):
+        case Staged(what=Spread() as what, body=body):
+            given = {"threads": what.threads, "unrolled": what.unroll, "lanes": what.lanes}
+            told = ", ".join(f"{name} {number}" for name, number in given.items() if number)
+            yield f"{indent}spread over {told}:"
+            yield from _body(body, indent)
+        case Staged(what=Product() as what, body=body):
             groups = {"left": what.left, "right": what.right, "sums": what.sums}
             told = "; ".join(f"{name} {', '.join(loops)}" for name, loops in groups.items() if loops)
             yield f"{indent}product of {told}:"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.loops.effects import with_body
-from weft.loops.nodes import Description, For, If, Let, Local, Product, Remark, Set, Staged, Stmt
+from weft.loops.nodes import Description, For, If, Let, Local, Product, Remark, Set, Spread, Staged, Stmt
 from weft.ops import Call, Scalar
 
 #: A loop: its name and size.
@@ -36,6 +36,7 @@ class Parts:
 def parts_of(staged: Staged) -> Parts:
     """The parts of a staged product."""
     what = staged.what
+    assert isinstance(what, Product)
     body, outer = _inside(staged.body, len(what.left) + len(what.right))
     start, nest, *rest = body
     assert isinstance(start, Let)
@@ -51,6 +52,8 @@ def parts_of(staged: Staged) -> Parts:
 
 def mismatch(what: Description, body: Sequence[Stmt]) -> str:
     """Why a body is not what its description says; nothing if it is."""
+    if isinstance(what, Spread):
+        return ""
     block, outer = _inside(body, len(what.left) + len(what.right))
     if tuple(name for name, _ in outer) != (*what.left, *what.right):
         return f"its loops are not {', '.join((*what.left, *what.right))}"
@@ -64,6 +67,8 @@ def mismatch(what: Description, body: Sequence[Stmt]) -> str:
 
 def described(what: Description, body: Sequence[Stmt]) -> Description:
     """The description of a body that differs in names alone from one that is a `what`."""
+    if isinstance(what, Spread):
+        return what
     block, outer = _inside(body, len(what.left) + len(what.right))
     start = block[0]
     assert isinstance(start, Let)

@@ -46,11 +46,16 @@ def decide(
     kept: Mapping[Buffer, str],
     settings: Settings = Settings(),  # noqa: B008 it is frozen
     forced: Collection[Buffer] = (),
+    often: Mapping[Buffer, int] | None = None,
 ) -> dict[Buffer, Verdict]:
-    """A verdict on every buffer. `kept` says why some must be stored; `forced` are computed again at any cost."""
+    """A verdict on every buffer.
+
+    `kept` says why some must be stored; `forced` are computed again at any cost, those of `often` so many times, where
+    nothing is summed.
+    """
     uses = _Uses(nests)
     verdicts: dict[Buffer, Verdict] = {}
-    deciding = _Deciding(uses, kept, settings, frozenset(forced), verdicts)
+    deciding = _Deciding(uses, kept, settings, frozenset(forced), often or {}, verdicts)
     for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
         verdicts[buffer] = deciding.verdict(buffer)
     return {buffer: verdicts[buffer] for buffer in uses.all}
@@ -79,6 +84,7 @@ class _Deciding:
     kept: Mapping[Buffer, str]
     settings: Settings
     forced: frozenset[Buffer]
+    often: Mapping[Buffer, int]
     verdicts: Mapping[Buffer, Verdict]
     visits: dict[Buffer, int] = field(default_factory=dict)
     #: Where a virtual buffer is computed at the latest, and whether that is always for the very cell written there.
@@ -100,13 +106,18 @@ class _Deciding:
         self.visits[buffer] = sum(self._visits(number, read) for number, read in reads)
         if buffer in self.forced:
             return Verdict(False, "to be computed again")
-        if self.visits[buffer] <= self.settings.max_visits:
+        if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
         if self._is_free(buffer):
             return Verdict(False, "nothing to compute")
         if self._is_one_hot(buffer):
             return Verdict(False, "a one-hot")
         return Verdict(True, f"read {self.visits[buffer]} times")
+
+    def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
+        """How often a cell may be computed."""
+        summed = any(_reduces(self.uses.nests[number]) for number, _ in reads)
+        return max(self.settings.max_visits, 0 if summed else self.often.get(buffer, 0))
 
     def _obstacle(self, buffer: Buffer) -> str:
         if buffer in self.kept:

@@ -13,7 +13,7 @@ from weft.runtime import refuse
 from weft.runtime.built import Built, Check, Placed, Stages
 from weft.runtime.layout import Layout
 from weft.runtime.recall import Recalled, key_of, recall, remember
-from weft.schedule import Clock, Schedule, Settings, schedule
+from weft.schedule import Clock, Options, Schedule, Settings, schedule
 
 
 def _settings() -> Settings:
@@ -37,6 +37,7 @@ class Job:
     optimise: bool = field(default_factory=lambda: config.optimise)
     fast: bool = field(default_factory=lambda: config.fast_math)
     settings: Settings = field(default_factory=_settings)
+    options: Options = Options()  # noqa: RUF009 it is frozen
 
     def build(self, clock: Clock) -> Built:
         """Build it; a failure leaves no trace."""
@@ -67,7 +68,7 @@ class Job:
         assert isinstance(self.backend, Lasting)
         print = Fingerprint.of(self.code, [*self.kept, *self.recompute])
         wanted = [[print.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
-        key = key_of(self.backend, dict(self.sizes), wanted, self.settings, self.fast, *print.lines)
+        key = key_of(self.backend, dict(self.sizes), wanted, self.settings, self.fast, self.options, *print.lines)
         return _Entry(key, self.backend, [self.layout.buffer(one) for one in print.numbers])
 
     def _placed(self, found: Recalled) -> Placed:
@@ -111,6 +112,7 @@ class Job:
             recompute=again,
             fast=self.fast,
             places=self.backend.places if isinstance(self.backend, Placing) else (),
+            options=self.options,
             clock=clock,
         )
         for buffer in again:

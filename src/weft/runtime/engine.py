@@ -19,7 +19,7 @@ from weft.runtime.layout import Layout
 from weft.runtime.process import LOWERING, watch
 from weft.runtime.routine import Routine, analyse, reads_of, touch_of
 from weft.runtime.site import Site
-from weft.schedule import Clock
+from weft.schedule import Clock, Options
 from weft.shape.close import close
 from weft.tensor.slices import StaticIndex
 
@@ -52,6 +52,7 @@ class Engine:
         static: Mapping[str, StaticIndex],
         kept: tuple[Node, ...] = (),
         recompute: tuple[Node, ...] = (),
+        options: Options | None = None,
     ) -> Routine:
         """Code as a routine. Others can compile while the backend does."""
         clock = Clock()
@@ -68,7 +69,7 @@ class Engine:
             for node in facts.touched:
                 close(node.shape)
             _check_bound(full, static)
-        built = self._build(full, static, dict(facts.kept), recompute, clock)
+        built = self._build(full, static, dict(facts.kept), recompute, clock, options)
         reads = reads_of(facts, self.layout.buffer)
         touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
         return Routine(self.sites[0], full, built, static, facts, reads, touch)
@@ -103,13 +104,15 @@ class Engine:
         kept: Mapping[Node, str],
         recompute: Sequence[Node] = (),
         clock: Clock | None = None,
+        options: Options | None = None,
     ) -> Built:
         """Code ready to run; a failure leaves no trace. `kept`: what is wanted after it, and why."""
         sizes = {name: index.size for name, index in static.items()}
         try:
             self._check_open()
+            job = Job(self.backend, self.layout, code, sizes, kept, recompute, options=options or Options())
             with uncollected():
-                return Job(self.backend, self.layout, code, sizes, kept, recompute).build(clock or Clock())
+                return job.build(clock or Clock())
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise

@@ -12,14 +12,24 @@ from weft.backends import Array, Block, Bound
 from weft.loops import Buffer
 from weft.runtime.context import Context
 from weft.runtime.routine import Routine
+from weft.schedule import Options
 
 
 class Function:
     """Takes values of some nodes and gives those of others; everything else is computed from them."""
 
-    def __init__(self, context: Context, code: Code, inputs: Sequence[Node], outputs: Sequence[Node]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        code: Code,
+        inputs: Sequence[Node],
+        outputs: Sequence[Node],
+        options: Options | None = None,
+    ) -> None:
         engine = context._engine
-        self.routine: Routine = engine.compile(complete(seq(code, Keep(tuple(outputs))), inputs), {}, tuple(outputs))
+        self.routine: Routine = engine.compile(
+            complete(seq(code, Keep(tuple(outputs))), inputs), {}, tuple(outputs), options=options
+        )
         self._backend = engine.backend
         self._placed = self.routine.built.placed
         self._inputs = [engine.layout.buffer(node) for node in inputs]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from weft.loops import Buffer, Product, Program, Remark
+from weft.loops import Buffer, Product, Program, Remark, Spread
 from weft.loops import show as show_loops
 from weft.loops.gather import gather
 from weft.loops.inline import inline
 from weft.loops.nests import nests
-from weft.loops.order import ordered
 from weft.loops.rewrite import rewrite
 from weft.loops.virtual import Settings, Verdict, decide
 from weft.schedule.again import again
@@ -20,9 +19,20 @@ from weft.schedule.forward import forward
 from weft.schedule.fuse import Kernel, fuse, kernels
 from weft.schedule.inplace import as_one
 from weft.schedule.memory import Plan, plan
+from weft.schedule.options import Options, arranged, spread
 from weft.schedule.products import stage as stage_products
 
-__all__ = ["Clock", "Kernel", "Schedule", "Settings", "Verdict", "schedule", "show_kernels", "show_verdicts"]
+__all__ = [
+    "Clock",
+    "Kernel",
+    "Options",
+    "Schedule",
+    "Settings",
+    "Verdict",
+    "schedule",
+    "show_kernels",
+    "show_verdicts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +59,21 @@ def schedule(
     recompute: Collection[Buffer] = (),
     fast: bool = False,
     places: Collection[type] = (),
+    options: Options = Options(),  # noqa: B008 it is frozen
     clock: Clock | None = None,
 ) -> Schedule:
     """Cut a lowered program into kernels.
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
     `recompute` are buffers to be computed again rather than stored; `fast` uses rules for finite numbers only;
-    `places` are the kinds of descriptions that the backend places, which are staged for it.
+    `places` are the kinds of descriptions that the backend places, which are staged for it; `options` are choices about
+    loops that somebody made.
     """
     sizes, stage = dict(static or {}), clock or Clock()
     with stage("virtual"):
-        found = again([ordered(nest) for nest in nests(program)], kept)
+        found = again([arranged(nest, options) for nest in nests(program)], kept)
         parts, forced = found.nests, {*recompute, *(one for one, of in found.copies.items() if of in recompute)}
-        verdicts = decide(parts, kept, settings, forced)
+        verdicts = decide(parts, kept, settings, forced, found.often)
         verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
         inlined = inline(parts, {buffer for buffer, verdict in verdicts.items() if not verdict.stored}, sizes)
         gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
@@ -75,6 +87,7 @@ def schedule(
         staged = stage_products(simple, outside) if Product in places else simple
     with stage("memory"):
         folded = fold(staged, outside)
+        folded = [spread(one, options) for one in folded] if Spread in places else folded
         return Schedule(tuple(folded), verdicts, plan(folded, outside, in_place=True))
 
 

@@ -33,6 +33,9 @@ _WORTH = 16
 #: What an operation counts for, if not one: functions that are approximated, random bits, handing a value on.
 _PRICES = {typing.reals: 16, typing.bits: 128, typing.first: 0, typing.second: 0}
 
+#: A copy is computed where it is read, not stored, if its operations then count for no more than this.
+_FEW = 8
+
 #: Nothing is computed again to save less than this part of what is held.
 _PART = 1 / 8
 
@@ -44,13 +47,15 @@ _FAR = 1 << 36
 class Again:
     """Nests with some values computed again.
 
-    `copies`: which buffer holds what another held. `why`: what that takes. `late`: what is written late though it could
-    be earlier, copies and what is computed from them.
+    `copies`: which buffer holds what another held. `why`: what that takes. `often`: how often its numbers may be computed
+    where they are read, rather than stored. `late`: what is written late though it could be earlier, copies and what is
+    computed from them.
     """
 
     nests: Sequence[Nest]
     copies: Mapping[Buffer, Buffer] = field(default_factory=dict)
     why: Mapping[Buffer, str] = field(default_factory=dict)
+    often: Mapping[Buffer, int] = field(default_factory=dict)
     late: frozenset[Buffer] = frozenset()
 
 
@@ -97,15 +102,14 @@ class _Uses:
         return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
 
     def fullest(self) -> tuple[int, int]:
-        """The nest before which most bytes are held, written before it and read from it on, and how many."""
+        """The last nest before which most bytes are held, written before it and read from it on, and how many."""
         changes = [0] * (len(self.nests) + 1)
         for buffer, (first, *_) in self.writers.items():
             if self.held(first):
                 changes[first + 1] += self.size(buffer)
                 changes[self.readers[buffer][-1] + 1] -= self.size(buffer)
-        alive = list(accumulate(changes))
-        most = max(alive)
-        return alive.index(most), most
+        most, place = max((held, place) for place, held in enumerate(accumulate(changes)))
+        return place, most
 
     def late(self) -> frozenset[Buffer]:
         """Copies and what is computed from them."""
@@ -133,9 +137,8 @@ def _add(network: Network, uses: _Uses, able: Mapping[int, int], place: int, num
     Point `2 * number` says that it is there after the place, `2 * number + 1` that it is so by being computed again.
     """
     nest = uses.nests[number]
-    price = sum(_PRICES.get(OPS[call.op].typing, 1) for call in _calls(nest)) * prod(nest.target.shape)
     network.edge(2 * number, 2 * number + 1, _WORTH * uses.size(nest.target))
-    network.edge(2 * number + 1, END, price)
+    network.edge(2 * number + 1, END, _price(nest) * prod(nest.target.shape))
     for buffer in uses.inputs[number]:
         first = uses.writers.get(buffer, [-1])[0]
         if first in able:
@@ -194,7 +197,9 @@ def _copied(uses: _Uses, place: int, numbers: Sequence[int]) -> Again:
         nests.append(_reading(nest, copies) if changes else nest)
     why = {copies[uses.nests[number].target]: _how(uses, copies, number) for number in numbers}
     named = {copy: buffer for buffer, copy in copies.items()}
-    return Again(nests, {**uses.found.copies, **named}, {**uses.found.why, **why})
+    often = {copies[uses.nests[number].target]: _FEW // max(1, _price(uses.nests[number])) for number in numbers}
+    known = uses.found
+    return Again(nests, {**known.copies, **named}, {**known.why, **why}, {**known.often, **often})
 
 
 def _copy(buffer: Buffer) -> Buffer:
@@ -226,6 +231,11 @@ def _how(uses: _Uses, copies: Mapping[Buffer, Buffer], number: int) -> str:
     count = len(_calls(uses.nests[number]))
     names = " and ".join(f"`{copies.get(one, one).name}`" for one in uses.inputs[number])
     return f"not held but computed again: {count or 'no'} operation{'s' * (count != 1)}" + f" on {names}" * bool(names)
+
+
+def _price(nest: Nest) -> int:
+    """What the operations for one number count for."""
+    return sum(_PRICES.get(OPS[call.op].typing, 1) for call in _calls(nest))
 
 
 def _calls(nest: Nest) -> list[Call]:

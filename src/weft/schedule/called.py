@@ -14,15 +14,16 @@ from weft.ops import Scalar
 Names = Mapping[str, str]
 
 
-def apart(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
+def new_names(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
     """New names for all of some names, the same where they are not taken."""
     found: dict[str, str] = {}
     used = set(taken)
     for name in sorted(names):
         new, number = name, 1
+        stem = name.rstrip("0123456789").rstrip("_") or name
         while new in used:
             number += 1
-            new = f"{name.rstrip('0123456789').rstrip('_') or name}_{number}"
+            new = f"{stem}_{number}"
         used.add(new)
         found[name] = new
     return found

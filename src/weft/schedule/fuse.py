@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Program, Remark, Stmt
-from weft.schedule.called import apart
+from weft.schedule.called import new_names
 from weft.schedule.levels import Level, Touched, is_heavy, names_in
 
 __all__ = ["Kernel", "fuse", "kernels"]
@@ -67,7 +67,7 @@ class _Part:
         """Take another part in; or leave both as they are and say why not."""
         if self.heavy and other.heavy:
             return "both are products that want the caches for themselves"
-        names = apart(other.names, self.names)
+        names = new_names(other.names, self.names)
         why = self.level.join(other.level, names)
         if not why:
             self.remarks += other.remarks

@@ -1,6 +1,7 @@
 """Tensor Comprehensions: `wf.tc.define(text)` gives callables."""
 
 from weft.comprehension import ComprehensionError
+from weft.schedule import Options
 from weft.tc.definition import Comprehensions, Definition, define
 
-__all__ = ["ComprehensionError", "Comprehensions", "Definition", "define"]
+__all__ = ["ComprehensionError", "Comprehensions", "Definition", "Options", "define"]

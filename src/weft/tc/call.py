@@ -11,6 +11,7 @@ from weft.comprehension.template import Template
 from weft.errors import Origin
 from weft.runtime import Context
 from weft.runtime.function import Function
+from weft.schedule import Options
 from weft.shape.infer import infer
 from weft.shape.logic import Literal
 from weft.shape.nodes import Dim, Shape
@@ -20,7 +21,12 @@ class Call:
     """A definition on parameters of known shapes."""
 
     def __init__(
-        self, template: Template, shapes: Sequence[tuple[int, ...]], context: Context, origin: Origin | None
+        self,
+        template: Template,
+        shapes: Sequence[tuple[int, ...]],
+        context: Context,
+        origin: Origin | None,
+        options: Options | None = None,
     ) -> None:
         self._context = context
         self.template = template
@@ -30,7 +36,9 @@ class Call:
             leaf(name, shape, flat.types[name], origin) for name, shape in zip(flat.params, shapes, strict=True)
         ]
         self.application = Application(template, self.params, origin, {})
-        self.function = Function(context, Keep(self.application.results), self.params, self.application.results)
+        self.options = options or Options()
+        results = self.application.results
+        self.function = Function(context, Keep(results), self.params, results, self.options)
 
     def __call__(self, arrays: Sequence[Array], into: Sequence[Array | None]) -> list[Array]:
         shapes = self.application.extents.shapes

@@ -15,9 +15,12 @@ from weft.comprehension.tensors import applied, check_types
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
 from weft.runtime import Context
+from weft.schedule import Options
+from weft.tc import tuned
 from weft.tc.call import Call, GradientCall
 from weft.tc.kinds import as_array, like, written
 from weft.tc.stages import STAGES, show_stage
+from weft.tc.tune import Tuning
 from weft.tensor.tensor import Tensor
 
 
@@ -158,6 +161,29 @@ class Definition:
         found = [kind(one) for one in self._gradients[key](arrays, list(seeds.values()))]
         return found[0] if isinstance(wrt, str) else _single(found)
 
+    def options(self, *args: Any, choose: Options | None = None, **named: Any) -> Options:
+        """The schedule options for arrays like these: what tuning found, or none. `choose` sets others."""
+        arrays = self._arrays(self.ordered(args, named))
+        if choose is not None:
+            if not isinstance(choose, Options):
+                fix = "pass wf.tc.Options(threads=2, …)"
+                raise WeftError(f"{choose!r} are no options", origin=user_origin(), fix=fix)
+            shapes = tuple(array.shape for array in arrays)
+            self._calls[shapes] = self._compiled(shapes, choose)
+        return self._call(arrays).options
+
+    def autotune(self, *args: Any, seconds: float = 10.0, show: bool = True, **named: Any) -> Options:
+        """Look for better options for arrays like these, for so many seconds, and use them from now on.
+
+        What is found is kept, and used by later processes without asking. Ctrl-C ends it early and keeps the best.
+        """
+        arrays = self._arrays(self.ordered(args, named))
+        shapes = tuple(array.shape for array in arrays)
+        found = Tuning(lambda options: self._compiled(shapes, options), arrays).run(seconds, show)
+        tuned.keep(self.template, shapes, found)
+        self._calls[shapes] = self._compiled(shapes, found.options)
+        return found.options
+
     def show(self, stage: str, *args: Any, **named: Any) -> str:
         """A stage as text, for arrays like these: the text itself, ranges, gradient, assignments, loops, kernels, …"""
         if stage == "text":
@@ -206,8 +232,12 @@ class Definition:
     def _call(self, arrays: Sequence[Array]) -> Call:
         shapes = tuple(array.shape for array in arrays)
         if shapes not in self._calls:
-            self._calls[shapes] = Call(self.template, shapes, self._context(), user_origin())
+            found = tuned.best(self.template, shapes)
+            self._calls[shapes] = self._compiled(shapes, found.options if found else Options())
         return self._calls[shapes]
+
+    def _compiled(self, shapes: tuple[tuple[int, ...], ...], options: Options) -> Call:
+        return Call(self.template, shapes, self._context(), user_origin(), options)
 
     def _into(self, outputs: Sequence[Any] | None) -> dict[str, Array]:
         if outputs is None:

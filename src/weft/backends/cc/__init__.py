@@ -14,7 +14,7 @@ from weft.backends.host import HostMemory
 from weft.backends.seam import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
-from weft.loops import Description, Product, Program
+from weft.loops import Description, Product, Program, Spread
 
 __all__ = ["Cc"]
 
@@ -47,7 +47,7 @@ class Cc(HostMemory):
 
     @property
     def places(self) -> frozenset[type[Description]]:
-        return frozenset([Product])
+        return frozenset([Product, Spread])
 
     @property
     def identity(self) -> str:

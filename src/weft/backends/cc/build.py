@@ -29,7 +29,7 @@ FLAGS = (
     *("-std=c11", "-O2", "-march=native", "-fopenmp-simd"),
     *("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),
 )
-LIBRARIES = ("-lm",)
+LIBRARIES = ("-lm", "-lpthread")
 TIME_LIMIT_S = 120
 
 _UNDER_WAY, _FAILED = "weft-making-", "weft-failed-"

@@ -23,9 +23,11 @@ from weft.loops import (
     Let,
     Local,
     Place,
+    Product,
     Read,
     Remark,
     Set,
+    Spread,
     Staged,
     Stmt,
     Store,
@@ -38,6 +40,7 @@ from weft.loops import (
 )
 from weft.loops.effects import everything
 from weft.ops import OPS, Call, Num, Scalar
+from weft.schedule.options import independent
 
 #: Sums over shorter loops are written as they stand.
 _LONG = 8
@@ -45,12 +48,17 @@ _LONG = 8
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
-    plain = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
+    spread, body = _unspread(body)
+    threaded = spread.threads > 1
+    plain = _Writer(
+        {one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given}, spread=spread
+    )
     writer = replace(plain, products=_products(name, body, plain))
     written = set(_written(body))
     types = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict" for one in buffers]
     parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
     parameters += [f"int64_t {writer.given[one]}" for one in given]
+    parameters += ["int64_t first", "int64_t end"] if threaded else []
     arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
     shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
     lines = [
@@ -58,11 +66,39 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         f"static WEFT_APART void {name}_on({', '.join(parameters)})",
         "{",
         f"    /* {shapes} */",
-        *writer.block(body, "    "),
+        *(writer.part(body[0], "    ") if threaded else writer.block(body, "    ")),
         "}",
-        f"void {name}(void *const *buffers, const int64_t *given) {{ {name}_on({', '.join(arguments)}); }}",
+        *(_divided(name, body[0], arguments, spread.threads) if threaded else _called(name, arguments)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _called(name: str, arguments: Sequence[str]) -> list[str]:
+    """The kernel's own function: it calls the other with its buffers."""
+    return [f"void {name}(void *const *buffers, const int64_t *given) {{ {name}_on({', '.join(arguments)}); }}"]
+
+
+def _divided(name: str, stmt: Stmt, arguments: Sequence[str], threads: int) -> list[str]:
+    """The kernel's own function, where threads share the points of its outermost loop."""
+    assert isinstance(stmt, For)
+    return [
+        f"static void {name}_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end)",
+        "{",
+        f"    {name}_on({', '.join([*arguments, 'first', 'end'])});",
+        "}",
+        f"void {name}(void *const *buffers, const int64_t *given)",
+        "{",
+        f"    weft_divide({name}_part, buffers, given, {stmt.size}, {threads});",
+        "}",
+    ]
+
+
+def _unspread(body: Sequence[Stmt]) -> tuple[Spread, Sequence[Stmt]]:
+    """What is asked for a kernel's loops, and the kernel."""
+    match body:
+        case (Staged(what=Spread() as spread, body=inner),):
+            return spread, inner
+    return Spread(), body
 
 
 def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
@@ -78,12 +114,28 @@ class _Writer:
     summed: frozenset[Local] = frozenset()
     #: What is staged, and how it is placed.
     products: Mapping[Staged, Placed] = field(default_factory=dict)
+    #: What is asked for the kernel's loops.
+    spread: Spread = Spread()  # noqa: RUF009 it is frozen
 
-    def loop(self, stmt: For, indent: str) -> Iterator[str]:
+    def loop(self, stmt: For, indent: str, first: str = "0", end: str = "") -> Iterator[str]:
         name = _word(stmt.loop)
-        yield f"{indent}for (int64_t {name} = 0; {name} < {stmt.size}; {name}++) {{"
+        yield f"{indent}for (int64_t {name} = {first}; {name} < {end or stmt.size}; {name}++) {{"
         yield from self.block(stmt.body, indent + "    ")
         yield indent + "}"
+
+    def part(self, stmt: Stmt, indent: str) -> Iterator[str]:
+        """A part of the outermost loop."""
+        assert isinstance(stmt, For)
+        yield from self.loop(stmt, indent, "first", "end")
+
+    def _asked(self, stmt: For, indent: str) -> Iterator[str]:
+        """What is asked for an innermost loop."""
+        if any(isinstance(one, For | Staged) for one in everything(stmt.body)):
+            return
+        if self.spread.lanes and independent(stmt):
+            yield f"{indent}#pragma omp simd simdlen({self.spread.lanes})"
+        elif self.spread.unroll:
+            yield f"{indent}#pragma GCC unroll {self.spread.unroll}"
 
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
         for stmt in body:
@@ -108,12 +160,14 @@ class _Writer:
                 words = [_word(one.name) for one in sums]
                 yield indent + "{"
                 yield from (f"{indent}    double {word}sum = {word};" for word in words)
-                yield f"{indent}    #pragma omp simd reduction(+ : {', '.join(f'{word}sum' for word in words)})"
+                lanes = f" simdlen({self.spread.lanes})" if self.spread.lanes else ""
+                yield f"{indent}    #pragma omp simd reduction(+ : {', '.join(f'{word}sum' for word in words)}){lanes}"
                 yield from replace(self, summed=frozenset(sums)).loop(stmt, indent + "    ")
                 for one, word in zip(sums, words, strict=True):
                     yield f"{indent}    {word} = {converted(f'{word}sum', 'float64', one.dtype)};"
                 yield indent + "}"
             case For():
+                yield from self._asked(stmt, indent)
                 yield from self.loop(stmt, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
@@ -188,8 +242,8 @@ class _Writer:
 
 def _products(name: str, body: Sequence[Stmt], writer: _Writer) -> dict[Staged, Placed]:
     """The products of a kernel that are placed, under names of their own."""
-    staged = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
-    placed = {one: Placed.of(one, f"{name}_product{at}", writer) for at, one in enumerate(staged)}
+    staged = [one for one in everything(body) if isinstance(one, Staged) and isinstance(one.what, Product)]
+    placed = {one: Placed.of(one, f"{name}_product{at}", writer) for at, one in enumerate(dict.fromkeys(staged))}
     return {one: found for one, found in placed.items() if found}
 
 

@@ -76,7 +76,7 @@ class Placed:
     def functions(self) -> Lines:
         """The functions of a tile and of a panel."""
         tiles = self._tile() if self.plan.form == "tile" else self._dot()
-        return [*self._sizes(), *tiles, *self._kinds(), *(self._pack() if self.plan.packed else [])]
+        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *(self._pack() if self.plan.packed else [])]
 
     def _sizes(self) -> Lines:
         name, tile, rows, columns = self.name, self.plan.tile, self.plan.rows.size, self.plan.columns.size
@@ -215,18 +215,35 @@ class Placed:
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *_indented(body), "}"]
 
+    def _any(self) -> Lines:
+        """The function that calls the one for a tile of its size; at which edges there are others is known here."""
+        name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self._given())
+        names = ", ".join(name for _, name in self._given())
+        return [
+            f"static inline void {name}_any(int64_t rows, int64_t columns, {given})",
+            "{",
+            f"    const bool tall = {name}_last_rows == {name}_rows || rows == {name}_rows;",
+            f"    const bool wide = {name}_last_columns == {name}_wide || columns == {name}_wide;",
+            f"    if (tall && wide) {name}_whole({names});",
+            f"    else if (wide) {name}_short({names});",
+            f"    else if (tall) {name}_narrow({names});",
+            f"    else {name}_corner({names});",
+            "}",
+        ]
+
     # The place in the kernel
 
     def lines(self) -> Lines:
         """The product itself, as a block."""
         name, blocked = self.name, self.plan.blocked
         grown = self._grown()
-        rows = f"{name}_rows * {_TILES_AT_ONCE}" if blocked else f"{name}_rows"
+        rows = f"tall * {_TILES_AT_ONCE}" if blocked else "tall"
         body = self._columns()
-        room = f"{self.number} room[{name}_lanes + {rows} * {name}_wide] __attribute__((aligned(64)));"
-        lines = [room, *([] if blocked else [f"{self.number} *const sums = room + {name}_lanes;"])]
+        room = f"{self.number} room[lanes + {rows} * wide] __attribute__((aligned(64)));"
+        sizes = ", ".join(f"{word} = {name}_{size}" for word, size in _SIZES)
+        lines = [f"enum {{ {sizes} }};", room, *([] if blocked else [f"{self.number} *const sums = room + lanes;"])]
         if self.plan.packed:
-            lines.append(f"{self.number} panel[{self._panel()} * {name}_wide] __attribute__((aligned(64)));")
+            lines.append(f"{self.number} panel[{self._panel()} * wide] __attribute__((aligned(64)));")
         words = [self.writer.variable(one.name) for one in grown]
         return [
             "{",
@@ -246,7 +263,7 @@ class Placed:
 
     def _columns(self) -> Lines:
         """The loops over columns, panel by panel, around those over rows."""
-        side, wide, pack = self.plan.columns, f"{self.name}_wide", self._call_pack()
+        side, wide, pack = self.plan.columns, "wide", self._call_pack()
         assert side.loop is not None
         rows = self._rows()
         for name, size in reversed(self.plan.rows.outer):
@@ -264,14 +281,14 @@ class Placed:
 
     def _rows(self) -> Lines:
         """The loop over rows, tile by tile."""
-        side, tall = self.plan.rows, f"{self.name}_rows"
+        side, tall = self.plan.rows, "tall"
         at = self._from(side.loop[0]) if side.loop else "row_from"
         body = [f"const int64_t rows = {side.size} - {at} < {tall} ? {side.size} - {at} : {tall};"]
         if not self.plan.blocked:
             return _steps(at, side.size, tall, [*body, *self._call_tile(), *self._rest()])
         end, size = f"{at}_end", self.plan.sums[0][1]
         body += [
-            f"{self.number} *const sums = room + {self.name}_lanes + ({at} - {at}_begin) * {self.name}_wide;",
+            f"{self.number} *const sums = room + lanes + ({at} - {at}_begin) * wide;",
             *self._call_tile(),
             f"if (sums_to < {size}) continue;",
             *self._rest(),
@@ -291,16 +308,7 @@ class Placed:
         return _steps(f"{at}_begin", side.size, many, outer)
 
     def _call_tile(self) -> Lines:
-        """Call the function of a tile of its size; which those are is known when it is compiled."""
-        name, given = self.name, ", ".join(name for _, name in self._given())
-        whole_rows = f"({name}_last_rows == {name}_rows || rows == {name}_rows)"
-        whole_columns = f"({name}_last_columns == {name}_wide || columns == {name}_wide)"
-        return [
-            f"if ({whole_rows} && {whole_columns}) {name}_whole({given});",
-            f"else if {whole_columns} {name}_short({given});",
-            f"else if {whole_rows} {name}_narrow({given});",
-            f"else {name}_corner({given});",
-        ]
+        return [f"{self.name}_any(rows, columns, {', '.join(name for _, name in self._given())});"]
 
     def _call_pack(self) -> Lines:
         if not self.plan.packed:
@@ -318,13 +326,13 @@ class Placed:
             self.parts, columns.loop[0]
         )
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
-        found = f"sums[r * {self.name}_wide + c]"
+        found = "sums[r * wide + c]"
         is_zero = isinstance(start, Cast) and isinstance(start.value, Num) and start.value.value == 0
         first = found if is_zero else f"{self.writer.value(start)} + {found}"
         grown = self._grown()
         block = [f"{self.number} {total} = {first};", *self.writer.adding(grown).block(self.parts.rest, "")]
         loops = [("r", "rows", rows), ("c", "columns", columns)]
-        for step, count, side in loops if along_rows else reversed(loops):
+        for step, _, side in loops if along_rows else reversed(loops):
             if side.loop:
                 word = self.writer.variable(side.loop[0])
                 block = [f"const int64_t {word} = {self._from(side.loop[0])} + {step};", *block]
@@ -397,6 +405,8 @@ class Placed:
         return body
 
 
+#: What sizes are called inside a kernel.
+_SIZES = (("lanes", "lanes"), ("wide", "wide"), ("tall", "rows"))
 #: Tiles by what they are called, and how many rows and columns they have.
 _KINDS = (
     ("whole", "rows", "wide"),

@@ -1,0 +1,131 @@
+"""Choices about loops that somebody makes in place of weft: a person, or a tuner that measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from weft.loops import Fill, For, Inside, Let, Place, Read, Set, Spread, Staged, Stmt, Store, Update, walk
+from weft.loops.effects import everything, parts
+from weft.loops.nests import Nest, moved
+from weft.loops.order import ANY_ORDER, ordered
+from weft.schedule.fuse import Kernel
+
+#: Fewer points than this are not worth a second thread.
+_WORTH_A_THREAD = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How loops run, where that is not left to weft.
+
+    `order` names loops from the outermost in; those not named come after them. `tiles` cuts loops into pieces of a
+    size; the loops over pieces are outermost. `unroll` and `lanes` are for innermost loops, `threads` for outermost
+    ones. A product of matrices has tiles of its own (`rows` of so many `vectors`); 0 leaves them to weft.
+    """
+
+    order: tuple[str, ...] = ()
+    tiles: tuple[tuple[str, int], ...] = ()
+    unroll: int = 0
+    lanes: int = 0
+    threads: int = 1
+    rows: int = 0
+    vectors: int = 0
+
+    def __str__(self) -> str:
+        given = {
+            "order": " ".join(self.order),
+            "tiles": " ".join(f"{name}={size}" for name, size in self.tiles),
+            "unroll": self.unroll,
+            "lanes": self.lanes,
+            "threads": self.threads if self.threads > 1 else "",
+            "rows": self.rows,
+            "vectors": self.vectors,
+        }
+        return ", ".join(f"{name} {value}" for name, value in given.items() if value) or "as weft likes"
+
+
+def arranged(nest: Nest, options: Options) -> Nest:
+    """A nest with its loops in the order asked for, cut into pieces; else in the best order for memory."""
+    return _tiled(_reordered(nest, options.order), options.tiles)
+
+
+def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
+    names = {name for name, _ in nest.loops}
+    free_to_move = isinstance(nest.core, Store) or nest.core.op in ANY_ORDER
+    if not names.intersection(order) or not free_to_move:
+        return ordered(nest)
+    place = {name: at for at, name in enumerate(order)}
+    return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: place.get(loop[0], len(place)))))
+
+
+def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
+    sizes = dict(nest.loops)
+    cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
+    if not cut:
+        return nest
+    places = {name: Place(((size, f"{name}_tile"), (1, name))) for name, size in cut.items()}
+    outer = [(f"{name}_tile", -(-total // cut[name])) for name, total in nest.loops if name in cut]
+    inner = [(name, cut.get(name, total)) for name, total in nest.loops]
+    ends = [Inside(places[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]
+    core = nest.core
+    at = tuple(moved(one, places) for one in core.at)
+    tests = tuple(Inside(moved(test.place, places), test.size) for test in nest.tests)
+    return replace(
+        nest,
+        loops=(*outer, *inner),
+        tests=(*ends, *tests),
+        core=replace(core, at=at, value=moved(core.value, places)),
+    )
+
+
+def spread(kernel: Kernel, options: Options) -> Kernel:
+    """A kernel with what is asked for its innermost and outermost loops."""
+    threads = options.threads if _worth(kernel.body) else 1
+    if threads == 1 and not options.unroll and not options.lanes:
+        return kernel
+    return replace(kernel, body=(Staged(Spread(threads, options.unroll, options.lanes), kernel.body),))
+
+
+def _worth(body: Sequence[Stmt]) -> bool:
+    """Is a kernel one long loop whose points are independent?"""
+    if len(body) != 1 or not isinstance(body[0], For) or not independent(body[0]):
+        return False
+    return _points(body) >= _WORTH_A_THREAD
+
+
+def _points(body: Sequence[Stmt]) -> int:
+    return sum(
+        one.size * max(_points(one.body), 1) if isinstance(one, For) else _points(getattr(one, "body", ()))
+        for one in body
+    )
+
+
+def independent(loop: For) -> bool:
+    """Does no point of a loop touch a cell that another one writes?
+
+    Told from subscripts: in some axis of every buffer that is written, all accesses stand at the same place, which
+    moves with the loop and with nothing else.
+    """
+    inside = everything(loop.body)
+    written = {one.buffer for one in inside if isinstance(one, Store | Update)}
+    if any(isinstance(one, Fill) for one in inside):
+        return False
+    cells: dict[object, list[tuple[object, ...]]] = {buffer: [] for buffer in written}
+    for one in inside:
+        if isinstance(one, Store | Update):
+            cells[one.buffer].append(tuple(one.at))
+        for scalar in parts(one):
+            for read in walk(scalar):
+                if isinstance(read, Read) and read.buffer in cells:
+                    cells[read.buffer].append(tuple(read.at))
+    outer = {one.local for one in inside if isinstance(one, Set)} - {
+        one.local for one in inside if isinstance(one, Let)
+    }
+    return not outer and all(_apart(places, loop.loop) for places in cells.values())
+
+
+def _apart(cells: Sequence[tuple[object, ...]], loop: str) -> bool:
+    columns = [set(column) for column in zip(*cells, strict=True)]
+    alone = [next(iter(column)) for column in columns if len(column) == 1]
+    return any(isinstance(one, Place) and [name for _, name in one.terms] == [loop] for one in alone)

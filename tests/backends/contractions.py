@@ -1,0 +1,172 @@
+"""Random contractions as loop programs: any order of loops and axes, sums in numbers or in memory, work on the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from hypothesis import strategies as st
+
+from weft.loops import Buffer, Cast, For, Let, Local, Place, Program, Read, Set, Stmt, Store, Update, buffers_of
+from weft.ops import Call, Num, Scalar
+from weft.ops.dtypes import numpy_type
+from weft.schedule import Kernel
+
+Loop = tuple[str, int]
+SIZES = st.one_of(st.integers(1, 70), st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64]))
+MOST_POINTS = 1 << 17
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A kernel, the buffers that must be there afterwards, and how many numbers a cell sums up."""
+
+    kernel: Kernel
+    kept: tuple[Buffer, ...]
+    depth: int
+    points: int
+
+    def memory(self) -> dict[Buffer, np.ndarray]:
+        numbers = np.random.default_rng(0)
+        found = buffers_of(Program(self.kernel.body))
+        return {one: numbers.uniform(-1, 1, one.shape).astype(numpy_type(one.dtype)) for one in found}
+
+    def agree(self, ours: dict[Buffer, np.ndarray], meant: dict[Buffer, np.ndarray]) -> None:
+        """Equal up to the rounding of as many additions as were made: of a cell, or of all cells into one number."""
+        for buffer in self.kept:
+            size = np.finfo(numpy_type(buffer.dtype)).eps
+            deep = self.depth if prod(buffer.shape) > 1 else self.points
+            allowed = 16 * float(size) * max(deep, 16)
+            np.testing.assert_allclose(ours[buffer], meant[buffer], rtol=allowed, atol=allowed, err_msg=buffer.name)
+
+
+def around(loops: Sequence[Loop], *body: Stmt) -> tuple[Stmt, ...]:
+    for name, size in reversed(loops):
+        body = (For(name, size, body),)
+    return body
+
+
+def at(*names: str) -> tuple[Scalar, ...]:
+    return tuple(Place(((1, name),)) for name in names) or (Place(()),)
+
+
+@st.composite
+def contractions(draw: st.DrawFn) -> Contraction:
+    dtype = draw(st.sampled_from(["float32", "float64"]))
+    groups = [draw(st.integers(*range_)) for range_ in ((0, 1), (0, 2), (0, 2), (1, 2))]
+    if not groups[1] + groups[2]:
+        groups[draw(st.integers(1, 2))] = 1
+    loops: list[list[Loop]] = []
+    points = 1
+    for letter, count in zip("bmnk", groups, strict=True):
+        loops.append([])
+        for number in range(count):
+            size = min(draw(SIZES), max(1, MOST_POINTS // points))
+            points *= size
+            loops[-1].append((f"{letter}{number}", size))
+    batch, left, right, sums = loops
+    kept = draw(st.permutations([*batch, *left, *right]))
+    factors = []
+    for number, own in enumerate((left, right)):
+        buffer, places = draw(tensors(number, dtype, [*batch, *own, *sums], own, sums))
+        read: Scalar = Read(buffer, places)
+        change = draw(st.sampled_from(["", "", "", "relu", "half"]))
+        read = Call("relu", (read,)) if change == "relu" else read
+        factors.append(Call("mul", (read, Cast(dtype, Num(0.5)))) if change == "half" else read)
+    value = Call("mul", tuple(draw(st.permutations(factors))))
+    axes = draw(st.permutations(kept))
+    target = Buffer(2, "c", tuple(size for _, size in axes) or (1,), dtype)
+    cell = at(*(name for name, _ in axes))
+    body, results = draw(st.sampled_from([number_form, memory_form]))(draw, value, target, cell, kept, sums)
+    return Contraction(Kernel((), body), tuple(results), prod(size for _, size in sums), points)
+
+
+@st.composite
+def tensors(
+    draw: st.DrawFn, number: int, dtype: str, loops: list[Loop], own: list[Loop], sums: list[Loop]
+) -> tuple[Buffer, tuple[Scalar, ...]]:
+    """A tensor and where it is read: an axis for each loop in any order, or one for two as in convolutions."""
+    sizes = dict(loops)
+    axes = [[name] for name, _ in loops]
+    if own and draw(st.integers(0, 3)) == 0:
+        one, other = draw(st.sampled_from(own))[0], draw(st.sampled_from(sums))[0]
+        axes = [axis for axis in axes if axis not in ([one], [other])] + [[one, other]]
+    axes = draw(st.permutations(axes))
+    shape = tuple(sum(sizes[name] - 1 for name in axis) + 1 for axis in axes)
+    places = tuple(Place(tuple((1, name) for name in axis)) for axis in axes)
+    return Buffer(number, "ab"[number], shape or (1,), dtype), places or (Place(()),)
+
+
+def number_form(
+    draw: st.DrawFn, value: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop], sums: list[Loop]
+) -> tuple[tuple[Stmt, ...], list[Buffer]]:
+    """The sum grows in a number; what follows stands in its block."""
+    total = Local("total", target.dtype)
+    start = draw(st.sampled_from([Cast(target.dtype, Num(0)), Cast(target.dtype, Num(1.5)), Read(target, cell)]))
+    core = around(sums, Set(total, Call("add", (total, value))))
+    rest, written, grown = follow(draw, total, target, cell, kept)
+    body = around(kept, Let(total, start), *core, *rest)
+    return finished(body, grown), written
+
+
+def memory_form(
+    draw: st.DrawFn, value: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop], sums: list[Loop]
+) -> tuple[tuple[Stmt, ...], list[Buffer]]:
+    """The sum grows in cells; what clears them and what follows are nests of their own, in shared loops or not."""
+    shared = kept[: draw(st.integers(0, len(kept)))]
+    inner = [loop for loop in kept if loop not in shared]
+    other = {name: f"{name}x" for name, _ in inner}
+    renamed = [(other[name], size) for name, size in inner]
+    there = tuple(Place(tuple((1, other.get(name, name)) for _, name in place.terms)) for place in cell)  # type: ignore[attr-defined]
+    clears = draw(st.booleans())
+    clear = around(renamed, Store(target, there, Cast(target.dtype, Num(0)))) if clears else ()
+    core = around(draw(st.permutations([*inner, *sums])), Update(target, cell, "add", value))
+    read: Scalar = Read(target, there)
+    follows = draw(st.booleans())
+    rest, written, grown = follow(draw, read, target, there, [*shared, *renamed]) if follows else ((), [target], None)
+    rest = tuple(one for one in rest if not (isinstance(one, Store) and one.buffer == target))
+    nest = around(renamed, *rest) if rest else ()
+    return finished(around(shared, *clear, *core, *nest), grown), written
+
+
+def follow(
+    draw: st.DrawFn, result: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop]
+) -> tuple[tuple[Stmt, ...], list[Buffer], Local | None]:
+    """What is done with each result, the buffers it writes, and a number that grows with it."""
+    dtype = target.dtype
+    done: list[Stmt] = []
+    written = [target]
+    grown = None
+    if kept and draw(st.booleans()):
+        name, size = draw(st.sampled_from(kept))
+        bias = Buffer(3, "bias", (size,), dtype)
+        local = Local("biased", dtype)
+        done.append(Let(local, Call("add", (result, Read(bias, at(name))))))
+        result = local
+    if draw(st.booleans()):
+        local = Local("active", dtype)
+        done.append(Let(local, Call(draw(st.sampled_from(["relu", "tanh"])), (result,))))
+        result = local
+    if draw(st.booleans()):
+        other = Buffer(4, "y", target.shape, dtype)
+        residual = Read(Buffer(5, "x", target.shape, dtype), cell)
+        done.append(Store(other, cell, Call("add", (result, residual))))
+        written.append(other)
+    if kept and draw(st.integers(0, 3)) == 0:
+        name, size = draw(st.sampled_from(kept))
+        sums = Buffer(6, "sums", (size,), dtype)
+        done.append(Update(sums, at(name), "add", result))
+    if draw(st.integers(0, 3)) == 0:
+        grown = Local("loss", dtype)
+        done.append(Set(grown, Call("add", (grown, result))))
+        written.append(Buffer(7, "whole", (1,), dtype))
+    return (*done, Store(target, cell, result)), written, grown
+
+
+def finished(body: tuple[Stmt, ...], grown: Local | None) -> tuple[Stmt, ...]:
+    if grown is None:
+        return body
+    zero = Cast(grown.dtype, Num(0))
+    return (Let(grown, zero), *body, Store(Buffer(7, "whole", (1,), grown.dtype), (Place(()),), grown))
