@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 
 from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, node_of, seq
-from weft.comprehension.flat import Extents, Step, show_step
+from weft.comprehension.flat import Extents, Step, is_lost, show_step
 from weft.comprehension.gradient import backward
 from weft.comprehension.indirect import STRAYED, is_indirect, verify, watching
 from weft.comprehension.lower import lower
@@ -70,6 +70,12 @@ class Application:
         self.operations[tensor] = operation
         return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
+    @cached_property
+    def lost(self) -> set[Step]:
+        """The steps that need not run."""
+        flat = self.template.flat
+        return {step for step in flat.steps if is_lost(step, flat, self.extents)}
+
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
         return node_of(self.operands[tensor])
@@ -127,11 +133,14 @@ class StepBody:
     def key(self) -> str:
         extents = self.application.extents
         ranges = {index: str(range) for index, range in extents.ranges(self.step).items()}
-        return f"{show_step(self.step)} {self.step.keeps} {ranges} {extents.sizes} {extents.shapes}"
+        lost = self.step in self.application.lost
+        return f"{show_step(self.step)} {self.step.keeps} {lost} {ranges} {extents.sizes} {extents.shapes}"
 
     def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
         buffers = {**dict(zip(self.read, operands, strict=False)), self.step.target: target}
         types = {name: buffer.dtype for name, buffer in buffers.items()}
+        if self.step in self.application.lost:
+            return []
         return lower(self.step, self.application.extents, types, buffers, taken)
 
     def show(self, target: str, operands: Sequence[str]) -> str:

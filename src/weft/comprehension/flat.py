@@ -226,6 +226,16 @@ class Extents:
         return {f"i{axis}": Range(0, size) for axis, size in enumerate(self.shapes[step.loops])}
 
 
+def is_lost(step: Step, flat: Flat, extents: Extents) -> bool:
+    """Is a step a copy of which the next step that writes the tensor leaves nothing?"""
+    later = flat.writing(step.target)[1:]
+    if isinstance(step.loops, int) or step.keeps or not later or later[0].reduction is not None:
+        return False
+    ranges = extents.ranges(later[0])
+    places = [ranges[one.name] for one in later[0].at if isinstance(one, Index)]
+    return tuple(range.size for range in places) == extents.shapes[step.target]
+
+
 def measure(flat: Flat, ranges: Ranges) -> Extents:
     """The extents of a flat definition, from the ranges of the definition it was made of."""
     frames = dict(_frames(ranges, "", [0]))

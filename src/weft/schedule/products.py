@@ -31,7 +31,7 @@ from weft.schedule.fuse import Kernel
 from weft.schedule.results import Results
 
 #: From so many multiplications on, staging pays.
-WORTH = 1 << 13
+WORTH = 1 << 10
 _TYPES = ("float32", "float64")
 #: What a factor may be computed with: it is computed again for every tile.
 _CHEAP = {"add", "sub", "mul", "neg", "relu", "max", "min", "arg1", "arg2", "relu_gate", "lt", "le", "where"}

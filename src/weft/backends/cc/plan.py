@@ -22,7 +22,7 @@ from weft.ops.dtypes import numpy_type
 #: The widest vector, in bytes.
 _WIDEST = 64
 #: What copying one number into a panel takes, in a row and turned around, and adding up a vector across; in steps.
-_COPY, _TURN, _ACROSS, _STRIDED = 0.1, 0.4, 6.0, 1.0
+_COPY, _TURN, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
 #: More rows than this, on more bytes than this, are worth a panel even if columns lie side by side.
 _MANY_ROWS, _MANY_BYTES = 512, 1 << 20
 

@@ -249,17 +249,8 @@ typedef double weft_float64s __attribute__((vector_size(WEFT_VECTOR), aligned(8)
 typedef int32_t weft_int32s __attribute__((vector_size(WEFT_VECTOR), aligned(4), may_alias));
 typedef int64_t weft_int64s __attribute__((vector_size(WEFT_VECTOR), aligned(8), may_alias));
 
-/* A vector added up across, and a vector of which only the last lanes are left, so many of them. */
-#define WEFT_ACROSS(T, t, I, i)                                                                                        \
-    static inline T weft_across_##t(weft_##t##s x)                                                                     \
-    {                                                                                                                  \
-        enum { lanes = WEFT_VECTOR / sizeof(T) };                                                                      \
-        T all[lanes];                                                                                                  \
-        memcpy(all, &x, sizeof all);                                                                                   \
-        for (int half = lanes / 2; half; half /= 2)                                                                    \
-            for (int at = 0; at < half; at++) all[at] += all[at + half];                                               \
-        return all[0];                                                                                                 \
-    }                                                                                                                  \
+/* A vector of which only the last lanes are left, so many of them. */
+#define WEFT_LAST(T, t, I, i)                                                                                          \
     static const I weft_lanes_##t[2 * WEFT_VECTOR / sizeof(T)] = {                                                     \
         [WEFT_VECTOR / sizeof(T)... 2 * WEFT_VECTOR / sizeof(T) - 1] = -1};                                            \
     static inline weft_##t##s weft_last_##t(weft_##t##s x, int count)                                                  \
@@ -267,10 +258,10 @@ typedef int64_t weft_int64s __attribute__((vector_size(WEFT_VECTOR), aligned(8),
         return (weft_##t##s)((weft_##i##s)x & *(const weft_##i##s *)&weft_lanes_##t[count]);                           \
     }
 
-WEFT_ACROSS(float, float32, int32_t, int32)
-WEFT_ACROSS(double, float64, int64_t, int64)
+WEFT_LAST(float, float32, int32_t, int32)
+WEFT_LAST(double, float64, int64_t, int64)
 
-/* A small block turned around: 4 by 4 floats, or 2 by 2 doubles. */
+/* The narrowest vectors: 4 floats, or 2 doubles. */
 typedef float weft_four __attribute__((vector_size(16), aligned(4), may_alias));
 typedef double weft_two __attribute__((vector_size(16), aligned(8), may_alias));
 #if defined(__clang__) || __GNUC__ >= 12
@@ -280,6 +271,57 @@ typedef int32_t weft_mix_weft_four __attribute__((vector_size(16)));
 typedef int64_t weft_mix_weft_two __attribute__((vector_size(16)));
 #define WEFT_MIX(T, x, y, ...) __builtin_shuffle(x, y, (weft_mix_##T){__VA_ARGS__})
 #endif
+
+/* Vectors added up across: halves of one, then 4 sums of floats or 2 of doubles at once. */
+#define WEFT_HALVES(name, from, to)                                                                                    \
+    static inline to name(from x)                                                                                      \
+    {                                                                                                                  \
+        const union {                                                                                                  \
+            from whole;                                                                                                \
+            to half[2];                                                                                                \
+        } both = {x};                                                                                                  \
+        return both.half[0] + both.half[1];                                                                            \
+    }
+#if WEFT_VECTOR == 64
+typedef float weft_half_float32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double weft_half_float64 __attribute__((vector_size(32), aligned(8), may_alias));
+WEFT_HALVES(weft_halved_float32, weft_float32s, weft_half_float32)
+WEFT_HALVES(weft_halved_float64, weft_float64s, weft_half_float64)
+WEFT_HALVES(weft_quartered_float32, weft_half_float32, weft_four)
+WEFT_HALVES(weft_quartered_float64, weft_half_float64, weft_two)
+static inline weft_four weft_few_float32(weft_float32s x) { return weft_quartered_float32(weft_halved_float32(x)); }
+static inline weft_two weft_few_float64(weft_float64s x) { return weft_quartered_float64(weft_halved_float64(x)); }
+#elif WEFT_VECTOR == 32
+WEFT_HALVES(weft_few_float32, weft_float32s, weft_four)
+WEFT_HALVES(weft_few_float64, weft_float64s, weft_two)
+#else
+static inline weft_four weft_few_float32(weft_float32s x) { return x; }
+static inline weft_two weft_few_float64(weft_float64s x) { return x; }
+#endif
+static inline float weft_across_float32(weft_float32s x)
+{
+    const weft_four few = weft_few_float32(x);
+    return (few[0] + few[2]) + (few[1] + few[3]);
+}
+static inline double weft_across_float64(weft_float64s x)
+{
+    const weft_two few = weft_few_float64(x);
+    return few[0] + few[1];
+}
+static inline weft_four weft_across4_float32(weft_float32s w, weft_float32s x, weft_float32s y, weft_float32s z)
+{
+    const weft_four a = weft_few_float32(w), b = weft_few_float32(x), c = weft_few_float32(y), d = weft_few_float32(z);
+    const weft_four ab = WEFT_MIX(weft_four, a, b, 0, 4, 1, 5) + WEFT_MIX(weft_four, a, b, 2, 6, 3, 7);
+    const weft_four cd = WEFT_MIX(weft_four, c, d, 0, 4, 1, 5) + WEFT_MIX(weft_four, c, d, 2, 6, 3, 7);
+    return WEFT_MIX(weft_four, ab, cd, 0, 1, 4, 5) + WEFT_MIX(weft_four, ab, cd, 2, 3, 6, 7);
+}
+static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
+{
+    const weft_two a = weft_few_float64(x), b = weft_few_float64(y);
+    return WEFT_MIX(weft_two, a, b, 0, 2) + WEFT_MIX(weft_two, a, b, 1, 3);
+}
+
+/* A small block turned around. */
 enum { weft_block_float32 = 4, weft_block_float64 = 2 };
 static inline void weft_turn_block_float32(const float *from, int64_t stride, float *to, int64_t wide)
 {

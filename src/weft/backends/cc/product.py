@@ -22,6 +22,9 @@ from weft.ops import Call, Num, Scalar
 #: So many tiles of rows are begun before the next sums, where those do not fit into one panel.
 _TILES_AT_ONCE = 32
 
+#: How many vectors are added up across at once, and the type of their sums.
+_AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
+
 Lines = list[str]
 #: Types and names of parameters.
 Given = list[tuple[str, str]]
@@ -130,7 +133,7 @@ class Placed:
     def _dot(self) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile."""
         wide, (last, size) = f"{self.name}_wide", self.plan.sums[-1]
-        word, across = self.writer.variable(last), f"weft_across_{self.parts.total.dtype}"
+        word = self.writer.variable(last)
         body = [
             f"for (int64_t {word} = 0; {word} + lanes <= {size}; {word} += lanes) {{",
             *_indented(self._dot_step("")),
@@ -147,9 +150,22 @@ class Placed:
                 f"{self.vector} sum[{self.name}_rows][{wide}], left[{self.name}_rows];",
                 *_unrolled("r", "rows", _unrolled("c", "columns", [f"sum[r][c] = ({self.vector}){{0}};"])),
                 *body,
-                *_unrolled("r", "rows", _unrolled("c", "columns", [f"sums[r * {wide} + c] = {across}(sum[r][c]);"])),
+                *_unrolled("r", "rows", self._across()),
             ]
         )
+
+    def _across(self) -> Lines:
+        """The vectors of a row added up across, some at once and the rest one by one."""
+        dtype, wide = self.parts.total.dtype, f"{self.name}_wide"
+        count, few = _AT_ONCE[dtype]
+        some = ", ".join(f"sum[r][c + {at}]" for at in range(count))
+        whole = f"columns / {count} * {count}"
+        at_once = f"*({few} *)(sums + r * {wide} + c) = weft_across{count}_{dtype}({some});"
+        return [
+            f"WEFT_UNROLL for (int c = 0; c < {whole}; c += {count}) {at_once}",
+            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++)",
+            f"    sums[r * {wide} + c] = weft_across_{dtype}(sum[r][c]);",
+        ]
 
     def _dot_step(self, last: str) -> Lines:
         """One vector of sums; of the last one only so many lanes count."""
