@@ -101,6 +101,13 @@ def test_what_is_in_memory_anyway_costs_nothing() -> None:
     assert copied(written(), G, H) == set()
 
 
+def test_what_is_not_held_past_products_stays() -> None:
+    v, w = floats(20, "V", N, N), floats(21, "V2", N, N)
+    near = {"v": pointwise(v, "neg", Z), "w": pointwise(w, "tanh", Z)}  # Z could be held instead of both
+    parts = written(**near, d=pointwise(D, "fma", v, G, v), e=pointwise(E, "fma", D, H, w))
+    assert copied(parts) == {"G.again", "H.again"}
+
+
 def test_every_place_where_much_is_held_is_relieved() -> None:
     more = dict(zip(NAMES, (floats(100 + n, f"{name}2", N, N) for n, name in enumerate(NAMES)), strict=True))
     second = [*product(more["U"], F, W), *pointwise(more["G"], "tanh", more["U"])]
@@ -227,13 +234,12 @@ def test_a_model_holds_one_tensor_for_each_activation(tmp_path: Path, monkeypatc
     np.testing.assert_allclose(losses, meant, rtol=1e-5)
 
 
-def test_what_is_to_be_computed_again_anyway_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_to_be_computed_again_anyway_stays_so() -> None:
     """With `recompute`, copies are not stored either."""
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
-    parts = Program(tuple(stmt for one in PARTS.values() for stmt in one))
-    found = schedule.schedule(parts, {F: "kept"}, recompute=[H])
-    stored = {one.name: verdict.stored for one, verdict in found.verdicts.items()}
-    assert (stored["H"], stored["H.again"]) == (False, False)
+    late = [*(stmt for name in "ughyzdef" for stmt in PARTS[name]), *product(X, H, W)]
+    for recompute in ((), (H,)):
+        found = schedule.schedule(Program(tuple(late)), {F: "kept", X: "kept"}, recompute=recompute).verdicts
+        assert [verdict.stored for one, verdict in found.items() if one.name == "H.again"] == [not recompute]
 
 
 @pytest.mark.usefixtures("eager")

@@ -130,10 +130,26 @@ def _operation(op: str, operands: int) -> None:
 
 
 def _inside(place: Place, size: int, scope: _Scope) -> bool:
-    if any(test.place == place and test.size <= size for test in scope.tests):
-        return True
+    low, high = _reach(place, tuple(scope.tests), scope.ranges)
+    return low >= 0 and high < size
+
+
+def _reach(place: Place, tests: Sequence[Inside], ranges: Mapping[str, int]) -> tuple[int, int]:
+    """The least and the greatest a place can be: by its loops, or by the tests around it and what is left of it."""
     low = high = place.offset
     for coefficient, name in place.terms:
-        end = coefficient * (scope.ranges[name] - 1)
+        end = coefficient * (ranges[name] - 1)
         low, high = low + min(end, 0), high + max(end, 0)
-    return low >= 0 and high < size
+    for at, test in enumerate(tests):
+        rest = _less(place, test.place)
+        if rest is not None:
+            below, above = _reach(rest, (*tests[:at], *tests[at + 1 :]), ranges)
+            low, high = max(low, below), min(high, above + test.size - 1)
+    return low, high
+
+
+def _less(place: Place, part: Scalar) -> Place | None:
+    """A place without a part of it; None if it is no part of it."""
+    if not isinstance(part, Place) or not set(part.terms) <= set(place.terms):
+        return None
+    return Place(tuple(term for term in place.terms if term not in part.terms), place.offset - part.offset)

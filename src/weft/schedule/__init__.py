@@ -84,7 +84,7 @@ def schedule(
     with stage("rewrite"):
         simple = [replace(one, body=rewrite(one.body, sizes, fast)) for one in fused]
     with stage("products"):
-        staged = stage_products(simple, outside) if Product in places else simple
+        staged = stage_products(simple, outside) if Product in places and not options.order else simple
     with stage("memory"):
         folded = fold(staged, outside)
         folded = [spread(one, options) for one in folded] if Spread in places else folded

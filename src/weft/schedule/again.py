@@ -47,9 +47,9 @@ _FAR = 1 << 36
 class Again:
     """Nests with some values computed again.
 
-    `copies`: which buffer holds what another held. `why`: what that takes. `often`: how often its numbers may be computed
-    where they are read, rather than stored. `late`: what is written late though it could be earlier, copies and what is
-    computed from them.
+    `copies`: which buffer holds what another held. `why`: what that takes. `often`: how often its numbers may be
+    computed where they are read, rather than stored. `late`: what is written late though it could be earlier, copies
+    and what is computed from them.
     """
 
     nests: Sequence[Nest]
@@ -90,10 +90,10 @@ class _Uses:
         """The nests that read what a nest writes, in order."""
         return self.readers.get(self.nests[number].target, ())
 
-    def held(self, number: int) -> bool:
-        """Is what a nest writes read past two large products, or in one past another: surely in another kernel?"""
-        readers = self.read(number)
-        return bool(readers) and self.products[readers[-1]] > self.products[number] + 1
+    def held(self, buffer: Buffer) -> bool:
+        """Is a buffer read past two large products, or in one past another: surely in another kernel?"""
+        written, readers = self.writers[buffer][-1], self.readers.get(buffer)
+        return bool(readers) and self.products[readers[-1]] > self.products[written] + 1
 
     def size(self, buffer: Buffer) -> int:
         """The bytes it takes to hold a buffer; none if it is in memory anyway."""
@@ -105,7 +105,7 @@ class _Uses:
         """The last nest before which most bytes are held, written before it and read from it on, and how many."""
         changes = [0] * (len(self.nests) + 1)
         for buffer, (first, *_) in self.writers.items():
-            if self.held(first):
+            if self.held(buffer):
                 changes[first + 1] += self.size(buffer)
                 changes[self.readers[buffer][-1] + 1] -= self.size(buffer)
         most, place = max((held, place) for place, held in enumerate(accumulate(changes)))
@@ -158,7 +158,7 @@ def _able(uses: _Uses, place: int) -> dict[int, int]:
         target, readers = uses.nests[number].target, uses.read(number)
         late = [reader for reader in readers if reader >= place]
         wanted = late[:1] or [found[reader] for reader in readers if reader in found]
-        if not wanted or (late and not uses.held(number)) or target in uses.outside or target in uses.found.copies:
+        if not wanted or (late and not uses.held(target)) or target in uses.found.copies:
             continue
         if uses.writers[target] != [number] or readers[0] <= number or not _is_whole(uses.nests[number]):
             continue

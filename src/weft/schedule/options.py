@@ -19,9 +19,9 @@ _WORTH_A_THREAD = 1 << 14
 class Options:
     """How loops run, where that is not left to weft.
 
-    `order` names loops from the outermost in; those not named come after them. `tiles` cuts loops into pieces of a
-    size; the loops over pieces are outermost. `unroll` and `lanes` are for innermost loops, `threads` for outermost
-    ones. A product of matrices has tiles of its own (`rows` of so many `vectors`); 0 leaves them to weft.
+    `order` names loops from the outermost in, those of products too; those not named come after them. `tiles` cuts
+    loops into pieces of a size; the loops over pieces are outermost. `unroll` and `lanes` are for innermost loops,
+    `threads` for outermost ones. A product that is left to weft has tiles of its own: `rows` of so many `vectors`.
     """
 
     order: tuple[str, ...] = ()

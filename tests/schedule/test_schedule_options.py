@@ -1,0 +1,131 @@
+"""Choices about loops: whatever is chosen, the numbers are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import weft as wf
+from weft.loops import Buffer, Cast, For, Let, Local, Place, Read, Set, Stmt, Store, Update
+from weft.ops import Num
+from weft.schedule.options import Options, independent
+from weft.tc.call import Call
+
+TEXT = """
+def softmax(float(M,K) A) -> (C) {
+    t(m) max=! A(m,k)
+    s(m) +=! exp(A(m,k) - t(m))
+    C(m,k) = exp(A(m,k) - t(m)) / s(m)
+}
+def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
+def convolution(float(N,C,W) I, float(F,C,K) W1) -> (O) { O(n,f,w) +=! I(n,c,w+k) * W1(f,c,k) }
+"""
+SHAPES = {
+    "softmax": ((70, 260),),
+    "mm": ((45, 37), (37, 51)),
+    "convolution": ((3, 4, 33), (6, 4, 5)),
+}
+LOOPS = {"softmax": "mk", "mm": "mkn", "convolution": "nfwck"}
+
+
+def arrays(name: str) -> list[np.ndarray]:
+    numbers = np.random.default_rng(0)
+    return [numbers.standard_normal(shape).astype("float32") for shape in SHAPES[name]]
+
+
+@st.composite
+def options(draw: st.DrawFn, name: str) -> Options:
+    loops = draw(st.permutations(LOOPS[name]))
+    tiles = draw(st.dictionaries(st.sampled_from(LOOPS[name]), st.sampled_from([2, 5, 16, 64]), max_size=2))
+    return Options(
+        order=tuple(loops[: draw(st.integers(0, len(loops)))]),
+        tiles=tuple(tiles.items()),
+        unroll=draw(st.sampled_from([0, 2, 4])),
+        lanes=draw(st.sampled_from([0, 4, 8])),
+        threads=draw(st.sampled_from([1, 2, 3])),
+    )
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_whatever_is_chosen_the_numbers_are_the_same(name: str, data: st.DataObject) -> None:
+    template, given = wf.tc.define(TEXT)[name].template, arrays(name)
+    context = wf.Context("cc")
+    chosen = data.draw(options(name))
+    shapes = [one.shape for one in given]
+    (expected,) = Call(template, shapes, context, None)(given, [None])
+    (found,) = Call(template, shapes, context, None, chosen)(given, [None])
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+def kernels(name: str, chosen: Options) -> str:
+    definition = wf.tc.define(TEXT, backend="cc")[name]
+    definition.options(*arrays(name), choose=chosen)
+    return definition.show("kernels", *arrays(name))
+
+
+def test_loops_are_cut_into_tiles() -> None:
+    shown = kernels("convolution", Options(tiles=(("w", 8),)))
+    assert "for w_tile in range(4):" in shown  # of 29 in 8s
+    assert "if 0 <= 8*w_tile + w < 29:" in shown
+
+
+def test_loops_come_in_the_order_asked_for() -> None:
+    shown = kernels("convolution", Options(order=("c", "k", "n", "f", "w")))
+    lines = [line.strip() for line in shown.splitlines()]
+    wanted = ["for c in range(4):", "for k in range(5):", "for n in range(3):", "for f in range(6):"]
+    assert [line for line in lines if line in wanted] == wanted
+
+
+def test_what_is_asked_of_loops_is_shown_and_emitted() -> None:
+    definition = wf.tc.define(TEXT, backend="cc").softmax
+    definition.options(*arrays("softmax"), choose=Options(threads=2, lanes=8))
+    assert "spread over threads 2, lanes 8:" in definition.show("kernels", *arrays("softmax"))
+    source = definition.show("source", *arrays("softmax"))
+    assert "weft_divide(kernel_0_part, buffers, given, 70, 2);" in source
+    assert "simdlen(8)" in source
+    definition.options(*arrays("softmax"), choose=Options(unroll=4))
+    assert "#pragma GCC unroll 4" in definition.show("source", *arrays("softmax"))
+
+
+def test_options_print_what_they_choose() -> None:
+    assert str(Options()) == "as weft likes"
+    chosen = Options(order=("m", "k"), tiles=(("m", 8), ("k", 16)), unroll=2, threads=2)
+    assert str(chosen) == "order m k, tiles m=8 k=16, unroll 2, threads 2"
+
+
+# Which loops can be divided
+
+X, Y = (Buffer(number, name, (8, 8), "float32") for number, name in enumerate("xy"))
+I, J = Place(((1, "i"),)), Place(((1, "j"),))  # noqa: E741 these are their names
+ONE = Cast("float32", Num(1))
+SUM = Local("sum", "float32")
+
+
+def loop(*body: Stmt) -> For:
+    return For("i", 8, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ([Store(X, (I, J), Read(Y, (J, I)))], True),
+        ([Store(X, (J, I), Read(Y, (J, I)))], True),
+        ([Store(X, (I, J), Read(X, (I, I)))], True),
+        ([Store(X, (I, J), Read(X, (J, I)))], False),
+        ([Store(X, (J, J), ONE)], False),
+        ([Update(X, (J, J), "add", ONE)], False),
+        ([Store(X, (Place(((1, "i"), (1, "j"))), J), ONE)], False),
+        ([Store(X, (Place(((2, "i"),), 1), J), ONE)], True),
+        ([Store(X, (I, J), ONE), Store(X, (Place(((1, "i"),), 1), J), ONE)], False),
+        ([Let(SUM, ONE), Set(SUM, ONE), Store(X, (I, J), SUM)], True),
+        ([Set(SUM, ONE), Store(X, (I, J), ONE)], False),
+    ],
+)
+def test_which_loops_have_independent_points(body: Sequence[Stmt], expected: bool) -> None:
+    assert independent(loop(For("j", 8, tuple(body)))) == expected
