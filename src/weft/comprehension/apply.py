@@ -15,7 +15,7 @@ from weft.comprehension.gradient import backward
 from weft.comprehension.indirect import STRAYED, is_indirect, verify, watching
 from weft.comprehension.lower import lower
 from weft.comprehension.template import Split, Template
-from weft.errors import Origin
+from weft.errors import Origin, user_origin
 from weft.loops import Buffer, Stmt
 from weft.ops import Num
 from weft.shape.cells import ShapeVar
@@ -44,21 +44,21 @@ class Application:
         for tensor in computed:
             self.node(tensor).definition = seq(*(self.assign(step) for step in template.flat.writing(tensor)))
         if self._watched is not None:
-            watched = (self.assign(step) for step in watching(template.indirect))
+            watched = (self.assign(step) for step in watching(template.indirect, template.flat.types))
             self._watched.definition = seq(Fetch(self._watched, Cells(Num(0))), *watched)
 
     def _watching(self) -> Node:
         """The node that says how far subscripts stray from their tensors."""
         count = 2 * len(self.template.indirect)
         shape = infer(Literal(Shape(output=(Dim(count),))), name=STRAYED, origin=self._origin).result
-        node = Node(f"{self.template.name}.{STRAYED}", shape, Precision.given("int64"), origin=self._origin)
+        node = Node(f"{self.template.name}{STRAYED}", shape, Precision.given("int64"), origin=self._origin)
         node.verify = self._verify
         return node
 
     def _verify(self, distances: npt.NDArray[Any]) -> None:
         shapes = self.extents.shapes
         sizes = [shapes[one.tensor][one.axis] for one in self.template.indirect]
-        verify(self.template.indirect, sizes, distances, self._origin)
+        verify(self.template.indirect, sizes, distances, self._origin or user_origin())
 
     def _infer(self, tensor: str, label: str) -> Node:
         """The node of a tensor, its shape as far as the operands' shapes tell."""

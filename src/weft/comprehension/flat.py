@@ -169,7 +169,8 @@ class _Flattening:
         local = statement.target.name
         before = None if statement.resets else names.get(local)
         settled = before in self.settled or before in read or statement.reduction not in (None, "add")
-        target = before if before and not settled else self.add(f"{path}{local}", path, local, checked)
+        wanted = f"{path}{local}".replace(".", "_")
+        target = before if before and not settled else self.add(wanted, path, local, checked)
         if before and settled:
             every = cells(self.ranks[target])
             self.steps.append(Step(target, every, None, False, Read(before, every), target))
@@ -178,12 +179,14 @@ class _Flattening:
         self.statements += 1
         self.settled |= read
         self.settled.discard(target)
+        if statement.reduction in ("min", "max"):
+            self.settled.add(target)  # its gradient asks what attained the value
         names[local] = target
 
 
 def call_path(path: str, call: Invoke, number: int) -> str:
-    """What tensors and sizes of a definition called begin with."""
-    return f"{path}{call.function}{number}_"
+    """What sizes of a definition called begin with: no name that is written has a dot."""
+    return f"{path}{call.function}{number}."
 
 
 def _resolved(statement: Comprehension, path: str, names: Mapping[str, str]) -> Expr:

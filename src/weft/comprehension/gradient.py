@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from weft.comprehension.derive import ONE, ZERO, choose, derivative, differentiable_reads, times
 from weft.comprehension.flat import Flat, Step, cells
-from weft.comprehension.nodes import Binary, Expr, Int, Read, Real
-from weft.ops.dtypes import is_float
+from weft.comprehension.nodes import Binary, Cast, Expr, Int, Read, Real
+from weft.ops.dtypes import accumulator, is_float
 
 #: Something made of what a tensor held before.
 _OfOld: TypeAlias = Callable[[Expr], Expr]
@@ -137,6 +137,7 @@ class _Backward:
             case "add":
                 return ONE, ONE
             case "max" | "min":
+                value = self._stored(value, step.target)
                 ties = self._counted("ties", step, Binary("==", value, target), lambda old: Binary("==", old, target))
                 part = Binary("/", Real(1.0), ties)
                 before = self._before(step, step.at)
@@ -148,6 +149,11 @@ class _Backward:
         share = _others(value, zeros, others)
         before = self._before(step, step.at)
         return share, _others(before, zeros, others) if before else ZERO
+
+    def _stored(self, value: Expr, tensor: str) -> Expr:
+        """A value as a tensor holds it: numbers of narrow types are rounded when they are stored."""
+        dtype = self.flat.types[tensor]
+        return value if accumulator(dtype) == dtype or isinstance(value, Read) else Cast(dtype, value)
 
     def _before(self, step: Step, at: tuple[Expr, ...]) -> Read | None:
         """What a tensor held before the step."""

@@ -1,12 +1,12 @@
 """Subscripts that depend on what tensors hold: while a definition runs, steps of their own note how far they stray.
 
-For each such subscript two numbers are kept, the greatest distance below the tensor's first cell and beyond its last.
+For each such subscript two numbers are kept: the least it is, if negative, and how far it goes beyond the last cell.
 The reads themselves stay inside (lower.py), so what goes wrong is told after the run and nothing else is touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from weft.comprehension.derive import ZERO, choose
 from weft.comprehension.flat import Flat, Step
-from weft.comprehension.nodes import Binary, Cast, Choose, Dim, Expr, Int, Read, Unary, children, walk
+from weft.comprehension.nodes import Apply, Binary, Cast, Choose, Dim, Expr, Int, Read, Unary, children, walk
 from weft.comprehension.show import show_expr
+from weft.comprehension.types import type_of
 from weft.errors import IndexOutOfBounds, Origin
 
-#: What the tensor of distances is called among the tensors of a definition.
-STRAYED = "strayed"
+#: What the tensor of distances is called among the tensors of a definition; no name that is written has a dot.
+STRAYED = ".strayed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,21 @@ def _holds_read(expr: Expr) -> bool:
     return any(isinstance(one, Read) for one in walk(expr))
 
 
-def watching(subscripts: Sequence[Indirect]) -> Iterator[Step]:
+def watching(subscripts: Sequence[Indirect], types: Mapping[str, str]) -> Iterator[Step]:
     """The steps that note how far subscripts stray; the tensor of distances starts at zero."""
     for number, one in enumerate(subscripts):
-        place = Cast("int64", one.subscript)
+        place = _signed(one.subscript, types)
         beyond = Binary("-", place, Binary("-", Dim(one.tensor, one.axis), Int(1)))
-        for at, distance in ((2 * number, Unary("-", place)), (2 * number + 1, beyond)):
-            value = distance if one.only_if is None else choose(one.only_if, distance, ZERO)
-            yield Step(STRAYED, (Int(at),), "max", True, value, one.loops)
+        for at, collected, value in ((2 * number, "min", place), (2 * number + 1, "max", beyond)):
+            noted = value if one.only_if is None else choose(one.only_if, value, ZERO)
+            yield Step(STRAYED, (Int(at),), collected, True, noted, one.loops)
+
+
+def _signed(subscript: Expr, types: Mapping[str, str]) -> Expr:
+    """A subscript as a number with a sign; one that is too large for that is as large as can be."""
+    if type_of(subscript, types, {}) == "uint64":
+        subscript = Apply("min", (subscript, Int(2**63 - 1)))
+    return Cast("int64", subscript)
 
 
 def verify(
@@ -90,12 +98,12 @@ def verify(
 ) -> None:
     """Raise if a subscript strayed; `sizes` are those of the axes."""
     for number, (one, size) in enumerate(zip(subscripts, sizes, strict=True)):
-        below, beyond = distances[2 * number : 2 * number + 2].tolist()
-        if below > 0 or beyond > 0:
-            value = -below if below > 0 else size - 1 + beyond
+        least, beyond = distances[2 * number : 2 * number + 2].tolist()
+        if least < 0 or beyond > 0:
+            subscript, value = show_expr(one.subscript), least if least < 0 else size - 1 + beyond
+            kept = f"pass whole numbers from 0 to {size - 1}, or keep them there: `min(max({subscript}, 0), {size - 1})`"
             raise IndexOutOfBounds(
-                f"`{show_expr(one.subscript)}` is {value} somewhere, and axis {one.axis} of `{one.tensor}` is {size}",
+                f"`{subscript}` is {value} somewhere, and axis {one.axis} of `{one.tensor}` is {size}",
                 origin=origin,
-                fix=f"pass whole numbers from 0 to {size - 1}, or keep them there: "
-                f"`min(max({show_expr(one.subscript)}, 0), {size - 1})`",
+                fix=kept if size else "nothing can be read from an empty axis",
             )

@@ -87,8 +87,6 @@ class _Lowering:
                 name, range = self.loops[index]
                 core = For(name, range.size, (core,))
             stmts.append(core)
-        if not stmts:
-            stmts.append(Fill(target, 0))
         return stmts if cells == target else [*stmts, _copy(target, cells)]
 
     def _needed(self, step: Step) -> list[str]:
@@ -104,6 +102,10 @@ class _Lowering:
         if not subscripts:
             return (Place(()),)
         return tuple(self._inside(one, size) for one, size in zip(subscripts, buffer.shape, strict=True))
+
+    def read(self, buffer: Buffer, subscripts: tuple[Expr, ...]) -> Scalar:
+        """What a buffer holds there; of an empty one nothing is ever used."""
+        return LoopRead(buffer, self.at(buffer, subscripts)) if prod(buffer.shape) else LoopCast(buffer.dtype, Num(0))
 
     def _inside(self, subscript: Expr, size: int) -> Scalar:
         place = self.place(subscript)
@@ -143,7 +145,7 @@ class _Lowering:
                 assert place is not None
                 return place
             case Read(tensor=tensor, subscripts=subscripts):
-                return LoopRead(self.buffers[tensor], self.at(self.buffers[tensor], subscripts))
+                return self.read(self.buffers[tensor], subscripts)
             case Apply(function=function, args=args):
                 return BUILTINS[function].build(*map(self.value, args))
             case Cast(dtype=dtype, value=value):

@@ -46,7 +46,7 @@ def _parse(text: str) -> tuple[Program, tuple[Mistake, ...]]:
     try:
         definitions = build(tree, mistakes)
     except TooDeep as error:
-        fix = "give a part of it a name: `… where x = …`"
+        fix = "compute a part of it in a statement before: `t(i) = …`"
         mistakes.append(Mistake(f"the expression is nested deeper than {MAX_DEPTH} levels", error.span, fix))
         return Program((), text), tuple(mistakes)
     if not definitions and not mistakes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from weft.comprehension.build import MAX_DEPTH
 from weft.comprehension.builtins import BUILTINS, LACKING, SCALAR_TYPES
 from weft.comprehension.mistakes import Mistake, counted, listed, meant
 from weft.comprehension.nodes import (
@@ -19,6 +20,7 @@ from weft.comprehension.nodes import (
     Let,
     Local,
     Read,
+    children,
     exprs,
     indices,
     reduced,
@@ -28,6 +30,8 @@ from weft.comprehension.show import show_sign
 from weft.comprehension.types import Report
 from weft.errors import Span
 
+#: A right side of more parts than this, names put in, is refused.
+MAX_PARTS = 10_000
 _ONE_NAMESPACE = "sizes, tensors and indices share one set of names: rename one"
 
 
@@ -99,6 +103,7 @@ def check_statement(statement: Comprehension, scope: Scope) -> None:
     _check_where(statement, scope)
     for expr in exprs(statement):
         _check_expr(expr, scope)
+    _check_expanded(statement, scope)
     _check_reduction(statement, scope)
     _check_start(statement, scope)
     _check_own_reads(statement, scope)
@@ -168,6 +173,26 @@ def _check_let(name: Ident, value: Expr, left: set[str], named: set[str], lets: 
         if isinstance(one, Local) and one.name in lets - named:
             fix = "put the clause that gives it before this one"
             scope.wrong(f"`{one.name}` is used before it has a value", one.span, fix)
+
+
+def _check_expanded(statement: Comprehension, scope: Scope) -> None:
+    """Names of values are put in where they stand: what comes of that must stay small."""
+    named: dict[str, tuple[int, int]] = {}
+
+    def measure(expr: Expr) -> tuple[int, int]:
+        """How many parts an expression has, and how deeply they are nested."""
+        if isinstance(expr, Local):
+            return named.get(expr.name, (1, 1))
+        inner = [measure(part) for part in children(expr)]
+        return 1 + sum(parts for parts, _ in inner), 1 + max((depth for _, depth in inner), default=0)
+
+    for clause in statement.where:
+        if isinstance(clause, Let):
+            named[clause.name.name] = measure(clause.value)
+    parts, depth = measure(statement.value)
+    if parts > MAX_PARTS or depth > MAX_DEPTH:
+        what = f"with the names of `where` put in, the right side has {parts} parts, {depth} levels deep"
+        scope.wrong(what, statement.value.span, "compute some of them in statements of their own: `t(i) = …`")
 
 
 def _check_size(bound: Expr, scope: Scope) -> None:

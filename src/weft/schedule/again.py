@@ -92,8 +92,8 @@ class _Uses:
 
     def held(self, buffer: Buffer) -> bool:
         """Is a buffer read past two large products, or in one past another: surely in another kernel?"""
-        written, readers = self.writers[buffer][-1], self.readers.get(buffer)
-        return bool(readers) and self.products[readers[-1]] > self.products[written] + 1
+        read = self.readers.get(buffer, [-1])[-1]
+        return read >= 0 and self.products[read] > self.products[self.writers[buffer][-1]] + 1
 
     def size(self, buffer: Buffer) -> int:
         """The bytes it takes to hold a buffer; none if it is in memory anyway."""

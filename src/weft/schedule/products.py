@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.loops import Buffer, For, If, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
-from weft.loops.effects import effects, everything, growth, sources, with_body
+from weft.loops.effects import effects, everything, growth, numbers, sources, with_body
 from weft.loops.nests import Loop, around, free, rewritten
 from weft.loops.staged import product
 from weft.loops.typed import dtype_of
@@ -188,10 +188,15 @@ class _Attempt:
         sets, writes = effects(self.core.blocks[0]).sets, effects([self.core.blocks[0][self.core.at[0]]]).buffers
         for depth, (block, at) in enumerate(zip(self.core.blocks, self.core.at, strict=True)):
             for number, stmt in enumerate(block[:at]):
-                if isinstance(stmt, Let) and stmt.local not in sets:
+                if isinstance(stmt, Let) and stmt.local not in sets and self._known(stmt.value):
                     beside = effects(block[number:at]).buffers if depth == 0 else set()
                     if not sources(stmt.value) & (writes | beside):
                         self.named[stmt.local] = depth, self._spelled(stmt.value)
+
+    def _known(self, scalar: Scalar) -> bool:
+        """Does a scalar mention no numbers of the loops but names?"""
+        inside = effects(self.core.blocks[0])
+        return all(one in self.named or one not in inside.sets | inside.lets for one in numbers(scalar))
 
     def _spelled(self, scalar: Scalar) -> Scalar:
         """A scalar with names replaced by what they stand for."""

@@ -8,7 +8,6 @@ from weft.assign import Keep, Node, Precision
 from weft.backends import Array
 from weft.comprehension.apply import Application
 from weft.comprehension.template import Template
-from weft.errors import Origin
 from weft.runtime import Context
 from weft.runtime.function import Function
 from weft.schedule import Options
@@ -25,7 +24,6 @@ class Call:
         template: Template,
         shapes: Sequence[tuple[int, ...]],
         context: Context,
-        origin: Origin | None,
         options: Options | None = None,
     ) -> None:
         self._context = context
@@ -33,9 +31,10 @@ class Call:
         flat = template.flat
         template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
         self.params = [
-            leaf(name, shape, flat.types[name], origin) for name, shape in zip(flat.params, shapes, strict=True)
+            leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)
         ]
-        self.application = Application(template, self.params, origin, {})
+        # It belongs to no line of the program: many of them may call it.
+        self.application = Application(template, self.params, None, {})
         self.options = options or Options()
         results = self.application.results
         self.function = Function(context, Keep(results), self.params, results, self.options)
@@ -53,8 +52,8 @@ class GradientCall:
         application, flat = call.application, call.template.flat
         shapes = application.extents.shapes
         self.shapes = [shapes[one] for one in wrt]
-        seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one], None) for one in of}
-        found = {one: leaf(f"d_{one}", shapes[one], flat.types[one], None) for one in wrt}
+        seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in of}
+        found = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in wrt}
         code = application.backward(seeds, found, afresh=True)
         inputs = [*call.params, *seeds.values()]
         self.function = Function(call._context, code, inputs, list(found.values()))
@@ -64,8 +63,8 @@ class GradientCall:
         return [one.reshape(shape) for one, shape in zip(found, self.shapes, strict=True)]
 
 
-def leaf(name: str, shape: tuple[int, ...], dtype: str, origin: Origin | None) -> Node:
+def leaf(name: str, shape: tuple[int, ...], dtype: str) -> Node:
     """A node of a known shape and type that somebody gives a value."""
     dims = tuple(Dim(size) for size in shape) or (Dim(1),)
-    found = infer(Literal(Shape(output=dims)), name=name, origin=origin).result
-    return Node(name, found, Precision.given(dtype), origin=origin)
+    found = infer(Literal(Shape(output=dims)), name=name).result
+    return Node(name, found, Precision.given(dtype))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from weft.runtime import Context
 from weft.schedule import Options
 from weft.tc import tuned
 from weft.tc.call import Call, GradientCall
-from weft.tc.kinds import as_array, like, written
+from weft.tc.kinds import as_array, as_number, kind_of, written
 from weft.tc.stages import STAGES, show_stage
 from weft.tc.tune import Tuning
 from weft.tensor.tensor import Tensor
@@ -134,6 +135,7 @@ class Definition:
         into = self._into(outputs)
         given = self.ordered(args, named, {name: one for name, one in into.items() if name in self.params})
         arrays = self._arrays(given)
+        _check_apart(into)
         targets = [into.get(name) for name in self.results]
         for name, target in zip(self.results, targets, strict=True):
             if target is not None:
@@ -141,7 +143,7 @@ class Definition:
         found = self._call(arrays)(arrays, targets)
         if outputs is not None:
             return _single(outputs)
-        kind = like(given[0]) if given else _as_it_is
+        kind = kind_of(given)
         return _single([kind(one) for one in found])
 
     def grad(self, *args: Any, wrt: str | Sequence[str] | None = None, d: Any = None, **named: Any) -> Any:
@@ -157,7 +159,7 @@ class Definition:
         key = (tuple(array.shape for array in arrays), tuple(seeds), wanted)
         if key not in self._gradients:
             self._gradients[key] = GradientCall(call, list(seeds), wanted)
-        kind = like(given[0])
+        kind = kind_of(given)
         found = [kind(one) for one in self._gradients[key](arrays, list(seeds.values()))]
         return found[0] if isinstance(wrt, str) else _single(found)
 
@@ -191,7 +193,8 @@ class Definition:
         if stage not in STAGES:
             known = ", ".join(f'"{one}"' for one in ("text", *STAGES))
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
-        return show_stage(stage, self._call(self._arrays(self.ordered(args, named))), self._wrt(None))
+        wrt = self._wrt(None) if stage == "gradient" else ()
+        return show_stage(stage, self._call(self._arrays(self.ordered(args, named))), wrt)
 
     # Arguments
 
@@ -224,8 +227,8 @@ class Definition:
         types = self.template.flat.types
         arrays = []
         for name, one in zip(self.params, given, strict=True):
-            plain = isinstance(one, bool | int | float)
-            arrays.append(np.asarray(one, numpy_type(types[name])) if plain else as_array(one, name))
+            plain = isinstance(one, bool | int | float) and not isinstance(one, np.generic)
+            arrays.append(as_number(one, types[name], name) if plain else as_array(one, name))
         check_types(self.template, [array.dtype.name for array in arrays])
         return arrays
 
@@ -237,7 +240,7 @@ class Definition:
         return self._calls[shapes]
 
     def _compiled(self, shapes: tuple[tuple[int, ...], ...], options: Options) -> Call:
-        return Call(self.template, shapes, self._context(), user_origin(), options)
+        return Call(self.template, shapes, self._context(), options)
 
     def _into(self, outputs: Sequence[Any] | None) -> dict[str, Array]:
         if outputs is None:
@@ -259,19 +262,30 @@ class Definition:
     def _wrt(self, wrt: str | Sequence[str] | None) -> tuple[str, ...]:
         types = self.template.flat.types
         every = [one for one in self.params if is_float(types[one])]
-        wanted = every if wrt is None else [wrt] if isinstance(wrt, str) else list(wrt)
+        if not every:
+            what = f"`{self.name}` has no floating-point parameter to differentiate by"
+            raise WeftError(what, origin=user_origin(), fix=f"its parameters are {', '.join(self.params) or 'none'}")
+        fix = f"use one of {', '.join(every)}"
+        wanted = every if wrt is None else [wrt] if isinstance(wrt, str) else wrt
+        if not isinstance(wanted, Sequence) or not wanted or len(set(map(str, wanted))) < len(wanted):
+            what = f"`wrt` is a parameter of `{self.name}` or several different ones, not {wrt!r}"
+            raise WeftError(what, origin=user_origin(), fix=fix)
         for one in wanted:
             if one not in self.params:
-                raise self._wrong(f"has no parameter `{one}` to differentiate by")
+                what = f"`{self.name}` has no parameter `{one}` to differentiate by"
+                raise WeftError(what, origin=user_origin(), fix=fix)
             if one not in every:
                 what = f"`{one}` of `{self.name}` is {types[one]}: there is no gradient by whole numbers"
-                raise WeftError(what, origin=user_origin(), fix=f"use one of {', '.join(every)}")
+                raise WeftError(what, origin=user_origin(), fix=fix)
         return tuple(wanted)
 
     def _seeds(self, d: Any, call: Call) -> dict[str, Array]:
         flat, shapes = self.template.flat, call.application.extents.shapes
         names = dict(zip(flat.results, self.results, strict=True))
         real = [one for one in flat.results if is_float(flat.types[one])]
+        if not real:
+            what = f"no result of `{self.name}` is floating-point, so there is no gradient of it"
+            raise WeftError(what, origin=user_origin(), fix="convert a result: `float(…)`")
         if d is None:
             return {one: np.ones(shapes[one], numpy_type(flat.types[one])) for one in real}
         given = list(d) if isinstance(d, tuple | list) else [d]
@@ -295,8 +309,12 @@ class Definition:
         return found
 
 
-def _as_it_is(array: Array) -> Any:
-    return array
+def _check_apart(into: Mapping[str, Array]) -> None:
+    """Refuse outputs that lie in the same memory."""
+    for (one, first), (other, second) in combinations(into.items(), 2):
+        if np.may_share_memory(first, second) and np.shares_memory(first, second):
+            what = f"the outputs given for `{one}` and `{other}` share memory"
+            raise WeftError(what, origin=user_origin(), fix="pass a different array for each")
 
 
 def _single(found: Sequence[Any]) -> Any:

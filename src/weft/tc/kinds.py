@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weft.backends import Array
-from weft.dlpack import is_producer
+from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_of
 from weft.errors import WeftError, user_origin
+from weft.ops.dtypes import is_float, numpy_type
 from weft.tensor.leaves import numbers
 
 
@@ -24,22 +25,60 @@ def as_array(value: Any, name: str) -> Array:
         raise
 
 
+def as_number(value: float, dtype: str, name: str) -> Array:
+    """A number of the program as an array without axes, if it is one of that type."""
+    wanted = numpy_type(dtype)
+    if not _fits(value, wanted, is_float(dtype)):
+        what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
+        raise WeftError(what, origin=user_origin(), fix="pass another number, or change the type in the text")
+    with np.errstate(over="ignore"):
+        return np.asarray(float(value) if is_float(dtype) else value).astype(wanted)
+
+
+def _fits(value: float, wanted: np.dtype[Any], real: bool) -> bool:
+    if real:
+        return isinstance(value, float) or abs(value) <= sys.float_info.max
+    if wanted.kind == "b" or isinstance(value, bool | float):
+        return isinstance(value, bool) and wanted.kind == "b"
+    return bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
+
+
 def written(value: Any, name: str) -> Array:
     """An argument that is written: its own memory, whatever its strides."""
-    array = value if isinstance(value, np.ndarray) else np.from_dlpack(value) if is_producer(value) else None
-    if array is None or not array.flags.writeable:
-        what = f"`{name}` cannot be written: {type(value).__name__} gives no memory that may be"
-        raise WeftError(what, origin=user_origin(), fix="pass a NumPy array or a tensor that may be written")
-    return array
+    reason = "it gives no memory"
+    if isinstance(value, np.ndarray) or is_producer(value):
+        try:
+            array = value if isinstance(value, np.ndarray) else borrow(value, copy=False)
+            if array.flags.writeable:
+                return array
+            reason = "its memory is read-only"
+        except ExchangeError as error:
+            reason = error.what
+    what = f"the output given for `{name}`, {type_of(value)}, cannot be written: {reason}"
+    raise WeftError(what, origin=user_origin(), fix="pass a NumPy array or a tensor that may be written")
 
 
-def like(value: Any) -> Callable[[Array], Any]:
-    """How to make a NumPy array an array of the library a value comes from."""
-    library = sys.modules.get(type(value).__module__.partition(".")[0])
-    if isinstance(value, np.ndarray | np.generic) or not is_producer(value) or library is None:
+def kind_of(given: Sequence[Any]) -> Callable[[Array], Any]:
+    """How to make a NumPy array one of the library that the first array of some arguments comes from."""
+    first = next((one for one in given if isinstance(one, np.ndarray) or is_producer(one)), None)
+    library = sys.modules.get(type(first).__module__.partition(".")[0])
+    if library is None or first is None or isinstance(first, np.ndarray | np.generic):
         return lambda array: array
     for place in (library, getattr(library, "dlpack", None), getattr(library, "numpy", None)):
         take = getattr(place, "from_dlpack", None)
         if take is not None:
-            return lambda array: take(array)
+            return lambda array: take(_Handed(array))
     return lambda array: array
+
+
+class _Handed:
+    """An array as other libraries take it: NumPy itself cannot hand over every element type."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return to_capsule(self._array, **asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
