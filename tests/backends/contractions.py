@@ -1,4 +1,4 @@
-"""Random contractions as loop programs: any order of loops and axes, sums in numbers or in memory, work on the result."""
+"""Random contractions as loop programs: any order of loops and axes, sums in numbers or memory, work on the result."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import pytest
 from backends.compilers import real
 
 TESTS = Path(__file__).parents[1]
-PROGRAMS = TESTS / "backends" / "test_backends_cc.py"
+PROGRAMS = [TESTS / "backends" / f"test_backends_{name}.py" for name in ("cc", "products")]
 PLAIN = shlex.join(real().command)
 
 
@@ -56,7 +56,7 @@ def run(folder: Path, kind: str, *arguments: str) -> subprocess.CompletedProcess
 def test_programs(kind: str, tmp_path: Path) -> None:
     options = ["-p", "no:cacheprovider", "-x", "-s", "-k", "not readable"]
     options += ["-p", "backends.guarded"] if kind == "guarded" else []
-    done = run(tmp_path, kind, "-m", "pytest", *options, str(PROGRAMS))
+    done = run(tmp_path, kind, "-m", "pytest", *options, *map(str, PROGRAMS))
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
 
 

@@ -109,6 +109,8 @@ def evaluate(expr: Expr, env: Mapping[str, Array], ranges: Ranges) -> Any:
         case Read(tensor=tensor, subscripts=subscripts):
             source = env[tensor]
             places = [evaluate(one, env, ranges) for one in subscripts]
+            if not source.size:  # nothing of it is used
+                return np.zeros(np.broadcast_shapes(*map(np.shape, places)), source.dtype)
             inside = [np.clip(one, 0, size - 1) for one, size in zip(places, source.shape, strict=True)]
             return source[tuple(inside)]
         case Cast(dtype=dtype, value=value):

@@ -362,7 +362,7 @@ def test_sizes_that_disagree_name_both_sides() -> None:
 def test_shapes_that_do_not_fit_are_refused() -> None:
     text = "def f(float(3,N) A) -> (double(N) C) { C(i) = A(0, i + 1) }"
     assert refused(text, A=(2, 4))[1] == "axis 0 of `A` is 2, and its type says 3"
-    assert refused(text, A=(3,))[1] == "`A` has 2 axes, and what is given is 3"
+    assert refused(text, A=(3,))[1] == "`A` has 2 axes, and what is given is one axis of 3"
     assert refused(text, A=())[1] == "`A` has 2 axes, and what is given is a single number"
     assert refused(text)[1] == "no shape is given for `A`"
     assert refused(text, A=(3, 4))[1] == "`N` is 4 as a parameter and 3 as axis 0 of `C`"

@@ -54,7 +54,7 @@ def pointwise(target: Buffer, op: str, *sources: Buffer, size: int = N) -> list[
 #: U, then G and H from it, two products, and G and H again.
 PARTS: Mapping[str, list[Stmt]] = {
     "u": product(U, X, W),
-    "g": pointwise(G, "tanh", U),
+    "g": pointwise(G, "sqrt", U),
     "h": pointwise(H, "mul", U, G),
     "y": product(Y, H, W),
     "z": product(Z, Y, W),
@@ -103,14 +103,14 @@ def test_what_is_in_memory_anyway_costs_nothing() -> None:
 
 def test_what_is_not_held_past_products_stays() -> None:
     v, w = floats(20, "V", N, N), floats(21, "V2", N, N)
-    near = {"v": pointwise(v, "neg", Z), "w": pointwise(w, "tanh", Z)}  # Z could be held instead of both
+    near = {"v": pointwise(v, "neg", Z), "w": pointwise(w, "sqrt", Z)}  # Z could be held instead of both
     parts = written(**near, d=pointwise(D, "fma", v, G, v), e=pointwise(E, "fma", D, H, w))
     assert copied(parts) == {"G.again", "H.again"}
 
 
 def test_every_place_where_much_is_held_is_relieved() -> None:
     more = dict(zip(NAMES, (floats(100 + n, f"{name}2", N, N) for n, name in enumerate(NAMES)), strict=True))
-    second = [*product(more["U"], F, W), *pointwise(more["G"], "tanh", more["U"])]
+    second = [*product(more["U"], F, W), *pointwise(more["G"], "sqrt", more["U"])]
     second += pointwise(more["H"], "mul", more["U"], more["G"])
     second += [*product(more["Y"], more["H"], W), *product(more["Z"], more["Y"], W)]
     second += [*pointwise(more["D"], "mul", more["Z"], more["G"]), *pointwise(more["E"], "mul", more["D"], more["H"])]
@@ -122,8 +122,8 @@ def test_every_place_where_much_is_held_is_relieved() -> None:
 CHANGES: dict[str, dict[str, list[Stmt]]] = {
     "from what has changed": {"late": pointwise(U, "neg", U)},
     "sums": {"g": product(G, U, W)},
-    "what is written in parts": {"g": pointwise(G, "tanh", U, size=N - 1)},
-    "what is written twice": {"h": [*pointwise(H, "mul", U, G), *pointwise(H, "tanh", H)]},
+    "what is written in parts": {"g": pointwise(G, "sqrt", U, size=N - 1)},
+    "what is written twice": {"h": [*pointwise(H, "mul", U, G), *pointwise(H, "sqrt", H)]},
     "what saves nothing": {"d": pointwise(D, "mul", Z, H)},
     "what no products come between": {"y": pointwise(Y, "neg", H), "z": pointwise(Z, "neg", Y)},
 }
@@ -136,12 +136,12 @@ def test_not_computed_again(what: str) -> None:
 
 
 def test_what_takes_many_operations_is_held() -> None:
-    chain = [*pointwise(G, "tanh", U), *(stmt for _ in range(4) for stmt in pointwise(G, "tanh", G))]
+    chain = [*pointwise(G, "sqrt", U), *(stmt for _ in range(4) for stmt in pointwise(G, "sqrt", G))]
     value = read(U, "i", "j")
-    for _ in range(5):
-        value = call("tanh", value)  # type: ignore[assignment]
+    for _ in range(9):
+        value = call("sqrt", value)  # type: ignore[assignment]
     costly = [loop("i", N, loop("j", N, store(G, at("i", "j"), value)))]
-    assert copied(written(g=costly)) == set()  # 80 operations for a number of 4 bytes
+    assert copied(written(g=costly)) == set()  # they count for 72, for a number of 4 bytes
     assert copied(written(g=chain)) == set()
 
 
@@ -212,7 +212,7 @@ def gelu_step() -> tuple[wf.Context, Routine, wf.Tensor]:
     return ctx, ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)), keep=[loss]), loss
 
 
-def test_a_model_holds_one_tensor_for_each_activation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_holds_little_for_each_activation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     found = []
     for part in (sys.modules["weft.schedule.again"]._PART, 2.0):  # nothing saves twice what is held
@@ -225,10 +225,11 @@ def test_a_model_holds_one_tensor_for_each_activation(tmp_path: Path, monkeypatc
             losses.append(ctx[loss].item())
         found.append((step.memory(), step.show("virtual"), losses))
     (ours, verdicts, losses), (plain, others, meant) = found
-    assert ours.size < 0.6 * plain.size
-    hidden = [one for one, life in ours.lives.items() if one.shape == (N, 2 * N) and life[0] < 6 and life[1] > 9]
-    assert {one.name for one in hidden} <= {"u0", "u1", "u2"}
-    assert "erf.again" in verdicts
+    assert ours.size < 0.8 * plain.size
+    long = [one for one, life in ours.lives.items() if one.shape == (N, 2 * N) and life[0] < 6 and life[1] > 9]
+    assert len(long) <= 6  # of each activation what its function is of, and its value
+    assert "erf.again" not in verdicts  # it takes too long
+    assert "mul.again" in verdicts
     assert ".again" not in others
     assert "; not held but computed again: 1 operation on `" in verdicts
     np.testing.assert_allclose(losses, meant, rtol=1e-5)

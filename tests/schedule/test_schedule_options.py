@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import weft as wf
 from weft.loops import Buffer, Cast, For, Let, Local, Place, Read, Set, Stmt, Store, Update
 from weft.ops import Num
-from weft.schedule.options import Options, independent
+from weft.schedule.independent import independent
+from weft.schedule.options import Options
 from weft.tc.call import Call
 
 TEXT = """
@@ -58,8 +59,8 @@ def test_whatever_is_chosen_the_numbers_are_the_same(name: str, data: st.DataObj
     context = wf.Context("cc")
     chosen = data.draw(options(name))
     shapes = [one.shape for one in given]
-    (expected,) = Call(template, shapes, context, None)(given, [None])
-    (found,) = Call(template, shapes, context, None, chosen)(given, [None])
+    (expected,) = Call(template, shapes, context)(given, [None])
+    (found,) = Call(template, shapes, context, chosen)(given, [None])
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 

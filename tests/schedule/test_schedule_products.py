@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,9 +15,9 @@ from schedule.programs import numbers
 from schedule.test_schedule_random import OPTIMISERS, Fusing, agree
 from tensor.models import Model, models
 from weft.backends.interp import run
-from weft.loops import Buffer, Cast, If, Let, Local, Product, Program, Set, Staged, Stmt, check, show
+from weft.loops import Buffer, If, MalformedLoops, Product, Program, Read, Staged, Stmt, check, show
 from weft.loops.staged import described, mismatch, parts_of, plain
-from weft.ops import Num, Scalar, call
+from weft.ops import Scalar, call
 from weft.schedule import Kernel, products
 from weft.schedule.canonical import canonical
 from weft.schedule.products import refusals, stage, staged_in
@@ -66,19 +65,11 @@ def test_contractions_of_any_form_are_staged(sample: Contraction) -> None:
 # What is staged
 
 
-def routines(tensor: wf.Tensor) -> Staging:
-    return Staging()
-
-
 def kernels_of(code: object) -> tuple[Kernel, ...]:
     routine = wf.Context(Staging()).compile(code)
-    found = routine._built.stages.schedule  # type: ignore[attr-defined]
+    found = routine.built.stages.schedule
     assert found is not None
     return found.kernels
-
-
-def count(code: object) -> int:
-    return sum(len(staged_in(kernel.body)) for kernel in kernels_of(code))
 
 
 def layer() -> wf.Tensor:
@@ -120,7 +111,7 @@ def test_what_is_staged(name: str, golden: Callable[..., None]) -> None:
 
 
 def test_only_where_the_backend_places_products() -> None:
-    found = wf.Context(Fusing()).compile(layer().forward)._built.stages.schedule  # type: ignore[attr-defined]
+    found = wf.Context(Fusing()).compile(layer().forward).built.stages.schedule
     assert not any(staged_in(kernel.body) for kernel in found.kernels)
 
 
@@ -147,7 +138,6 @@ def over(value: Scalar, *places: str, buffer: Buffer = C) -> Stmt:
     return loop("i", 32, loop("j", 32, loop("k", 32, add(buffer, at(*places), value))))
 
 
-TOTAL = Local("total", "float32")
 PRODUCT = times(read(A, "i", "k"), read(B, "k", "j"))
 PLAIN: dict[str, tuple[Stmt, str]] = {
     "a sum": (over(read(A, "i", "k"), "i", "j"), ""),
@@ -164,7 +154,7 @@ PLAIN: dict[str, tuple[Stmt, str]] = {
         "a factor takes long to compute",
     ),
     "gathered": (
-        over(times(wf.loops.Read(A, (read(PLACES, "i"), *at("k"))), read(B, "k", "j")), "i", "j"),  # type: ignore[attr-defined]
+        over(times(Read(A, (read(PLACES, "i"), *at("k"))), read(B, "k", "j")), "i", "j"),
         "a factor is gathered",
     ),
     "its own factor": (over(times(read(C, "i", "k"), read(B, "k", "j")), "i", "j"), "`c` is a factor, too"),
@@ -191,8 +181,7 @@ def test_what_is_handed_from_row_to_row_stays_in_one_loop() -> None:
     stmt = loop("i", 32, *code.body, core)
     (kernel,) = stage([Kernel((), (stmt,))], [C])
     (staged,) = staged_in(kernel.body)
-    assert staged.what == Product((), ("l",), ("k",), "c_total") or staged.what.left + staged.what.right == ("l",)
-    assert "`c` goes from turn to turn of `i`" in str(refusals([stmt])) or "`a`" in str(refusals([stmt]))
+    assert (staged.what.left, staged.what.right, staged.what.sums) in [((), ("l",), ("k",)), (("l",), (), ("k",))]
 
 
 def test_other_work_in_its_loops_gets_loops_of_its_own() -> None:
@@ -236,7 +225,7 @@ def test_a_staged_statement_means_its_body() -> None:
 def test_a_description_that_does_not_fit_is_refused(what: Product, why: str) -> None:
     one = staged_one()
     assert mismatch(what, one.body) == why
-    with pytest.raises(wf.loops.MalformedLoops, match=why):  # type: ignore[attr-defined]
+    with pytest.raises(MalformedLoops, match=why):
         check(Program((Staged(what, one.body),)))
 
 

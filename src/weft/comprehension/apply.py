@@ -14,8 +14,9 @@ from weft.comprehension.flat import Extents, Step, is_lost, show_step
 from weft.comprehension.gradient import backward
 from weft.comprehension.indirect import STRAYED, is_indirect, verify, watching
 from weft.comprehension.lower import lower
+from weft.comprehension.mistakes import counted
 from weft.comprehension.template import Split, Template
-from weft.errors import Origin, user_origin
+from weft.errors import Origin, ShapeError, user_origin
 from weft.loops import Buffer, Stmt
 from weft.ops import Num
 from weft.shape.cells import ShapeVar
@@ -62,9 +63,9 @@ class Application:
 
     def _infer(self, tensor: str, label: str) -> Node:
         """The node of a tensor, its shape as far as the operands' shapes tell."""
-        flat, params = self.template.flat, [node_of(self.operands[one]) for one in self.template.flat.params]
-        shapes = [node.shape for node in params]
-        constraints = self.template.constraints(tensor, [_split(*one) for one in zip(flat.params, shapes, strict=True)])
+        flat = self.template.flat
+        shapes = [self.node(one).shape for one in flat.params]
+        constraints = self.template.constraints(tensor, self._splits(shapes))
         logic = Stated(len(shapes), constraints)
         operation = infer(logic, shapes, name=label, title=self.template.name, origin=self._origin)
         self.operations[tensor] = operation
@@ -75,6 +76,18 @@ class Application:
         """The steps that need not run."""
         flat = self.template.flat
         return {step for step in flat.steps if is_lost(step, flat, self.extents)}
+
+    def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
+        """How many axes of each kind the parameters have; where that is still open, they are all output axes."""
+        flat, found = self.template.flat, []
+        for param, shape in zip(flat.params, shapes, strict=True):
+            axes, split = max(flat.ranks[param], 1), _split(shape)
+            if split is not None and sum(split) != axes:
+                what = f"`{param}` of `{self.template.name}` has {counted(axes, 'axis', 'axes')}"
+                fix = "pass a tensor of as many axes, of any kind"
+                raise ShapeError(f"{what}, and what is given has {sum(split)}", origin=self._origin, fix=fix)
+            found.append(split or (0, 0, axes))
+        return found
 
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
@@ -147,10 +160,10 @@ class StepBody:
         return show_step(self.step, {**dict(zip(self.read, operands, strict=False)), self.step.target: target})
 
 
-def _split(param: str, shape: ShapeVar) -> Split:
-    """How many axes of each kind a tensor has, as far as that is known; else they are all of the output kind."""
+def _split(shape: ShapeVar) -> Split | None:
+    """How many axes of each kind a tensor has; None if that is not known."""
     rows = [shape.row(kind).axes for kind in ("batch", "input", "output")]
     if any(row is None for row in rows):
-        return (0, 0, 64)
+        return None
     batch, input, output = (len(row or ()) for row in rows)
     return (batch, input, output)

@@ -17,7 +17,7 @@ from weft.comprehension.nodes import Binary, Cast, Expr, Int, Read, Real
 from weft.ops.dtypes import accumulator, is_float
 
 #: Something made of what a tensor held before.
-_OfOld: TypeAlias = Callable[[Expr], Expr]
+_OfOld: TypeAlias = Callable[[Read], Expr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,12 @@ class _Backward:
                 return ONE, ONE
             case "max" | "min":
                 value = self._stored(value, step.target)
-                ties = self._counted("ties", step, Binary("==", value, target), lambda old: Binary("==", old, target))
+                ties = self._counted(
+                    "ties",
+                    step,
+                    Binary("==", value, target),
+                    lambda old: Binary("==", old, Read(step.target, old.subscripts)),
+                )
                 part = Binary("/", Real(1.0), ties)
                 before = self._before(step, step.at)
                 rest = choose(Binary("==", before, target), part, ZERO) if before else ZERO

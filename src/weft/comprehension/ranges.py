@@ -175,7 +175,7 @@ def _wrong_rank(param: Param, shape: tuple[int, ...]) -> Mistake:
 
 
 def _shape(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape)) or "a single number"
+    return "×".join(map(str, shape)) if len(shape) > 1 else f"one axis of {shape[0]}" if shape else "a single number"
 
 
 def _check_declared(

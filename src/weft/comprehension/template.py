@@ -73,12 +73,12 @@ class Template:
         rank = self.flat.ranks[tensor]
         dims = self._dims.get(self.flat.homes[tensor][1]) if not self.flat.homes[tensor][0] else None
         own = dims or (None,) * rank
-        terms = [Label(name or f"{tensor}.{axis}") for axis, name in enumerate(own)]
+        terms = [Label(name or _axis(tensor, axis)) for axis, name in enumerate(own)]
         found += _rows(0, terms, (0, 0, max(rank, 1)))
         known = self._labels
         for axis, name in enumerate(own):
             if name is None:
-                found.append(Computed(Label(f"{tensor}.{axis}"), known, _Sized(self, tensor, axis)))
+                found.append(Computed(Label(_axis(tensor, axis)), known, _Sized(self, tensor, axis)))
         return tuple(found)
 
     def shape_of(self, tensor: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -95,12 +95,14 @@ class Template:
         for one in self.definition.params:
             if one.name.name == param:
                 return [Size(Dim(dim.value)) if isinstance(dim, Int) else Label(dim.name) for dim in one.type.dims]
-        return [Label(f"{param}.{axis}") for axis in range(self.flat.ranks[param])]
+        return [Label(_axis(param, axis)) for axis in range(self.flat.ranks[param])]
 
     @cached_property
     def _dims(self) -> dict[str, tuple[str | None, ...]]:
         """Of every tensor of the definition itself, the size variables that its axes are, where that is plain."""
         found = {one.name.name: _declared(one) for one in self.definition.params}
+        for one in self.checked.accumulates:
+            found[one] = tuple(_axis(one, axis) for axis in range(self.checked.ranks[one]))
         for statement in self.definition.body:
             if isinstance(statement, Comprehension) and statement.target.name not in found:
                 found[statement.target.name] = tuple(_plain(one.name, statement, found) for one in statement.indices)
@@ -117,6 +119,11 @@ class _Sized:
 
     def __call__(self, sizes: Mapping[str, int]) -> int:
         return self.template.shape_of(self.tensor, sizes)[self.axis]
+
+
+def _axis(tensor: str, axis: int) -> str:
+    """The name of a size that the text gives none."""
+    return f"{tensor}.{axis}"
 
 
 def _size(term: Term, sizes: Mapping[str, int]) -> int:

@@ -8,8 +8,8 @@ that is written gets an index of its own: `d_X(2 * i + k) += d_O(i) * W(k)` beco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from weft.comprehension.affine import Range
 from weft.comprehension.flat import Extents, Flat, Step, rebuilt
@@ -43,12 +43,14 @@ def gradient_definition(name: str, flat: Flat, made: Backward, extents: Extents,
     The steps that compute what the gradient reads come first.
     """
     shapes = {**extents.shapes, **{one: extents.shapes[like] for one, like in made.like.items()}}
-    found = {one: made.found.get(one, f"d_{one}") for one in wrt}
-    body = [_zeros(found[one], shapes[one]) for one in wrt if one not in made.found]
+    taken = {name, *shapes}
+    found = {one: made.found.get(one) or _free(f"d_{one}", taken) for one in wrt}
+    real = [one for one in flat.results if is_float(flat.types[one])]
+    seeds = {one: made.seeds.get(one) or _free(f"d_{one}", taken) for one in real}
+    body = [_zeros(found[one], shapes[one], taken) for one in wrt if one not in made.found]
     for step in _needed(flat, made):
-        body += _statements(step, extents, shapes[step.target])
+        body += _statements(step, extents, shapes[step.target], taken)
     params = [Param(_type(flat.types[one], shapes[one]), Ident(one)) for one in flat.params]
-    seeds = {one: made.seeds.get(one, f"d_{one}") for one in flat.results if is_float(flat.types[one])}
     params += [Param(_type(flat.types[one], shapes[one]), Ident(seed)) for one, seed in seeds.items()]
     return Definition(Ident(name), tuple(params), tuple(Result(Ident(one)) for one in found.values()), tuple(body))
 
@@ -68,22 +70,34 @@ def _type(dtype: str, shape: Sequence[int]) -> TensorType:
     return TensorType(dtype, tuple(Int(size) for size in shape))
 
 
-def _zeros(tensor: str, shape: tuple[int, ...]) -> Comprehension:
+def _free(wanted: str, taken: set[str]) -> str:
+    """A name that nothing has, taken from now on."""
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
+
+
+def _zeros(tensor: str, shape: tuple[int, ...], tensors: Set[str]) -> Comprehension:
     """Zeros in every cell."""
-    ranges = {f"i{axis}": Range(0, size) for axis, size in enumerate(shape)}
+    taken = set(tensors)
+    ranges = {_free(f"i{axis}", taken): Range(0, size) for axis, size in enumerate(shape)}
     return Comprehension(Ident(tensor), tuple(map(Ident, ranges)), None, False, Real(0.0), _where(ranges))
 
 
-def _statements(step: Step, extents: Extents, shape: tuple[int, ...]) -> list[Comprehension]:
+def _statements(step: Step, extents: Extents, shape: tuple[int, ...], tensors: Set[str]) -> list[Comprehension]:
     """A step as a statement; before it zeros, where it starts a tensor of which it does not reach every cell."""
-    writing = _Writing(dict(extents.ranges(step)), _sized(step.value, extents))
+    ranges = extents.ranges(step)
+    taken = {*tensors, *ranges}
+    names = {index: _free(index, taken) if index in tensors else index for index in ranges}
+    writing = _Writing({names[one]: range for one, range in ranges.items()}, _plain(step.value, extents, names), taken)
     at: list[Index] = []
     for axis, size in enumerate(shape if step.at else ()):
-        at.append(writing.index([_sized(one, extents) for one in step.at], axis, size, at))
+        at.append(writing.index([_plain(one, extents, names) for one in step.at], axis, size, at))
     left = [one.name for one in at]
     ranges = {index: range for index, range in writing.ranges.items() if step.reduction or index in left}
     covers = all(ranges[index] == Range(0, size) for index, size in zip(left, shape, strict=False))
-    first = [] if step.keeps or covers else [_zeros(step.target, shape)]
+    first = [] if step.keeps or covers else [_zeros(step.target, shape, tensors)]
     resets = step.reduction is not None and not step.keeps and not first
     target = Ident(step.target)
     return [
@@ -102,7 +116,7 @@ class _Writing:
 
     ranges: dict[str, Range]
     value: Expr
-    taken: set[str] = field(default_factory=set)
+    taken: set[str]
 
     def index(self, at: Sequence[Expr], axis: int, size: int, before: Sequence[Index]) -> Index:
         """The index of an axis: what stands there if it is one, else one for the place it stands for.
@@ -114,7 +128,7 @@ class _Writing:
             range = self.ranges[subscript.name]
             self.ranges[subscript.name] = Range(max(range.low, 0), min(range.high, size))
             return subscript
-        place = self._fresh()
+        place = self._place()
         others = {one for number, expr in enumerate(at) if number != axis for one in _indices(expr)}
         form = linear(subscript)
         index = next((one for one in form.factors if one not in others), None) if form else None
@@ -138,12 +152,12 @@ class _Writing:
         put = rebuilt(self.value, lambda one: instead if isinstance(one, Index) and one.name == index else None)
         self.value = Choose(holds, put, Int(0))
 
-    def _fresh(self) -> Index:
+    def _place(self) -> Index:
+        """An index of its own."""
         number = 0
-        while f"j{number}" in self.ranges or f"j{number}" in self.taken:
+        while f"j{number}" in self.taken:
             number += 1
-        self.taken.add(f"j{number}")
-        return Index(f"j{number}")
+        return Index(_free(f"j{number}", self.taken))
 
 
 def _indices(expr: Expr) -> set[str]:
@@ -154,12 +168,17 @@ def _int(number: int) -> Expr:
     return Unary("-", Int(-number)) if number < 0 else Int(number)
 
 
-def _sized(expr: Expr, extents: Extents) -> Expr:
-    """An expression with numbers for sizes."""
+def _plain(expr: Expr, extents: Extents, names: Mapping[str, str]) -> Expr:
+    """An expression with numbers for sizes, and indices called so."""
 
     def change(one: Expr) -> Expr | None:
-        if isinstance(one, Size):
-            return Int(extents.sizes[one.name])
-        return Int(extents.shapes[one.tensor][one.axis]) if isinstance(one, Dim) else None
+        match one:
+            case Size(name=name):
+                return Int(extents.sizes[name])
+            case Dim(tensor=tensor, axis=axis):
+                return Int(extents.shapes[tensor][axis])
+            case Index(name=name):
+                return Index(names[name])
+        return None
 
     return rebuilt(expr, change)

@@ -17,6 +17,7 @@ from weft.schedule.clock import Clock
 from weft.schedule.fold import fold
 from weft.schedule.forward import forward
 from weft.schedule.fuse import Kernel, fuse, kernels
+from weft.schedule.gain import Scales
 from weft.schedule.inplace import as_one
 from weft.schedule.memory import Plan, plan
 from weft.schedule.options import Options, arranged, spread
@@ -78,7 +79,7 @@ def schedule(
         inlined = inline(parts, {buffer for buffer, verdict in verdicts.items() if not verdict.stored}, sizes)
         gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
     with stage("fuse"):
-        fused = forward(fuse(gathered, found.late), kept)
+        fused = forward(fuse(gathered, found.late, Scales(options.threads)), kept)
     written = {nest.target for nest in parts}
     outside = {*kept, *(buffer for buffer in verdicts if buffer not in written)}
     with stage("rewrite"):

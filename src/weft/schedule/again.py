@@ -31,7 +31,10 @@ from weft.schedule.levels import is_heavy
 _WORTH = 16
 
 #: What an operation counts for, if not one: functions that are approximated, random bits, handing a value on.
-_PRICES = {typing.reals: 16, typing.bits: 128, typing.first: 0, typing.second: 0}
+_PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0}
+
+#: What machines compute themselves, but slowly, and what that counts for.
+_SLOW = dict.fromkeys(("div", "recip", "sqrt", "recip_sqrt"), 8)
 
 #: A copy is computed where it is read, not stored, if its operations then count for no more than this.
 _FEW = 8
@@ -235,7 +238,7 @@ def _how(uses: _Uses, copies: Mapping[Buffer, Buffer], number: int) -> str:
 
 def _price(nest: Nest) -> int:
     """What the operations for one number count for."""
-    return sum(_PRICES.get(OPS[call.op].typing, 1) for call in _calls(nest))
+    return sum(_SLOW.get(call.op, _PRICES.get(OPS[call.op].typing, 1)) for call in _calls(nest))
 
 
 def _calls(nest: Nest) -> list[Call]:

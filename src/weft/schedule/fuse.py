@@ -5,7 +5,7 @@ touches, that is plain if both name the shared loops alone in the same axes: the
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
 earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the first nest
 that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
-joins nothing from before its time.
+joins nothing from before its time. What may be joined is weighed (`gain.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Program, Remark, Stmt
 from weft.schedule.called import new_names
-from weft.schedule.levels import Level, Touched, is_heavy, names_in
+from weft.schedule.gain import Scales
+from weft.schedule.levels import Level, Shared, Touched, is_heavy, names_in
 
 __all__ = ["Kernel", "fuse", "kernels"]
 
@@ -36,7 +37,11 @@ def kernels(program: Program) -> list[Kernel]:
     ]
 
 
-def fuse(parts: Sequence[Kernel], late: Collection[Buffer] = ()) -> list[Kernel]:
+def fuse(
+    parts: Sequence[Kernel],
+    late: Collection[Buffer] = (),
+    scales: Scales = Scales(),  # noqa: B008 it is frozen
+) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
     What writes a buffer of `late` joins no kernel before the first that does.
@@ -46,7 +51,7 @@ def fuse(parts: Sequence[Kernel], late: Collection[Buffer] = ()) -> list[Kernel]
     ]
     before = len(found) + 1
     while len(found) < before:
-        before, fusing = len(found), _Fusing(late)
+        before, fusing = len(found), _Fusing(late, scales)
         for part in found:
             fusing.take(part)
         found = fusing.finished
@@ -63,12 +68,12 @@ class _Part:
     heavy: bool
     why: str = ""
 
-    def join(self, other: _Part) -> str:
+    def join(self, other: _Part, scales: Scales) -> str:
         """Take another part in; or leave both as they are and say why not."""
         if self.heavy and other.heavy:
             return "both are products that want the caches for themselves"
         names = new_names(other.names, self.names)
-        why = self.level.join(other.level, names)
+        why = self.level.join(other.level, names, _freely if self.heavy or other.heavy else scales.obstacle)
         if not why:
             self.remarks += other.remarks
             self.names.update(names.values())
@@ -79,6 +84,7 @@ class _Part:
 @dataclass(slots=True)
 class _Fusing:
     late: Collection[Buffer]
+    scales: Scales
     parts: list[_Part] = field(default_factory=list)
     writers: dict[Buffer, int] = field(default_factory=dict)
     users: dict[Buffer, dict[int, None]] = field(default_factory=dict)
@@ -100,7 +106,7 @@ class _Fusing:
             return
         for buffer in [one for one in touched if one in self.cleared]:
             clearing = self.cleared.pop(buffer)
-            if clearing.join(part):
+            if clearing.join(part, self.scales):
                 clearing.why = "cleared before everything else"
                 self.first.append(clearing)
             else:
@@ -113,7 +119,7 @@ class _Fusing:
         earliest = self._earliest(touched)
         why = ""
         for number in sorted(self._sharing(touched, earliest), reverse=True):
-            obstacle = self.parts[number].join(part)
+            obstacle = self.parts[number].join(part, self.scales)
             if not obstacle:
                 self._note(touched, number)
                 return
@@ -143,6 +149,11 @@ class _Fusing:
             if any(one.writes for one in accesses):
                 self.writers[buffer] = max(number, self.writers.get(buffer, 0))
             self.users.setdefault(buffer, {})[number] = None
+
+
+def _freely(mine: Level, theirs: Level, shared: Shared) -> str:
+    """What is done to the cells of a product is done while they are at hand."""
+    return ""
 
 
 def _only_clears(touched: Touched) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeAlias
 
 from weft.loops import Buffer, For, If, Let, Place, Remark, Stmt
 from weft.loops.nests import free
@@ -19,6 +20,8 @@ _HEAVY, _REUSE = 1 << 15, 4
 Touched = dict[Buffer, dict[Access, None]]
 #: What two levels call the loops that they share.
 Shared = tuple[tuple[str, str], ...]
+#: Why two levels had better not share some loops; empty if they had.
+Weighed: TypeAlias = "Callable[[Level, Level, Shared], str]"
 
 
 @dataclass(slots=True, eq=False)
@@ -57,13 +60,15 @@ class Level:
         """The number of the first item that is a loop."""
         return next((number for number, item in enumerate(self.items) if isinstance(item, Level)), None)
 
-    def join(self, other: Level, names: Names) -> str:
+    def join(self, other: Level, names: Names, weighed: Weighed) -> str:
         """Run another kernel's items too, sharing loops; or leave both as they are and say why not.
 
         `names` says what to call its loops and numbers where they are not shared. At least one loop must be shared
-        where both have loops.
+        where both have loops. `weighed` says why loops that could be shared had better not be, if so; then fewer are.
         """
         shared, why = self._shared(other, names, ())
+        while shared and (against := weighed(self, other, shared)):
+            shared, why = shared[:-1], against
         if why and not shared:
             return why
         new = {**names, **{theirs: mine for mine, theirs in shared}}

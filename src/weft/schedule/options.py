@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from weft.loops import Fill, For, Inside, Let, Place, Read, Set, Spread, Staged, Stmt, Store, Update, walk
-from weft.loops.effects import everything, parts
+from weft.loops import For, Inside, Place, Spread, Staged, Stmt, Store
 from weft.loops.nests import Nest, moved
 from weft.loops.order import ANY_ORDER, ordered
 from weft.schedule.fuse import Kernel
+from weft.schedule.independent import independent
 
 #: Fewer points than this are not worth a second thread.
 _WORTH_A_THREAD = 1 << 14
@@ -99,33 +99,3 @@ def _points(body: Sequence[Stmt]) -> int:
         one.size * max(_points(one.body), 1) if isinstance(one, For) else _points(getattr(one, "body", ()))
         for one in body
     )
-
-
-def independent(loop: For) -> bool:
-    """Does no point of a loop touch a cell that another one writes?
-
-    Told from subscripts: in some axis of every buffer that is written, all accesses stand at the same place, which
-    moves with the loop and with nothing else.
-    """
-    inside = everything(loop.body)
-    written = {one.buffer for one in inside if isinstance(one, Store | Update)}
-    if any(isinstance(one, Fill) for one in inside):
-        return False
-    cells: dict[object, list[tuple[object, ...]]] = {buffer: [] for buffer in written}
-    for one in inside:
-        if isinstance(one, Store | Update):
-            cells[one.buffer].append(tuple(one.at))
-        for scalar in parts(one):
-            for read in walk(scalar):
-                if isinstance(read, Read) and read.buffer in cells:
-                    cells[read.buffer].append(tuple(read.at))
-    outer = {one.local for one in inside if isinstance(one, Set)} - {
-        one.local for one in inside if isinstance(one, Let)
-    }
-    return not outer and all(_apart(places, loop.loop) for places in cells.values())
-
-
-def _apart(cells: Sequence[tuple[object, ...]], loop: str) -> bool:
-    columns = [set(column) for column in zip(*cells, strict=True)]
-    alone = [next(iter(column)) for column in columns if len(column) == 1]
-    return any(isinstance(one, Place) and [name for _, name in one.terms] == [loop] for one in alone)

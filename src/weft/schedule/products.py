@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from weft.loops import Buffer, For, If, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
-from weft.loops.effects import effects, everything, growth, numbers, sources, with_body
+from weft.loops.effects import effects, everything, numbers, sources, with_body
 from weft.loops.nests import Loop, around, free, rewritten
 from weft.loops.staged import product
 from weft.loops.typed import dtype_of
@@ -48,7 +48,7 @@ def refusals(body: Sequence[Stmt]) -> list[str]:
     """Why sums of products in a block are not staged."""
     staging = _Staging()
     staging.block(tuple(body))
-    return list(staging.why)
+    return [f"{_title(stmt)}: {why}" for stmt, why in staging.why.items() if why]
 
 
 def staged_in(body: Sequence[Stmt]) -> list[Staged]:
@@ -77,8 +77,8 @@ class _Core:
 
 @dataclass(slots=True)
 class _Staging:
-    #: Why what looks like a product is none.
-    why: dict[str, None] = field(default_factory=dict)
+    #: Why what looks like a product is none, of all its loops; empty where that is nothing special.
+    why: dict[Set | Update, str] = field(default_factory=dict)
 
     def block(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """A block with its products staged."""
@@ -90,6 +90,9 @@ class _Staging:
             if found is not None:
                 done, at = found, 0
             else:
+                if isinstance(stmt, If):
+                    tested = [one for one in stmt.body if isinstance(one, Set | Update) and _added(one) is not None]
+                    self.why |= dict.fromkeys(tested, "it runs under tests")
                 if isinstance(stmt, For | If | Remark):
                     done[at] = with_body(stmt, self.block(stmt.body))
                 at += 1
@@ -98,11 +101,15 @@ class _Staging:
     def _found(self, block: Sequence[Stmt], at: int) -> list[Stmt] | None:
         """The block with the largest product of the loop there staged; None if there is none."""
         for core in sorted(_cores(block, at), key=lambda one: -one.points):
-            found = _Attempt(core).result() if core.points >= WORTH else "too small"
-            if isinstance(found, list):
+            try:
+                found = _Attempt(core).result()
+            except _Deeper:
+                continue
+            except _No as no:
+                self.why.setdefault(core.stmt, str(no))
+            else:
+                self.why.pop(core.stmt, None)
                 return found
-            if found:
-                self.why[f"{_title(core.stmt)}: {found}"] = None
         return None
 
 
@@ -121,14 +128,13 @@ def _cores(block: Sequence[Stmt], at: int) -> Iterator[_Core]:
     return inside((block,), (at,))
 
 
-def _added(stmt: Stmt) -> Scalar | None:
-    """What a statement adds to a sum of floats."""
+def _added(stmt: Stmt) -> Call | None:
+    """The product that a statement adds to a sum of floats."""
     match stmt:
-        case Update(op="add", buffer=buffer, value=value):
+        case Update(op="add", buffer=buffer, value=Call(op="mul") as value):
             return value if buffer.dtype in _TYPES else None
-        case Set(local=local):
-            grown = growth(stmt)
-            return grown[1] if grown and grown[0] == "add" and local.dtype in _TYPES else None
+        case Set(local=local, value=Call(op="add", args=(first, Call(op="mul") as value))) if local == first:
+            return value if local.dtype in _TYPES else None
     return None
 
 
@@ -140,6 +146,10 @@ class _No(Exception):
     """It is no product, or none that can be staged. The text may be empty, where that is nothing special."""
 
 
+class _Deeper(_No):
+    """Without its outermost loop it may be one."""
+
+
 @dataclass(slots=True)
 class _Attempt:
     """One sum of products on its way to be staged."""
@@ -148,15 +158,11 @@ class _Attempt:
     #: Numbers that are only names for what they are, by the depth of their blocks.
     named: dict[Local, tuple[int, Scalar]] = field(default_factory=dict)
 
-    def result(self) -> list[Stmt] | str:
-        """The outermost block with the product staged, or why it cannot be."""
-        try:
-            return self._result()
-        except _No as no:
-            return str(no)
-
-    def _result(self) -> list[Stmt]:
+    def result(self) -> list[Stmt]:
+        """The outermost block with the product staged."""
         core, loops = self.core, dict(self.core.loops)
+        if core.points < WORTH:
+            raise _No("too small")
         self._name()
         factors = self._factors()
         depth, kept = self._kept()
@@ -165,7 +171,7 @@ class _Attempt:
         left, right = ([name for name in kept if name in one and name not in batch] for one in knows)
         sums = [name for name in loops if name not in kept]
         if core.loops[0][0] in batch:
-            raise _No("")  # it stays around
+            raise _Deeper
         if idle := [name for name in kept if not any(name in one for one in knows)]:
             raise _No(f"no factor knows `{idle[0]}`")
         if not sums or not (left or right):
@@ -213,8 +219,7 @@ class _Attempt:
         added = _added(self.core.stmt)
         assert added is not None
         value = self._spelled(added)
-        if not (isinstance(value, Call) and value.op == "mul"):
-            raise _No("")
+        assert isinstance(value, Call)
         one, other = value.args
         for factor in (one, other):
             if trouble := _trouble(factor, dtype_of(value)):
@@ -268,29 +273,33 @@ class _Attempt:
             lead = [one for one in block[:at] if level == 0 or not self._is_name(one)]
             trail = list(block[at + 1 :])
             if own and level == depth:
-                lead, trail = [one for one in lead if one != results.start], []
+                lead, after = [one for one in lead if one != results.start], results.later(self._inside(depth))
+                trail = []
             inner = {name for name, _ in core.loops[:level]}
             lead = results.started(lead, inner, before)
             if not after:
                 trail = results.followed(trail, inner, read)
             results.complete(self._lets(level, results.rest))
             before, after = [*lead, *before], [*after, *trail]
+            begun = [one for one in lead if level and _begins(one, after)]  # numbers that only what follows knows
+            before, after = [one for one in before if one not in begun], [*begun, *after]
             if level == 0:
                 break
-            name, size = core.loops[level - 1]
             mine = results.statements(factors)
-            if trouble := obstacle(name, [one for one in (before, mine, after) if one]):
+            if trouble := obstacle(core.loops[level - 1][0], [one for one in (before, mine, after) if one]):
                 raise _No(trouble)
-            before, after = (
-                list(around([(name, size)], (*self._lets(level, some), *some))) if some else []
-                for some in (before, after)
-            )
+            before, after = (self._again(level, some) for some in (before, after))
         if trouble := results.trouble(read):
             raise _No(trouble)
         left, right, sums = groups
         staged = product(left, right, sums, results.start, factors, results.rest)
         self._check_numbers(before, staged, after)
         return [*before, *around(batch, (staged,)), *after]
+
+    def _inside(self, depth: int) -> set[Local]:
+        """The numbers declared in the product's loops, but not in the block of its sums."""
+        blocks = zip(self.core.blocks[1:depth], self.core.at[1:depth], strict=True)
+        return {one.local for block, at in blocks for one in block[:at] if isinstance(one, Let)} - self.named.keys()
 
     def _again(self, level: int, body: Sequence[Stmt]) -> list[Stmt]:
         """Statements of a block in a loop of their own."""
@@ -337,6 +346,11 @@ def _trouble(factor: Scalar, dtype: str) -> str:
     if any(isinstance(one, Call) and one.op not in _CHEAP for one in inside):
         return "a factor takes long to compute"
     return ""
+
+
+def _begins(stmt: Stmt, after: Sequence[Stmt]) -> bool:
+    """Does a statement give a number that other statements use its first value, whenever it runs?"""
+    return isinstance(stmt, Let) and not sources(stmt.value) and stmt.local in mentioned(after)
 
 
 def _needed(stmt: Stmt, wanted: Collection[Buffer]) -> Stmt:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from weft.loops import Buffer, Cast, For, Let, Local, Place, Read, Set, Stmt, Store, Update, combine, walk
 from weft.loops.effects import effects, growth, mapped, numbers, parts
 from weft.loops.nests import Loop, moved, rewritten
+from weft.loops.nests import around as nested
 from weft.ops import Call, Num, Scalar
 from weft.schedule.access import accesses
+from weft.schedule.apart import mentioned
 
 #: Accumulations that may run in any order.
 _ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}
@@ -37,6 +39,27 @@ class Results:
         found._note(rest)
         return found
 
+    def later(self, inside: Collection[Local]) -> list[Stmt]:
+        """What follows from the first statement on that does more than work on the result, taken out of it.
+
+        That are loops, tests, and numbers of the loops around (`inside`). Results are then read from where they are
+        stored; where they are not, nothing is taken out.
+        """
+        number = next((at for at, stmt in enumerate(self.rest) if _does_more(stmt, inside)), len(self.rest))
+        mine, others = self.rest[:number], self.rest[number:]
+        stored = {stmt.value: Read(stmt.buffer, stmt.at) for stmt in mine if isinstance(stmt, Store)}
+        hidden = {self.start.local, *effects(mine).lets} & set(mentioned(others))
+        if not others or not hidden <= stored.keys():
+            return []
+        self.rest = mine
+        self.cells = {}
+        self._note(mine)
+
+        def leaf(one: Scalar) -> Scalar | None:
+            return stored[one] if one in hidden else None
+
+        return [mapped(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in others]
+
     @staticmethod
     def in_memory(update: Update, total: Local, kept: Sequence[Loop]) -> Results:
         """Of a sum that grows in cells: it grows in a number instead, which is stored."""
@@ -60,10 +83,10 @@ class Results:
         if any(one.buffer == buffer for one in accesses(between)):
             return list(lead)
         for number in range(len(lead) - 1, -1, -1):
-            value = self._cleared(lead[number], around)
-            if value is not None:
-                self.start, self.grows = Let(self.start.local, value), None
-                return [*lead[:number], *lead[number + 1 :]]
+            found = self._cleared(lead[number], around)
+            if found is not None:
+                self.start, self.grows = Let(self.start.local, found[0]), None
+                return [*lead[:number], *found[1], *lead[number + 1 :]]
             if any(one.buffer == buffer for one in accesses((lead[number],))):
                 break
         return list(lead)
@@ -86,19 +109,28 @@ class Results:
 
     # Inside
 
-    def _cleared(self, stmt: Stmt, around: AbstractSet[str]) -> Scalar | None:
-        """The number that a nest gives all cells of the sum."""
+    def _cleared(self, stmt: Stmt, around: AbstractSet[str]) -> tuple[Scalar, tuple[Stmt, ...]] | None:
+        """The number that a nest gives all cells of the sum, and what else the nest does."""
+        assert self.grows is not None
+        buffer, cell = self.grows
         loops, block = _nest(stmt)
-        match block:
-            case [Store(buffer=buffer, at=at, value=Cast(value=Num()) as value)] if self.grows is not None:
-                if buffer == self.grows[0] and self._mapping(loops, [(self.grows[1], at)], around) is not None:
-                    return value
+        if sum(one.buffer == buffer for one in accesses(block)) != 1:
+            return None
+        for number, one in enumerate(block):
+            match one:
+                case Store(at=at, value=Cast(value=Num()) as value) if one.buffer == buffer:
+                    if self._mapping(loops, [(cell, at)], around) is None:
+                        return None
+                    rest = (*block[:number], *block[number + 1 :])
+                    return value, nested(loops, rest) if rest else ()
         return None
 
     def _names(self, loops: Sequence[Loop], block: Sequence[Stmt], around: AbstractSet[str]) -> dict[str, str] | None:
         """What the product calls the loops of a nest that reads its results."""
         known = dict(self.cells.keys())
         pairs = [(known[one.buffer], one.at) for one in accesses(block) if one.buffer in known and one.at is not None]
+        if not pairs and not loops and self.kept.keys() <= around:
+            return {}  # it stands where the sum is finished
         return self._mapping(loops, pairs, around) if pairs else None
 
     def _mapping(
@@ -202,3 +234,7 @@ def _nest(stmt: Stmt) -> tuple[list[Loop], list[Stmt]]:
 
 def _loops_of(scalar: Scalar) -> list[str]:
     return [name for one in walk(scalar) if isinstance(one, Place) for _, name in one.terms]
+
+
+def _does_more(stmt: Stmt, inside: Collection[Local]) -> bool:
+    return not isinstance(stmt, Let | Set | Store | Update) or any(one in inside for one in mentioned([stmt]))

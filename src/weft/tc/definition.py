@@ -213,7 +213,7 @@ class Definition:
             found[name] = one
         missing = [name for name in self.params if name not in found]
         if missing and missing[0] in self.results:
-            fix = f"pass what it starts from: outputs=({', '.join(self.results)},), or write `+=!` in the text"
+            fix = f"pass what it starts from, as `{missing[0]}` or by `outputs`, or write `!` after its `=` in the text"
             raise WeftError(f"`{self.name}` accumulates into `{missing[0]}`", origin=user_origin(), fix=fix)
         if missing:
             raise self._wrong(f"was not given `{missing[0]}`")

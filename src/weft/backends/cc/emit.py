@@ -40,7 +40,7 @@ from weft.loops import (
 )
 from weft.loops.effects import everything
 from weft.ops import OPS, Call, Num, Scalar
-from weft.schedule.options import independent
+from weft.schedule.independent import independent
 
 #: Sums over shorter loops are written as they stand.
 _LONG = 8
