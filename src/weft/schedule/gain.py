@@ -38,8 +38,8 @@ class Scales:
         """Why two nests are better not joined in the loops they could share; empty if they are better joined."""
         if not shared:
             return ""
-        loop = shared[-1][0]
-        if self.threads > 1 and _divides(mine) != _divides(theirs):
+        loop, both = shared[-1][0], ((mine, theirs), (theirs, mine))
+        if self.threads > 1 and any(_is_long(one) and _divides(one, other) for one, other in both):
             return f"sharing `{shared[0][0]}` would leave both to one thread"
         saved, lost = _saved(mine, theirs), _lost(mine, theirs, shared)
         if lost > saved:
@@ -79,9 +79,15 @@ def _functions(level: Level) -> int:
     return sum(isinstance(one, Call) and one.op in _ON_VECTORS for one in scalars)
 
 
-def _divides(level: Level) -> bool:
-    """Would threads share the points of a nest?"""
+def _is_long(level: Level) -> bool:
+    return prod(level.sizes.values()) >= _WORTH_A_THREAD
+
+
+def _divides(level: Level, other: Level) -> bool:
+    """Could threads share the points of a nest, but not those of the other?"""
+    return _is_free(level) and not _is_free(other)
+
+
+def _is_free(level: Level) -> bool:
     first, *others = level.body
-    if others or not isinstance(first, For) or prod(level.sizes.values()) < _WORTH_A_THREAD:
-        return False
-    return independent(first)
+    return not others and isinstance(first, For) and independent(first)
