@@ -1,27 +1,23 @@
 """How fast products run on one core, in billions of floating-point operations a second: weft, NumPy and PyTorch.
 
-    python bench/products.py              a table, some minutes
-    python bench/products.py --quick      fewer rounds
+    python bench/products.py              a table, two minutes
+    python bench/products.py --quick      less time for each
     python bench/products.py --only 64x   shapes whose names contain that
 
-Shapes are rows x sums x columns. `A B` has both matrices row by row, `A Bt` the second turned around, as a layer has its
-weights, `At B` the first, as in the gradient of weights; `layer` is `A Bt` with a bias and relu. Some shapes were used
-while tiles were chosen and some were held out. Convolutions and attention come as what frameworks call them.
+Shapes are rows x sums x columns. `A B` has both matrices row by row, `A Bt` the second turned around, as a layer has
+its weights, `At B` the first, as in the gradient of weights; `layer` is `A Bt` with a bias and relu. Some shapes were
+used while tiles were chosen and some were held out. Convolutions and attention come as what frameworks call them.
 
-All find the same numbers first. A round is some milliseconds of each contestant in turn, so that a disturbance does not
-hit one alone; the best round counts. Everybody has one thread and writes into memory of its own. The status is 1 if
+All find the same numbers first. A round is half a millisecond of each contestant in turn, so that a disturbance does
+not hit one alone; the best round counts. Everybody has one thread and writes into memory of its own. The status is 1 if
 weft is slower than the faster peer anywhere, 2 if the peers are not installed.
 """
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"  # read when NumPy and PyTorch are imported
-
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,8 +33,10 @@ from rich.table import Table
 
 import weft as wf
 
-ROUNDS, QUICK_ROUNDS = 60, 12
-ROUND_S = 4e-3
+#: What NumPy and PyTorch read when they are imported.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+CASE_S, QUICK_CASE_S = 3.0, 0.5
+ROUND_S = 5e-4
 
 TUNED = [(64, 784, 256), (64, 256, 128), (256, 256, 256), (512, 128, 512), (1024, 1024, 1024)]
 HELD_OUT = [
@@ -194,14 +192,15 @@ def check(name: str, runs: dict[str, Callable[[], Any]]) -> None:
         np.testing.assert_allclose(found, ours[1], rtol=0, atol=2e-5 * largest, err_msg=f"{name}: {who} is not weft")
 
 
-def measure(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The best seconds of each."""
+def measure(runs: dict[str, Callable[[], Any]], limit: float) -> dict[str, float]:
+    """The best seconds of each, in rounds until time is up."""
     best = dict.fromkeys(runs, float("inf"))
     counts = {who: max(1, round(ROUND_S / min(seconds(run, 1) for _ in range(3)))) for who, run in runs.items()}
+    end = perf_counter() + limit
     gc.collect()
     gc.disable()
     try:
-        for _ in range(rounds):
+        while perf_counter() < end:
             for who, run in runs.items():
                 best[who] = min(best[who], seconds(run, counts[who]) / counts[who])
     finally:
@@ -243,12 +242,14 @@ def verdict(found: Sequence[tuple[str, float]]) -> tuple[bool, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds, not {ROUNDS}")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_CASE_S} s for each, not {CASE_S}")
     parser.add_argument("--only", default="", help="shapes whose names contain this")
     arguments = parser.parse_args()
     if find_spec("torch") is None:
         print('torch not installed: pip install "weft[bench]"', file=sys.stderr)
         return 2
+    if not ONE_THREAD.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ONE_THREAD})
     import torch
 
     torch.set_num_threads(1)
@@ -258,7 +259,7 @@ def main() -> int:
         makers = {"weft": case.weft, "NumPy": case.numpy, "PyTorch": case.torch}
         runs = {who: make() for who, make in makers.items() if make}
         check(case.name, runs)
-        found.append((case, measure(runs, QUICK_ROUNDS if arguments.quick else ROUNDS)))
+        found.append((case, measure(runs, QUICK_CASE_S if arguments.quick else CASE_S)))
     console = Console(width=120 if not sys.stdout.isatty() else None)
     console.print(table(found))
     passed, text = verdict([(case.name, ratio(best)) for case, best in found])

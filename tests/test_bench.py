@@ -131,3 +131,23 @@ def test_weft_makes_a_first_step_in_a_process_of_its_own(compiling: ModuleType, 
     assert cold.losses == warm.losses
     assert cold.losses[1] < cold.losses[0]
     assert cold.compiler > 0 == warm.compiler
+
+
+def test_products_are_judged_by_the_faster_peer() -> None:
+    products = loaded("products")
+    assert products.ratio({"weft": 1.0, "NumPy": 3.0, "PyTorch": 2.0}) == 2.0
+    assert products.verdict([("one", 4.0), ("other", 1.0)]) == (
+        True,
+        "weft is 2.00 times as fast as the faster peer in the mean, and nowhere slower",
+    )
+    passed, text = products.verdict([("one", 4.0), ("other", 0.25)])
+    assert not passed
+    assert text.endswith("and SLOWER at other (0.25)")
+
+
+def test_products_find_what_numpy_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    products = loaded("products")
+    for kind in products.KINDS:
+        case = products.matrices(kind, 17, 33, 20)
+        products.check(case.name, {"weft": case.weft(), "NumPy": case.numpy()})

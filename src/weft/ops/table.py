@@ -134,7 +134,7 @@ _ROWS: tuple[Op, ...] = (
         "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
         idempotent=True,
     ),
-    _unary("exp", np.exp, "exp({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals),
+    _unary("exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals),
     _unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
     _unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals),
     _unary(
@@ -154,7 +154,7 @@ _ROWS: tuple[Op, ...] = (
         "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals
     ),
     _unary(
-        "erf", erf, "erf({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
+        "erf", erf, "weft_erf_{t}({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
         typing=typing.reals,
     ),
     _unary(

@@ -105,6 +105,48 @@ static inline float weft_float(uint32_t bits)
     return x;
 }
 
+/* The exponential without branches, within 1 ulp: 2 to a whole power, in two steps, times a polynomial. */
+static inline float weft_exp_float32(float x)
+{
+    float near = x != x ? 0.0f : x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
+    float turns = rintf(near * 1.44269504f);
+    float rest = (near - turns * 0.693359375f) + turns * 2.12194440e-4f;
+    float power = 1.9875691500e-4f;
+    power = power * rest + 1.3981999507e-3f;
+    power = power * rest + 8.3334519073e-3f;
+    power = power * rest + 4.1665795894e-2f;
+    power = power * rest + 1.6666665459e-1f;
+    power = power * rest + 5.0000001201e-1f;
+    power = power * rest * rest + rest + 1.0f;
+    int32_t whole = (int32_t)turns, half = whole >> 1;
+    power = power * weft_float((uint32_t)(half + 127) << 23) * weft_float((uint32_t)(whole - half + 127) << 23);
+    return x != x ? x : power;
+}
+static inline double weft_exp_float64(double x) { return exp(x); }
+
+/* The error function without branches, within 2 ulp: a polynomial where x is small, 1 - exp of one elsewhere. */
+static inline float weft_erf_float32(float x)
+{
+    float size = x != x ? 0.0f : fabsf(x) > 4.0f ? 4.0f : fabsf(x), square = size * size;
+    float small = -6.31512573e-4f;
+    small = small * square + 5.05109416e-3f;
+    small = small * square - 2.68025473e-2f;
+    small = small * square + 1.12827174e-1f;
+    small = small * square - 3.76125718e-1f;
+    small = small * square + 1.28379160e-1f;
+    float large = -2.00177120e-5f;
+    large = large * size + 4.22177659e-4f;
+    large = large * size - 4.11245049e-3f;
+    large = large * size + 2.49676917e-2f;
+    large = large * size - 1.08049773e-1f;
+    large = large * size - 6.33552016e-1f;
+    large = large * size - 1.12941562f;
+    large = large * size + 1.54501518e-4f;
+    float result = size < 0.85f ? small * size + size : 1.0f - weft_exp_float32(large);
+    return x != x ? x : copysignf(result, x);
+}
+static inline double weft_erf_float64(double x) { return erf(x); }
+
 /* The hyperbolic tangent without branches, within 2 ulp: 1 - 2 / (exp(2x) + 1), a polynomial where x is small. */
 static inline float weft_tanh_float32(float x)
 {
