@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weft.backends.cc.choices import chooses
 from weft.backends.cc.product import Placed
 from weft.backends.cc.types import c_type, converted, literal
 from weft.loops import (
@@ -38,13 +39,12 @@ from weft.loops import (
     reads,
     walk,
 )
-from weft.loops.effects import everything, parts
+from weft.loops.effects import everything
 from weft.ops import OPS, Call, Num, Scalar
 from weft.schedule.independent import independent
 
 #: Sums over shorter loops are written as they stand.
 _LONG = 8
-_CHOICES = {"where", "relu_gate", "sat01_gate"}
 
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
@@ -136,7 +136,7 @@ class _Writer:
             return
         if self.spread.unroll:
             yield f"{indent}#pragma GCC unroll {self.spread.unroll}"
-        elif stmt.size >= _LONG and not any(map(_chooses, inside)) and independent(stmt):
+        elif stmt.size >= _LONG and not any(map(chooses, inside)) and independent(stmt):
             lanes = f" simdlen({self.spread.lanes})" if self.spread.lanes else ""
             yield f"{indent}#pragma omp simd{lanes}"
 
@@ -279,12 +279,6 @@ def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
 def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
     places = (one for one in walk(scalar) if isinstance(one, Place))
     return (name for place in places for _, name in place.terms if name not in bound)
-
-
-def _chooses(stmt: Stmt) -> bool:
-    """Does a statement choose between what it reads? gcc 12 has been seen to get that wrong on vectors."""
-    calls = (one for part in parts(stmt) for one in walk(part) if isinstance(one, Call) and one.op in _CHOICES)
-    return any(isinstance(one, Read) for call in calls for arg in call.args[-2:] for one in walk(arg))
 
 
 def _is_sum(update: Update, loop: str) -> bool:
