@@ -112,6 +112,21 @@ def test_subscripts_of_subscripts(backend: str) -> None:
 
 
 @backends
+def test_subscripts_and_choices_computed_from_what_was_read(backend: str) -> None:
+    text = """def f(float(N) L, int32(M) A, int32(B) I) -> (O) { J(b) = A(I(b))
+        O(b) = L(J(b)) > 0 ? L(J(b)) : 2 * L(I(b)) }"""
+    f, table = definition(text, backend), np.array([1, -2, 3, 4], "float32")
+    j, places = np.array([3, 1, 0], "int32"), np.array([0, 1, 2], "int32")
+    assert f(table, j, places).tolist() == [4, -4, 1]
+    assert f.grad(table, j, places).tolist() == [1, 2, 0, 1]
+    with pytest.raises(wf.IndexOutOfBounds, match="`I\\(b\\)` is 3 somewhere, and axis 0 of `A` is 3"):
+        f(table, j, np.array([3], "int32"))
+    for run in (f, f.grad):
+        with pytest.raises(wf.IndexOutOfBounds, match="`J\\(b\\)` is 4 somewhere, and axis 0 of `L` is 4"):
+            run(table, np.array([4, 1, 0], "int32"), places)
+
+
+@backends
 def test_tensors_called_like_what_watches(backend: str) -> None:
     f = definition("def f(float(N) L, int32(B) strayed) -> (O) { O(b) = L(strayed(b)) }", backend)
     assert f(L, np.array([3, 0], "int32")).tolist() == [3, 0]

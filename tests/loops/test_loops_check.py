@@ -142,6 +142,8 @@ WELL_FORMED = {
     "a sum that fits": nest(Store(V, (Place(((1, "i"), (1, "j"))),), ONE), i=2, j=3),
     "a difference that fits": nest(Store(V, (Place(((1, "i"), (-1, "j")), 1),), ONE), i=3, j=2),
     "a guarded place": nest(If((Inside(Place(((2, "j"),), -1), 4),), (Store(V, (Place(((2, "j"),), -1),), ONE),))),
+    "a multiple of what is guarded": nest(If((Inside(AT_J, 2),), (Store(V, (Place(((2, "j"),)),), ONE),))),
+    "backwards from what is guarded": nest(If((Inside(AT_J, 2),), (Store(V, (Place(((-1, "j"),), 1),), ONE),))),
     "a guard around a nest": Program(
         (
             For(

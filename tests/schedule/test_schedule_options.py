@@ -27,7 +27,7 @@ def convolution(float(N,C,W) I, float(F,C,K) W1) -> (O) { O(n,f,w) +=! I(n,c,w+k
 """
 SHAPES = {
     "softmax": ((70, 260),),
-    "mm": ((45, 37), (37, 51)),
+    "mm": ((45, 37), (37, 151)),
     "convolution": ((3, 4, 33), (6, 4, 5)),
 }
 LOOPS = {"softmax": "mk", "mm": "mkn", "convolution": "nfwck"}
@@ -48,6 +48,8 @@ def options(draw: st.DrawFn, name: str) -> Options:
         unroll=draw(st.sampled_from([0, 2, 4])),
         lanes=draw(st.sampled_from([0, 4, 8])),
         threads=draw(st.sampled_from([1, 2, 3])),
+        rows=draw(st.sampled_from([0, 1, 4, 12])),
+        vectors=draw(st.sampled_from([0, 1, 3])),
     )
 
 
@@ -98,6 +100,18 @@ def test_options_print_what_they_choose() -> None:
     assert str(Options()) == "as weft likes"
     chosen = Options(order=("m", "k"), tiles=(("m", 8), ("k", 16)), unroll=2, threads=2)
     assert str(chosen) == "order m k, tiles m=8 k=16, unroll 2, threads 2"
+
+
+def test_threads_share_the_panels_of_a_product() -> None:
+    definition = wf.tc.define(TEXT, backend="cc").mm
+    definition.options(*arrays("mm"), choose=Options(threads=2, rows=4, vectors=3))
+    source = definition.show("source", *arrays("mm"))
+    assert (
+        "weft_divide(kernel_0_part, buffers, given, (151 + kernel_0_product0_wide - 1) / kernel_0_product0_wide, 2);"
+        in source
+    )
+    assert "kernel_0_product0_wide = 3 * kernel_0_product0_lanes," in source
+    assert "kernel_0_product0_rows = WEFT_EVEN(45, 4)," in source
 
 
 # Which loops can be divided

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, node_of, seq
 from weft.comprehension.flat import Extents, Step, is_lost, show_step
 from weft.comprehension.gradient import backward
-from weft.comprehension.indirect import STRAYED, is_indirect, verify, watching
+from weft.comprehension.indirect import is_indirect, strayed, verify, watching
 from weft.comprehension.lower import lower
 from weft.comprehension.mistakes import counted
 from weft.comprehension.template import Split, Template
@@ -36,30 +36,29 @@ class Application:
         self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
         self.operations: dict[str, Operation] = {}
         self._origin = origin
-        self._watched: Node | None = None
-        if template.indirect:
-            self._watched = self.operands[STRAYED] = self._watching()
+        self._watched = {tensor: self._watching(tensor) for tensor in template.indirect}
+        self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
         computed = list(dict.fromkeys(step.target for step in template.flat.steps))
         for tensor in computed:
             self.operands[tensor] = self._infer(tensor, labels.get(tensor, tensor))
         for tensor in computed:
             self.node(tensor).definition = seq(*(self.assign(step) for step in template.flat.writing(tensor)))
-        if self._watched is not None:
-            watched = (self.assign(step) for step in watching(template.indirect, template.flat.types))
-            self._watched.definition = seq(Fetch(self._watched, Cells(Num(0))), *watched)
+        for tensor, node in self._watched.items():
+            watched = watching(tensor, template.indirect[tensor], template.flat.types)
+            node.definition = seq(Fetch(node, Cells(Num(0))), *map(self.assign, watched))
 
-    def _watching(self) -> Node:
-        """The node that says how far subscripts stray from their tensors."""
-        count = 2 * len(self.template.indirect)
-        shape = infer(Literal(Shape(output=(Dim(count),))), name=STRAYED, origin=self._origin).result
-        node = Node(f"{self.template.name}{STRAYED}", shape, Precision.given("int64"), origin=self._origin)
-        node.verify = self._verify
+    def _watching(self, tensor: str) -> Node:
+        """The node that says how far the subscripts in a tensor's steps stray."""
+        name, count = f"{self.template.name}.{strayed(tensor)}", 2 * len(self.template.indirect[tensor])
+        shape = infer(Literal(Shape(output=(Dim(count),))), name=name, origin=self._origin).result
+        node = Node(name, shape, Precision.given("int64"), origin=self._origin)
+        node.verify = partial(self._verify, tensor)
         return node
 
-    def _verify(self, distances: npt.NDArray[Any]) -> None:
-        shapes = self.extents.shapes
-        sizes = [shapes[one.tensor][one.axis] for one in self.template.indirect]
-        verify(self.template.indirect, sizes, distances, self._origin or user_origin())
+    def _verify(self, tensor: str, distances: npt.NDArray[Any]) -> None:
+        shapes, subscripts = self.extents.shapes, self.template.indirect[tensor]
+        sizes = [shapes[one.tensor][one.axis] for one in subscripts]
+        verify(subscripts, sizes, distances, self._origin or user_origin())
 
     def _infer(self, tensor: str, label: str) -> Node:
         """The node of a tensor, its shape as far as the operands' shapes tell."""
@@ -129,8 +128,10 @@ class Application:
         target = node_of(known[step.target])
         body = StepBody(self, step, tuple(one for one in step.reads if one != step.target))
         operands = [known[one] for one in body.read]
-        if self._watched is not None and target is not self._watched and is_indirect(step):
-            operands.append(self._watched)
+        if step.target in self._watched:
+            operands.append(self._watched[step.target])
+        elif others and is_indirect(step):
+            operands += self._watched.values()
         return Direct(target, step.keeps, tuple(operands), body, self._origin)
 
 

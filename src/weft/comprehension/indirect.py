@@ -19,8 +19,10 @@ from weft.comprehension.show import show_expr
 from weft.comprehension.types import type_of
 from weft.errors import IndexOutOfBounds, Origin
 
-#: What the tensor of distances is called among the tensors of a definition; no name that is written has a dot.
-STRAYED = ".strayed"
+
+def strayed(tensor: str) -> str:
+    """The tensor of distances of what a tensor's steps read; no name that is written has a dot."""
+    return f"{tensor}.strayed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,13 @@ class Indirect:
     loops: int | str
 
 
-def find_indirect(flat: Flat) -> tuple[Indirect, ...]:
-    """The different subscripts of a definition that depend on data."""
-    found = (one for step in flat.steps for one in _in(step.value, None, step.loops))
-    return tuple(dict.fromkeys(found))
+def find_indirect(flat: Flat) -> dict[str, tuple[Indirect, ...]]:
+    """The different subscripts that depend on data, by the tensor whose steps read there."""
+    found: dict[str, dict[Indirect, None]] = {}
+    for step in flat.steps:
+        for one in _in(step.value, None, step.loops):
+            found.setdefault(step.target, {})[one] = None
+    return {tensor: tuple(ones) for tensor, ones in found.items()}
 
 
 def is_indirect(step: Step) -> bool:
@@ -73,14 +78,17 @@ def _holds_read(expr: Expr) -> bool:
     return any(isinstance(one, Read) for one in walk(expr))
 
 
-def watching(subscripts: Sequence[Indirect], types: Mapping[str, str]) -> Iterator[Step]:
-    """The steps that note how far subscripts stray; the tensor of distances starts at zero."""
+def watching(tensor: str, subscripts: Sequence[Indirect], types: Mapping[str, str]) -> Iterator[Step]:
+    """The steps that note how far subscripts stray in those of a tensor; the distances start at zero.
+
+    They read only what is there before the tensor is, so that it can wait for them.
+    """
     for number, one in enumerate(subscripts):
         place = _signed(one.subscript, types)
         beyond = Binary("-", place, Binary("-", Dim(one.tensor, one.axis), Int(1)))
         for at, collected, value in ((2 * number, "min", place), (2 * number + 1, "max", beyond)):
             noted = value if one.only_if is None else choose(one.only_if, value, ZERO)
-            yield Step(STRAYED, (Int(at),), collected, True, noted, one.loops)
+            yield Step(strayed(tensor), (Int(at),), collected, True, noted, one.loops)
 
 
 def _signed(subscript: Expr, types: Mapping[str, str]) -> Expr:

@@ -43,9 +43,9 @@ class Template:
         return flatten(self.program, self.name)
 
     @cached_property
-    def indirect(self) -> tuple[Indirect, ...]:
-        """The subscripts to be checked while it runs."""
-        return () if self.unchecked else find_indirect(self.flat)
+    def indirect(self) -> dict[str, tuple[Indirect, ...]]:
+        """The subscripts to be checked while it runs, by the tensor whose steps read there."""
+        return {} if self.unchecked else find_indirect(self.flat)
 
     @property
     def checked(self) -> Checked:

@@ -141,15 +141,27 @@ def _reach(place: Place, tests: Sequence[Inside], ranges: Mapping[str, int]) -> 
         end = coefficient * (ranges[name] - 1)
         low, high = low + min(end, 0), high + max(end, 0)
     for at, test in enumerate(tests):
-        rest = _less(place, test.place)
-        if rest is not None:
+        times = _times(place, test.place)
+        if times:
+            assert isinstance(test.place, Place)
+            rest = _less(place, test.place, times)
             below, above = _reach(rest, (*tests[:at], *tests[at + 1 :]), ranges)
-            low, high = max(low, below), min(high, above + test.size - 1)
+            end = times * (test.size - 1)
+            low, high = max(low, below + min(end, 0)), min(high, above + max(end, 0))
     return low, high
 
 
-def _less(place: Place, part: Scalar) -> Place | None:
-    """A place without a part of it; None if it is no part of it."""
-    if not isinstance(part, Place) or not set(part.terms) <= set(place.terms):
-        return None
-    return Place(tuple(term for term in place.terms if term not in part.terms), place.offset - part.offset)
+def _times(place: Place, part: Scalar) -> int:
+    """How many times a part is in a place; 0 if it is no part of it."""
+    if not isinstance(part, Place) or not part.terms:
+        return 0
+    coefficients = {name: coefficient for coefficient, name in place.terms}
+    first, loop = part.terms[0]
+    times = coefficients.get(loop, 0) // first
+    return times if all(coefficients.get(name, 0) == times * one for one, name in part.terms) else 0
+
+
+def _less(place: Place, part: Place, times: int) -> Place:
+    """A place without so many of a part of it."""
+    gone = {name for _, name in part.terms}
+    return Place(tuple(term for term in place.terms if term[1] not in gone), place.offset - times * part.offset)

@@ -129,12 +129,15 @@ class Product:
     for left: for right: { total = start;  for sums: total = total + one * other;  the rest uses total }
 
     The body is just that. Its points may run in any order, and so may its sums. Left or right may be no loops at all.
+    `rows` and `vectors` ask for tiles of that shape; 0 asks for none.
     """
 
     left: tuple[str, ...]
     right: tuple[str, ...]
     sums: tuple[str, ...]
     total: str
+    rows: int = 0
+    vectors: int = 0
 
 
 @dataclass(frozen=True, slots=True)

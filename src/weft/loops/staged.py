@@ -75,7 +75,8 @@ def described(what: Description, body: Sequence[Stmt]) -> Description:
     _, sums = _inside(block[1:2], len(what.sums))
     names = [name for name, _ in outer]
     at = len(what.left)
-    return Product(tuple(names[:at]), tuple(names[at:]), tuple(name for name, _ in sums), start.local.name)
+    of_sums = tuple(name for name, _ in sums)
+    return Product(tuple(names[:at]), tuple(names[at:]), of_sums, start.local.name, what.rows, what.vectors)
 
 
 def plain(body: Sequence[Stmt]) -> tuple[Stmt, ...]:

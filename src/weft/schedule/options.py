@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from weft.loops import For, Inside, Place, Spread, Staged, Stmt, Store
+from weft.loops import For, If, Inside, Place, Product, Remark, Spread, Staged, Stmt, Store
+from weft.loops.effects import with_body
 from weft.loops.nests import Nest, moved
 from weft.loops.order import ANY_ORDER, ordered
+from weft.loops.staged import parts_of
 from weft.schedule.fuse import Kernel
 from weft.schedule.independent import independent
 
@@ -80,18 +82,42 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
 
 
 def spread(kernel: Kernel, options: Options) -> Kernel:
-    """A kernel with what is asked for its innermost and outermost loops."""
-    threads = options.threads if _worth(kernel.body) else 1
-    if threads == 1 and not options.unroll and not options.lanes:
-        return kernel
-    return replace(kernel, body=(Staged(Spread(threads, options.unroll, options.lanes), kernel.body),))
+    """A kernel with what is asked for its products, its innermost loops and its outermost ones."""
+    body = tuple(_shaped(stmt, options) for stmt in kernel.body) if options.rows or options.vectors else kernel.body
+    threads = options.threads if _divides(body) and _points(body) >= _WORTH_A_THREAD else 1
+    if threads > 1 or options.unroll or options.lanes:
+        body = (Staged(Spread(threads, options.unroll, options.lanes), body),)
+    return replace(kernel, body=body)
 
 
-def _worth(body: Sequence[Stmt]) -> bool:
-    """Is a kernel one long loop whose points are independent?"""
-    if len(body) != 1 or not isinstance(body[0], For) or not independent(body[0]):
-        return False
-    return _points(body) >= _WORTH_A_THREAD
+def _shaped(stmt: Stmt, options: Options) -> Stmt:
+    """A statement whose products have tiles of the shape asked for."""
+    if not isinstance(stmt, For | If | Remark | Staged):
+        return stmt
+    inner = with_body(stmt, tuple(_shaped(one, options) for one in stmt.body))
+    if isinstance(inner, Staged) and isinstance(inner.what, Product):
+        return Staged(replace(inner.what, rows=options.rows, vectors=options.vectors), inner.body)
+    return inner
+
+
+def _divides(body: Sequence[Stmt]) -> bool:
+    """Can threads share a kernel: is it one loop whose points are independent, or one product of which all are?"""
+    match body:
+        case (For() as loop,):
+            return independent(loop)
+        case (Staged(what=Product() as what, body=inner),):
+            parts = parts_of(Staged(what, inner))
+            block = _inside(inner, len(what.left) + len(what.right))
+            return all(independent(For(name, size, block)) for name, size in (*parts.left, *parts.right))
+    return False
+
+
+def _inside(body: Sequence[Stmt], depth: int) -> tuple[Stmt, ...]:
+    for _ in range(depth):
+        (loop,) = body
+        assert isinstance(loop, For)
+        body = loop.body
+    return tuple(body)
 
 
 def _points(body: Sequence[Stmt]) -> int:

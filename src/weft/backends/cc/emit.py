@@ -50,11 +50,11 @@ _LONG = 8
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
     spread, body = _unspread(body)
-    threaded = spread.threads > 1
     plain = _Writer(
         {one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given}, spread=spread
     )
     writer = replace(plain, products=_products(name, body, plain))
+    threaded = spread.threads > 1 and (isinstance(body[0], For) or body[0] in writer.products)
     written = set(_written(body))
     types = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict" for one in buffers]
     parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
@@ -69,7 +69,7 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         f"    /* {shapes} */",
         *(writer.part(body[0], "    ") if threaded else writer.block(body, "    ")),
         "}",
-        *(_divided(name, body[0], arguments, spread.threads) if threaded else _called(name, arguments)),
+        *(_divided(name, writer.pieces(body[0]), arguments, spread.threads) if threaded else _called(name, arguments)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -79,9 +79,8 @@ def _called(name: str, arguments: Sequence[str]) -> list[str]:
     return [f"void {name}(void *const *buffers, const int64_t *given) {{ {name}_on({', '.join(arguments)}); }}"]
 
 
-def _divided(name: str, stmt: Stmt, arguments: Sequence[str], threads: int) -> list[str]:
-    """The kernel's own function, where threads share the points of its outermost loop."""
-    assert isinstance(stmt, For)
+def _divided(name: str, pieces: str, arguments: Sequence[str], threads: int) -> list[str]:
+    """The kernel's own function, where threads share its pieces."""
     return [
         f"static void {name}_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end)",
         "{",
@@ -89,7 +88,7 @@ def _divided(name: str, stmt: Stmt, arguments: Sequence[str], threads: int) -> l
         "}",
         f"void {name}(void *const *buffers, const int64_t *given)",
         "{",
-        f"    weft_divide({name}_part, buffers, given, {stmt.size}, {threads});",
+        f"    weft_divide({name}_part, buffers, given, {pieces}, {threads});",
         "}",
     ]
 
@@ -125,9 +124,17 @@ class _Writer:
         yield indent + "}"
 
     def part(self, stmt: Stmt, indent: str) -> Iterator[str]:
-        """A part of the outermost loop."""
-        assert isinstance(stmt, For)
-        yield from self.loop(stmt, indent, "first", "end")
+        """A part of the outermost loop, or of a product."""
+        if isinstance(stmt, For):
+            yield from self.loop(stmt, indent, "first", "end")
+        else:
+            yield from self.block((stmt,), indent)
+
+    def pieces(self, stmt: Stmt) -> str:
+        """How many parts there are, in C."""
+        return (
+            self.products[stmt].pieces if isinstance(stmt, Staged) else str(stmt.size) if isinstance(stmt, For) else "1"
+        )
 
     def _asked(self, stmt: For, indent: str) -> Iterator[str]:
         """What is asked for an innermost loop."""
@@ -244,9 +251,12 @@ class _Writer:
 
 
 def _products(name: str, body: Sequence[Stmt], writer: _Writer) -> dict[Staged, Placed]:
-    """The products of a kernel that are placed, under names of their own."""
-    staged = [one for one in everything(body) if isinstance(one, Staged) and isinstance(one.what, Product)]
-    placed = {one: Placed.of(one, f"{name}_product{at}", writer) for at, one in enumerate(dict.fromkeys(staged))}
+    """The products of a kernel that are placed, under names of their own; one that is all of it may be divided."""
+    staged = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged) and isinstance(one.what, Product))
+    divided = writer.spread.threads > 1
+    placed = {
+        one: Placed.of(one, f"{name}_product{at}", writer, divided and one in body) for at, one in enumerate(staged)
+    }
     return {one: found for one, found in placed.items() if found}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 
-from weft.loops import Place, Read, Store, Update, walk
+from weft.loops import Description, Place, Product, Read, Store, Update, walk
 from weft.loops.staged import Loop, Parts
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
@@ -23,6 +23,8 @@ from weft.ops.dtypes import numpy_type
 _WIDEST = 64
 #: What copying one number into a panel takes, in a row and turned around, and adding up a vector across; in steps.
 _COPY, _TURN, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
+#: How much longer a step takes whose vectors all come from memory, and may lie across two lines of it.
+_ACROSS_LINES = 1.4
 #: More rows than this, on more bytes than this, are worth a panel even if columns lie side by side.
 _MANY_ROWS, _MANY_BYTES = 512, 1 << 20
 
@@ -76,13 +78,16 @@ class Plan:
         return self.packed and self.depth > self.tile.depth
 
 
-def plan(parts: Parts, tile: Tile | None = None) -> Plan | None:
-    """The best way to place a product; None if it is better left as loops."""
+def plan(parts: Parts, what: Description | None = None) -> Plan | None:
+    """The best way to place a product; None if it is better left as loops. `what` may ask for a shape of tiles."""
     ways = [(one, _steps(one, parts)) for one in _ways(parts)]
     best, steps = min(ways, key=lambda way: way[1], default=(None, inf))
     if best is None or steps == inf:
         return None
-    return replace(best, tile=tile or _tile(best))
+    tile = _tile(best)
+    if isinstance(what, Product):
+        tile = replace(tile, rows=what.rows or tile.rows, vectors=what.vectors or tile.vectors)
+    return replace(best, tile=tile)
 
 
 def lanes(dtype: str) -> int:
@@ -158,7 +163,7 @@ def _steps(way: Plan, parts: Parts) -> float:
     wide = lanes(parts.total.dtype)
     if way.form == "dot":
         outer, inner = way.depth // way.sums[-1][1], way.sums[-1][1]
-        return outer * -(-inner // wide) + _ACROSS + _strided(way, parts)
+        return _ACROSS_LINES * outer * -(-inner // wide) + _ACROSS + _strided(way, parts)
     columns = way.columns.size
     steps = way.depth * -(-columns // wide) / columns
     if way.packed:

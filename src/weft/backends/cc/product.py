@@ -23,6 +23,8 @@ from weft.ops import Call, Num, Scalar
 #: So many tiles of rows are begun before the next sums, where those do not fit into one panel.
 _TILES_AT_ONCE = 32
 
+#: Inner loops over so few sums, as those of a convolution, are unrolled.
+_FEW = 8
 #: How many vectors are added up across at once, and the type of their sums.
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
@@ -59,13 +61,21 @@ class Placed:
     parts: Parts
     plan: Plan
     writer: Writer
+    #: Is only a part of it done at a time: panels, or turns of a loop around them, from `first` to `end`?
+    divided: bool = False
 
     @staticmethod
-    def of(staged: Staged, name: str, writer: Writer) -> Placed | None:
+    def of(staged: Staged, name: str, writer: Writer, divided: bool = False) -> Placed | None:
         """The product placed; None if it is better left as loops."""
         parts = parts_of(staged)
-        found = plan(parts)
-        return Placed(name, parts, found, writer) if found else None
+        found = plan(parts, staged.what)
+        return Placed(name, parts, found, writer, divided) if found else None
+
+    @property
+    def pieces(self) -> str:
+        """How many parts it has, in C."""
+        side, wide = self.plan.columns, f"{self.name}_wide"
+        return str(side.outer[0][1]) if side.outer else f"({side.size} + {wide} - 1) / {wide}"
 
     @property
     def number(self) -> str:
@@ -291,9 +301,11 @@ class Placed:
             *([] if self.plan.blocked else pack),
             *rows,
         ]
-        body = _steps(at, side.size, wide, body)
-        for name, size in reversed(side.outer):
-            body = _loop(self.writer.variable(name), "0", str(size), body)
+        alone = self.divided and not side.outer
+        body = _steps(at, side.size, wide, body, "first" if alone else "", "end")
+        for number, (name, size) in reversed(list(enumerate(side.outer))):
+            start, end = ("first", "end") if self.divided and not number else ("0", str(size))
+            body = _loop(self.writer.variable(name), start, end, body)
         return body
 
     def _rows(self) -> Lines:
@@ -418,7 +430,9 @@ class Placed:
         for at in range(len(loops) - 1, -1, -1):
             name, size = loops[at]
             first, end = ("sums_from", "sums_to") if self.plan.blocked and at == 0 else ("0", str(size))
+            few = at > 0 and at == len(loops) - 1 and size <= _FEW
             body = _loop(self.writer.variable(name), first, end, body)
+            body = [f"WEFT_UNROLL {body[0]}", *body[1:]] if few else body
         return body
 
 
@@ -445,8 +459,10 @@ def _loop(variable: str, start: str, end: str, body: Sequence[str]) -> Lines:
     ]
 
 
-def _steps(variable: str, size: int, step: str, body: Sequence[str]) -> Lines:
-    head = f"for (int64_t {variable} = 0; {variable} < {size}; {variable} += {step}) {{"
+def _steps(variable: str, size: int, step: str, body: Sequence[str], first: str = "", end: str = "") -> Lines:
+    """A loop in steps: from the start, or from the `first` step to before the `end`."""
+    start, within = (f"{first} * {step}", f" && {variable} < {end} * {step}") if first else ("0", "")
+    head = f"for (int64_t {variable} = {start}; {variable} < {size}{within}; {variable} += {step}) {{"
     return [head, *_indented(body), "}"]
 
 
