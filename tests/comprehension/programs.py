@@ -50,7 +50,7 @@ class Program:
 
 @st.composite
 def programs(draw: st.DrawFn, *, smooth: bool = False, sizes: tuple[int, int] = (1, 4)) -> Program:
-    """A program of some statements. `smooth`: its floats are doubles, and it can be differentiated almost everywhere."""
+    """A program of some statements; if `smooth`, of doubles, and it can be differentiated almost everywhere."""
     real = "double" if smooth else draw(st.sampled_from(["float", "float", "double", "half"]))
     bounds = {name: draw(st.integers(*sizes)) for name in SIZES}
     params = {
@@ -111,7 +111,8 @@ class _Growing:
 
     def text(self, statements: list[str], results: list[str]) -> str:
         params = ", ".join(
-            f"{dtype}{'(' + ','.join(dims) + ')' if dims else ''} {name}" for name, (dtype, *dims) in self.params.items()
+            f"{dtype}{'(' + ','.join(dims) + ')' if dims else ''} {name}"
+            for name, (dtype, *dims) in self.params.items()
         )
         body = "\n    ".join(statements)
         return f"{CALLED.format(real=self.real)}def f({params}) -> ({', '.join(results)}) {{\n    {body}\n}}"
@@ -187,7 +188,7 @@ class _Growing:
             case 5:
                 return f"({self.condition(indices)} ? {inner()} : {inner()})"
             case 6:
-                return f"{inner()} / ({inner()} * 0 + 2)" if self.smooth else f"{self.pick('min', 'max')}({inner()}, 0.25)"
+                return f"{inner()} / 2" if self.smooth else f"{self.pick('min', 'max')}({inner()}, 0.25)"
             case 7:
                 return f"{self.real}({self.whole(indices)})"
         return self.read(indices)

@@ -123,7 +123,8 @@ def test_a_tensor_that_is_written_and_read_in_turns(backend: str) -> None:
 @backends
 def test_calls_hand_gradients_through(backend: str) -> None:
     f = definition(
-        "def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }\ndef f(float(N) x) -> (z) { y = square(x)\n z = square(y) }",
+        "def square(float(N) x) -> (y) { y(i) = x(i) * x(i) }\n"
+        "def f(float(N) x) -> (z) { y = square(x)\n z = square(y) }",
         backend,
     )
     x = np.array([1, -2, 0.5], "float32")

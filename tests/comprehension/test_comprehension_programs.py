@@ -29,7 +29,7 @@ LARGE = 1e4
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Numbers may grow without bound, and nothing may be read from an empty tensor: then there is nothing to compare."""
+    """Numbers may grow without bound; a program that reads from an empty tensor is left out."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

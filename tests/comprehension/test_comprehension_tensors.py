@@ -84,7 +84,10 @@ def test_axes_of_every_kind_in_memory_order() -> None:
     [
         (lambda tc: tc.mm(wf.data(A), wf.data(A)), "`K` cannot be both 4 and 3"),
         (lambda tc: tc.mm(wf.data(A[0]), wf.data(B)), "`A` of `mm` has 2 axes, and what is given has 1"),
-        (lambda tc: tc.mm(wf.data(A), wf.data(B.astype("float64"))), "`B` of `mm` is float32, and what is given is float64"),
+        (
+            lambda tc: tc.mm(wf.data(A), wf.data(B.astype("float64"))),
+            "`B` of `mm` is float32, and what is given is float64",
+        ),
         (lambda tc: tc.narrow(wf.param("w", o=3)), "`x` of `narrow` is float16, and what is given is float32"),
         (lambda tc: tc.third(wf.data(A[0])), "cannot be both 4 and 3"),
         (lambda tc: tc.mm(wf.data(A)), "`mm` was not given `B`"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -111,8 +112,6 @@ def test_a_stage_that_is_not_there() -> None:
 @given(st.lists(st.sampled_from(TOKENS), max_size=25))
 def test_any_text_is_defined_or_refused(tokens: list[str]) -> None:
     for text in (" ".join(tokens), f"def f(float(N,M) A, int32(N) B) -> (C) {{ C(i) = {' '.join(tokens)} }}"):
-        try:
+        with contextlib.suppress(wf.WeftError):
             for one in wf.tc.define(text):
                 assert one.template.flat.results
-        except wf.WeftError as error:
-            assert str(error)

@@ -64,7 +64,11 @@ def test_gradients_belong_to_the_caller() -> None:
     ("asked", "said", "fix"),
     [
         ({"wrt": "Q"}, "`mm` has no parameter `Q` to differentiate by", "use one of A, B"),
-        ({"wrt": ("A", "A")}, "`wrt` is a parameter of `mm` or several different ones, not ('A', 'A')", "use one of A, B"),
+        (
+            {"wrt": ("A", "A")},
+            "`wrt` is a parameter of `mm` or several different ones, not ('A', 'A')",
+            "use one of A, B",
+        ),
         ({"wrt": ()}, "`wrt` is a parameter of `mm` or several different ones, not ()", "use one of A, B"),
         ({"wrt": 3}, "`wrt` is a parameter of `mm` or several different ones, not 3", "use one of A, B"),
         ({"d": D.T}, "`C` is float32[2, 4], and its gradient was given as float32[4, 2]", "pass an array of its shape"),

@@ -110,7 +110,7 @@ def test_outputs_that_cannot_be_written(output: object, said: str) -> None:
 
 
 def test_arrays_that_lie_elsewhere() -> None:
-    with pytest.raises(wf.WeftError, match="`B`: .* lies on CUDA device 0"):
+    with pytest.raises(wf.WeftError, match=r"`B`: .* lies on CUDA device 0"):
         definition(MM)(A, whole(B, device=(2, 0)))
 
 

@@ -109,9 +109,11 @@ def verify(
         least, beyond = distances[2 * number : 2 * number + 2].tolist()
         if least < 0 or beyond > 0:
             subscript, value = show_expr(one.subscript), least if least < 0 else size - 1 + beyond
-            kept = f"pass whole numbers from 0 to {size - 1}, or keep them there: `min(max({subscript}, 0), {size - 1})`"
+            kept = f"keep them there: `min(max({subscript}, 0), {size - 1})`"
             raise IndexOutOfBounds(
                 f"`{subscript}` is {value} somewhere, and axis {one.axis} of `{one.tensor}` is {size}",
                 origin=origin,
-                fix=kept if size else "nothing can be read from an empty axis",
+                fix=f"pass whole numbers from 0 to {size - 1}, or {kept}"
+                if size
+                else "nothing can be read from an empty axis",
             )

@@ -153,8 +153,10 @@ def _reach(place: Place, tests: Sequence[Inside], ranges: Mapping[str, int]) -> 
 
 def _times(place: Place, part: Scalar) -> int:
     """How many times a part is in a place; 0 if it is no part of it."""
-    if not isinstance(part, Place) or not part.terms:
+    if not isinstance(part, Place):
         return 0
+    if not part.terms:
+        return 1
     coefficients = {name: coefficient for coefficient, name in place.terms}
     first, loop = part.terms[0]
     times = coefficients.get(loop, 0) // first

@@ -30,9 +30,7 @@ class Call:
         self.template = template
         flat = template.flat
         template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
-        self.params = [
-            leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)
-        ]
+        self.params = [leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)]
         # It belongs to no line of the program: many of them may call it.
         self.application = Application(template, self.params, None, {})
         self.options = options or Options()

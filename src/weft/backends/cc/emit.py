@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.backends.cc.choices import chooses
+from weft.backends.cc.collapse import collapsed
 from weft.backends.cc.product import Placed
 from weft.backends.cc.types import c_type, converted, literal
 from weft.loops import (
@@ -50,6 +51,7 @@ _LONG = 8
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
     spread, body = _unspread(body)
+    body = body if spread.threads > 1 else collapsed(body)
     plain = _Writer(
         {one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given}, spread=spread
     )
