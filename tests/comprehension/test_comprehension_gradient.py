@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from comprehension.corpus import CORPUS, Entry
+from comprehension.oracle import run
 from comprehension.running import Array, assert_near, assert_slopes, backends, definition, seeds_of, several
+from weft.comprehension import BUILTINS, check, parse
 
 DIFFERENTIABLE = [one for one in CORPUS if one.differentiable]
 
@@ -129,6 +131,27 @@ def test_calls_hand_gradients_through(backend: str) -> None:
     )
     x = np.array([1, -2, 0.5], "float32")
     assert_near(f.grad(x), 4 * x**3)
+
+
+# Functions and operators
+
+ARGUMENTS = ("x(i)", "w(i)", "x(i) * w(i)")
+CALLS = [f"{name}({', '.join(ARGUMENTS[: one.arity])})" for name, one in BUILTINS.items()]
+OPERATORS = ["x(i) / w(i)", "x(i) % w(i)", "-x(i) - w(i)", "x(i) < w(i) ? x(i) : w(i)", "float(double(x(i)) * 2)"]
+
+
+@pytest.mark.parametrize("expression", [*CALLS, *OPERATORS])
+def test_every_function_and_operator(expression: str) -> None:
+    text = f"def f(double(N) x, double(N) w) -> (y) {{ y(i) = {expression} }}"
+    one, checked = definition(text), check(parse(text))
+    inputs = {"x": np.array([0.3, 1.2, 2.6, 0.7]), "w": np.array([1.1, 0.5, 0.9, 2.3])}
+    seed = np.array([1.0, -2.0, 0.5, 3.0])
+    given = seed.astype(one(**inputs).dtype)
+    found = dict(zip("xw", one.grad(**inputs, d=given), strict=True))
+    assert_slopes(found, inputs, lambda given: float((run(checked, "f", given)["y"] * seed).sum()), near=1e-3)
+    written = definition(one.show("gradient", **inputs))
+    for array, gradient in zip(written(*inputs.values(), given), found.values(), strict=True):
+        assert_near(array, gradient)
 
 
 # Choices, conversions, no dependence

@@ -40,6 +40,14 @@ def test_an_operator_like_any_other(backend: str) -> None:
     assert_near(ctx[tc.scale(2.0, wf.data(A[0]))], 2 * A[0])
 
 
+def test_numbers_have_the_types_of_their_parameters() -> None:
+    f = wf.tc.define("def f(int32 a, bool b, float(N) x) -> (y) { y(i) = b ? a * x(i) : 0 }", backend="interp").f
+    assert_near(wf.Context("interp")[f(2, True, wf.data(A[0]))], 2 * A[0])
+    for numbers in ((2.5, True), (2**40, True), (2, 1)):
+        with pytest.raises(wf.WeftError, match="is no number of that type"):
+            f(*numbers, wf.data(A[0]))
+
+
 @backends
 def test_several_results_are_several_tensors(backend: str) -> None:
     ctx, tc = wf.Context(backend), text(backend)

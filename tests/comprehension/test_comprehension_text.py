@@ -51,6 +51,15 @@ def test_names_that_gradients_would_take(text: str) -> None:
     assert_text_agrees(one, [np.arange(1, 5).astype(types[name]) for name in one.params])
 
 
+def test_nothing_is_written_that_nothing_needs() -> None:
+    text = """def g(float(N) x, float(N) y) -> (z) { c(i) min=! 1.5 where i in 0:N
+        c(i) = x(i) * y(i)
+        z(i) = 2 * c(i) }"""
+    one = definition(text)
+    assert_text_agrees(one, [np.arange(3, dtype="float32")] * 2)
+    assert "ties" not in one.show("gradient", *[np.ones(3, "float32")] * 2)
+
+
 def test_reads_as_the_language_is_written(golden: Callable[..., None]) -> None:
     conv = definition("def conv(float(N) I, float(K) W) -> (O) { O(i) +=! I(2 * i + k) * W(k) }")
     golden(conv.show("gradient", np.ones(9, "float32"), np.ones(3, "float32")), name="strided")

@@ -43,6 +43,11 @@ def test_gradients_of_several_results_and_of_some() -> None:
     assert_near(two.grad(X, N, d=(None, None, None)), [0, 0, 0])
 
 
+def test_a_number_for_the_gradient_of_a_number() -> None:
+    dot = definition("def dot(float(N) x, float(N) y) -> (z) { z +=! x(i) * y(i) }")
+    assert_near(dot.grad(X, X, wrt="x", d=3), 3 * X)
+
+
 @backends
 def test_of_what_is_accumulated_into(backend: str) -> None:
     f = definition("def f(float(N) x) -> (y) { y(i) += x(i) * x(i) }", backend)

@@ -7,7 +7,7 @@ the others, zeros included. What a step writes over gets no gradient from what w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,7 +50,17 @@ def backward(
         if tensor in going.adjoints:
             going.tensor(tensor)
     found = {tensor: going.adjoints[tensor] for tensor in wrt if tensor in going.adjoints}
-    return Backward(tuple(going.steps), seeds, found, going.like)
+    return Backward(tuple(needed(going.steps, found.values())), seeds, found, going.like)
+
+
+def needed(steps: Sequence[Step], tensors: Iterable[str]) -> list[Step]:
+    """The steps that some tensors depend on."""
+    wanted, found = set(tensors), list[Step]()
+    for step in reversed(steps):
+        if step.target in wanted:
+            wanted |= set(step.reads)
+            found.append(step)
+    return found[::-1]
 
 
 def _active(flat: Flat, wrt: Collection[str]) -> set[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from sys import float_info
+
+import numpy as np
 
 from weft.assign import Code
 from weft.comprehension.apply import Application
@@ -11,6 +14,8 @@ from weft.comprehension.builtins import spelled
 from weft.comprehension.gradient import backward
 from weft.comprehension.template import Template
 from weft.errors import WeftError, user_origin
+from weft.ops.dtypes import is_float, numpy_type
+from weft.tensor.leaves import number
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -22,7 +27,7 @@ def applied(template: Template, operands: Sequence[TensorLike], label: str = "")
     still to be inferred are output axes, and so are those of results.
     """
     flat = template.flat
-    tensors = tuple(as_tensor(one, template.name) for one in operands)
+    tensors = tuple(_operand(template, *one) for one in zip(flat.params, operands, strict=True))
     check_types(template, [tensor.dtype for tensor in tensors])
     labels = {flat.results[0]: label} if label and len(flat.results) == 1 else {}
     application = Application(template, [tensor.operand for tensor in tensors], user_origin(), labels)
@@ -46,6 +51,29 @@ def _backward(application: Application, result: str, tensor: Tensor, masked: boo
     children = zip(application.template.flat.params, tensor.children, strict=True)
     into = {param: child.grad.node for param, child in children if child.differentiable}
     return application.backward({result: tensor.grad.node}, into, masked=masked)
+
+
+def _operand(template: Template, param: str, given: TensorLike) -> Tensor:
+    """What is given for a parameter, as a tensor; a number of the program has the parameter's type."""
+    if not isinstance(given, bool | int | float) or isinstance(given, np.generic):
+        return as_tensor(given, template.name)
+    dtype = template.flat.types[param]
+    check_number(given, dtype, param)
+    return number(given, label=param, dtype=dtype)
+
+
+def check_number(value: float, dtype: str, name: str) -> None:
+    """Refuse a number that is none of a type."""
+    wanted = numpy_type(dtype)
+    if is_float(dtype):
+        fits = isinstance(value, float) or abs(value) <= float_info.max
+    elif dtype == "bool" or isinstance(value, bool | float):
+        fits = dtype == "bool" and isinstance(value, bool)
+    else:
+        fits = bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
+    if not fits:
+        what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
+        raise WeftError(what, origin=user_origin(), fix="pass another number, or change the type in the text")
 
 
 def check_types(template: Template, given: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from weft.comprehension.affine import Range
 from weft.comprehension.flat import Extents, Flat, Step, rebuilt
-from weft.comprehension.gradient import Backward
+from weft.comprehension.gradient import Backward, needed
 from weft.comprehension.linear import Linear, linear
 from weft.comprehension.nodes import (
     Between,
@@ -48,22 +48,11 @@ def gradient_definition(name: str, flat: Flat, made: Backward, extents: Extents,
     real = [one for one in flat.results if is_float(flat.types[one])]
     seeds = {one: made.seeds.get(one) or _free(f"d_{one}", taken) for one in real}
     body = [_zeros(found[one], shapes[one], taken) for one in wrt if one not in made.found]
-    for step in _needed(flat, made):
+    for step in needed([*flat.steps, *made.steps], made.found.values()):
         body += _statements(step, extents, shapes[step.target], taken)
     params = [Param(_type(flat.types[one], shapes[one]), Ident(one)) for one in flat.params]
     params += [Param(_type(flat.types[one], shapes[one]), Ident(seed)) for one, seed in seeds.items()]
     return Definition(Ident(name), tuple(params), tuple(Result(Ident(one)) for one in found.values()), tuple(body))
-
-
-def _needed(flat: Flat, made: Backward) -> list[Step]:
-    """The steps of the gradient, after those that compute what it reads."""
-    wanted = {name for step in made.steps for name in step.reads}
-    found: list[Step] = []
-    for step in reversed(flat.steps):
-        if step.target in wanted:
-            wanted |= set(step.reads)
-            found.insert(0, step)
-    return [*found, *made.steps]
 
 
 def _type(dtype: str, shape: Sequence[int]) -> TensorType:

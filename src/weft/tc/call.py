@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from weft.assign import Keep, Node, Precision
 from weft.backends import Array
@@ -37,18 +37,21 @@ class Call:
         results = self.application.results
         self.function = Function(context, Keep(results), self.params, results, self.options)
 
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shapes of all its tensors."""
+        return self.application.extents.shapes
+
     def __call__(self, arrays: Sequence[Array], into: Sequence[Array | None]) -> list[Array]:
-        shapes = self.application.extents.shapes
         found = self.function(*arrays, into=into)
-        return [one.reshape(shapes[name]) for one, name in zip(found, self.template.flat.results, strict=True)]
+        return [one.reshape(self.shapes[name]) for one, name in zip(found, self.template.flat.results, strict=True)]
 
 
 class GradientCall:
     """The gradients of some results by some parameters, on parameters of known shapes."""
 
     def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str]) -> None:
-        application, flat = call.application, call.template.flat
-        shapes = application.extents.shapes
+        application, flat, shapes = call.application, call.template.flat, call.shapes
         self.shapes = [shapes[one] for one in wrt]
         seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in of}
         found = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in wrt}

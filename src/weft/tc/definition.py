@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from weft.backends import Array, Backend
 from weft.comprehension import check, parse, show
 from weft.comprehension.show import show_definition
 from weft.comprehension.template import Template
-from weft.comprehension.tensors import applied, check_types
+from weft.comprehension.tensors import applied
 from weft.errors import WeftError, user_origin
-from weft.ops.dtypes import is_float, numpy_type
 from weft.runtime import Context
 from weft.schedule import Options
 from weft.tc import tuned
+from weft.tc.arguments import Arguments
 from weft.tc.call import Call, GradientCall
-from weft.tc.kinds import as_array, as_number, kind_of, written
+from weft.tc.kinds import kind_of
 from weft.tc.stages import STAGES, show_stage
 from weft.tc.tune import Tuning
 from weft.tensor.tensor import Tensor
@@ -97,6 +94,7 @@ class Definition:
 
     def __init__(self, template: Template, context: _LazyContext) -> None:
         self.template = template
+        self.arguments = Arguments(template)
         self._context = context
         self._calls: dict[tuple[tuple[int, ...], ...], Call] = {}
         self._gradients: dict[tuple[object, ...], GradientCall] = {}
@@ -108,12 +106,12 @@ class Definition:
     @property
     def params(self) -> tuple[str, ...]:
         """The names of what it takes, in order; results it accumulates into come last, or in `outputs`."""
-        return self.template.flat.params
+        return self.arguments.params
 
     @property
     def results(self) -> tuple[str, ...]:
         """The names of what it gives, in order."""
-        return tuple(one.name.name for one in self.template.definition.results)
+        return self.arguments.results
 
     def __str__(self) -> str:
         return show_definition(self.template.definition)
@@ -131,16 +129,13 @@ class Definition:
             if outputs is not None:
                 what = f"`{self.name}` was given tensors and `outputs`"
                 raise WeftError(what, origin=user_origin(), fix="leave `outputs` out: the results are new tensors")
-            return _single(applied(self.template, self.ordered(args, named), label))
-        into = self._into(outputs)
-        given = self.ordered(args, named, {name: one for name, one in into.items() if name in self.params})
-        arrays = self._arrays(given)
-        _check_apart(into)
-        targets = [into.get(name) for name in self.results]
-        for name, target in zip(self.results, targets, strict=True):
-            if target is not None:
-                self._check_target(name, target, arrays)
-        found = self._call(arrays)(arrays, targets)
+            return _single(applied(self.template, self.arguments.ordered(args, named), label))
+        into = self.arguments.outputs(outputs)
+        given = self.arguments.ordered(args, named, {name: one for name, one in into.items() if name in self.params})
+        arrays = self.arguments.arrays(given)
+        call = self._call(arrays)
+        self.arguments.check_outputs(into, call.shapes)
+        found = call(arrays, [into.get(name) for name in self.results])
         if outputs is not None:
             return _single(outputs)
         kind = kind_of(given)
@@ -151,11 +146,11 @@ class Definition:
 
         `d` are the gradients of the results, in order; ones if not given.
         """
-        given = self.ordered(args, named)
-        arrays = self._arrays(given)
+        given = self.arguments.ordered(args, named)
+        arrays = self.arguments.arrays(given)
         call = self._call(arrays)
-        wanted = self._wrt(wrt)
-        seeds = self._seeds(d, call)
+        wanted = self.arguments.wrt(wrt)
+        seeds = self.arguments.seeds(d, call.shapes)
         key = (tuple(array.shape for array in arrays), tuple(seeds), wanted)
         if key not in self._gradients:
             self._gradients[key] = GradientCall(call, list(seeds), wanted)
@@ -165,7 +160,7 @@ class Definition:
 
     def options(self, *args: Any, choose: Options | None = None, **named: Any) -> Options:
         """The schedule options for arrays like these: what tuning found, or none. `choose` sets others."""
-        arrays = self._arrays(self.ordered(args, named))
+        arrays = self.arguments.arrays(self.arguments.ordered(args, named))
         if choose is not None:
             if not isinstance(choose, Options):
                 fix = "pass wf.tc.Options(threads=2, …)"
@@ -179,7 +174,7 @@ class Definition:
 
         What is found is kept, and used by later processes without asking. Ctrl-C ends it early and keeps the best.
         """
-        arrays = self._arrays(self.ordered(args, named))
+        arrays = self.arguments.arrays(self.arguments.ordered(args, named))
         shapes = tuple(array.shape for array in arrays)
         found = Tuning(lambda options: self._compiled(shapes, options), arrays).run(seconds, show)
         tuned.keep(self.template, shapes, found)
@@ -193,44 +188,8 @@ class Definition:
         if stage not in STAGES:
             known = ", ".join(f'"{one}"' for one in ("text", *STAGES))
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
-        wrt = self._wrt(None) if stage == "gradient" else ()
-        return show_stage(stage, self._call(self._arrays(self.ordered(args, named))), wrt)
-
-    # Arguments
-
-    def ordered(
-        self, args: Sequence[Any], named: Mapping[str, Any], given: Mapping[str, Any] | None = None
-    ) -> list[Any]:
-        """The arguments in the order of the parameters; `given` are those that come in another way."""
-        found = dict(given or {})
-        if len(args) > len(self.params):
-            raise self._wrong(f"takes {len(self.params)} arguments and was given {len(args)}")
-        for name, one in [*zip(self.params, args, strict=False), *named.items()]:
-            if name not in self.params:
-                raise self._wrong(f"has no parameter `{name}`")
-            if name in found and name not in (given or {}):
-                raise self._wrong(f"was given `{name}` twice")
-            found[name] = one
-        missing = [name for name in self.params if name not in found]
-        if missing and missing[0] in self.results:
-            fix = f"pass what it starts from, as `{missing[0]}` or by `outputs`, or write `!` after its `=` in the text"
-            raise WeftError(f"`{self.name}` accumulates into `{missing[0]}`", origin=user_origin(), fix=fix)
-        if missing:
-            raise self._wrong(f"was not given `{missing[0]}`")
-        return [found[name] for name in self.params]
-
-    def _wrong(self, what: str) -> WeftError:
-        call = f"{self.name}({', '.join(self.params)})"
-        return WeftError(f"`{self.name}` {what}", origin=user_origin(), fix=f"call {call}")
-
-    def _arrays(self, given: Sequence[Any]) -> list[Array]:
-        types = self.template.flat.types
-        arrays = []
-        for name, one in zip(self.params, given, strict=True):
-            plain = isinstance(one, bool | int | float) and not isinstance(one, np.generic)
-            arrays.append(as_number(one, types[name], name) if plain else as_array(one, name))
-        check_types(self.template, [array.dtype.name for array in arrays])
-        return arrays
+        wrt = self.arguments.wrt(None) if stage == "gradient" else ()
+        return show_stage(stage, self._call(self.arguments.arrays(self.arguments.ordered(args, named))), wrt)
 
     def _call(self, arrays: Sequence[Array]) -> Call:
         shapes = tuple(array.shape for array in arrays)
@@ -241,80 +200,6 @@ class Definition:
 
     def _compiled(self, shapes: tuple[tuple[int, ...], ...], options: Options) -> Call:
         return Call(self.template, shapes, self._context(), options)
-
-    def _into(self, outputs: Sequence[Any] | None) -> dict[str, Array]:
-        if outputs is None:
-            return {}
-        if not isinstance(outputs, Sequence) or len(outputs) != len(self.results):
-            names = ", ".join(self.results)
-            what = f"`outputs` of `{self.name}` are not {len(self.results)} arrays"
-            raise WeftError(what, origin=user_origin(), fix=f"pass a tuple of one array for each result: ({names},)")
-        return {name: written(one, name) for name, one in zip(self.results, outputs, strict=True)}
-
-    def _check_target(self, name: str, target: Array, arrays: Sequence[Array]) -> None:
-        shapes = self._call(arrays).application.extents.shapes
-        result = dict(zip(self.results, self.template.flat.results, strict=True))[name]
-        shape, dtype = shapes[result], self.template.flat.types[result]
-        if target.shape != shape or target.dtype != numpy_type(dtype):
-            what = f"`{name}` is {dtype}{list(shape)}, and the output given for it {target.dtype}{list(target.shape)}"
-            raise WeftError(what, origin=user_origin(), fix="pass an array of its shape and type")
-
-    def _wrt(self, wrt: str | Sequence[str] | None) -> tuple[str, ...]:
-        types = self.template.flat.types
-        every = [one for one in self.params if is_float(types[one])]
-        if not every:
-            what = f"`{self.name}` has no floating-point parameter to differentiate by"
-            raise WeftError(what, origin=user_origin(), fix=f"its parameters are {', '.join(self.params) or 'none'}")
-        fix = f"use one of {', '.join(every)}"
-        wanted = every if wrt is None else [wrt] if isinstance(wrt, str) else wrt
-        if not isinstance(wanted, Sequence) or not wanted or len(set(map(str, wanted))) < len(wanted):
-            what = f"`wrt` is a parameter of `{self.name}` or several different ones, not {wrt!r}"
-            raise WeftError(what, origin=user_origin(), fix=fix)
-        for one in wanted:
-            if one not in self.params:
-                what = f"`{self.name}` has no parameter `{one}` to differentiate by"
-                raise WeftError(what, origin=user_origin(), fix=fix)
-            if one not in every:
-                what = f"`{one}` of `{self.name}` is {types[one]}: there is no gradient by whole numbers"
-                raise WeftError(what, origin=user_origin(), fix=fix)
-        return tuple(wanted)
-
-    def _seeds(self, d: Any, call: Call) -> dict[str, Array]:
-        flat, shapes = self.template.flat, call.application.extents.shapes
-        names = dict(zip(flat.results, self.results, strict=True))
-        real = [one for one in flat.results if is_float(flat.types[one])]
-        if not real:
-            what = f"no result of `{self.name}` is floating-point, so there is no gradient of it"
-            raise WeftError(what, origin=user_origin(), fix="convert a result: `float(…)`")
-        if d is None:
-            return {one: np.ones(shapes[one], numpy_type(flat.types[one])) for one in real}
-        given = list(d) if isinstance(d, tuple | list) else [d]
-        if len(given) != len(flat.results):
-            what = f"`d` has {len(given)} gradients, and `{self.name}` has {len(flat.results)} results"
-            raise WeftError(what, origin=user_origin(), fix=f"pass one for each of {', '.join(self.results)}")
-        found = {}
-        for one, value in zip(flat.results, given, strict=True):
-            if value is None or one not in real:
-                continue
-            array = as_array(value, f"d of {names[one]}")
-            wanted = numpy_type(flat.types[one])
-            if array.shape != shapes[one] or array.dtype != wanted:
-                what = f"`{names[one]}` is {flat.types[one]}{list(shapes[one])}, and its gradient"
-                raise WeftError(
-                    f"{what} was given as {array.dtype}{list(array.shape)}",
-                    origin=user_origin(),
-                    fix="pass an array of its shape and type",
-                )
-            found[one] = array
-        return found
-
-
-def _check_apart(into: Mapping[str, Array]) -> None:
-    """Refuse outputs that lie in the same memory."""
-    for (one, first), (other, second) in combinations(into.items(), 2):
-        if np.may_share_memory(first, second) and np.shares_memory(first, second):
-            what = f"the outputs given for `{one}` and `{other}` share memory"
-            raise WeftError(what, origin=user_origin(), fix="pass a different array for each")
 
 
 def _single(found: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.backends import Array
+from weft.comprehension.tensors import check_number
 from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_of
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
@@ -27,20 +28,9 @@ def as_array(value: Any, name: str) -> Array:
 
 def as_number(value: float, dtype: str, name: str) -> Array:
     """A number of the program as an array without axes, if it is one of that type."""
-    wanted = numpy_type(dtype)
-    if not _fits(value, wanted, is_float(dtype)):
-        what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
-        raise WeftError(what, origin=user_origin(), fix="pass another number, or change the type in the text")
+    check_number(value, dtype, name)
     with np.errstate(over="ignore"):
-        return np.asarray(float(value) if is_float(dtype) else value).astype(wanted)
-
-
-def _fits(value: float, wanted: np.dtype[Any], real: bool) -> bool:
-    if real:
-        return isinstance(value, float) or abs(value) <= sys.float_info.max
-    if wanted.kind == "b" or isinstance(value, bool | float):
-        return isinstance(value, bool) and wanted.kind == "b"
-    return bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
+        return np.asarray(float(value) if is_float(dtype) else value).astype(numpy_type(dtype))
 
 
 def written(value: Any, name: str) -> Array:

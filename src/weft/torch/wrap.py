@@ -39,7 +39,7 @@ def wrap(definition: Definition) -> Callable[..., Any]:
             return tuple(by_name.get(name) for name in definition.params)
 
     def function(*args: Any, **named: Any) -> Any:
-        return Wrapped.apply(*definition.ordered(args, named))
+        return Wrapped.apply(*definition.arguments.ordered(args, named))
 
     function.__name__ = function.__qualname__ = definition.name
     function.__doc__ = str(definition)
