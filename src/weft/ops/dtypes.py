@@ -41,6 +41,12 @@ def numpy_type(name: str) -> np.dtype[Any]:
     return np.dtype(getattr(ml_dtypes, name) if name in ("bfloat16", *_FLOATS8) else name)
 
 
+@cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """What NumPy calls a type; asking NumPy takes microseconds."""
+    return dtype.name
+
+
 def element_type(dtype: Any) -> str:
     """The name of an element type a person gave: a name, a NumPy type, a type of ml_dtypes."""
     try:

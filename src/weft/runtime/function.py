@@ -14,6 +14,9 @@ from weft.runtime.context import Context
 from weft.runtime.routine import Routine
 from weft.schedule import Options
 
+#: Arrays of so many bytes are kept alive until the next call.
+_SMALL = 1 << 16
+
 
 class Function:
     """Takes values of some nodes and gives those of others; everything else is computed from them."""
@@ -34,28 +37,38 @@ class Function:
         self._placed = self.routine.built.placed
         self._inputs = [engine.layout.buffer(node) for node in inputs]
         self._outputs = [engine.layout.buffer(node) for node in outputs]
-        beside = {*self._inputs, *self._outputs}
-        self._own = {one: self._new(one) for one in self._placed.buffers if one not in beside}
+        self._own = {one: self._new(one) for one in (*self._placed.buffers, *self._outputs) if one not in self._inputs}
+        self._last: tuple[tuple[int, ...], Bound] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, *arrays: Array, into: Sequence[Array | None] | None = None) -> list[Array]:
         """Run it. What `into` gives is written there; the other results are new arrays."""
         with self._lock:
-            blocks: dict[Buffer, Block] = dict(self._own)
-            for buffer, array in zip(self._inputs, arrays, strict=True):
-                blocks[buffer] = self._lent(buffer, array)
-            for buffer in self._outputs:
-                if buffer not in blocks:
-                    blocks[buffer] = self._new(buffer)
-            bound: Bound = self._placed.bind(blocks, self._backend)
-            bound({})
+            self._bound(arrays)({})
             self._backend.synchronize(0)
-            found = [self._backend.download(blocks[buffer]) for buffer in self._outputs]
+            found = [self._value(buffer, arrays) for buffer in self._outputs]
         for place, (target, array) in enumerate(zip(into or (), found, strict=False)):
             if target is not None:
                 np.copyto(target, array.reshape(target.shape))
                 found[place] = target
         return found
+
+    def _bound(self, arrays: Sequence[Array]) -> Bound:
+        """The program on arrays; small ones are often the same again, and then it is the same."""
+        small = all(array.nbytes <= _SMALL and array.flags.c_contiguous for array in arrays)
+        places = tuple([array.__array_interface__["data"][0] for array in arrays]) if small else ()
+        if self._last is not None and self._last[0] == places != ():
+            return self._last[1]
+        lent = {buffer: self._lent(buffer, array) for buffer, array in zip(self._inputs, arrays, strict=True)}
+        bound = self._placed.bind({**self._own, **lent}, self._backend)
+        self._last = (places, bound) if places else None
+        return bound
+
+    def _value(self, buffer: Buffer, arrays: Sequence[Array]) -> Array:
+        """A result; one that is an input and nothing writes is a copy of it."""
+        if buffer in self._own:
+            return self._backend.download(self._own[buffer])
+        return arrays[self._inputs.index(buffer)].copy()
 
     def _new(self, buffer: Buffer) -> Block:
         return self._backend.allocate(buffer, 0)

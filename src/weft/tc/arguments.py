@@ -13,7 +13,7 @@ from weft.backends import Array
 from weft.comprehension.template import Template
 from weft.comprehension.tensors import check_types
 from weft.errors import WeftError, user_origin
-from weft.ops.dtypes import is_float, numpy_type
+from weft.ops.dtypes import is_float, name_of, numpy_type
 from weft.tc.kinds import as_array, as_number, written
 
 #: The shapes of a flat definition's tensors.
@@ -65,7 +65,7 @@ class Arguments:
         """What is given for the parameters, as arrays of their types."""
         types = self.template.flat.types
         arrays = [_array(one, types[name], name) for name, one in zip(self.params, given, strict=True)]
-        check_types(self.template, [array.dtype.name for array in arrays])
+        check_types(self.template, [name_of(array.dtype) for array in arrays])
         return arrays
 
     # Outputs

@@ -14,7 +14,7 @@ from weft.dlpack import ExchangeError, borrow, is_producer, type_of
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.ops import Number, scalar
 from weft.ops import type_of as kind_of
-from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, numpy_type
+from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, name_of, numpy_type
 from weft.shape.infer import infer
 from weft.shape.logic import Constant, Counted, Literal, Logic, mapped
 from weft.shape.nodes import Dim, Shape
@@ -113,7 +113,7 @@ def _computed(logic: Logic, value: Number, label: str, dtype: str | None = None)
 def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
     """What was given, as an array of numbers in the order of its axes; on the same memory where that can be."""
     values = _as_array(array, None if copy else copy)
-    if values.dtype.name not in ELEMENT_TYPES:
+    if name_of(values.dtype) not in ELEMENT_TYPES:
         raise WeftError(
             f"data must be numbers, not {values.dtype}",
             origin=user_origin(),
