@@ -16,7 +16,7 @@ from weft.schedule import Kernel
 
 Loop = tuple[str, int]
 SIZES = st.one_of(st.integers(1, 70), st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64]))
-MOST_POINTS = 1 << 17
+MOST_POINTS = 1 << 14
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class _Growing:
         ]
 
     def comprehension(self, new: str) -> tuple[str, list[str]]:
-        old = self.pick(None, None, *self.targets)
+        old = self.pick(None, None, "A", "s", *self.targets)
         target = old or new
         rank = len(self.shape(target)) if old else self.pick(0, 1, 1, 2)
         left = list(self.draw(st.permutations(["i", "j", "k"])))[:rank]

@@ -9,6 +9,7 @@ import pytest
 
 from comprehension.corpus import CORPUS, Entry
 from comprehension.running import Array, assert_near, definition, seeds_of, several
+from weft.ops.dtypes import numpy_type
 from weft.tc import Definition
 
 DIFFERENTIABLE = [one for one in CORPUS if one.differentiable]
@@ -21,6 +22,7 @@ def assert_text_agrees(one: Definition, args: list[Array]) -> None:
     written = definition(one.show("gradient", *args))
     found = several(written(*args, *(seed for seed in seeds if seed is not None)))
     for array, gradient in zip(found, wanted, strict=True):
+        assert array.dtype == gradient.dtype
         assert_near(array, gradient, "float16" if array.dtype.itemsize < 4 else "float32")
 
 
@@ -58,6 +60,21 @@ def test_nothing_is_written_that_nothing_needs() -> None:
     one = definition(text)
     assert_text_agrees(one, [np.arange(3, dtype="float32")] * 2)
     assert "ties" not in one.show("gradient", *[np.ones(3, "float32")] * 2)
+
+
+def test_what_a_choice_guards_stays_guarded() -> None:
+    one = definition("def f(float(N) L, int32(B) I) -> (O) { O(i) = 2 * i < I.0 ? L(I(2 * i)) : 0 where i in 0:9 }")
+    assert_text_agrees(one, [np.arange(4, dtype="float32"), np.array([3, 0, 1], "int32")])
+
+
+@pytest.mark.parametrize("dtype", ["double", "half", "bfloat16"])
+def test_tensors_keep_their_types(dtype: str) -> None:
+    text = f"""def f({dtype}(N) x, {dtype}(N) z, float(N) w, {dtype}(N) unused) -> (y, c) {{
+        y max=! x(0) * N + z(0) where i in 0:3
+        c(i) = x(i) * w(i) + {dtype}(w(i)) }}"""
+    one = definition(text)
+    args = [np.arange(1, 4).astype(numpy_type(one.template.flat.types[name])) for name in one.params]
+    assert_text_agrees(one, args)
 
 
 def test_reads_as_the_language_is_written(golden: Callable[..., None]) -> None:

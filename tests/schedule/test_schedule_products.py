@@ -41,7 +41,7 @@ def any_size() -> Iterator[None]:
 # Whatever it looks like, the numbers stay the same
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
 def test_models_staged_and_interpreted(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +49,7 @@ def test_models_staged_and_interpreted(sample: tuple[Model, wf.Tensor], optimise
         agree(sample, optimiser, Staging(), visits)
 
 
-@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(contractions())
 def test_contractions_of_any_form_are_staged(sample: Contraction) -> None:
     with pytest.MonkeyPatch.context() as patch:

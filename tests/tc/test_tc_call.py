@@ -9,6 +9,9 @@ import pytest
 
 import weft as wf
 from comprehension.running import assert_near, backends, definition
+from weft.backends import Array
+from weft.backends.interp import Interp
+from weft.loops import Buffer
 from weft.tc import call as calls
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
@@ -71,6 +74,26 @@ def test_results_belong_to_the_caller(backend: str) -> None:
     assert second.tolist() == [1, 1, 1, 1]
     assert x.tolist() == [0, 0, 0, 0]
     assert f(x).tolist() == [0, 0, 0, 0]
+
+
+class Copying(Interp):
+    """A backend that works in memory of its own."""
+
+    def adopt(self, buffer: Buffer, array: Array, device: int) -> None:
+        return None
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc", Copying()])
+def test_every_call_sees_what_is_in_the_arrays_then(backend: object) -> None:
+    f = wf.tc.define("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", backend=backend).f  # type: ignore[arg-type]
+    x = np.ones(4, "float32")
+    still = x.view()
+    still.flags.writeable = False
+    for value in (1, 3, 5):
+        x[:] = value
+        for one in (x, still):
+            assert f(one).tolist() == [2 * value] * 4
+            assert f.grad(one).tolist() == [2] * 4
 
 
 # Outputs

@@ -46,7 +46,11 @@ WRONG: list[tuple[Callable[[Any], Any], str, str]] = [
     (lambda tc: tc.add(X, outputs=(A,)), "`y` has 1 axis, and what is given is 2×3", "pass another tensor"),
     (lambda tc: tc.mm(A, B, outputs=O), "`outputs` of `mm` are not 1 arrays", "(C,)"),
     (lambda tc: tc.mm(A, B, outputs=()), "`outputs` of `mm` are not 1 arrays", "(C,)"),
-    (lambda tc: tc.mm(A, B, outputs=(A,)), "`C` is float32[2, 4], and the output given for it is float32[2, 3]", "shape"),
+    (
+        lambda tc: tc.mm(A, B, outputs=(A,)),
+        "`C` is float32[2, 4], and the output given for it is float32[2, 3]",
+        "shape",
+    ),
     (lambda tc: tc.mm(A, B, outputs=(O.astype("float64"),)), "the output given for it is float64[2, 4]", "type"),
     (lambda tc: tc.mm(A, B, outputs=("C",)), "the output given for `C`, str, cannot be written", "pass a NumPy array"),
     (lambda tc: tc.mm(A, B, outputs=(np.broadcast_to(O[:1], (2, 4)),)), "its memory is read-only", "may be written"),

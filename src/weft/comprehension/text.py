@@ -9,15 +9,17 @@ that is written gets an index of its own: `d_X(2 * i + k) += d_O(i) * W(k)` beco
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.comprehension.affine import Range
+from weft.comprehension.derive import ZERO
 from weft.comprehension.flat import Extents, Flat, Step, rebuilt
 from weft.comprehension.gradient import Backward, needed
 from weft.comprehension.linear import Linear, linear
 from weft.comprehension.nodes import (
     Between,
     Binary,
+    Cast,
     Choose,
     Comprehension,
     Definition,
@@ -34,7 +36,8 @@ from weft.comprehension.nodes import (
     Unary,
     walk,
 )
-from weft.ops.dtypes import is_float
+from weft.comprehension.types import settled, type_of
+from weft.ops.dtypes import is_float, promote
 
 
 def gradient_definition(name: str, flat: Flat, made: Backward, extents: Extents, wrt: Sequence[str]) -> Definition:
@@ -52,7 +55,33 @@ def gradient_definition(name: str, flat: Flat, made: Backward, extents: Extents,
         body += _statements(step, extents, shapes[step.target], taken)
     params = [Param(_type(flat.types[one], shapes[one]), Ident(one)) for one in flat.params]
     params += [Param(_type(flat.types[one], shapes[one]), Ident(seed)) for one, seed in seeds.items()]
-    return Definition(Ident(name), tuple(params), tuple(Result(Ident(one)) for one in found.values()), tuple(body))
+    types = {**flat.types, **{one: flat.types[like] for one, like in made.like.items()}}
+    types |= {new: flat.types[one] for one, new in (*found.items(), *seeds.items())}
+    results = tuple(Result(Ident(one)) for one in found.values())
+    return Definition(Ident(name), tuple(params), results, _converted(body, types))
+
+
+def _converted(body: Sequence[Comprehension], types: Mapping[str, str]) -> tuple[Comprehension, ...]:
+    """The statements with conversions where tensors would otherwise get other types than these."""
+    natural: dict[str, str] = {}
+    fitting = []
+    for statement in body:
+        target, dtype = statement.target.name, type_of(statement.value, types, {})
+        if promote(dtype, types[target]) != types[target]:
+            dtype, statement = types[target], _as(types[target], statement)
+        natural[target] = promote(natural.get(target, dtype), dtype)
+        fitting.append(statement)
+    open = {target for target, dtype in natural.items() if settled(dtype) != types[target]}
+    found = []
+    for statement in fitting:
+        target = statement.target.name
+        found.append(_as(types[target], statement) if target in open else statement)
+        open.discard(target)
+    return tuple(found)
+
+
+def _as(dtype: str, statement: Comprehension) -> Comprehension:
+    return replace(statement, value=Cast(dtype, statement.value))
 
 
 def _type(dtype: str, shape: Sequence[int]) -> TensorType:
@@ -122,7 +151,7 @@ class _Writing:
         form = linear(subscript)
         index = next((one for one in form.factors if one not in others), None) if form else None
         if form is None or index is None:
-            self.value = Choose(Binary("==", place, subscript), self.value, Int(0))
+            self.value = _only_if(Binary("==", place, subscript), self.value)
         else:
             self._solve(place, index, form)
         self.ranges = {place.name: Range(0, size), **self.ranges}
@@ -139,7 +168,7 @@ class _Writing:
         if abs(factor) != 1:
             holds = Binary("&&", Binary("==", Binary("%", away, Int(abs(factor))), Int(0)), holds)
         put = rebuilt(self.value, lambda one: instead if isinstance(one, Index) and one.name == index else None)
-        self.value = Choose(holds, put, Int(0))
+        self.value = Choose(holds, put, ZERO)
 
     def _place(self) -> Index:
         """An index of its own."""
@@ -147,6 +176,15 @@ class _Writing:
         while f"j{number}" in self.taken:
             number += 1
         return Index(_free(f"j{number}", self.taken))
+
+
+def _only_if(condition: Expr, value: Expr) -> Expr:
+    """A value under one more condition, not asked where there is no value: it may read what is only inside there."""
+    if isinstance(value, Choose) and value.no == ZERO:
+        return Choose(value.condition, _only_if(condition, value.yes), ZERO)
+    if isinstance(value, Choose) and value.yes == ZERO:
+        return Choose(value.condition, ZERO, _only_if(condition, value.no))
+    return Choose(condition, value, ZERO)
 
 
 def _indices(expr: Expr) -> set[str]:

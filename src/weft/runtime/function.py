@@ -59,9 +59,13 @@ class Function:
         places = tuple([array.__array_interface__["data"][0] for array in arrays]) if small else ()
         if self._last is not None and self._last[0] == places != ():
             return self._last[1]
-        lent = {buffer: self._lent(buffer, array) for buffer, array in zip(self._inputs, arrays, strict=True)}
-        bound = self._placed.bind({**self._own, **lent}, self._backend)
-        self._last = (places, bound) if places else None
+        blocks, shared = dict(self._own), True
+        for buffer, array in zip(self._inputs, arrays, strict=True):
+            lent = self._backend.adopt(buffer, array.reshape(buffer.shape).view(), 0)
+            blocks[buffer] = self._copied(buffer, array) if lent is None else lent
+            shared = shared and lent is not None
+        bound = self._placed.bind(blocks, self._backend)
+        self._last = (places, bound) if places and shared else None
         return bound
 
     def _value(self, buffer: Buffer, arrays: Sequence[Array]) -> Array:
@@ -73,11 +77,8 @@ class Function:
     def _new(self, buffer: Buffer) -> Block:
         return self._backend.allocate(buffer, 0)
 
-    def _lent(self, buffer: Buffer, array: Array) -> Block:
-        """The memory of an array, or a copy of it where it cannot be used."""
-        shaped = array.reshape(buffer.shape)
-        lent = self._backend.adopt(buffer, shaped.view(), 0)
-        if lent is None:
-            lent = self._new(buffer)
-            self._backend.upload(shaped, lent)
-        return lent
+    def _copied(self, buffer: Buffer, array: Array) -> Block:
+        """A copy of an array whose memory cannot be used; it is as old as the call."""
+        block = self._new(buffer)
+        self._backend.upload(array.reshape(buffer.shape), block)
+        return block
