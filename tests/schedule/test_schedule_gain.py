@@ -74,3 +74,37 @@ def test_a_loop_for_threads_is_not_joined_to_one_that_cannot_have_them(threads: 
     assert len(found) == 1 + apart
     if apart:
         assert found[1].why == "sharing `i` would leave both to one thread"
+
+
+def test_sums_over_the_same_numbers_run_together() -> None:
+    """What comes between them and only needs the first waits."""
+    mean, squares = buffer(4, "mean", 64), buffer(5, "squares", 64)
+    total = buffer(6, "total", 64)
+    value = Read(B, (I, J))
+    parts = [
+        nest(("i", 64), ("j", 32), stmt=Update(total, (I,), "add", value)),
+        nest(("i", 64), stmt=Store(mean, (I,), Call("neg", (Read(total, (I,)),)))),
+        nest(("i", 64), ("j", 32), stmt=Update(squares, (I,), "add", Call("mul", (value, value)))),
+    ]
+    (kernel,) = fuse(parts)
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    inner, after = loop.body
+    assert isinstance(inner, For)
+    assert [type(one) for one in inner.body] == [Update, Update]
+    assert isinstance(after, Store)
+
+
+def test_a_sum_that_needs_what_comes_between_waits_for_it() -> None:
+    mean, squares = buffer(4, "mean", 64), buffer(5, "squares", 64)
+    total = buffer(6, "total", 64)
+    away = Call("sub", (Read(B, (I, J)), Read(mean, (I,))))
+    parts = [
+        nest(("i", 64), ("j", 32), stmt=Update(total, (I,), "add", Read(B, (I, J)))),
+        nest(("i", 64), stmt=Store(mean, (I,), Call("neg", (Read(total, (I,)),)))),
+        nest(("i", 64), ("j", 32), stmt=Update(squares, (I,), "add", Call("mul", (away, away)))),
+    ]
+    (kernel,) = fuse(parts)
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    assert [type(one) for one in loop.body] == [For, Store, For]

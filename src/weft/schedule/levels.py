@@ -82,20 +82,31 @@ class Level:
         at = other.first_loop
         if at is None or self.first_loop is None:
             return around, ""
-        mine, theirs = self.items[-1], other.items[at]
+        theirs = other.items[at]
         assert isinstance(theirs, Level)
+        mine = self.items[self._open_loop(theirs)]
         if not isinstance(mine, Level):
             return around, f"`{names[theirs.loop]}` would come after what follows the loops"
         why = _obstacle(mine, theirs, names, around) or self._lead_obstacle(other.items[:at])
         return (around, why) if why else mine._shared(theirs, names, (*around, (mine.loop, theirs.loop)))
+
+    def _open_loop(self, theirs: Level) -> int:
+        """The item another loop could share: the last, or the last loop if what follows has nothing to do with it."""
+        last = len(self.items) - 1
+        for place in range(last, -1, -1):
+            item = self.items[place]
+            if isinstance(item, Level):
+                return place
+            if any(_clash(one, theirs.touched) for one in accesses((item,))):
+                break
+        return last
 
     def _lead_obstacle(self, lead: Sequence[Stmt | Level]) -> str:
         """Why what comes before the other's loop cannot come before this one's; empty if it can."""
         for stmt in lead:
             assert not isinstance(stmt, Level)
             for one in accesses((stmt,)):
-                here = self.touched.get(one.buffer, {})
-                if here and (one.writes or any(access.writes for access in here)):
+                if _clash(one, self.touched):
                     return f"`{one.buffer.name}` is needed before the loop"
         return ""
 
@@ -105,14 +116,22 @@ class Level:
         if at is None:
             self.items += other.items
         else:
-            mine, theirs = self.items[-1], other.items[at]
-            assert isinstance(mine, Level)
+            theirs = other.items[at]
             assert isinstance(theirs, Level)
+            place = self._open_loop(theirs)
+            mine = self.items[place]
+            assert isinstance(mine, Level)
             mine._take(theirs, shared - 1)
-            self.items[-1:-1] = other.items[:at]
+            self.items[place:place] = other.items[:at]
             self.items += other.items[at + 1 :]
         _merge(self.touched, other.touched)
         self.sizes |= other.sizes
+
+
+def _clash(one: Access, touched: Touched) -> bool:
+    """Does it matter whether an access comes before or after what is touched?"""
+    here = touched.get(one.buffer, {})
+    return bool(here) and (one.writes or any(access.writes for access in here))
 
 
 def is_heavy(body: Sequence[Stmt], loops: Mapping[str, int] | None = None) -> bool:
