@@ -1,6 +1,9 @@
 """weft: a tensor compiler in which shapes and loops infer themselves."""
 
-from weft import optim, tc, torch, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from weft import optim, train
 from weft.assign import comment, intermediate, seq
 from weft.config import config
 from weft.dlpack import ExchangeError
@@ -59,6 +62,9 @@ from weft.tensor.params import kaiming, normal, param, seed, uniform, xavier
 from weft.tensor.random import bernoulli, dropout, random_standard_normal, random_uniform
 from weft.tensor.slices import StaticIndex, index
 from weft.tensor.tensor import Tensor, given, require_grad, stop_gradient
+
+if TYPE_CHECKING:
+    from weft import tc, torch
 
 __version__ = "0.1.0.dev0"
 __all__ = [
@@ -155,3 +161,10 @@ __all__ = [
     "where",
     "xavier",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Comprehensions are loaded when somebody asks for them."""
+    if name in ("tc", "torch"):
+        return import_module(f"weft.{name}")
+    raise AttributeError(f"module 'weft' has no attribute {name!r}")

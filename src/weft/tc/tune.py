@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from weft.backends import Array
 from weft.comprehension.flat import Step
@@ -25,6 +23,9 @@ from weft.errors import WeftError
 from weft.schedule import Options
 from weft.tc.call import Call
 from weft.tc.tuned import Found
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _TILES = (8, 16, 32, 64, 128, 256)
 #: Rounding differs with the order of sums: this much of the largest result, for a sum of many.
@@ -167,6 +168,9 @@ def _agree(found: Array, expected: Array) -> bool:
 
 
 def _bar(show: bool) -> Progress:
+    from rich.console import Console  # here: importing weft should not wait for it
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     return Progress(
         TextColumn("tuning"),
         BarColumn(),
