@@ -186,3 +186,28 @@ def test_neighbours_are_fused() -> None:
     y = wf.relu(tc.twice(tc.mm(wf.data(A) * 2, wf.data(B))) + 1)
     kernels = wf.Context("cc").compile(y.forward).show("kernels")
     assert kernels.count("kernel ") == 1
+
+
+BACKWARDS = """
+def convolve(float(N) I, float(K) W) -> (O) { O(i) +=! I(i+k) * W(k) }
+def skip(float(N) I, float(K) W) -> (O) { O(i) +=! I(2*i+k) * W(k) }
+def pair(float(N) a, float(N) b) -> (c) { c(i) = a(i) * b(i) }
+"""
+
+
+def test_sizes_that_are_computed_are_found_backwards_too() -> None:
+    tc = wf.tc.define(BACKWARDS)
+    ten, seven, three = (wf.data(np.ones(size, "float32")) for size in (10, 7, 3))
+    kernel, image = wf.param("kernel"), wf.param("image")
+    tc.pair(tc.convolve(ten, kernel), seven)
+    tc.pair(tc.convolve(image, three), seven)
+    assert kernel.dims.array_shape == (4,)
+    assert image.dims.array_shape == (9,)
+
+
+def test_a_size_of_which_several_would_do_must_be_given() -> None:
+    tc = wf.tc.define(BACKWARDS)
+    kernel = wf.param("kernel")
+    tc.pair(tc.skip(wf.data(np.ones(10, "float32")), kernel), wf.data(np.ones(4, "float32")))
+    with pytest.raises(wf.WeftError, match="nothing says how big the output axis of parameter `kernel` is"):
+        kernel.dims

@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from weft.einsum.nodes import KINDS, Affine
+from weft.errors import WeftError
 from weft.shape import conflicts
 from weft.shape.cells import AxisCell, ShapeVar, Why
 
@@ -155,7 +156,11 @@ class CountRule:
 
 
 class ComputedRule:
-    """An axis whose size is computed from those of named others."""
+    """An axis whose size is computed from those of named others.
+
+    The other way round, one size that is not known is found where the rest and the computed one are: if the computed
+    size rises or falls with it, it is searched for, and it counts only if neither of its neighbours would do.
+    """
 
     __slots__ = ("axis", "of", "queued", "size", "why")
 
@@ -170,10 +175,34 @@ class ComputedRule:
 
     @property
     def cells(self) -> list[AxisCell]:
-        return list(self.of.values())
+        return list(dict.fromkeys([self.axis, *self.of.values()]))
 
     def run(self, solver: Solver) -> None:
         sizes = {name: axis.size for name, axis in self.of.items() if axis.size is not None}
-        if len(sizes) == len(self.of):
-            why = self.why._replace(before=next((axis.why for axis in self.of.values()), None))
+        why = self.why._replace(before=next((axis.why for axis in self.cells if axis.why), None))
+        unknown = [name for name in self.of if name not in sizes]
+        if not unknown:
             solver.set_size(self.axis, self.size(sizes), why)
+        elif len(unknown) == 1 and self.axis.size is not None:
+            found = self._inverse(unknown[0], sizes, self.axis.size)
+            if found is not None:
+                solver.set_size(self.of[unknown[0]], found, why)
+
+    def _inverse(self, name: str, sizes: Mapping[str, int], wanted: int) -> int | None:
+        """The only size of an axis, of those near, that makes the computed one what it is."""
+
+        def distance(size: int) -> int:
+            return self.size({**sizes, name: size}) - wanted
+
+        low, high = 1, wanted + sum(sizes.values()) + 1
+        try:
+            falls = distance(low) > distance(high)
+            while low < high:
+                middle = (low + high) // 2
+                off = distance(middle)
+                low, high = (middle + 1, high) if off and (off > 0) == falls else (low, middle)
+            near = [distance(size) for size in (low, low + 1, max(low - 1, 1))]
+        except WeftError:
+            return None
+        alone = near[1] and (near[2] or low == 1)
+        return low if not near[0] and alone else None
