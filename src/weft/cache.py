@@ -39,12 +39,16 @@ def cache_folder(kind: str) -> Path:
 
 @cache
 def own_identity() -> str:
-    """A name for this very weft: whatever depends on how weft works is kept under it."""
+    """A name for this very weft: whatever depends on how weft works is kept under it.
+
+    When a file last changed says more than its own time, which an archive may have set to anything.
+    """
     lines = sorted(
-        f"{folder} {one.name} {one.stat().st_size} {one.stat().st_mtime_ns}"
-        for folder, _, _ in os.walk(Path(__file__).parent)
+        f"{one.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
+        for folder, _, _ in os.walk(Path(__file__).parent, followlinks=True)
         for one in os.scandir(folder)
         if one.name.endswith((".py", ".h", ".lark"))
+        for info in [one.stat()]
     )
     return hashlib.sha256("\n".join([sys.version, *lines]).encode()).hexdigest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -212,3 +213,20 @@ def test_interpreted_routines_are_not_kept(own_cache: Path) -> None:
     with wf.config.using(optimise=False):
         wf.Context("cc").compile((wf.tensor([1.0]) * 2.0).forward)
     assert not (own_cache / "routines").exists()
+
+
+def test_a_changed_file_makes_another_weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if it is as long as before and says that it is as old."""
+    from weft import cache
+
+    package = tmp_path / "weft"
+    package.mkdir()
+    file = package / "rules.py"
+    monkeypatch.setattr(cache, "__file__", str(package / "cache.py"))
+    found = []
+    for text in ("one = 1", "one = 2"):
+        file.unlink(missing_ok=True)
+        file.write_text(text)
+        os.utime(file, (0, 0))
+        found.append(cache.own_identity.__wrapped__())
+    assert found[0] != found[1] == cache.own_identity.__wrapped__()
