@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.comprehension import ComprehensionError, check, infer, parse, show
+from weft.comprehension import ComprehensionError, check, infer, parse, read, show
 from weft.comprehension.build import MAX_DEPTH
 
 HEAD = "def f(float(M,N) A, float(N) B, float alpha, int32(M) I) -> (C) { "
@@ -350,3 +350,20 @@ def test_many_calls_of_the_same_definition_are_inferred_once() -> None:
         f"def f{n}(float s) -> (C) {{ a = f{n - 1}(s) b = f{n - 1}(a) C = a + b }}" for n in range(1, 40)
     )
     assert infer(check(parse(text)), "f39", {"s": ()}).results == ((),)
+
+
+BOTH = """
+def f(float(N) x) -> (y) { y(i) = x(i) + }
+def g(float(N) x) -> (y) { y(i) = z(i) }
+def h(float(N) x) -> (y) { y = f(x) }
+"""
+
+
+def test_mistakes_of_syntax_and_of_meaning_are_told_together() -> None:
+    """What calls a definition that cannot be read is not blamed for that."""
+    with pytest.raises(ComprehensionError) as caught:
+        read(BOTH)
+    assert [one.what for one in caught.value.mistakes] == [
+        "`}` cannot stand here",
+        "`z` is neither a tensor nor a builtin",
+    ]

@@ -2,7 +2,7 @@
 
 from weft.comprehension.affine import Range
 from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES, Builtin
-from weft.comprehension.check import Checked, CheckedProgram, check
+from weft.comprehension.check import Checked, CheckedProgram, check, read
 from weft.comprehension.mistakes import ComprehensionError, Mistake
 from weft.comprehension.nodes import (
     Apply,
@@ -91,6 +91,7 @@ __all__ = [
     "infer",
     "local_types",
     "parse",
+    "read",
     "reduced",
     "row_of",
     "settled",

@@ -6,7 +6,7 @@ mistake of the whole text is reported at once. Sizes and ranges come later (rang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,6 +25,7 @@ from weft.comprehension.nodes import (
     walk,
     where_exprs,
 )
+from weft.comprehension.parse import parse, parse_all
 from weft.comprehension.show import show_type
 from weft.comprehension.statements import Scope, check_statement
 from weft.comprehension.types import Report, accumulated, check_whole, local_types, settled, type_of
@@ -58,6 +59,26 @@ class CheckedProgram:
 
     def __getitem__(self, name: str) -> Checked:
         return self.definitions[name]
+
+
+def read(text: str) -> CheckedProgram:
+    """What the definitions of a text are; ComprehensionError with every mistake in it, of syntax and of meaning."""
+    if not issubclass(type(text), str) or not parse_all(str.__str__(text))[1]:
+        return check(parse(text))
+    program, mistakes = parse_all(str.__str__(text))
+    _, others = _check(_legible(program, mistakes), program.text)
+    raise ComprehensionError(program.text, [*mistakes, *others], user_origin())
+
+
+def _legible(program: Program, mistakes: Sequence[Mistake]) -> Program:
+    """The definitions that were read as they stand, and call only such."""
+    starts = [one.span.start for one in mistakes]
+    kept = [one for one in program.definitions if not any(one.span.start <= at < one.span.end for at in starts)]
+    known: set[str] = set()
+    while known != (known := {one.name.name for one in kept}):
+        calls = {one: {call.function.name for call in one.body if isinstance(call, Invoke)} for one in kept}
+        kept = [one for one in kept if calls[one] <= known]
+    return Program(tuple(kept), program.text)
 
 
 def check(program: Program) -> CheckedProgram:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from weft.assign import scratch
+from weft.assign import copied, scratch, started
 from weft.comprehension.affine import Range
 from weft.comprehension.builtins import BUILTINS
 from weft.comprehension.flat import Extents, Step
@@ -33,12 +33,13 @@ from weft.comprehension.nodes import (
     walk,
 )
 from weft.comprehension.types import row_of, type_of
-from weft.loops import Buffer, Fill, For, Place, Stmt, Store, Update
+from weft.loops import Buffer, Fill, Place, Stmt, Store, Update
 from weft.loops import Cast as LoopCast
 from weft.loops import Read as LoopRead
 from weft.loops.bounds import bounds
+from weft.loops.nests import around
 from weft.ops import OPS, Num, Scalar, call, where
-from weft.ops.dtypes import accumulator, numpy_type
+from weft.ops.dtypes import accumulator
 
 
 def lower(
@@ -48,7 +49,7 @@ def lower(
     target = buffers[step.target]
     if not prod(target.shape):
         return [Fill(target, 0)]  # no cells, but the program names what it leaves behind
-    lowering = _Lowering(extents, types, buffers, _loop_names(extents.ranges(step), taken))
+    lowering = _Lowering(extents, types, buffers, _loop_names(extents.ranges(step), taken), taken)
     return lowering.step(step, target)
 
 
@@ -68,6 +69,7 @@ class _Lowering:
     types: Mapping[str, str]
     buffers: Mapping[str, Buffer]
     loops: Mapping[str, tuple[str, Range]]
+    taken: Collection[str]
 
     def step(self, step: Step, target: Buffer) -> list[Stmt]:
         reduction = step.reduction
@@ -75,19 +77,15 @@ class _Lowering:
         cells = target if wide == target.dtype else scratch(target, "sum")
         stmts: list[Stmt] = []
         if reduction and not step.keeps:
-            neutral = OPS[reduction].neutral
-            assert neutral is not None
-            stmts.append(Fill(cells, _plain(neutral(numpy_type(cells.dtype)))))
+            stmts.append(started(cells, reduction))
         elif cells != target:
-            stmts.append(_copy(cells, target))
+            stmts.append(copied(cells, target, self.taken))
         if all(range.size for _, range in self.loops.values()):
             at, value = self.at(target, step.at), self.value(step.value)
             core: Stmt = Update(cells, at, reduction, value) if reduction else Store(cells, at, value)
-            for index in reversed(self._needed(step)):
-                name, range = self.loops[index]
-                core = For(name, range.size, (core,))
-            stmts.append(core)
-        return stmts if cells == target else [*stmts, _copy(target, cells)]
+            loops = [(name, range.size) for name, range in map(self.loops.__getitem__, self._needed(step))]
+            stmts += around(loops, (core,))
+        return stmts if cells == target else [*stmts, copied(target, cells, self.taken)]
 
     def _needed(self, step: Step) -> list[str]:
         """The loops that run: where taking a value again changes nothing, only those it depends on."""
@@ -159,16 +157,3 @@ class _Lowering:
             case Choose(condition=condition, yes=yes, no=no):
                 return where(self.value(condition), self.value(yes), self.value(no))
         raise AssertionError(f"{expr} is put in before steps are lowered")
-
-
-def _copy(copy: Buffer, source: Buffer) -> Stmt:
-    loops = [(f"i{axis}", size) for axis, size in enumerate(source.shape)]
-    at = tuple(Place(((1, loop),)) for loop, _ in loops)
-    stmt: Stmt = Store(copy, at, LoopRead(source, at))
-    for loop, size in reversed(loops):
-        stmt = For(loop, size, (stmt,))
-    return stmt
-
-
-def _plain(number: object) -> float | int | bool:
-    return number if isinstance(number, bool | int) else float(number)  # type: ignore[arg-type]

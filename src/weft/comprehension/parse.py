@@ -2,23 +2,24 @@
 
 The grammar (grammar.lark) is the language and nothing more; `build` turns its trees into nodes. When the parser
 stumbles, `recover` says over what, and takes the statement out so that the rest is read too: every mistake of a text is
-reported at once. lark and the grammar are loaded by the first text that is parsed.
+reported at once.
 """
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from functools import lru_cache
+from typing import TypeAlias
+
+import lark
 
 from weft.comprehension.build import MAX_DEPTH, TooDeep, build
 from weft.comprehension.mistakes import ComprehensionError, Mistake
 from weft.comprehension.nodes import Program
+from weft.comprehension.recover import diagnose, without
 from weft.errors import Span, WeftError, user_origin
+from weft.grammar import parser
 
-if TYPE_CHECKING:
-    import lark
-
-    Tree: TypeAlias = lark.Tree[lark.Token]
+Tree: TypeAlias = lark.Tree[lark.Token]
 
 #: After so many mistakes of syntax the rest of a text is not looked at.
 _ENOUGH = 10
@@ -31,15 +32,15 @@ def parse(text: str) -> Program:
         raise WeftError(
             f"comprehensions are text, not {type(text).__name__}", origin=user_origin(), fix=f'pass "{_EXAMPLE}"'
         )
-    text = str.__str__(text)
-    program, mistakes = _parse(text)
+    program, mistakes = parse_all(str.__str__(text))
     if mistakes:
-        raise ComprehensionError(text, mistakes, user_origin())
+        raise ComprehensionError(program.text, mistakes, user_origin())
     return program
 
 
 @lru_cache(maxsize=1024)
-def _parse(text: str) -> tuple[Program, tuple[Mistake, ...]]:
+def parse_all(text: str) -> tuple[Program, tuple[Mistake, ...]]:
+    """What can be read of a text, and what is wrong with the rest."""
     tree, mistakes = _tree(text)
     if tree is None:
         return Program((), text), tuple(mistakes)
@@ -56,27 +57,13 @@ def _parse(text: str) -> tuple[Program, tuple[Mistake, ...]]:
 
 def _tree(text: str) -> tuple[Tree | None, list[Mistake]]:
     """The tree of what can be read of a text, and what the parser stumbled over."""
-    from lark import UnexpectedInput
-
     mistakes: list[Mistake] = []
     left: str | None = text
     while left is not None and len(mistakes) < _ENOUGH:
         try:
-            return _parser().parse(left), mistakes
-        except UnexpectedInput as error:
-            from weft.comprehension.recover import diagnose, without
-
+            return parser("weft.comprehension").parse(left), mistakes
+        except lark.UnexpectedInput as error:
             mistake = diagnose(text, left, error)
             mistakes.append(mistake)
             left = without(left, mistake.span.start)
     return None, mistakes
-
-
-@cache
-def _parser() -> lark.Lark:
-    from importlib.resources import files
-
-    from lark import Lark
-
-    grammar = files("weft.comprehension").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=False)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import lark
 
 from weft.comprehension.mistakes import Mistake, meant
 from weft.errors import Span
-
-if TYPE_CHECKING:
-    import lark
 
 _NAME = r"[0-9]*[A-Za-z_]\w*"
 _ASSIGN = r"(?:=(?!=)|[-+*/]=|min=|max=)"
@@ -94,9 +92,7 @@ _WORDS: Mapping[str, str] = {
 
 def diagnose(text: str, left: str, error: lark.UnexpectedInput) -> Mistake:
     """What is wrong where the parser of `left` stopped, `left` being the text without the mistakes before this one."""
-    from lark import UnexpectedToken
-
-    if not isinstance(error, UnexpectedToken):
+    if not isinstance(error, lark.UnexpectedToken):
         at = error.pos_in_stream or 0
         return _known(text, Span(at, at + 1), error) or _unreadable(text, at)
     if error.token.type == "$END":
@@ -107,9 +103,7 @@ def diagnose(text: str, left: str, error: lark.UnexpectedInput) -> Mistake:
 
 
 def _accepts(error: lark.UnexpectedInput) -> set[str]:
-    from lark import UnexpectedToken
-
-    return set(error.accepts) if isinstance(error, UnexpectedToken) else set()
+    return set(error.accepts) if isinstance(error, lark.UnexpectedToken) else set()
 
 
 def _known(text: str, span: Span, error: lark.UnexpectedInput) -> Mistake | None:

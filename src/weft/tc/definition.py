@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.backends import Array, Backend
-from weft.comprehension import check, parse, show
+from weft.comprehension import read, show
 from weft.comprehension.show import show_definition
 from weft.comprehension.template import Template
 from weft.comprehension.tensors import applied
@@ -41,7 +41,7 @@ class Comprehensions:
         if not isinstance(text, str):
             what = f"comprehensions are text, not {type(text).__name__}"
             raise WeftError(what, origin=user_origin(), fix='pass a string: "def f(float(N) x) -> (y) { … }"')
-        self.program = check(parse(text))
+        self.program = read(text)
         context = _LazyContext(backend)
         self._definitions = {
             name: Definition(Template(self.program, name, unchecked), context) for name in self.program.definitions
