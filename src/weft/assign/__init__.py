@@ -1,8 +1,9 @@
 """Assignments: code before it is known how it loops."""
 
+from weft.assign.beside import copied, scratch, started
 from weft.assign.complete import complete
 from weft.assign.fingerprint import Fingerprint
-from weft.assign.lower import closed_buffer, lower, scratch
+from weft.assign.lower import closed_buffer, lower
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -68,6 +69,7 @@ __all__ = [
     "closed_buffer",
     "comment",
     "complete",
+    "copied",
     "current",
     "infer_precision",
     "intermediate",
@@ -79,6 +81,7 @@ __all__ = [
     "scratch",
     "seq",
     "show",
+    "started",
     "statements",
     "symbols",
     "target",

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
 from operator import is_
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from weft.assign.beside import copied, every_cell, scratch, started, untaken
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -31,9 +32,10 @@ from weft.assign.nodes import (
 )
 from weft.assign.show import Printer, show
 from weft.errors import ProjectionError, Span
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
+from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
+from weft.loops.nests import around
 from weft.ops import OPS, Call, Num, Scalar, substitute
-from weft.ops.dtypes import accumulator, numpy_type
+from weft.ops.dtypes import accumulator
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 from weft.project.plan import project
@@ -83,16 +85,15 @@ class _Lowering:
         wide = accumulator(target.dtype)
         cells = target if injective or wide == target.dtype else scratch(target, "sum")
         stmts: list[Stmt] = []
-        neutral = OPS[code.accum].neutral
-        if code.reset and neutral is not None and not (injective and surjective):
-            stmts.append(Fill(cells, _plain(neutral(numpy_type(cells.dtype)))))
+        if code.reset and OPS[code.accum].neutral is not None and not (injective and surjective):
+            stmts.append(started(cells, code.accum))
         elif cells != target:
-            stmts.append(self._copy(cells, target))
+            stmts.append(copied(cells, target, self.static))
         plain = code.accum == "arg2" or (code.reset and injective)
         operands = [self.buffers(operand) for operand in code.operands]
         if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
             before = scratch(target, "before")
-            stmts.insert(0, self._copy(before, target))
+            stmts.insert(0, copied(before, target, self.static))
             operands = [before if operand == target else operand for operand in operands]
         for run in space.runs:
             at, *places = run.places
@@ -100,44 +101,22 @@ class _Lowering:
             value = _value(code.value, operands, places, target, at)
             core: Stmt = Store(cells, at, value) if plain else Update(cells, at, code.accum, value)
             inner = If(run.guards, (core,)) if run.guards else core
-            stmts.append(_around([(loop.name, loop.size) for loop in run.choice], inner))
-        return stmts if cells == target else [*stmts, self._copy(target, cells)]
+            stmts.append(around([(loop.name, loop.size) for loop in run.choice], (inner,))[0])
+        return stmts if cells == target else [*stmts, copied(target, cells, self.static)]
 
     def _projection(self, code: Accum) -> Projection:
         projection = project(code.record.operation)
-        names = {loop.name: self._loop(loop.name) for loop in projection.loops if loop.name in self.static}
+        names = {loop.name: untaken(loop.name, self.static) for loop in projection.loops if loop.name in self.static}
         return projection.renamed(names) if names else projection
-
-    def _loop(self, name: str) -> str:
-        while name in self.static:
-            name += "_"
-        return name
 
     def _fetch(self, code: Fetch) -> Stmt:
         assert isinstance(code.source, Cells), "data and files are bound, not computed"
         target = self.buffers(code.node)
         if not prod(target.shape):
             return Fill(target, 0)
-        at, loops = self._cells(target)
+        at, loops = every_cell(target, self.static)
         value = substitute(code.source.value, lambda one: _leaf(one, target, at))
-        return Fill(target, value.value) if isinstance(value, Num) else _around(loops, Store(target, at, value))
-
-    def _copy(self, copy: Buffer, source: Buffer) -> Stmt:
-        at, loops = self._cells(source)
-        return _around(loops, Store(copy, at, Read(source, at)))
-
-    def _cells(self, buffer: Buffer) -> tuple[tuple[Place, ...], list[tuple[str, int]]]:
-        """The subscripts of every cell of a buffer, and the loops that run through them."""
-        loops = [(self._loop(f"i{axis}"), size) for axis, size in enumerate(buffer.shape)]
-        at = tuple(Place(((1, loop),)) if size > 1 else Place(()) for loop, size in loops)
-        return at, [(loop, size) for loop, size in loops if size > 1]
-
-
-def scratch(target: Buffer, name: Literal["before", "sum"]) -> Buffer:
-    """Memory beside a buffer: its old values while it is written, or a sum in a wider type while it grows."""
-    number = 1 + 2 * target.id + (name == "sum")
-    dtype = accumulator(target.dtype) if name == "sum" else target.dtype
-    return Buffer(-number, f"{target.name}.{name}", target.shape, dtype)
+        return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
 
 
 def _reads_only_own_cells(
@@ -255,12 +234,6 @@ def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
     return tuple(found)
 
 
-def _around(loops: list[tuple[str, int]], stmt: Stmt) -> Stmt:
-    for loop, size in reversed(loops):
-        stmt = For(loop, size, (stmt,))
-    return stmt
-
-
 def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
     loops = ", ".join(f"`{loop.name}`" for loop in projection.reduced) or "different points"
     return ProjectionError(
@@ -270,10 +243,6 @@ def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
         spans=[Span(0, len(code.lhs.label))],
         fix='say how the values combine: `+=`, or `.accumulate("max", …)`, or `=:+` in the code notation',
     )
-
-
-def _plain(number: object) -> float | int | bool:
-    return number if isinstance(number, bool | int) else float(number)  # type: ignore[arg-type]
 
 
 def closed_buffer(node: Node, id: int, name: str) -> Buffer:

@@ -121,6 +121,18 @@ def moved_place(place: Place, places: Mapping[str, Place]) -> Place:
     return Place(tuple((factor, name) for name, factor in total.items() if factor), offset)
 
 
+def stride(cell: Read, loop: str) -> int | None:
+    """How far a cell moves in memory when a loop goes on; None where a subscript that is no place mentions the loop."""
+    total, step = 0, 1
+    for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
+        if isinstance(place, Place):
+            total += step * sum(factor for factor, name in place.terms if name == loop)
+        elif loop in free(place):
+            return None
+        step *= size
+    return total
+
+
 def identifier(name: str, taken: set[str]) -> str:
     """A name for a loop or number after something that may be called anything, new among those taken."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII)

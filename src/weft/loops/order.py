@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.loops.nests import Loop, Nest, free
-from weft.loops.nodes import Place, Read, Store
+from weft.loops.nests import Loop, Nest, free, stride
+from weft.loops.nodes import Read, Store
 
 #: Accumulations that may run in any order.
 ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}
@@ -45,17 +45,5 @@ def _by_axis(nest: Nest) -> Iterator[Loop]:
 def _jumps(touched: Sequence[Read], loop: Loop) -> int:
     """How many cells touched lie further away in memory, not next to the one before, when the loop goes on."""
     name, size = loop
-    return sum(abs(_stride(cell, name)) > 1 for cell in touched) if size != 1 else len(touched) + 1
-
-
-def _stride(cell: Read, name: str) -> int:
-    """How far a cell moves in memory with a loop."""
-    total, stride = 0, 1
-    for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
-        if isinstance(place, Place):
-            for factor, loop in place.terms:
-                total += stride * factor if loop == name else 0
-        elif name in free(place):
-            return stride * size
-        stride *= size
-    return total
+    steps = [stride(cell, name) for cell in touched]
+    return sum(step is None or abs(step) > 1 for step in steps) if size != 1 else len(touched) + 1

@@ -7,8 +7,8 @@ The buffer must live in this kernel alone and read only what it wrote in the sam
 in which every access stands at one and the same place, which only loops around all of them or static indices move.
 
 A folded buffer is a buffer of its own, with an id no other has: buffers of a context are numbered from 0 up and scratch
-from -1 down, and folding moves the number `FOLDED` further from zero. Turns of the loop now share memory: whoever runs
-them side by side gives each of his threads a copy of what `is_folded`.
+from -1 down, and folding moves the number `FOLDED` further from zero. Turns of the loop now share memory, so threads do
+not share them (`independent.py`).
 """
 
 from __future__ import annotations

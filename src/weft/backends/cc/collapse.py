@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.loops import Cast, For, If, Let, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
 from weft.loops.effects import everything, mapped, parts, with_body
-from weft.loops.nests import free, moved
+from weft.loops.nests import moved, stride
 from weft.ops import Call, Scalar
 
 
@@ -41,7 +41,7 @@ def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
     values = [stmt.value] if isinstance(stmt, Store | Update | Let | Set) else []
     if any(name in (outer, inner) for value in values for name in _outside(value)):
         return False
-    steps = [(_step(cell, outer), _step(cell, inner)) for cell in cells]
+    steps = [(stride(cell, outer), stride(cell, inner)) for cell in cells]
     return all(far is not None and near is not None and far == size * near for far, near in steps)
 
 
@@ -55,15 +55,3 @@ def _outside(scalar: Scalar) -> Iterator[str]:
                 yield from _outside(arg)
         case Cast(value=value):
             yield from _outside(value)
-
-
-def _step(cell: Read, loop: str) -> int | None:
-    """How far a cell moves in memory with a loop; None where that is not known."""
-    total, stride = 0, 1
-    for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
-        if isinstance(place, Place):
-            total += stride * sum(factor for factor, name in place.terms if name == loop)
-        elif loop in free(place):
-            return None
-        stride *= size
-    return total

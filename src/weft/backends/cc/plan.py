@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, prod
 
-from weft.loops import Description, Place, Product, Read, Store, Update, walk
+from weft.loops import Description, Product, Read, Store, Update, walk
+from weft.loops.nests import stride as stride_of
 from weft.loops.staged import Loop, Parts
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
@@ -98,22 +99,13 @@ def lanes(dtype: str) -> int:
 def stride(factor: Scalar, loop: str) -> int:
     """How far a factor's tensor moves in memory when a loop goes on."""
     found = next(one for one in walk(factor) if isinstance(one, Read))
-    return _stride(found.buffer.shape, found.at, loop)
+    return stride_of(found, loop) or 0  # factors that gather are not staged
 
 
 def row_major(parts: Parts, loop: str) -> int:
     """How many of the cells written lie side by side along a loop, less those that do not."""
     cells = [one for one in parts.rest if isinstance(one, Store | Update)]
-    return sum(1 if _stride(one.buffer.shape, one.at, loop) == 1 else -1 for one in cells)
-
-
-def _stride(shape: Sequence[int], at: Sequence[Scalar], loop: str) -> int:
-    total, step = 0, 1
-    for place, size in zip(reversed(at), reversed(shape), strict=True):
-        if isinstance(place, Place):
-            total += step * sum(factor for factor, name in place.terms if name == loop)
-        step *= size
-    return total
+    return sum(1 if stride_of(Read(one.buffer, one.at), loop) == 1 else -1 for one in cells)
 
 
 def _ways(parts: Parts) -> Iterator[Plan]:
