@@ -135,6 +135,44 @@ def test_which_operand_is_which_makes_a_difference() -> None:
     assert code(False) != code(True)
 
 
+def summed(accum: str = "+", op: str = "*") -> list[str]:
+    x, y = (wf.data(np.ones((3, 3)), label=name) for name in "xy")
+    return fingerprint(wf.einsum("ij;jk=>ik", x, y, accum=accum, op=op))
+
+
+def test_what_is_done_at_a_point_and_between_points_makes_a_difference() -> None:
+    every = [summed(), summed(accum="max"), summed(accum="min"), summed(op="+"), summed(accum="max", op="+")]
+    assert len(set(map(tuple, every))) == len(every)
+
+
+def test_whether_a_tensor_starts_anew_makes_a_difference() -> None:
+    x, kept = wf.data(np.ones(3), label="x"), wf.data(np.zeros(3), label="kept")
+
+    @wf.cd
+    def anew() -> None:
+        kept[:] = wf.einsum("i=>i", x)
+
+    @wf.cd
+    def more() -> None:
+        nonlocal kept
+        kept += wf.einsum("i=>i", x)
+
+    assert Fingerprint.of(anew()).lines != Fingerprint.of(more()).lines
+
+
+def test_which_slots_a_gradient_reads_makes_a_difference() -> None:
+    """Gradients by the one and by the other factor of square matrices differ in nothing else."""
+
+    def gradient(left: bool) -> list[str]:
+        given, learned = wf.data(np.ones((3, 3)), label="given"), wf.param("w", o=(3, 3), init=1.0, dtype="float64")
+        one, other = (learned, given) if left else (given, learned)
+        product = wf.einsum("ij;jk=>ik", one, other)
+        assert product.backward is not None
+        return Fingerprint.of(product.backward(product, False)).lines
+
+    assert gradient(left=True) != gradient(left=False)
+
+
 def test_what_is_wanted_makes_a_difference() -> None:
     def routine(**wanted: object) -> Routine:
         x = wf.data(np.ones((2, 3)), label="x")
