@@ -1,0 +1,30 @@
+"""Generators of random programs, each with what must hold of every program it draws.
+
+A generator is a module of this folder with one public function, `check(rng)`: it draws a program from a NumPy random
+generator, runs it and raises an AssertionError that shows the program where something does not hold. The suite tries
+a few draws of each; a campaign tries as many as one likes:
+
+    python -m generators --seed 1 --count 5000            # from tests/, every generator
+    python -m generators --only shapes --draw 1:4711      # one draw of one generator again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+
+import numpy as np
+
+Check = Callable[[np.random.Generator], None]
+
+
+def generators() -> dict[str, Check]:
+    """Every generator by name."""
+    names = sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    return {name: import_module(f"{__name__}.{name}").check for name in names}
+
+
+def draw(seed: int, number: int) -> np.random.Generator:
+    """The random numbers of one draw: independent of all other draws, and the same at every run."""
+    return np.random.default_rng([seed, number])
