@@ -32,7 +32,7 @@ from weft.einsum.parse import parse_spec
 from weft.project.exact import is_injective, is_surjective
 from weft.project.plan import project
 from weft.shape.cells import ShapeVar
-from weft.shape.close import close_axes
+from weft.shape.close import close_all
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Constant, Einsum, Literal, Logic, Parameter, Pointwise
 from weft.shape.nodes import Dim, Shape
@@ -206,7 +206,7 @@ def measure(build: Callable[[int], Graph], count: int) -> tuple[Graph, list[floa
     marks = [process_time()]
     graph = build(count)
     marks.append(process_time())
-    close_axes(graph.operations[0].result.store, ())
+    close_all(operation.result for operation in graph.operations)
     marks.append(process_time())
     projections = [project(operation) for operation in graph.operations]
     marks.append(process_time())

@@ -120,7 +120,7 @@ def test_names_make_no_difference() -> None:
         lambda: dense(spec="b|i=>i|b"),
         lambda: dense() + dense(),
         lambda: dense() + 1.0,
-        lambda: wf.einsum("b|i=>b|i", wf.tanh(wf.data(np.ones((2, 3), "float32"), label="x") * 2.0)),
+        lambda: wf.einsum("bi=>b|i", wf.tanh(wf.data(np.ones((2, 3), "float32"), label="x") * 2.0)),
     ],
 )
 def test_all_else_does(other: Callable[[], wf.Tensor]) -> None:

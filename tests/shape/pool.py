@@ -8,7 +8,7 @@ from weft.einsum import KINDS, parse_spec
 from weft.errors import Origin, ShapeError, UnderdeterminedShapeError
 from weft.shape import Dim, Operation, ShapeVar, as_shape, close, infer
 from weft.shape.cells import Role, Store
-from weft.shape.logic import Compose, Constant, Counted, Einsum, Literal, Parameter, Pointwise, Transpose
+from weft.shape.logic import Compose, Constant, Counted, Einsum, Literal, Parameter, Pointwise, Transpose, Varying
 from weft.shape.nodes import Constraint
 
 
@@ -26,6 +26,10 @@ def known(text: str | int | Sequence[int], name: str = "x", origin: Origin | Non
 def number(name: str = "n") -> ShapeVar:
     """A scalar, which makes no claim by its size of 1."""
     return infer(Literal(as_shape(1), claims=False), name=name).result
+
+
+def varying(name: str = "c") -> ShapeVar:
+    return infer(Varying(), name=name).result
 
 
 def constant(name: str = "c") -> ShapeVar:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from shape.pool import blank
+from shape.pool import blank, kind_of
 from weft.einsum import Label, Position, parse_spec
-from weft.errors import ShapeError, UnderdeterminedShapeError
+from weft.errors import ShapeError
 from weft.shape import Dim, Shape, ShapeVar, close, infer
 from weft.shape.cells import Role
 from weft.shape.logic import (
@@ -61,13 +61,18 @@ class Problem:
         try:
             for at in order:
                 self.uses[at].apply(pool)
-            for shape in pool:
-                close(shape)  # what has all its sizes may still get a label when others close
-            return [(close(shape), str(shape)) for shape in pool]
-        except UnderdeterminedShapeError:
-            return "underdetermined"
         except ShapeError:
             return "conflict"
+        return settled(pool)
+
+
+def settled(pool: list[ShapeVar]) -> str | list[tuple[Shape, str]]:
+    """The closed shapes, or the kind of error; which shape a conflict is told of depends on what was said last."""
+    kinds = {kind_of(lambda shape=shape: close(shape)) for shape in pool}
+    for kind in ("conflict", "underdetermined"):
+        if kind in kinds:
+            return kind
+    return [(close(shape), str(shape)) for shape in pool]  # closing others may have given one a label
 
 
 ROLES: list[Role] = ["inner", "inner", "leaf", "leaf", "param"]

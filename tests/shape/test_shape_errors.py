@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 import weft
-from shape.pool import blank, closed, compose, constant, counted, einsum, kind_of, known, param, pointwise
-from shape.problems import Problem, problems
+from shape.pool import blank, closed, compose, counted, einsum, kind_of, known, param, pointwise, varying
+from shape.problems import Problem, problems, settled
 from weft.einsum import parse_spec
 from weft.errors import ShapeError, UnderdeterminedShapeError, WeftError
 from weft.errors import user_origin as here
@@ -73,10 +73,9 @@ def test_two_sizes_meet_far_from_where_they_were_written() -> None:
     assert told(error) == [
         "@the meeting: the output axis of `result` cannot be both 3 and 5",
         "    @the meeting",
-        "  result is ...|...->...,3",
+        "  result is 3",
         "  z is 5",
         "  3 comes from @the three",
-        "    through @the way",
         "    through @the meeting",
         "  5 comes from @the five",
         "    through @the meeting",
@@ -87,9 +86,9 @@ def test_two_sizes_meet_far_from_where_they_were_written() -> None:
 def test_a_long_way_is_cut_short() -> None:
     shape = known("3", "x", here())  # the start
     for _ in range(5):
-        shape = pointwise(shape, origin=here())  # all the same line
-    shape = pointwise(shape, origin=here())  # penultimate
-    last = pointwise(shape, origin=here())  # ultimate
+        shape = pointwise(shape, known("1"), origin=here())  # all the same line
+    shape = pointwise(shape, known("1"), origin=here())  # penultimate
+    last = pointwise(shape, known("1"), origin=here())  # ultimate
     error = caught(lambda: einsum("i;i=>", last, known("5"), origin=here()))  # the end
     assert [note for note in told(error) if "through" in note or "  3" in note] == [
         "  3 comes from @the start",
@@ -215,14 +214,15 @@ def test_a_forgotten_hidden_size() -> None:
         "    @inner weight",
         "  `w1` is 4->?",
         "  used at @inner use",
+        "  used at @result = compose(w2, hidden, origin=here())",
         "  fix: give it: o=… on `w1`, or use it with something of known size",
     ]
 
 
 def test_data_that_fits_no_layout() -> None:
     data = counted(40, "data", here())  # forty
-    pointwise(data, known("5|4"), origin=here())
-    error = caught(lambda: close(data))  # closing forty
+    result = pointwise(data, known("5|4"), origin=here())
+    error = caught(lambda: close(result))  # closing forty
     assert error.what == "`data` has 40 elements, which cannot fill the shape 5|4"
     assert told(error)[1] == "    @closing forty"
     assert error.fix == "give data of a matching length, or change the sizes it is used with"
@@ -315,7 +315,7 @@ def test_an_operation_that_fails_changes_nothing(problem: Problem) -> None:
             assert snapshot(pool) == before
     before = snapshot(pool)
     for shape in pool:
-        if kind_of(lambda shape=shape: close(shape)) == "fine":
+        if kind_of(lambda shape=shape: close(shape)) != "underdetermined" or shape.store.find().broken:
             return
         assert snapshot(pool) == before
 
@@ -326,15 +326,7 @@ def test_operations_that_failed_might_never_have_been_tried(problem: Problem) ->
     """Rules, too, are as they were: what follows comes out as if the failed operations had not been there."""
     pool = problem.shapes()
     good = [at for at, use in enumerate(problem.uses) if kind_of(lambda use=use: use.apply(pool)) == "fine"]
-    try:
-        for shape in pool:
-            close(shape)
-        answer: object = [(close(shape), str(shape)) for shape in pool]
-    except UnderdeterminedShapeError:
-        answer = "underdetermined"
-    except ShapeError:
-        answer = "conflict"
-    assert answer == problem.outcome(tuple(good))
+    assert settled(pool) == problem.outcome(tuple(good))
 
 
 def test_after_a_failed_operation_rows_are_still_tied_together() -> None:
@@ -347,7 +339,7 @@ def test_after_a_failed_operation_rows_are_still_tied_together() -> None:
 
 
 def test_after_a_failed_operation_the_next_one_works() -> None:
-    left, right = constant("left"), known("3,4", "right")
+    left, right = varying("left"), known("3,4", "right")
     result = pointwise(left, right)
     before = [str(left), str(right), str(result)]
     for wrong in ("5", "3,5", "7|2,2"):
@@ -358,7 +350,7 @@ def test_after_a_failed_operation_the_next_one_works() -> None:
 
 
 def test_a_failed_operation_does_not_join_two_graphs() -> None:
-    one, two = constant("one"), constant("two")
+    one, two = varying("one"), varying("two")
     left, right = pointwise(one, known("3")), pointwise(two, known("5"))
     stores = [shape.store.find() for shape in (one, two)]
     with pytest.raises(ShapeError):
@@ -373,7 +365,7 @@ def test_a_failed_operation_does_not_join_two_graphs() -> None:
 def test_a_failed_operation_leaves_no_rule_waiting() -> None:
     """A rule the failed run had queued must run again when its cells change."""
     inner = blank("inner")
-    below = constant("below")
+    below = varying("below")
     pointwise(below, result=inner)
     assert kind_of(lambda: einsum("i;ij=>", inner, known("3,4"), sizes={"i": 4, "j": 5})) == "conflict"
     pointwise(known("6"), result=inner)
@@ -384,7 +376,7 @@ def test_a_failed_operation_leaves_no_rule_waiting() -> None:
 
 
 def test_printing_shows_what_is_known_and_commits_nothing() -> None:
-    leaf = constant()
+    leaf = varying()
     assert str(leaf) == "...|...->..."
     einsum("...|a->...b=>", leaf, sizes={"b": 3})
     assert str(leaf) == "...|...,?->...,3"
@@ -417,7 +409,7 @@ def test_printing_between_operations_makes_no_difference(problem: Problem) -> No
 
 
 def test_stores_merge_on_contact() -> None:
-    one, two, three = constant("one"), constant("two"), constant("three")
+    one, two, three = varying("one"), varying("two"), varying("three")
     assert len({id(shape.store.find()) for shape in (one, two, three)}) == 3
     both = pointwise(one, two)
     assert one.store.find() is two.store.find() is both.store.find()
@@ -431,7 +423,7 @@ def test_a_merged_store_closes_all_of_its_shapes(swap: bool) -> None:
     """Whichever store is absorbed, its unknowns live on in the other."""
     leaves, ends = [], []
     for length in (1, 3):
-        leaves.append(constant("leaf"))
+        leaves.append(varying("leaf"))
         ends.append(leaves[-1])
         for _ in range(length):
             ends[-1] = pointwise(ends[-1])
@@ -444,7 +436,7 @@ def test_a_merged_store_closes_all_of_its_shapes(swap: bool) -> None:
 def test_a_merged_store_keeps_its_demands() -> None:
     demanding = einsum("i=>ij", known("2")).result
     for _ in range(3):
-        other = pointwise(constant(), known("3,4,5"))
+        other = pointwise(varying(), known("3,4,5"))
         einsum("ij;...=>", demanding, other)
     assert kind_of(lambda: close(demanding)) == "underdetermined"
     einsum("ij;j=>", demanding, known("9"))

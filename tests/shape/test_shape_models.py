@@ -52,17 +52,27 @@ def broadcasts(result: Dim, *operands: Dim) -> bool:
     return all(operand in (result, Dim(1)) for operand in operands)
 
 
+def computed(whole: Dim, part: Dim) -> bool:
+    """An axis read at strides of another means what that one means."""
+    return whole.basis == part.basis
+
+
+def joined(whole: Dim, *parts: Dim) -> bool:
+    """What is joined means what its parts mean; a part may mean nothing in particular."""
+    return all(part.basis in (None, whole.basis) for part in parts)
+
+
 MEANINGS: dict[str, Callable[..., bool]] = {
     "pointwise": broadcasts,
     "i=>i": lambda result, operand: result == operand,
     "i;i=>": lambda result, one, other: one == other,
-    "2*o=>o": lambda result, operand: operand.size == 2 * result.size,
-    "o=+k;k=>o": lambda result, operand, kernel: operand.size == result.size,
-    "o<+k;k=>o": lambda result, operand, kernel: operand.size == result.size + kernel.size - 1,
-    "2*o<+k+1;k=>o": lambda result, operand, kernel: operand.size == 2 * result.size + kernel.size - 1,
-    "a;b=>a^b": lambda result, one, other: result.size == one.size + other.size,
-    "a=>a^a": lambda result, operand: result.size == 2 * operand.size,
-    "a=>1^a": lambda result, operand: result.size == 1 + operand.size,
+    "2*o=>o": lambda result, operand: operand.size == 2 * result.size and computed(operand, result),
+    "o=+k;k=>o": lambda result, operand, kernel: operand.size == result.size and computed(operand, result),
+    "o<+k;k=>o": lambda r, operand, kernel: operand.size == r.size + kernel.size - 1 and computed(operand, r),
+    "2*o<+k+1;k=>o": lambda r, operand, kernel: operand.size == 2 * r.size + kernel.size - 1 and computed(operand, r),
+    "a;b=>a^b": lambda result, one, other: result.size == one.size + other.size and joined(result, one, other),
+    "a=>a^a": lambda result, operand: result.size == 2 * operand.size and joined(result, operand),
+    "a=>1^a": lambda result, operand: result.size == 1 + operand.size and joined(result, operand),
     "i=>2": lambda result, operand: result.size >= 3,
     "3=>": lambda result, operand: operand.size >= 4,
 }

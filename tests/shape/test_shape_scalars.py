@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from shape.pool import blank, closed, constant, einsum, known
+from shape.pool import blank, closed, einsum, known, varying
 from weft.einsum import parse_spec
 from weft.shape import Dim, ShapeVar, infer
 from weft.shape.logic import Einsum
 
 
-@pytest.mark.parametrize("make", [constant, blank])
+@pytest.mark.parametrize("make", [varying, blank])
 def test_a_size_says_that_an_open_result_is_no_scalar(make: Callable[[], ShapeVar]) -> None:
     """An axis of 3 comes from an axis of the operand, before ranks are closed as low as they go."""
     operand = make()

@@ -36,7 +36,7 @@ from weft.assign.nodes import (
     target,
 )
 from weft.assign.precision import Precision
-from weft.assign.record import Recording, Slot, comment, current, intermediate, record, recording
+from weft.assign.record import Recording, Slot, comment, current, in_code, intermediate, record, recording
 from weft.assign.show import show
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "complete",
     "copied",
     "current",
+    "in_code",
     "infer_precision",
     "intermediate",
     "lower",

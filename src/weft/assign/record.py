@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from weft.assign.nodes import Accum, Arg, Code, Comment, Node, Operand, Record, infer_precision, next_id, seq
+from weft.assign.nodes import (
+    Accum,
+    Arg,
+    Code,
+    Comment,
+    Merge,
+    Node,
+    Operand,
+    Record,
+    infer_precision,
+    next_id,
+    node_of,
+    seq,
+)
 from weft.assign.precision import Precision
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, accumulator, find, leaves, scalar, substitute
@@ -45,6 +58,14 @@ def recording(operation: Operation | None = None) -> Iterator[Recording]:
 
 def current() -> Recording | None:
     return _current.get()
+
+
+def in_code(operands: Iterable[Operand]) -> bool:
+    """Is what is computed from `operands` here part of code that updates, not of the model?"""
+    where = _current.get()
+    if where is not None and where.operation is None:
+        return True
+    return any(isinstance(one, Merge) or node_of(one).gradient_of is not None for one in operands)
 
 
 def record(code: Code) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, node_of, seq
+from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, in_code, node_of, seq
 from weft.comprehension.flat import Extents, Step, is_lost, show_step
 from weft.comprehension.gradient import backward
 from weft.comprehension.indirect import is_indirect, strayed, verify, watching
@@ -66,7 +66,14 @@ class Application:
         shapes = [self.node(one).shape for one in flat.params]
         constraints = self.template.constraints(tensor, self._splits(shapes))
         logic = Stated(len(shapes), constraints)
-        operation = infer(logic, shapes, name=label, title=self.template.name, origin=self._origin)
+        operation = infer(
+            logic,
+            shapes,
+            name=label,
+            title=self.template.name,
+            origin=self._origin,
+            code=in_code(self.operands[one] for one in flat.params),
+        )
         self.operations[tensor] = operation
         return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.einsum import parse_spec
-from weft.einsum.nodes import Spec, labels_in
+from weft.einsum.nodes import KINDS, Spec, labels_in
 from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, WeftError, user_origin
 from weft.ops import OPS, accumulator, find
 from weft.project.derive import derive
@@ -169,8 +169,10 @@ def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:
 
 def check_labels(spec: Spec, given: Iterable[str], origin: Origin | None) -> None:
     """Refuse sizes for labels the spec does not have."""
-    labels = {
-        label.name: None for shape in (*spec.operands, spec.result) for axis in shape.axes for label in labels_in(axis)
+    shapes = (*spec.operands, spec.result)
+    labels = {label.name: None for shape in shapes for axis in shape.axes for label in labels_in(axis)}
+    labels |= {
+        row.var.name: None for shape in shapes for row in map(shape.row, KINDS) if row.var and row.var.name not in KINDS
     }
     for label in given:
         if label not in labels:

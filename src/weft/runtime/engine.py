@@ -20,7 +20,7 @@ from weft.runtime.process import LOWERING, watch
 from weft.runtime.routine import Routine, analyse, reads_of, touch_of
 from weft.runtime.site import Site
 from weft.schedule import Clock, Options
-from weft.shape.close import close
+from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
 
 
@@ -66,8 +66,7 @@ class Engine:
                         origin=user_origin(),
                         fix="read one of the two in a routine of its own",
                     )
-            for node in facts.touched:
-                close(node.shape)
+            close_all(node.shape for node in facts.touched)
             _check_bound(full, static)
         built = self._build(full, static, dict(facts.kept), recompute, clock, options)
         reads = reads_of(facts, self.layout.buffer)

@@ -12,36 +12,52 @@ A cell only ever gains information, and every fact about it lives in a lattice o
 Propagators (dims.py, derived.py, rows.py) are monotone functions on these lattices, so running them to a fixpoint
 in any order gives the same cells or the same contradiction. That is the whole argument for order independence.
 
+Cells have a level: 0 for the model, 1 for code that updates it. Code sees a shape of the model through a view, a shape
+of its own to which facts flow and from which none come back: what code says never changes the model.
+
 The axes of a row whose rank is open are addressed from either end (`front`, `back`); when the rank becomes known
 the two ends are laid over each other. Hence no equation between words of axes is ever solved by guessing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label
-from weft.errors import Origin, Span
+from weft.errors import Origin, ShapeError, Span
 from weft.shape.nodes import MAX_RANK, Dim, Shape, show_rows
 
 if TYPE_CHECKING:
+    from weft.shape.close import Solution
     from weft.shape.solver import Solver
 
-#: A leaf's shape comes from its uses; a parameter is a leaf that must not be guessed; the rest is computed.
-Role: TypeAlias = Literal["leaf", "param", "inner"]
+#: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed. A node that code
+#: assigns to, a constant and what is computed are no larger than they must be; a node nobody assigned to is a leaf.
+Role: TypeAlias = Literal["leaf", "param", "node", "constant", "inner"]
+
+#: What belongs to the model, and what to code that updates it.
+MODEL, CODE = 0, 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Step:
-    """One operation as errors speak of it: where it was written, what it is, the shapes it relates."""
+    """One operation as errors speak of it: where it was written, what it is, the shapes it relates.
+
+    `laid` has what it says about them, so that it can be said again; `order` tells what was written before what.
+    """
 
     title: str
     origin: Origin | None
     text: str = ""
     slots: tuple[ShapeVar, ...] = ()
     labels: dict[str, AxisCell] = field(default_factory=dict)
+    rows: dict[str, RowCell] = field(default_factory=dict)
+    level: int = MODEL
+    laid: Callable[[Solver, Step], None] | None = None
+    order: int = field(default_factory=itertools.count().__next__)
 
 
 class Why(NamedTuple):
@@ -70,6 +86,11 @@ class Propagator(Protocol):
         """The axes it relates."""
         ...
 
+    @property
+    def step(self) -> Step:
+        """The operation that states it."""
+        ...
+
     def run(self, solver: Solver) -> None: ...
 
 
@@ -78,8 +99,10 @@ class AxisCell:
         "basis",
         "cap",
         "claim",
+        "final",
         "label",
         "least",
+        "level",
         "plain",
         "row",
         "size",
@@ -87,11 +110,17 @@ class AxisCell:
         "why",
         "why_basis",
         "why_plain",
+        "written",
     )
 
-    def __init__(self, row: RowCell | None = None, label: Label | None = None, least: int = 0) -> None:
+    def __init__(
+        self, row: RowCell | None = None, label: Label | None = None, least: int = 0, level: int = MODEL
+    ) -> None:
         self.row = row
         self.label = label
+        self.level = level
+        self.final = False  # closed for good: nothing need watch it
+        self.written = False  # its size stands in the program
         self.size: int | None = None
         self.cap: Cap | None = None
         self.least = least
@@ -108,6 +137,18 @@ class AxisCell:
         return self.row.role if self.row else "inner"
 
     @property
+    def grows(self) -> bool:
+        """Does it take the greatest size its uses allow?"""
+        return self.row is not None and self.row.grows
+
+    @property
+    def lent(self) -> str | None:
+        """The label that a labelled 1 above lends an axis that has none."""
+        if self.size != 1 or self.cap is None or self.basis is not None or self.plain:
+            return None
+        return self.cap.basis
+
+    @property
     def dim(self) -> Dim:
         assert self.size is not None, "the axis is not closed yet"
         return Dim(self.size, self.basis)
@@ -118,13 +159,34 @@ class AxisCell:
 
 
 class RowCell:
-    __slots__ = ("axes", "back", "front", "hi", "kind", "lo", "mark", "owner", "role", "watchers", "why_hi", "why_lo")
+    __slots__ = (
+        "axes",
+        "back",
+        "final",
+        "front",
+        "hi",
+        "kind",
+        "level",
+        "lo",
+        "mark",
+        "owner",
+        "role",
+        "silent",
+        "watchers",
+        "why_hi",
+        "why_lo",
+    )
 
-    def __init__(self, kind: Kind, role: Role = "inner", owner: ShapeVar | None = None, mark: int = 0) -> None:
+    def __init__(
+        self, kind: Kind, role: Role = "inner", owner: ShapeVar | None = None, mark: int = 0, level: int = MODEL
+    ) -> None:
         self.kind = kind
         self.role: Role = role
         self.owner = owner
         self.mark = mark
+        self.level = level
+        self.final = False  # closed for good: nothing need watch it
+        self.silent = False  # closing decided its rank, so it says nothing about the ranks of others
         self.lo = 0
         self.hi = MAX_RANK
         self.axes: tuple[AxisCell, ...] | None = None
@@ -133,6 +195,13 @@ class RowCell:
         self.watchers: list[Propagator] = []
         self.why_lo: Why | None = None
         self.why_hi: Why | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Does it take the greatest rank and sizes its uses allow?"""
+        if self.role == "node":
+            return self.owner is not None and not self.owner.assigned
+        return self.role in ("leaf", "param")
 
     @property
     def closed(self) -> tuple[Dim, ...] | None:
@@ -155,7 +224,21 @@ class RowCell:
 class ShapeVar:
     """The shape of one tensor as far as it is known. Printing it commits nothing; `close` closes it."""
 
-    __slots__ = ("batch", "checked", "input", "name", "operands", "origin", "output", "store")
+    __slots__ = (
+        "assigned",
+        "batch",
+        "checked",
+        "input",
+        "level",
+        "name",
+        "operands",
+        "origin",
+        "output",
+        "steps",
+        "store",
+        "used",
+        "view",
+    )
 
     def __init__(
         self,
@@ -165,20 +248,33 @@ class ShapeVar:
         marks: tuple[int, int, int] = (0, 0, 0),
         origin: Origin | None = None,
         operands: Sequence[ShapeVar] = (),
+        level: int = MODEL,
+        rows: Mapping[Kind, RowCell] | None = None,
     ) -> None:
         self.name = name
         self.origin = origin
         self.operands = tuple(operands)
+        self.level = level
+        self.steps: tuple[Step, ...] = ()  # the operations that say what it is
+        self.view: ShapeVar | None = None  # how code sees it
+        self.used = False  # an operation of the model takes it
+        self.assigned = False  # code says what it is
         self.checked = False  # it and all it is computed from are closed
         self.batch, self.input, self.output = (
-            RowCell(kind, role, self, mark) for kind, mark in zip(KINDS, marks, strict=True)
+            (rows or {}).get(kind) or RowCell(kind, role, self, mark, level)
+            for kind, mark in zip(KINDS, marks, strict=True)
         )
-        self.output.lo = 1
+        if self.output.owner is self:
+            self.output.lo = 1
         self.store = store
 
     def row(self, kind: Kind) -> RowCell:
         row: RowCell = getattr(self, kind)
         return row
+
+    @property
+    def rows(self) -> tuple[RowCell, RowCell, RowCell]:
+        return (self.batch, self.input, self.output)
 
     @property
     def marks(self) -> tuple[int, int, int]:
@@ -201,6 +297,8 @@ class Store:
     """The unknowns of one connected graph of tensors. Stores that meet become one; `into` points to it.
 
     `weight` counts the stores that went into it: the lighter one joins the heavier, so chains of `into` stay short.
+    `solution` is what closing found, until more is said; `broken` has the operations that made closing impossible, each
+    with what is wrong with it.
     """
 
     into: Store | None = None
@@ -208,6 +306,8 @@ class Store:
     rows: list[RowCell] = field(default_factory=list)
     axes: list[AxisCell] = field(default_factory=list)
     demands: list[tuple[AxisCell, Step]] = field(default_factory=list)
+    broken: dict[Step, ShapeError] = field(default_factory=dict)
+    solution: Solution | None = None
 
     def find(self) -> Store:
         store = self

@@ -1,72 +1,221 @@
-"""Closing: when shapes are needed, what the constraints left open is decided, for the whole connected graph.
+"""Closing: when shapes are needed, what the constraints left open is decided, from all that is known of the graph.
 
-Ranks first, then sizes; within each, leaves grow to what their uses ask for, then everything else stays as small as
-it can. Each stage decides from a fixpoint, commits all its cells together and propagates again, so the outcome does
-not depend on any order. What must not be guessed and nothing determines stays open, with all that hangs on it: it is an
-error only for who needs it. Ranks cannot fail here: with every bound propagated, taking all upper bounds of the leaves
-and then all lower bounds is a solution of a system of difference constraints.
+What is computed has no say: it is the join of what goes into it. So closing decides leaves, ranks first, then sizes:
+they grow to the greatest shape that all their uses allow; whatever else is open stays as small as it can. Each stage
+decides from a fixpoint, commits all its cells together and propagates again, so the outcome does not depend on any
+order. The model is closed before the code that updates it is looked at. What must not be guessed and nothing
+determines stays open, with all that hangs on it: it is an error only for who needs it.
+
+`peek` finds a shape and decides nothing; `close` settles a shape and all that it is computed from, and nothing else. An
+operation that leaves the graph without a solution is set aside, and is an error for who needs it.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.einsum.nodes import KINDS
-from weft.errors import WeftError, user_origin
-from weft.shape import conflicts
-from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Store, Why
-from weft.shape.derived import AffineRule, ConcatRule, CountRule
-from weft.shape.dims import Below, Same
-from weft.shape.nodes import Shape
+from weft.errors import ShapeError, WeftError, user_origin
+from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, ShapeVar, Step, Store, Why
+from weft.shape.conflicts import CLOSING
+from weft.shape.decide import Decision
+from weft.shape.infer import lay_again
+from weft.shape.nodes import Dim, Shape
 from weft.shape.solver import Solver
-from weft.shape.wants import wanted_ranks
 
-#: For each axis that must not be guessed and that nothing determines: the error to raise when it is needed.
-Stuck: TypeAlias = dict[AxisCell, Callable[[], WeftError]]
+#: What closing finds for an axis: its size, or what to raise if somebody needs it.
+Found: TypeAlias = Dim | WeftError
 
 
 def close(shape: ShapeVar) -> Shape:
-    """The closed shape, closing the graph it belongs to if need be; all it is computed from must close as well."""
-    pending = _unchecked(shape)
-    if any(one.closed is None for one in pending):
-        _close_store(
-            shape.store,
-            lambda: [axis for one in pending for kind in KINDS for axis in one.row(kind).axes or ()],
-        )
-    for one in pending:
-        one.checked = True
+    """The closed shape; it and all it is computed from are settled."""
+    close_all((shape,))
     closed = shape.closed
     assert closed is not None
     return closed
 
 
+def close_all(shapes: Iterable[ShapeVar]) -> None:
+    """Settle shapes and all that they are computed from."""
+    pending = _unchecked(shapes)
+    graphs: dict[Store, list[ShapeVar]] = {}
+    for shape in pending:
+        graphs.setdefault(shape.store.find(), []).append(shape)
+    for store, members in graphs.items():
+        _refuse_broken(store, members)
+        if any(shape.closed is None for shape in members) and not _settle_graph(store, set(members)):
+            _settle(store, members)
+    for shape in pending:
+        shape.checked = True
+        _finish(shape)
+
+
 def close_axes(store: Store, axes: Sequence[AxisCell]) -> None:
-    """Close the graph; these axes must have sizes then."""
-    _close_store(store, lambda: axes)
+    """Settle the sizes of axes of an operation."""
+    _settle(store.find(), (), axes)
 
 
-def _close_store(store: Store, needed: Callable[[], Sequence[AxisCell]]) -> None:
-    """Decide every shape of the connected graph that can be decided; if a needed axis cannot, nothing is."""
-    store = store.find()
-    step = Step("closing", user_origin())
-    with Solver(store, step) as solver:
-        _close_ranks(solver, Why(step))
-        stuck = _close_sizes(solver, Why(step))
-        tied = _connected(needed())
-        for axis, error in stuck.items():
-            if axis in tied:
+def peek(shape: ShapeVar) -> Shape:
+    """The shape that closing would find now; nothing is decided by asking."""
+    pending = _unchecked((shape,))
+    store = shape.store.find()
+    _refuse_broken(store, pending)
+    found = {one: closed for one in pending if (closed := one.closed) is not None}
+    if len(found) < len(pending):
+        solution = _solution(store, pending)
+        for one in pending:
+            batch, input, output = (solution.dims(row) for row in one.rows)
+            found[one] = Shape(batch, input, output, one.marks)
+    return found.get(shape) or close(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What closing finds for a graph, and which rows have their rank from something other than closing."""
+
+    rows: dict[RowCell, tuple[Found, ...]]
+    axes: dict[AxisCell, Found]
+    anchored: set[RowCell]
+
+    def dims(self, row: RowCell) -> tuple[Dim, ...]:
+        """The axes of a row; raises if one of them must not be guessed."""
+        closed = row.closed
+        return closed if closed is not None else tuple([_dim(axis) for axis in self.rows[row]])
+
+    def dim(self, axis: AxisCell) -> Dim:
+        return axis.dim if axis.size is not None else _dim(self.axes[axis])
+
+
+def _dim(found: Found) -> Dim:
+    if not isinstance(found, Dim):
+        raise found.with_traceback(None)
+    return found
+
+
+def _settle_graph(store: Store, shapes: set[ShapeVar]) -> bool:
+    """Settle a graph of which every shape is wanted, all at once; if that cannot be, nothing is settled."""
+    _drop_closed(store)
+    if store.solution is not None or not all(row.owner is None or row.owner in shapes for row in store.rows):
+        return False
+    try:
+        with Solver(store, Step(CLOSING, user_origin())) as solver:
+            decision, ranks = Decision(solver), [row for row in store.rows if row.axes is None]
+            decision.decide(MODEL)
+            decision.decide(CODE)
+            for error in decision.stuck.values():
                 raise error()
-    store.rows, store.axes = [], _open(store.axes)
-    store.demands = [(axis, step) for axis, step in store.demands if axis.size is None]
+            for row in ranks:
+                solver.write(row, "silent", row not in decision.anchored)
+    except ShapeError:
+        return False
+    return True
 
 
-def _unchecked(shape: ShapeVar) -> list[ShapeVar]:
-    """The shape and what it is computed from, as far as not yet known to be closed, operands first."""
+def _settle(store: Store, shapes: Sequence[ShapeVar], axes: Sequence[AxisCell] = ()) -> None:
+    """Write what closing finds for some shapes, the operations that compute them, and some axes."""
+    solution = _solution(store, shapes)
+    steps = dict.fromkeys(step for shape in shapes for step in shape.steps)
+    rows = {row: solution.dims(row) for shape in shapes for row in shape.rows}
+    rows |= {row: solution.dims(row) for step in steps for row in step.rows.values()}
+    labels = {axis: solution.dim(axis) for axis in (*axes, *(one for step in steps for one in step.labels.values()))}
+    step = Step(CLOSING, user_origin())
+    with Solver(store, step) as solver:
+        for row, dims in rows.items():
+            if row.axes is None:
+                solver.write(row, "silent", row not in solution.anchored)
+                solver.at_least(row, len(dims), Why(step))
+                solver.at_most(row, len(dims), Why(step))
+        solver.solve()
+        sizes = [pair for row, dims in rows.items() for pair in zip(row.axes or (), dims, strict=True)]
+        for axis, dim in (*sizes, *labels.items()):
+            solver.set_size(axis, dim.size, Why(step))
+            if dim.basis is not None:
+                solver.set_basis(axis, dim.basis, Why(step))
+        solver.solve()
+    store.solution = solution  # a part of it is written now, and the rest is as it was
+
+
+def _solution(store: Store, shapes: Sequence[ShapeVar]) -> Solution:
+    """What closing finds. Operations that make it impossible are set aside: they are errors for who needs them."""
+    while store.solution is None:
+        _drop_closed(store)
+        try:
+            store.solution = _solve(store)
+        except ShapeError as error:
+            _set_aside(store, error)
+    _refuse_broken(store, shapes)
+    found: Solution = store.solution
+    return found
+
+
+def _refuse_broken(store: Store, shapes: Sequence[ShapeVar]) -> None:
+    if store.broken:
+        for step in {step for shape in shapes for step in shape.steps} & store.broken.keys():
+            raise store.broken[step].with_traceback(None)
+
+
+def _set_aside(store: Store, error: ShapeError) -> None:
+    """Take back the first operation, in the order they were written, with which there is no solution any more."""
+    steps = sorted(_steps(store) - store.broken.keys(), key=lambda step: step.order)
+    low, high = 0, len(steps)  # the first `low` have a solution together, the first `high` have none
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _solve(store, again=steps[:middle])
+            low = middle
+        except ShapeError as earlier:
+            high, error = middle, earlier
+    store.broken[steps[low]] = error
+    with Solver(store, steps[low]) as solver:
+        lay_again(solver, [step for step in steps if step not in store.broken])
+
+
+def _steps(store: Store) -> set[Step]:
+    """The operations of a graph that still have something to say."""
+    cells: list[RowCell | AxisCell] = [*store.rows, *store.axes]
+    found = {rule.step for cell in cells for rule in cell.watchers}
+    stack = list(found)
+    while stack:
+        for shape in stack.pop().slots:
+            new = set() if shape.checked else set(shape.steps) - found
+            found |= new
+            stack += new
+    return found
+
+
+def _solve(store: Store, again: Sequence[Step] | None = None) -> Solution:
+    """What closing finds, decided nowhere; with `again`, from what these operations alone say."""
+    step = Step(CLOSING, user_origin())
+    with Solver(store, step) as solver:
+        if again is not None:
+            lay_again(solver, again)
+            solver.step = step
+        decision = Decision(solver)
+        decision.decide(MODEL)
+        decision.decide(CODE)
+        stuck = decision.errors()
+        rows = {row: tuple([_found(axis, stuck) for axis in row.axes or ()]) for row in store.rows}
+        solution = Solution(rows, {axis: _found(axis, stuck) for axis in store.axes}, decision.anchored)
+        solver.roll_back()
+    return solution
+
+
+def _found(axis: AxisCell, stuck: Mapping[AxisCell, WeftError]) -> Found:
+    return axis.dim if axis.size is not None else stuck[axis]
+
+
+def _drop_closed(store: Store) -> None:
+    """Forget what needs no decision any more."""
+    store.rows = [row for row in store.rows if not row.final]
+    store.axes = [axis for axis in store.axes if not axis.final]
+    store.demands = [(axis, step) for axis, step in store.demands if not axis.final]
+
+
+def _unchecked(shapes: Iterable[ShapeVar]) -> list[ShapeVar]:
+    """The shapes and what they are computed from, as far as not yet known to be closed, operands first."""
     found: dict[ShapeVar, None] = {}
-    stack = [shape]
+    stack = list(shapes)
     while stack:
         one = stack.pop()
         if not one.checked and one not in found:
@@ -75,124 +224,14 @@ def _unchecked(shape: ShapeVar) -> list[ShapeVar]:
     return list(reversed(found))
 
 
-def _close_ranks(solver: Solver, why: Why) -> None:
-    open_rows = [row for row in solver.store.rows if row.axes is None]
-    leaves = [row for row in open_rows if row.role != "inner"]
-    wanted = wanted_ranks(open_rows)
-    _at_most(solver, [(row, wanted.get(row, row.lo)) for row in leaves], why)
-    _at_least(solver, [(row, row.hi) for row in leaves if row.axes is None], why)
-    _at_most(solver, [(row, row.lo) for row in open_rows if row.axes is None], why)
-
-
-def _close_sizes(solver: Solver, why: Why) -> Stuck:
-    capped = _capped_leaves(solver.store.axes)
-    while capped:
-        mark = len(solver.trail)
-        _set_sizes(solver, capped, why)
-        capped = _capped_leaves(target for target, name, _ in solver.trail[mark:] if name == "cap")
-    demands = [(axis, step) for axis, step in solver.store.demands if axis.size is None]
-    _set_sizes(solver, [(axis, axis.cap.size) for axis, _ in demands if axis.cap], why)
-    stuck = _stuck(solver.store)
-    while free := _free(solver.store.axes, stuck):
-        leaves = [axis for axis in free if axis.role == "leaf"]
-        _set_sizes(solver, [(axis, max(axis.least, 1)) for axis in leaves or free], why)
-    tied = _connected(stuck)
-    leftover = [axis for axis in _open(solver.store.axes) if axis not in tied]
-    return stuck | {axis: partial(conflicts.underdetermined, axis, None) for axis in leftover}
-
-
-def _stuck(store: Store) -> Stuck:
-    """The axes that must not be guessed: labels only the result has, parameters, counted data."""
-    stuck: Stuck = {
-        axis: partial(conflicts.underdetermined, axis, step) for axis, step in store.demands if axis.size is None
-    }
-    waiting = _open(store.axes)
-    claimed = _claimed(waiting)
-    for axis in waiting:
-        if axis.role == "param" and axis not in claimed:
-            stuck.setdefault(axis, partial(conflicts.underdetermined, axis, None))
-        for rule in axis.watchers:
-            if isinstance(rule, CountRule):
-                stuck.setdefault(axis, partial(conflicts.undetermined_count, rule.shape, rule.count))
-    return stuck
-
-
-def _claimed(axes: list[AxisCell]) -> set[AxisCell]:
-    """The open axes about which a written 1, and nothing else, says something."""
-    ones = (axis for axis in axes if any(_is_claim(other) for other in _neighbours(axis, Same, Below)))
-    return set(_connected(ones, Same, Below))
-
-
-def _is_claim(axis: AxisCell) -> bool:
-    return axis.size == 1 and axis.claim
-
-
-def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
-    """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it."""
-    waiting = _open(axes)
-    rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)}
-    computed = _above([rule.axis for rule in rules if rule.axis.size is None])
-    split = _connected([part for rule in rules if rule.axis.size is not None for part in rule.cells], Same)
-    not_yet = {*computed, *split, *_connected(axis for axis in stuck if axis.size is None)}
-    return [axis for axis in waiting if axis not in not_yet]
-
-
-def _above(axes: Iterable[AxisCell]) -> set[AxisCell]:
-    """The axes, all that equal them, and all that they broadcast to."""
-    found = set(axes)
-    stack = list(found)
-    while stack:
-        one = stack.pop()
-        for rule in one.watchers:
-            reached = rule.cells if isinstance(rule, Same) else ()
-            if isinstance(rule, Below) and rule.operand is one:
-                reached = (rule.result,)
-            new = [axis for axis in reached if axis not in found]
-            found.update(new)
-            stack += new
-    return found
-
-
-def _connected(axes: Iterable[AxisCell], *rules: type) -> dict[AxisCell, None]:
-    """The open axes among these and all open ones tied to them by such rules (any, if none is named), nearest first."""
-    found = dict.fromkeys(_open(axes))
-    queue = deque(found)
-    while queue:
-        for axis in _neighbours(queue.popleft(), *rules):
-            if axis.size is None and axis not in found:
-                found[axis] = None
-                queue.append(axis)
-    return found
-
-
-def _neighbours(axis: AxisCell, *rules: type) -> Iterator[AxisCell]:
-    for rule in axis.watchers:
-        if not rules or isinstance(rule, rules):
-            yield from rule.cells
-
-
-def _capped_leaves(axes: Iterable[AxisCell]) -> list[tuple[AxisCell, int]]:
-    """The open axes of leaves that something they broadcast to gives a size."""
-    return [(axis, axis.cap.size) for axis in dict.fromkeys(_open(axes)) if axis.cap and axis.role != "inner"]
-
-
-def _open(axes: Iterable[AxisCell]) -> list[AxisCell]:
-    return [axis for axis in axes if axis.size is None]
-
-
-def _at_most(solver: Solver, bounds: list[tuple[RowCell, int]], why: Why) -> None:
-    for row, rank in bounds:
-        solver.at_most(row, rank, why)
-    solver.solve()
-
-
-def _at_least(solver: Solver, bounds: list[tuple[RowCell, int]], why: Why) -> None:
-    for row, rank in bounds:
-        solver.at_least(row, rank, why)
-    solver.solve()
-
-
-def _set_sizes(solver: Solver, sizes: list[tuple[AxisCell, int]], why: Why) -> None:
-    for axis, size in sizes:
-        solver.set_size(axis, size, why)
-    solver.solve()
+def _finish(shape: ShapeVar) -> None:
+    """Nothing need watch a closed shape, nor the labels and row variables of what computes it."""
+    rows = [*shape.rows, *(row for step in shape.steps for row in step.rows.values())]
+    axes = [axis for row in rows for axis in row.axes or ()]
+    labels = [axis for step in shape.steps for axis in step.labels.values()]
+    for row in rows:
+        if row.closed is not None:
+            row.final, row.watchers = True, []
+    for axis in (*axes, *labels):
+        if axis.size is not None:
+            axis.final, axis.watchers = True, []

@@ -11,6 +11,9 @@ from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
 from weft.shape.nodes import MAX_RANK
 
+#: The title of the steps in which shapes are decided because they are needed.
+CLOSING = "closing"
+
 
 def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
     old_why = axis.why or (axis.cap.why if axis.cap else None)
@@ -136,10 +139,10 @@ def parts(step: Step, axis: AxisCell, known: int, why: Why, times: int = 1) -> S
     )
 
 
-def count(step: Step, shape: ShapeVar, elements: int) -> ShapeError:
+def count(step: Step, what: str, shape: str, elements: int) -> ShapeError:
     return _error(
         step,
-        f"`{shape.name}` has {elements} elements, which cannot fill the shape {shape}",
+        f"{what} has {elements} elements, which cannot fill the shape {shape}",
         (),
         (),
         "give data of a matching length, or change the sizes it is used with",
@@ -167,15 +170,15 @@ def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeEr
     return UnderdeterminedShapeError(
         f"nothing says how big {name(axis, kind)} is",
         origin=owner.origin,
-        notes=[f"`{owner.name}` is {owner}", *(f"used at {origin}: {origin.code}" for origin in _uses(row))],
+        notes=[f"`{owner.name}` is {owner}", *(f"used at {origin}: {origin.code}" for origin in _uses(owner))],
         fix=f"give it: {letter}=… on `{owner.name}`, or use it with something of known size",
     )
 
 
-def undetermined_count(shape: ShapeVar, elements: int) -> UnderdeterminedShapeError:
+def undetermined_count(step: Step, what: str, shape: str, elements: int) -> UnderdeterminedShapeError:
     return UnderdeterminedShapeError(
-        f"`{shape.name}` has {elements} elements, and nothing says how they lie in the shape {shape}",
-        origin=shape.origin,
+        f"{what} has {elements} elements, and nothing says how they lie in the shape {shape}",
+        origin=step.origin,
         fix="give its shape, or use it with something of known size",
     )
 
@@ -255,12 +258,14 @@ def _chain(why: Why | None) -> Iterator[Why]:
 
 def _lines(side: str, why: Why | None) -> list[str]:
     """The user's lines that forced one side, the first cause first."""
-    origins = [origin for origin in dict.fromkeys(link.step.origin for link in _chain(why)) if origin][::-1]
+    steps = [link.step for link in _chain(why) if link.step.origin is not None][::-1]
+    origins = list(dict.fromkeys(step.origin for step in steps if step.origin is not None))
     if not origins:
         return []
     shown = origins if len(origins) <= 3 else [origins[0], *origins[-2:]]
     first, *others = shown
-    return [f"{side} comes from {first}: {first.code}", *(f"  through {origin}: {origin.code}" for origin in others)]
+    said = "was decided for" if steps[0].title == CLOSING else "comes from"
+    return [f"{side} {said} {first}: {first.code}", *(f"  through {origin}: {origin.code}" for origin in others)]
 
 
 def _spans(step: Step, whys: tuple[Why | None, ...]) -> list[Span]:
@@ -268,6 +273,8 @@ def _spans(step: Step, whys: tuple[Why | None, ...]) -> list[Span]:
     return list(dict.fromkeys(found))
 
 
-def _uses(row: RowCell) -> list[Origin]:
-    steps = (getattr(rule, "step", None) for rule in row.watchers)
-    return list(dict.fromkeys(step.origin for step in steps if step is not None and step.origin is not None))[:3]
+def _uses(owner: ShapeVar) -> list[Origin]:
+    """The first lines that use a tensor."""
+    rules = (rule for row in owner.rows for rule in row.watchers)
+    steps = sorted({rule.step for rule in rules}, key=lambda step: step.order)
+    return list(dict.fromkeys(step.origin for step in steps if step.origin is not None))[:3]

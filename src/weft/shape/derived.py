@@ -13,10 +13,22 @@ from typing import TYPE_CHECKING
 from weft.einsum.nodes import KINDS, Affine
 from weft.errors import WeftError
 from weft.shape import conflicts
-from weft.shape.cells import AxisCell, ShapeVar, Why
+from weft.shape.cells import AxisCell, RowCell, Step, Why
+from weft.shape.nodes import show_rows
 
 if TYPE_CHECKING:
     from weft.shape.solver import Solver
+
+
+def share_basis(solver: Solver, source: AxisCell, target: AxisCell, why: Why) -> None:
+    """An axis computed from another means what that one means."""
+    if source.basis is not None:
+        solver.set_basis(target, source.basis, Why(why.step, why.span, source.why_basis))
+
+
+def exceeds_one(solver: Solver, axis: AxisCell, why: Why) -> None:
+    """The axis does not broadcast. By how much is not said: an axis computed from itself would grow for ever."""
+    solver.set_least(axis, 2, why)
 
 
 class AffineRule:
@@ -40,7 +52,13 @@ class AffineRule:
     def cells(self) -> list[AxisCell]:
         return [self.axis, self.over] + ([self.kernel] if self.kernel else [])
 
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
     def run(self, solver: Solver) -> None:
+        share_basis(solver, self.over, self.axis, self.why)
+        share_basis(solver, self.axis, self.over, self.why)
         if self.kernel is None or (self.term.kernel and self.term.kernel.padded):
             self._multiple(solver)
         else:
@@ -48,6 +66,8 @@ class AffineRule:
 
     def _multiple(self, solver: Solver) -> None:
         stride = self.term.stride
+        if self.axis.size is None and stride * self.over.least > 1:
+            exceeds_one(solver, self.axis, self.why)
         if self.over.size is not None:
             solver.set_size(self.axis, stride * self.over.size, self._from(self.over))
         elif self.axis.size is not None:
@@ -59,6 +79,9 @@ class AffineRule:
         assert self.term.kernel is not None
         stride, dilation, fixed = self.term.stride, self.term.kernel.dilation, self.term.offset + 1
         axis, over = self.axis, self.over
+        windows, width = over.size or max(over.least, 1), kernel.size or max(kernel.least, 1)
+        if axis.size is None and stride * (windows - 1) + dilation * (width - 1) + fixed > 1:
+            exceeds_one(solver, axis, self.why)
         if over.size is not None and kernel.size is not None:
             reach = stride * (over.size - 1) + dilation * (kernel.size - 1) + fixed
             if axis.size not in (None, reach):
@@ -95,7 +118,14 @@ class ConcatRule:
     def cells(self) -> list[AxisCell]:
         return [self.axis, *self.parts]
 
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
     def run(self, solver: Solver) -> None:
+        for part in self.parts:
+            share_basis(solver, part, self.axis, self.why)
+        least = self.skipped + sum(part.least if part.size is None else part.size for part in self.parts)
         known = self.skipped + sum(part.size for part in self.parts if part.size is not None)
         unknown = list(dict.fromkeys(part for part in self.parts if part.size is None))
         total = self.axis.size
@@ -112,15 +142,18 @@ class ConcatRule:
                 if (total - known) % times:
                     raise conflicts.parts(solver.step, self.axis, known, why, times)
                 solver.set_size(unknown[0], (total - known) // times, why)
+        elif least > 1:
+            exceeds_one(solver, self.axis, why)
 
 
 class CountRule:
-    """All axes of a shape multiply to `count`."""
+    """All axes of some rows multiply to `count`."""
 
-    __slots__ = ("count", "queued", "shape", "watched", "why")
+    __slots__ = ("count", "queued", "rows", "watched", "what", "why")
 
-    def __init__(self, shape: ShapeVar, count: int, why: Why) -> None:
-        self.shape = shape
+    def __init__(self, what: str, rows: Sequence[RowCell], count: int, why: Why) -> None:
+        self.what = what
+        self.rows = tuple(rows)
         self.count = count
         self.why = why
         self.watched = False
@@ -129,23 +162,31 @@ class CountRule:
     @property
     def cells(self) -> list[AxisCell]:
         """The axes whose sizes the count relates; none while a rank is open."""
-        rows = [self.shape.row(kind).axes for kind in KINDS]
-        return [axis for row in rows for axis in row or ()] if None not in rows else []
+        rows = [row.axes for row in self.rows]
+        return [axis for axes in rows for axis in axes or ()] if None not in rows else []
+
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
+    def shown(self) -> str:
+        """The rows as far as they are known."""
+        return show_rows(*map(str, self.rows)) if len(self.rows) == len(KINDS) else ",".join(map(str, self.rows))
 
     def run(self, solver: Solver) -> None:
-        if any(self.shape.row(kind).axes is None for kind in KINDS):
+        if any(row.axes is None for row in self.rows):
             return
         if not self.watched:
             solver.write(self, "watched", True)
             for axis in self.cells:
-                solver.append(axis.watchers, self)
+                solver.watch(axis, self)
         unknown = [axis for axis in self.cells if axis.size is None]
         known = prod(axis.size for axis in self.cells if axis.size is not None)
         if not known and not self.count:
             return
         left, rest = divmod(self.count, known) if known else (0, 1)
         if rest or (left != 1 and not unknown):
-            raise conflicts.count(solver.step, self.shape, self.count)
+            raise conflicts.count(solver.step, self.what, self.shown(), self.count)
         if len(unknown) == 1 or left == 1:
             for axis in unknown:
                 solver.set_size(axis, left, self.why)
@@ -176,6 +217,10 @@ class ComputedRule:
     @property
     def cells(self) -> list[AxisCell]:
         return list(dict.fromkeys([self.axis, *self.of.values()]))
+
+    @property
+    def step(self) -> Step:
+        return self.why.step
 
     def run(self, solver: Solver) -> None:
         sizes = {name: axis.size for name, axis in self.of.items() if axis.size is not None}

@@ -1,10 +1,11 @@
-"""Propagators between two axes: equality, and the broadcast order."""
+"""Propagators between axes: equality, the broadcast order, the join of several, and a view of another."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from weft.shape.cells import AxisCell, Cap, Why
+from weft.shape.cells import AxisCell, Cap, Step, Why
 
 if TYPE_CHECKING:
     from weft.shape.solver import Solver
@@ -25,8 +26,35 @@ class Same:
     def cells(self) -> tuple[AxisCell, ...]:
         return (self.left, self.right)
 
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
     def run(self, solver: Solver) -> None:
         equate(solver, self.left, self.right, self.why)
+
+
+class Seen:
+    """Whatever is known of `model` is known of `view`, and nothing flows back."""
+
+    __slots__ = ("model", "queued", "view", "why")
+
+    def __init__(self, model: AxisCell, view: AxisCell, why: Why) -> None:
+        self.model = model
+        self.view = view
+        self.why = why
+        self.queued = False
+
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return ()  # closing goes from axis to axis within a level
+
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
+    def run(self, solver: Solver) -> None:
+        flow(solver, self.model, self.view, self.why)
 
 
 class Below:
@@ -44,34 +72,87 @@ class Below:
     def cells(self) -> tuple[AxisCell, ...]:
         return (self.operand, self.result)
 
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
     def run(self, solver: Solver) -> None:
         operand, result = self.operand, self.result
         if operand.basis is not None or operand.least > 1 or operand.size not in (None, 1):
             equate(solver, operand, result, self.why)
-        elif operand.size == 1:
-            if result.size not in (None, 1):
-                solver.set_plain(operand, self._after(result.why))
-        elif result.size == 1:
-            solver.set_size(operand, 1, self._after(result.why))
+        elif result.plain or (operand.size == 1 and result.size not in (None, 1)):
+            solver.set_plain(operand, self._after(result.why))
         elif result.size is not None:
-            solver.set_cap(operand, Cap(result.size, result.basis, self._after(result.why)))
-        elif result.cap is not None:
-            solver.set_cap(operand, result.cap._replace(why=self._after(result.cap.why)))
+            if adds(operand, result.size, result.basis):
+                solver.set_cap(operand, Cap(result.size, result.basis, self._after(result.why)))
+        elif result.cap is not None and adds(operand, result.cap.size, result.cap.basis):
+            solver.set_cap(operand, Cap(result.cap.size, result.cap.basis, self._after(result.cap.why)))
 
     def _after(self, before: Why | None) -> Why:
         return Why(self.why.step, self.why.span, before)
 
 
+class Join:
+    """`result` is the least axis that all operands broadcast to: one of them, or 1 if all are.
+
+    That each is below the result is said by rules of their own.
+    """
+
+    __slots__ = ("operands", "queued", "result", "why")
+
+    def __init__(self, result: AxisCell, operands: Sequence[AxisCell], why: Why) -> None:
+        self.result = result
+        self.operands = tuple(operands)
+        self.why = why
+        self.queued = False
+
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return (self.result, *self.operands)
+
+    @property
+    def step(self) -> Step:
+        return self.why.step
+
+    def run(self, solver: Solver) -> None:
+        result = self.result
+        stretching = [axis for axis in self.operands if axis.size != 1]
+        if not stretching:
+            solver.set_size(result, 1, self._after(self.operands[0]))
+        elif len(stretching) == 1 and (result.size not in (None, 1) or result.least > 1 or result.basis is not None):
+            if result.size != 1:  # a labelled 1 may come from an operand of size 1 as well
+                equate(solver, stretching[0], result, self._after(result))
+
+    def _after(self, cell: AxisCell) -> Why:
+        return Why(self.why.step, self.why.span, cell.why)
+
+
 def equate(solver: Solver, left: AxisCell, right: AxisCell, why: Why) -> None:
     """Let every fact flow both ways between two axes."""
-    for source, target in ((left, right), (right, left)):
-        if source.size is not None and target.size != source.size:
-            solver.set_size(target, source.size, Why(why.step, why.span, source.why))
-        if source.basis is not None and target.basis != source.basis:
-            solver.set_basis(target, source.basis, Why(why.step, why.span, source.why_basis))
-        if source.claim and not target.claim:
-            solver.set_claim(target)
-        if source.least > target.least:
-            solver.set_least(target, source.least, why)
-        if source.cap is not None and target.size is None:
-            solver.set_cap(target, source.cap._replace(why=why._replace(before=source.cap.why)))
+    flow(solver, left, right, why)
+    flow(solver, right, left, why)
+
+
+def flow(solver: Solver, source: AxisCell, target: AxisCell, why: Why) -> None:
+    """Let every fact about one axis be a fact about another."""
+    if source.size is not None and target.size != source.size:
+        solver.set_size(target, source.size, Why(why.step, why.span, source.why))
+    if source.basis is not None and target.basis != source.basis:
+        solver.set_basis(target, source.basis, Why(why.step, why.span, source.why_basis))
+    if source.plain and not target.plain:
+        solver.set_plain(target, Why(why.step, why.span, source.why_plain))
+    if source.claim and not target.claim:
+        solver.set_claim(target)
+    if source.least > target.least:
+        solver.set_least(target, source.least, why)
+    cap = source.cap
+    if cap is not None and adds(target, cap.size, cap.basis):
+        solver.set_cap(target, Cap(cap.size, cap.basis, Why(why.step, why.span, cap.why)))
+
+
+def adds(axis: AxisCell, size: int, basis: str | None) -> bool:
+    """Would this cap say something new about the axis?"""
+    if axis.size not in (None, 1):
+        return False
+    old = axis.cap
+    return old is None or old.size != size or (basis is not None and old.basis != basis)

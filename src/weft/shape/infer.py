@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Label, Position, RowVar, Skip
+from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
-from weft.shape.cells import AxisCell, Role, RowCell, ShapeVar, Step, Store, Why
+from weft.shape.cells import CODE, MODEL, AxisCell, Role, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.derived import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
-from weft.shape.logic import Constant, Counted, Einsum, Literal, Logic, Parameter, arity, demanded, elaborate, marks
+from weft.shape.logic import (
+    Assigned,
+    Compose,
+    Constant,
+    Counted,
+    Einsum,
+    Literal,
+    Logic,
+    Parameter,
+    Pointwise,
+    Transpose,
+    Varying,
+    arity,
+    demanded,
+    elaborate,
+    marks,
+)
 from weft.shape.nodes import (
     AxisBelow,
     AxisIs,
@@ -27,7 +43,7 @@ from weft.shape.nodes import (
     Size,
     Term,
 )
-from weft.shape.rows import RowBelowRule, RowIsRule
+from weft.shape.rows import RowBelowRule, RowIsRule, RowJoinRule, RowSeenRule
 from weft.shape.solver import Solver
 
 
@@ -37,13 +53,21 @@ class Operation:
 
     logic: Logic
     slots: tuple[ShapeVar, ...]
-    labels: Mapping[str, AxisCell]
     step: Step
     sizes: Mapping[str, Dim]
 
     @property
     def result(self) -> ShapeVar:
         return self.slots[0]
+
+    @property
+    def labels(self) -> Mapping[str, AxisCell]:
+        return self.step.labels
+
+    @property
+    def rows(self) -> Mapping[str, RowCell]:
+        """The rows its row variables stand for."""
+        return self.step.rows
 
 
 def infer(
@@ -56,11 +80,15 @@ def infer(
     result: ShapeVar | None = None,
     sizes: Mapping[str, Dim] | None = None,
     also: Sequence[Constraint] = (),
+    code: bool = False,
+    varies: bool = False,
 ) -> Operation:
     """Apply `logic`; raises at once if the shapes cannot agree, and then leaves every shape as it was.
 
     `result` is the shape assigned to when it already exists; `sizes` gives the sizes of labels; `also` adds
-    constraints of the caller's own over the same slots and labels.
+    constraints of the caller's own over the same slots and labels. With `code`, or on what code computes, the operation
+    is part of code that updates: the shapes of the model are seen, and never changed. `varies`: what is assigned
+    differs from cell to cell in a result of any shape, so that it does not say what shape that is.
     """
     if len(operands) != arity(logic):
         raise ShapeError(
@@ -69,38 +97,172 @@ def infer(
             text=_text(logic),
             fix="give one operand for each part between `;`" if _text(logic) else "",
         )
-    home = max((shape.store.find() for shape in operands), key=lambda store: store.weight, default=None) or Store()
-    fresh = result is None
-    if result is None:
-        grows = marks(logic, tuple(shape.marks for shape in operands))
-        result = ShapeVar(name, _role(logic), home, grows, origin, operands)
-    slots = (result, *operands)
-    step = Step(title, origin, _text(logic), slots)
-    with Solver(home, step) as solver:
-        for shape in slots:
+    given = [*operands, *([result] if result else ())]
+    level = CODE if code or any(shape.level == CODE for shape in given) else MODEL
+    home = max((shape.store.find() for shape in given), key=lambda store: store.weight, default=None) or Store()
+    step = Step(title, origin, _text(logic), level=level)
+    with Solver(home, step, level) as solver:
+        for shape in given:
             solver.absorb(shape.store)
-        if fresh:
-            solver.extend(solver.store.rows, (result.batch, result.input, result.output))
-        _Application(solver, step).apply(logic, [*elaborate(logic), *also], sizes or {})
+        seen = [_see(solver, shape) for shape in operands]
+        claims = _Claims(logic, (*elaborate(logic), *also), dict(sizes or {}), makes=result is None)
+        target = _assigned(solver, result, seen, varies) if result else _fresh(solver, name, seen, claims)
+        step.slots, step.laid = (target, *seen), claims.lay
+        claims.lay(solver, step)
         solver.solve()
-    return Operation(logic, slots, step.labels, step, dict(sizes or {}))
+    return Operation(logic, step.slots, step, claims.sizes)
 
 
-class _Application:
+def lay_again(solver: Solver, steps: Sequence[Step]) -> None:
+    """Forget all that is not closed for good in the graph of these operations, and let them say again what they say."""
+    store = solver.store
+    held = [row for row in store.rows if row.owner is not None]
+    related = [row for step in steps for shape in step.slots for row in shape.rows]
+    rows = [row for row in dict.fromkeys([*held, *related]) if not row.final]
+    for row in rows:
+        blank = RowCell(row.kind, row.role, row.owner, row.mark, row.level)
+        for name in ("lo", "hi", "axes", "front", "back", "watchers", "why_lo", "why_hi"):
+            solver.write(row, name, getattr(blank, name))
+        if row.owner is not None and row is row.owner.output:
+            solver.write(row, "lo", 1)
+    for name, cells in (("rows", rows), ("axes", []), ("demands", [])):
+        solver.write(store, name, cells)
+    for step in steps:
+        assert step.laid is not None
+        solver.step, solver.level = step, step.level
+        solver.write(step, "labels", {})
+        solver.write(step, "rows", {})
+        step.laid(solver, step)
+        solver.solve()
+
+
+# The shapes in the slots of an operation
+
+
+def _see(solver: Solver, shape: ShapeVar) -> ShapeVar:
+    """The shape as an operation has it: code has a view of what the model owns."""
+    if solver.level == shape.level:
+        if not shape.used:
+            solver.write(shape, "used", True)
+        return shape
+    if shape.view is None:
+        step = Step(solver.step.title, shape.origin or solver.step.origin, level=CODE, laid=_look)
+        view = ShapeVar(shape.name, shape.batch.role, solver.store, shape.marks, shape.origin, (shape,), CODE)
+        step.slots = (view, shape)
+        _enter(solver, view, step)
+        solver.write(shape, "view", view)
+        _look(solver, step)
+    assert shape.view is not None
+    return shape.view
+
+
+def _look(solver: Solver, step: Step) -> None:
+    """Let a view have what is known of its shape."""
+    view, shape = step.slots
+    for model, seen in zip(shape.rows, view.rows, strict=True):
+        solver.add(RowSeenRule(model, seen, step), model)
+
+
+def _assigned(solver: Solver, shape: ShapeVar, operands: Sequence[ShapeVar], varies: bool) -> ShapeVar:
+    """The shape of what is assigned to."""
+    target = _see(solver, shape)
+    solver.write(target, "operands", (*target.operands, *operands))
+    solver.write(target, "steps", (*target.steps, solver.step))
+    if not varies and not target.assigned:
+        solver.write(target, "assigned", True)
+    return target
+
+
+def _fresh(solver: Solver, name: str, operands: Sequence[ShapeVar], claims: _Claims) -> ShapeVar:
+    """The shape of a result that is made here. A row that one operand alone goes into is that operand's row."""
+    shared: dict[Kind, RowCell] = {}
+    for kind, sources in claims.sources(operands).items():
+        if len(sources) == 1 and (kind != "output" or sources[0].kind == "output"):
+            shared[kind] = sources[0]
+    grows = marks(claims.logic, tuple(shape.marks for shape in operands))
+    origin, level = solver.step.origin, solver.level
+    made = ShapeVar(name, _role(claims.logic), solver.store, grows, origin, operands, level, shared)
+    _enter(solver, made, solver.step)
+    return made
+
+
+def _enter(solver: Solver, shape: ShapeVar, step: Step) -> None:
+    shape.steps = (step,)
+    solver.extend(solver.store.rows, [row for row in shape.rows if row.owner is shape])
+
+
+# What an operation says about them
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """Everything an operation says; `makes`: its result is made by it, and is what it says and no more."""
+
+    logic: Logic
+    constraints: tuple[Constraint, ...]
+    sizes: Mapping[str, Dim]
+    makes: bool
+
+    def lay(self, solver: Solver, step: Step) -> None:
+        """Lay it onto the cells of the shapes in the slots."""
+        _Laying(self, solver, step).lay()
+
+    def sources(self, operands: Sequence[ShapeVar]) -> dict[Kind, list[RowCell]]:
+        """For each kind of row of the result, the different rows that broadcast to it."""
+        found: dict[Kind, list[RowCell]] = {}
+        if isinstance(self.logic, Pointwise | Compose | Transpose):
+            for constraint in self.constraints:
+                if isinstance(constraint, RowBelow) and constraint.result.slot == 0:
+                    row = operands[constraint.operand.slot - 1].row(constraint.operand.kind)
+                    rows = found.setdefault(constraint.result.kind, [])
+                    if row not in rows:
+                        rows.append(row)
+        return found
+
+
+class _Laying:
     """Lays constraints over slots onto cells; row variables and labels are fresh in each application."""
 
-    def __init__(self, solver: Solver, step: Step) -> None:
+    def __init__(self, claims: _Claims, solver: Solver, step: Step) -> None:
+        self.claims = claims
         self.solver = solver
         self.step = step
-        self.rows: dict[str, RowCell] = {}
 
-    def apply(self, logic: Logic, constraints: Sequence[Constraint], sizes: Mapping[str, Dim]) -> None:
-        for constraint in constraints:
+    def lay(self) -> None:
+        claims = self.claims
+        for constraint in claims.constraints:
             self._constrain(constraint)
-        for label in demanded(logic):
+        if claims.makes:
+            self._exact()
+        for label in demanded(claims.logic):
             self.solver.append(self.solver.store.demands, (self._label(label), self.step))
-        for label_name, dim in sizes.items():
-            self._known(self.step.labels[label_name], dim)
+        for name, dim in claims.sizes.items():
+            self._given(name, dim)
+
+    def _exact(self) -> None:
+        """A result is the join of what goes into it, and has no axes that a specification does not mention."""
+        solver, step, logic = self.solver, self.step, self.claims.logic
+        for kind, sources in self.claims.sources(step.slots[1:]).items():
+            row = step.slots[0].row(kind)
+            if len(sources) > 1:
+                solver.add(RowJoinRule(row, sources, step), row, *sources)
+            elif row is not sources[0]:
+                solver.add(RowIsRule(row, (), sources[0], (), step, least=1), row, sources[0])
+        if isinstance(logic, Einsum):
+            for kind in KINDS:
+                if logic.spec.result.row(kind) == Row():
+                    row = step.slots[0].row(kind)
+                    solver.add(RowIsRule(row, (), None, (), step, least=int(kind == "output")), row)
+
+    def _given(self, name: str, dim: Dim) -> None:
+        """A size given by name: of a label, or of all axes a row variable stands for."""
+        if name in self.step.labels:
+            self._known(self.step.labels[name], dim)
+            return
+        row = self.step.rows[name]
+        if dim.size != 1:
+            self.solver.at_least(row, 1, Why(self.step))
+        self.solver.add(CountRule(f"`..{name}..`", (row,), dim.size, Why(self.step)), row)
 
     def _constrain(self, constraint: Constraint) -> None:
         solver, step = self.solver, self.step
@@ -109,10 +271,11 @@ class _Application:
                 self._row_is(constraint)
             case RowSame(first=first, second=second):
                 left, right = self._row(first), self._row(second)
-                solver.add(RowIsRule(left, (), right, (), step, ()), left, right)
+                solver.add(RowIsRule(left, (), right, (), step), left, right)
             case RowBelow(operand=operand, result=result):
                 below, above = self._row(operand), self._row(result)
-                solver.add(RowBelowRule(below, above, step), below, above)
+                if below is not above:
+                    solver.add(RowBelowRule(below, above, step), below, above)
             case AxisIs(left=one, right=other):
                 a, b = self._axis(one), self._axis(other)
                 solver.add(Same(a, b, Why(step, _span(one))), a, b)
@@ -121,7 +284,7 @@ class _Application:
                 solver.add(Below(a, b, Why(step, _span(one))), a, b)
             case ElementCount(slot=slot, count=count):
                 shape = step.slots[slot]
-                solver.add(CountRule(shape, count, Why(step)), *(shape.row(kind) for kind in KINDS))
+                solver.add(CountRule(f"`{shape.name}`", shape.rows, count, Why(step)), *shape.rows)
             case Computed(label=label, of=of, size=size):
                 computed = ComputedRule(self._label(label), {one.name: self._label(one) for one in of}, size, Why(step))
                 solver.add(computed, *computed.cells)
@@ -134,6 +297,7 @@ class _Application:
         lead = [self._axis(term) for term in constraint.lead]
         trail = [self._axis(term) for term in constraint.trail]
         middle = self._row_var(constraint.middle, row) if isinstance(constraint.middle, RowVar) else None
+        made = self.claims.makes and constraint.row.slot == 0
         rule = RowIsRule(
             row,
             lead,
@@ -141,7 +305,7 @@ class _Application:
             trail,
             self.step,
             [_span(term) for term in terms],
-            tracked=constraint.middle is not Rest.UNTRACKED,
+            tracked=made or constraint.middle is not Rest.UNTRACKED,
             least=1 if constraint.or_scalar else 0,
         )
         self.solver.add(rule, row, *([middle] if middle else ()))
@@ -157,6 +321,7 @@ class _Application:
 
     def _written(self, axis: AxisCell, term: Size) -> None:
         self._known(axis, term.dim)
+        self.solver.write(axis, "written", True)
         if term.claim:
             self.solver.set_claim(axis)
 
@@ -169,10 +334,11 @@ class _Application:
         return self.step.slots[ref.slot].row(ref.kind)
 
     def _row_var(self, var: RowVar, host: RowCell) -> RowCell:
-        if var.name not in self.rows:
-            self.rows[var.name] = RowCell(host.kind)
-            self.solver.append(self.solver.store.rows, self.rows[var.name])
-        return self.rows[var.name]
+        rows = self.step.rows
+        if var.name not in rows:
+            rows[var.name] = RowCell(host.kind, level=self.solver.level)
+            self.solver.append(self.solver.store.rows, rows[var.name])
+        return rows[var.name]
 
     def _label(self, label: Label) -> AxisCell:
         labels = self.step.labels
@@ -215,8 +381,12 @@ def _role(logic: Logic) -> Role:
     match logic:
         case Parameter():
             return "param"
-        case Literal() | Counted() | Constant():
+        case Literal() | Counted() | Varying():
             return "leaf"
+        case Assigned():
+            return "node"
+        case Constant():
+            return "constant"
         case _:
             return "inner"
 

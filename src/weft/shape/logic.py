@@ -48,7 +48,10 @@ class Transpose:
 
 @dataclass(frozen=True, slots=True)
 class Einsum:
+    """`left`: the result grows on the left when it is broadcast, wherever its `...` stand."""
+
     spec: Spec
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,17 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A terminal that fits any shape."""
+    """A terminal that fits any shape and is the same everywhere, so it needs no axes of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """A terminal that fits any shape and whose cells differ, so it has all axes of its uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A terminal that code assigns to: it takes its shape from there, from its uses if nothing is assigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +109,8 @@ class Parameter:
     input_equals_output: bool = False
 
 
-Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Literal | Counted | Constant | Stated | Parameter
+Terminal: TypeAlias = Literal | Counted | Constant | Varying | Assigned | Parameter
+Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Stated | Terminal
 
 
 def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
@@ -129,14 +143,22 @@ def arity(logic: Logic) -> int:
 
 
 def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int, int, int]:
-    """Where the result's rows grow when it is broadcast, by kind: on the left unless the logic says otherwise."""
+    """Where rows of the result that are nobody else's grow when it is broadcast, by kind.
+
+    On the left unless the logic says otherwise, or all operands agree to grow elsewhere.
+    """
     match logic:
-        case Einsum(spec=spec):
-            batch, input, output = (len(spec.result.row(kind).lead) for kind in KINDS)
+        case Einsum(spec=spec, left=left):
+            batch, input, output = (0 if left else len(spec.result.row(kind).lead) for kind in KINDS)
             return (batch, input, output)
         case Slice():
             ((batch, input, output),) = operands
             return (max(batch - 1, 0), input, output)
+        case Transpose():
+            ((batch, input, output),) = operands
+            return (batch, output, input)
+        case Pointwise() if operands and len(set(operands)) == 1:
+            return operands[0]
         case Literal(shape=shape):
             return shape.marks
         case _:
@@ -186,7 +208,7 @@ def _elaborate(logic: Logic, text: str) -> tuple[Constraint, ...]:
             return tuple(_exactly(kind, shape.row(kind), claims) for kind in KINDS)
         case Counted(count=count):
             return (ElementCount(0, count),)
-        case Constant():
+        case Constant() | Varying() | Assigned():
             return ()
         case Stated(constraints=constraints):
             return constraints

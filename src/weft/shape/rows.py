@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.errors import Span
 from weft.shape.cells import AxisCell, RowCell, Step, Why
-from weft.shape.dims import Below, Same
+from weft.shape.dims import Below, Join, Same, Seen
 from weft.shape.nodes import MAX_RANK
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RowIsRule:
         middle: RowCell | None,
         trail: Sequence[AxisCell],
         step: Step,
-        spans: Sequence[Span | None],
+        spans: Sequence[Span | None] = (),
         tracked: bool = True,
         least: int = 0,
     ) -> None:
@@ -73,7 +73,7 @@ class RowIsRule:
             solver.write(self, "linked", True)
             self._link_flanks(solver)
         if self.middle is not None:
-            self._link_middle(solver, self.middle)
+            lay_over(self, solver, self.middle, self.row, len(self.lead), len(self.trail), self._same)
             if self.least:
                 self._scalar(solver, self.row, self.middle)
 
@@ -83,7 +83,7 @@ class RowIsRule:
             if row.lo < flanks:
                 solver.at_least(row, flanks, self._why())
             if self.tracked and row.hi > flanks:
-                solver.at_most(row, flanks, self._why())
+                solver.at_most(row, max(flanks, self.least), self._why())
             return
         lo, hi = max(middle.lo + flanks, self.least), max(middle.hi + flanks, self.least)
         if row.lo < lo:
@@ -100,19 +100,8 @@ class RowIsRule:
             self._same(solver, solver.front(self.row, at), axis, self.spans[at])
         for at, axis in enumerate(reversed(self.trail)):
             self._same(solver, solver.back(self.row, at), axis, self.spans[-1 - at])
-
-    def _link_middle(self, solver: Solver, middle: RowCell) -> None:
-        row, lead, trail = self.row, len(self.lead), len(self.trail)
-        while self.from_back < middle.lo:
-            at = self.from_back
-            solver.write(self, "from_back", at + 1)
-            self._same(solver, solver.back(row, trail + at), solver.back(middle, at), None)
-        if row.axes is None:
-            addressed = max(len(row.front) - lead, len(middle.front))
-            while self.from_front < min(addressed, middle.lo):
-                at = self.from_front
-                solver.write(self, "from_front", at + 1)
-                self._same(solver, solver.front(row, lead + at), solver.front(middle, at), None)
+        if self.middle is None and self.least > self.flanks:
+            solver.set_size(solver.back(self.row, 0), 1, self._why())
 
     def _scalar(self, solver: Solver, row: RowCell, middle: RowCell) -> None:
         """The one axis of a row that stands for no axes has size 1; one of another size stands for an axis."""
@@ -121,16 +110,66 @@ class RowIsRule:
         elif middle.lo == 0:
             for axis in row.axes or (*row.front[:1], *row.back[:1]):
                 if self not in axis.watchers:
-                    solver.append(axis.watchers, self)
+                    solver.watch(axis, self)
                 if axis.size not in (None, 1) or axis.least > 1:
                     solver.at_least(middle, 1, self._why(axis.why))
 
-    def _same(self, solver: Solver, left: AxisCell, right: AxisCell, span: Span | None) -> None:
+    def _same(self, solver: Solver, left: AxisCell, right: AxisCell, span: Span | None = None) -> None:
         if left is not right:
             solver.add(Same(left, right, Why(self.step, span)), left, right)
 
     def _why(self, before: Why | None = None) -> Why:
         return Why(self.step, None, before)
+
+
+class RowSeenRule:
+    """Whatever is known of the row `model` is known of the row `view`, and nothing flows back."""
+
+    __slots__ = ("from_back", "from_front", "model", "queued", "step", "view")
+
+    def __init__(self, model: RowCell, view: RowCell, step: Step) -> None:
+        self.model = model
+        self.view = view
+        self.step = step
+        self.from_front = self.from_back = 0
+        self.queued = False
+
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return ()
+
+    def run(self, solver: Solver) -> None:
+        model, view = self.model, self.view
+        if model.lo > view.lo:
+            solver.at_least(view, model.lo, Why(self.step, None, model.why_lo))
+        if model.hi < view.hi:
+            solver.at_most(view, model.hi, Why(self.step, None, model.why_hi))
+        lay_over(self, solver, model, view, 0, 0, self._seen)
+
+    def _seen(self, solver: Solver, view: AxisCell, model: AxisCell) -> None:
+        solver.add(Seen(model, view, Why(self.step)), model)
+
+
+def lay_over(
+    rule: RowIsRule | RowSeenRule,
+    solver: Solver,
+    inner: RowCell,
+    outer: RowCell,
+    lead: int,
+    trail: int,
+    tie: Callable[[Solver, AxisCell, AxisCell], None],
+) -> None:
+    """Tie the axes of `inner` to those of `outer`, where it stands after `lead` and before `trail` other axes."""
+    while rule.from_back < inner.lo:
+        at = rule.from_back
+        solver.write(rule, "from_back", at + 1)
+        tie(solver, solver.back(outer, trail + at), solver.back(inner, at))
+    if outer.axes is None:
+        addressed = max(len(outer.front) - lead, len(inner.front))
+        while rule.from_front < min(addressed, inner.lo):
+            at = rule.from_front
+            solver.write(rule, "from_front", at + 1)
+            tie(solver, solver.front(outer, lead + at), solver.front(inner, at))
 
 
 class RowBelowRule:
@@ -166,3 +205,52 @@ class RowBelowRule:
 
     def _below(self, solver: Solver, operand: AxisCell, result: AxisCell) -> None:
         solver.add(Below(operand, result, Why(self.step)), operand, result)
+
+
+class RowJoinRule:
+    """`result` is the least row that all operands broadcast to; that each is below it is said by rules of their own."""
+
+    __slots__ = ("linked", "operands", "queued", "result", "step")
+
+    def __init__(self, result: RowCell, operands: Sequence[RowCell], step: Step) -> None:
+        self.result = result
+        self.operands = tuple(operands)
+        self.step = step
+        self.linked = False
+        self.queued = False
+
+    @property
+    def cells(self) -> tuple[AxisCell, ...]:
+        return ()
+
+    def run(self, solver: Solver) -> None:
+        result = self.result
+        if self.linked:
+            return
+        if all(row.hi < result.hi for row in self.operands):
+            largest = max(self.operands, key=lambda row: row.hi)
+            solver.at_most(result, largest.hi, self._why(largest.why_hi))
+        able = [row for row in self.operands if row.hi >= result.lo]
+        if len(able) == 1 and able[0].lo < result.lo:
+            solver.at_least(able[0], result.lo, self._why(result.why_lo))
+        if result.axes is not None and all(row.axes is not None for row in self.operands):
+            solver.write(self, "linked", True)
+            for at in range(len(result.axes)):
+                self._link(solver, at, len(result.axes))
+
+    def _link(self, solver: Solver, at: int, rank: int) -> None:
+        assert self.result.axes is not None
+        aligned = list(dict.fromkeys(axis for row in self.operands for axis in _aligned(row, at, rank)))
+        if aligned:
+            rule = Join(self.result.axes[at], aligned, self._why())
+            solver.add(rule, *rule.cells)
+
+    def _why(self, before: Why | None = None) -> Why:
+        return Why(self.step, None, before)
+
+
+def _aligned(row: RowCell, at: int, rank: int) -> list[AxisCell]:
+    """The axis of an operand that meets axis `at` of a result of so many axes, if there is one."""
+    assert row.axes is not None
+    own = at if at < row.mark else at - (rank - len(row.axes))
+    return [row.axes[own]] if own < len(row.axes) and (at < row.mark or own >= row.mark) else []

@@ -9,16 +9,17 @@ from typing import Any
 
 from weft.einsum.nodes import Label
 from weft.shape import conflicts
-from weft.shape.cells import AxisCell, Cap, Propagator, RowCell, Step, Store, Why
+from weft.shape.cells import MODEL, AxisCell, Cap, Propagator, RowCell, Step, Store, Why
 from weft.shape.dims import Same
 
 
 class Solver:
     """The only writer of cells. Use as a context manager: on an exception everything written is taken back."""
 
-    def __init__(self, store: Store, step: Step) -> None:
+    def __init__(self, store: Store, step: Step, level: int = MODEL) -> None:
         self.store = store.find()
         self.step = step
+        self.level = level
         self.absorbed: list[Store] = []
         self.queue: deque[Propagator] = deque()
         self.trail: list[tuple[Any, str, Any]] = []
@@ -28,12 +29,14 @@ class Solver:
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if kind is not None:
-            self._roll_back()
+            self.roll_back()
             return
+        self.store.solution = None
         for store in self.absorbed:
             store.rows, store.axes, store.demands = [], [], []
 
-    def _roll_back(self) -> None:
+    def roll_back(self) -> None:
+        """Take back everything written."""
         for waiting in self.queue:
             waiting.queued = False
         for target, name, old in reversed(self.trail):
@@ -41,6 +44,8 @@ class Solver:
                 setattr(target, name, old)
             else:
                 del target[old:]
+        self.queue.clear()
+        self.trail.clear()
 
     # Writing
 
@@ -65,6 +70,7 @@ class Solver:
             small, large = large, small
         for mine, theirs in ((large.rows, small.rows), (large.axes, small.axes), (large.demands, small.demands)):
             self.extend(mine, theirs)
+        self.write(large, "broken", large.broken | small.broken)
         self.write(small, "into", large)
         self.write(large, "weight", large.weight + small.weight)
         self.absorbed.append(small)
@@ -75,8 +81,12 @@ class Solver:
     def add(self, rule: Propagator, *cells: AxisCell | RowCell) -> None:
         """Let `rule` watch `cells`, and run it in turn."""
         for cell in cells:
-            self.append(cell.watchers, rule)
+            self.watch(cell, rule)
         self.enqueue(rule)
+
+    def watch(self, cell: AxisCell | RowCell, rule: Propagator) -> None:
+        if not cell.final:
+            self.append(cell.watchers, rule)
 
     def enqueue(self, rule: Propagator) -> None:
         if not rule.queued:
@@ -99,7 +109,7 @@ class Solver:
     # Facts about an axis
 
     def new_axis(self, row: RowCell | None = None, label: Label | None = None, least: int = 0) -> AxisCell:
-        axis = AxisCell(row, label, least)
+        axis = AxisCell(row, label, least, row.level if row else self.level)
         self.append(self.store.axes, axis)
         return axis
 
@@ -119,7 +129,12 @@ class Solver:
         self.wake(axis)
 
     def set_cap(self, axis: AxisCell, cap: Cap) -> None:
-        """Narrow an axis of unknown size to `cap` or an unlabelled 1; two incompatible caps leave only the 1."""
+        """Narrow an axis to `cap` or an unlabelled 1; two incompatible caps leave only the 1."""
+        if axis.size not in (None, 1):
+            return
+        if axis.size == 1 and cap.size != 1:
+            self.set_plain(axis, cap.why)
+            return
         old = axis.cap
         if old is not None:
             if old.size != cap.size or (old.basis and cap.basis and old.basis != cap.basis):
@@ -129,7 +144,7 @@ class Solver:
             if old.basis == cap.basis or cap.basis is None:
                 return
         self.write(axis, "cap", cap)
-        if axis.basis is not None or axis.least > 1:
+        if cap.size == 1 or axis.basis is not None or axis.least > 1:
             self.set_size(axis, cap.size, cap.why)
         self.wake(axis)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, overload
 
-from weft.assign import Accum, Arg, Code, Node, Precision, Slot, intermediate, recording, statements
+from weft.assign import Accum, Arg, Code, Node, Precision, Slot, in_code, intermediate, recording, statements
 from weft.assign.complete import needed
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
@@ -70,7 +70,13 @@ class Operator:
         origin = user_origin()
         name = label or self.name
         operation = infer(
-            logic, [tensor.shape for tensor in tensors], name=name, title=self.name, origin=origin, sizes=sizes
+            logic,
+            [tensor.shape for tensor in tensors],
+            name=name,
+            title=self.name,
+            origin=origin,
+            sizes=sizes,
+            code=in_code(tensor.operand for tensor in tensors),
         )
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(name, operation.result, precision, origin=origin, inline=not label)

@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.einsum.nodes import Kind
 from weft.errors import WeftError, user_origin
-from weft.tensor.contract import einsum
+from weft.tensor.contract import contract
 from weft.tensor.tensor import Tensor, TensorLike
 
 _ROWS: dict[Kind, str] = {
@@ -22,14 +22,15 @@ def concat(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tens
     _check(tensors, kind, "concat")
     names = [f"part{number}" for number in range(len(tensors))]
     operands = "; ".join(_ROWS[kind].format(axis=name) for name in names)
-    return einsum(f"{operands} => {_ROWS[kind].format(axis='^'.join(names))}", *tensors, label=label)
+    spec = f"{operands} => {_ROWS[kind].format(axis='^'.join(names))}"
+    return contract(spec, tensors, label=label, left=True)
 
 
 def stack(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tensor:
     """Lay tensors of one shape along a new first axis of a row."""
     _check(tensors, kind, "stack")
     spec = f"...|...->... => {_ROWS[kind].format(axis='one')}"
-    return concat(*(einsum(spec, tensor, one=1) for tensor in tensors), kind=kind, label=label)
+    return concat(*(contract(spec, [tensor], sizes={"one": 1}) for tensor in tensors), kind=kind, label=label)
 
 
 def _check(tensors: Sequence[Any], kind: str, what: str) -> None:

@@ -13,6 +13,7 @@ from weft.assign import (
     Code,
     Fetch,
     Node,
+    Offset,
     Operand,
     Precision,
     Record,
@@ -25,10 +26,10 @@ from weft.assign import (
     statements,
 )
 from weft.errors import WeftError, user_origin
-from weft.ops import Call, Num, Scalar, accumulator, call, find, scalar
+from weft.ops import Call, Num, Scalar, accumulator, call, find, leaves, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
-from weft.shape.logic import Compose, Constant, Literal, Logic, Pointwise
+from weft.shape.logic import Assigned, Compose, Literal, Logic, Pointwise
 from weft.shape.nodes import Dim, Shape
 from weft.tensor.apply import read_logic
 from weft.tensor.leaves import UNNAMED
@@ -71,8 +72,8 @@ def node(
     origin = user_origin()
     if not isinstance(label, str) or not label:
         raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
-    logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Constant()
-    shape = infer(logic, name=label, title="node", origin=origin).result
+    logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Assigned()
+    shape = infer(logic, name=label, title="node", origin=origin, code=True).result
     least = element_type(at_least) if at_least else None
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
     made = Node(label, shape, precision, origin=origin, made_inline=True)
@@ -160,7 +161,16 @@ def _record(
     nodes = [node_of(operand) for operand in operands]
     shapes = like.operation.slots[1:] if like else [one.shape for one in nodes]
     sizes = like.operation.sizes if like else None
-    operation = infer(logic, shapes, title=target.label, origin=origin, result=target.shape, sizes=sizes)
+    operation = infer(
+        logic,
+        shapes,
+        title=target.label,
+        origin=origin,
+        result=target.shape,
+        sizes=sizes,
+        code=True,
+        varies=any(isinstance(leaf, Offset) for leaf in leaves(value)),
+    )
     slots = like.operands if like else tuple(range(1, len(operands) + 1))
     record_over(Record(operation, 0, slots), target, accum, reset, value, operands)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from math import prod
+
 from weft.assign import Extent, Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import Concat
@@ -18,8 +21,22 @@ from weft.tensor.tensor import Tensor, TensorLike
 def einsum(
     spec: str, /, *operands: TensorLike, accum: str = "+", op: str = "*", label: str = "", **sizes: int
 ) -> Tensor:
-    """Contract `operands` as the spec says; keywords give sizes of labels that no operand has."""
-    origin = user_origin()
+    """Contract `operands` as the spec says; keywords give sizes of labels and row variables."""
+    return contract(spec, operands, accum=accum, op=op, label=label, sizes=sizes)
+
+
+def contract(
+    spec: str,
+    operands: Sequence[TensorLike],
+    *,
+    accum: str = "+",
+    op: str = "*",
+    label: str = "",
+    sizes: Mapping[str, int] | None = None,
+    left: bool = False,
+) -> Tensor:
+    """`einsum` with its arguments as values; with `left` the result grows on the left, wherever its `...` stand."""
+    origin, sizes = user_origin(), sizes or {}
     parsed = parse_spec(spec)
     if len(operands) != len(parsed.operands):
         raise EinsumError(
@@ -48,20 +65,19 @@ def einsum(
         v.accumulate(gather, value, reset=True)
 
     dims = {name: as_dim(size, f"`{name}`", origin) for name, size in sizes.items()}
-    return Operator("einsum", None, forward).apply(Einsum(parsed), operands, label=label, sizes=dims)
+    return Operator("einsum", None, forward).apply(Einsum(parsed, left), operands, label=label, sizes=dims)
 
 
 def dim(tensor: Tensor, label: str) -> Extent:
-    """The size of a label of the einsum that computes `tensor`, as a number for expressions."""
+    """The size of a label of the einsum that computes `tensor`, or of all axes of a row variable, as a number."""
     operation = tensor.operation
-    axis = operation.labels.get(label) if operation else None
-    if axis is None:
+    if operation is None or (label not in operation.labels and label not in operation.rows):
         raise EinsumError(f"`{tensor.label}` is not computed by an einsum with a label `{label}`", origin=user_origin())
-    found = axis
+    found = operation
 
     def measure() -> float:
         close(tensor.shape)
-        assert found.size is not None
-        return found.size
+        axes = (found.labels[label],) if label in found.labels else found.rows[label].axes or ()
+        return prod(axis.dim.size for axis in axes)
 
     return Extent(measure, label)

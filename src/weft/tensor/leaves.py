@@ -16,7 +16,7 @@ from weft.ops import Number, scalar
 from weft.ops import type_of as kind_of
 from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, name_of, numpy_type
 from weft.shape.infer import infer
-from weft.shape.logic import Constant, Counted, Literal, Logic, mapped
+from weft.shape.logic import Constant, Counted, Literal, Logic, Varying, mapped
 from weft.shape.nodes import Dim, Shape
 from weft.tensor.tensor import Tensor
 
@@ -73,13 +73,13 @@ def number(value: float, *, basis: str | None = None, label: str = "", dtype: st
 
 
 def constant(value: Number, *, label: str = "", dtype: str | None = None) -> Tensor:
-    """A tensor of one value everywhere whose shape, and type unless given, is inferred from its use."""
+    """A tensor of one value everywhere, which fits any shape; its type, unless given, is inferred from its use."""
     return _computed(Constant(), value, label, dtype)
 
 
 def offsets(*, label: str = "") -> Tensor:
     """A tensor whose cells hold how far they lie from the first, in memory order; its shape comes from its use."""
-    return _computed(Constant(), Offset(), label or "offsets")
+    return _computed(Varying(), Offset(), label or "offsets")
 
 
 def given_values(

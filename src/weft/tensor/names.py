@@ -14,7 +14,7 @@ from weft.assign.syntax import Name, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
 from weft.ops import Num, Scalar
 from weft.shape.infer import infer
-from weft.shape.logic import Constant
+from weft.shape.logic import Assigned
 from weft.tensor.code import node
 from weft.tensor.leaves import data
 from weft.tensor.tensor import Tensor
@@ -164,7 +164,7 @@ def _access(found: Tensor | Scalar, accessor: str, name: Name) -> Tensor:
 def _plain_node(label: str) -> Tensor:
     """A node called exactly as the text says, whose gradient can be named too."""
     origin = user_origin()
-    shape = infer(Constant(), name=label, title="node", origin=origin).result
+    shape = infer(Assigned(), name=label, title="node", origin=origin, code=True).result
     return Tensor(Node(label, shape, Precision.from_operands(), origin=origin), differentiable=True)
 
 

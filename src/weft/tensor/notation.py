@@ -41,7 +41,7 @@ from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.project.plan import check_labels
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Compose, Constant, Einsum, Logic, Pointwise, Slice, Transpose, arity
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, Varying, arity
 from weft.shape.nodes import Bound, Dim
 from weft.shape.text import as_dim
 from weft.tensor.apply import Operator, read_logic
@@ -381,13 +381,26 @@ def _operation(reading: _Reading, target: Node) -> Operation:
         if slot > last:
             raise Misread(f"there is no slot {slot}: the operation has slots 0 to {last}", reading.span)
         if shapes.setdefault(slot, shape) is not shape:
-            infer(Einsum(parse_spec(_SAME_SHAPE)), [shape], title="slots", origin=user_origin(), result=shapes[slot])
+            infer(
+                Einsum(parse_spec(_SAME_SHAPE)),
+                [shape],
+                title="slots",
+                origin=user_origin(),
+                result=shapes[slot],
+                code=True,
+            )
     for slot in range(last + 1):
         if slot not in shapes:
             shapes[slot] = _absent(slot, reading)
     operands = [shapes[slot] for slot in range(1, last + 1)]
     return infer(
-        reading.logic, operands, title=target.label, origin=user_origin(), result=shapes[0], sizes=reading.sizes
+        reading.logic,
+        operands,
+        title=target.label,
+        origin=user_origin(),
+        result=shapes[0],
+        sizes=reading.sizes,
+        code=True,
     )
 
 
@@ -396,7 +409,7 @@ def _absent(slot: int, reading: _Reading) -> ShapeVar:
     if not _told(slot, reading):
         what = f"nothing fills slot {slot}, and the loops depend on its shape"
         raise Misread(what, reading.span, "mention a tensor in every slot of the operation")
-    return infer(Constant(), name="absent", title="slots", origin=user_origin()).result
+    return infer(Varying(), name="absent", title="slots", origin=user_origin(), code=True).result
 
 
 def _told(slot: int, reading: _Reading) -> bool:

@@ -7,7 +7,7 @@ from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, call, scalar
 from weft.ops.dtypes import WEAK_FLOAT
 from weft.shape.infer import infer
-from weft.shape.logic import Constant
+from weft.shape.logic import Varying
 from weft.tensor.params import random_key, random_normal, random_unit
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
@@ -45,7 +45,7 @@ def _counter(step: Number) -> Scalar:
 
 def _random(name: str, value: Scalar) -> Tensor:
     origin = user_origin()
-    shape = infer(Constant(), name=name, title="random", origin=origin).result
+    shape = infer(Varying(), name=name, title="random", origin=origin).result
     node = Node(name, shape, Precision.from_use(WEAK_FLOAT), origin=origin)
     node.definition = Fetch(node, Cells(value), origin)
     return Tensor(node)

@@ -13,7 +13,7 @@ from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar
 from weft.shape.cells import ShapeVar
-from weft.shape.close import close
+from weft.shape.close import peek
 from weft.shape.infer import Operation
 from weft.shape.nodes import Shape
 
@@ -66,8 +66,8 @@ class Tensor:
 
     @property
     def dims(self) -> Shape:
-        """The closed shape: asking for it decides what was still open."""
-        return close(self.node.shape)
+        """The shape as it would be if nothing were said of it any more; asking for it decides nothing."""
+        return peek(self.node.shape)
 
     @property
     def dtype(self) -> str:

@@ -1,0 +1,212 @@
+"""What closing decides, in stages: the ranks of leaves, all other ranks, the sizes of leaves, all other sizes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeAlias
+
+from weft.errors import WeftError
+from weft.shape import conflicts
+from weft.shape.cells import CODE, AxisCell, RowCell, Why
+from weft.shape.demand import rank_demand
+from weft.shape.derived import AffineRule, ConcatRule, CountRule
+from weft.shape.dims import Below, Join, Same
+from weft.shape.rows import RowIsRule
+from weft.shape.solver import Solver
+
+#: For each axis that must not be guessed and that nothing determines: the error to raise when it is needed.
+Stuck: TypeAlias = dict[AxisCell, Callable[[], WeftError]]
+
+
+class Decision:
+    """Decides the open rows and axes of a graph, level by level."""
+
+    def __init__(self, solver: Solver) -> None:
+        self.solver = solver
+        self.why = Why(solver.step)
+        self.anchored: set[RowCell] = set()
+        self.stuck: Stuck = {}
+
+    def decide(self, level: int) -> None:
+        """Decide everything of this level and of those below that takes part in it."""
+        if level == CODE:
+            self._open_views()
+        self._close_ranks(level)
+        self._close_sizes(level)
+
+    def errors(self) -> dict[AxisCell, WeftError]:
+        """For each axis that is still open, what is to be said of the one that it hangs on and must not be guessed."""
+        found: dict[AxisCell, WeftError] = {}
+        for axis, error in self.stuck.items():
+            if axis not in found:
+                found |= dict.fromkeys(_connected((axis,)), error())
+        return found
+
+    def _open_views(self) -> None:
+        """What the model left open, code may say: there its shapes and their views are one."""
+        rows = [row for row in self.solver.store.rows if row.axes is None or row.closed is None]
+        for owner in dict.fromkeys(row.owner for row in rows if row.owner is not None and row.owner.view is not None):
+            assert owner.view is not None
+            for model, view in zip(owner.rows, owner.view.rows, strict=True):
+                self.solver.add(RowIsRule(model, (), view, (), self.why.step), model, view)
+        self.solver.solve()
+
+    def _takes_part(self, row: RowCell | None, level: int) -> bool:
+        """Is it of the level; a shape of the model that only code uses is left to the code."""
+        owner = row.owner if row else None
+        if row is None or owner is None or level == CODE:
+            return row is None or row.level <= level
+        return row.level <= level and (owner.used or owner.view is None)
+
+    def _rows(self, level: int) -> list[RowCell]:
+        return [row for row in self.solver.store.rows if row.axes is None and self._takes_part(row, level)]
+
+    def _axes(self, level: int) -> list[AxisCell]:
+        return [
+            axis
+            for axis in self.solver.store.axes
+            if axis.size is None and axis.level <= level and self._takes_part(axis.row, level)
+        ]
+
+    # Ranks
+
+    def _close_ranks(self, level: int) -> None:
+        solver, rows = self.solver, self._rows(level)
+        leaves = [row for row in rows if row.grows]
+        demand = rank_demand(rows)
+        self.anchored |= demand.anchored
+        for row in leaves:
+            solver.at_most(row, demand.ranks.get(row, row.lo), self.why)
+        solver.solve()
+        for row in leaves:
+            solver.at_least(row, row.hi, self.why)
+        solver.solve()
+        for row in rows:
+            solver.at_most(row, row.lo, self.why)
+        solver.solve()
+
+    # Sizes
+
+    def _close_sizes(self, level: int) -> None:
+        self._grow(level)
+        self.stuck = self._must_be_told(level)
+        while free := _free(self._axes(level), self.stuck):
+            leaves = [axis for axis in free if axis.grows]
+            self._set([(axis, max(axis.least, 1)) for axis in leaves or free])
+        self._lend(level)
+        tied = _connected(self.stuck)
+        leftover = [axis for axis in self._axes(level) if axis not in tied]
+        self.stuck |= {axis: partial(conflicts.underdetermined, axis, None) for axis in leftover}
+
+    def _grow(self, level: int) -> None:
+        """Leaves take the size of what they broadcast to; so do the parts of a computed size that is still open."""
+        chosen = [axis for axis in self._axes(level) if axis.grows and axis.cap]
+        while chosen or (chosen := [axis for axis in self._parts(level) if axis.cap]):
+            mark = len(self.solver.trail)
+            self._set([(axis, axis.cap.size) for axis in chosen if axis.cap])
+            capped = (target for target, name, _ in self.solver.trail[mark:] if name == "cap")
+            chosen = [axis for axis in dict.fromkeys(_open(capped)) if axis.grows and axis.level <= level]
+
+    def _parts(self, level: int) -> list[AxisCell]:
+        """Labels that must be told, and the open axes that other sizes are computed from."""
+        demanded = [axis for axis, _ in self.solver.store.demands if axis.size is None and axis.level <= level]
+        rules = (
+            rule for axis in self._axes(level) for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)
+        )
+        computing = [part for rule in dict.fromkeys(rules) for part in rule.cells[1:] if part.size is None]
+        return list(dict.fromkeys([*demanded, *computing]))
+
+    def _lend(self, level: int) -> None:
+        """A labelled 1 lends its label to the leaf below it."""
+        while lent := [
+            axis
+            for axis in self.solver.store.axes
+            if axis.lent is not None and axis.grows and axis.level <= level and not axis.written
+        ]:
+            for axis in lent:
+                assert axis.lent is not None
+                self.solver.set_basis(axis, axis.lent, self.why)
+            self.solver.solve()
+
+    def _must_be_told(self, level: int) -> Stuck:
+        """The axes that must not be guessed: labels only the result has, parameters, counted data."""
+        stuck: Stuck = {
+            axis: partial(conflicts.underdetermined, axis, step)
+            for axis, step in self.solver.store.demands
+            if axis.size is None and axis.level <= level
+        }
+        waiting = self._axes(level)
+        claimed = _claimed(waiting)
+        for axis in waiting:
+            if axis.role == "param" and axis not in claimed:
+                stuck.setdefault(axis, partial(conflicts.underdetermined, axis, None))
+            for rule in axis.watchers:
+                if isinstance(rule, CountRule):
+                    said = partial(conflicts.undetermined_count, rule.step, rule.what, rule.shown(), rule.count)
+                    stuck.setdefault(axis, said)
+        return stuck
+
+    def _set(self, sizes: Iterable[tuple[AxisCell, int]]) -> None:
+        for axis, size in sizes:
+            self.solver.set_size(axis, size, self.why)
+        self.solver.solve()
+
+
+def _claimed(axes: list[AxisCell]) -> set[AxisCell]:
+    """The open axes about which a written 1, and nothing else, says something."""
+    ones = (axis for axis in axes if any(_is_claim(other) for other in _neighbours(axis, Same, Below, Join)))
+    return set(_connected(ones, Same, Below, Join))
+
+
+def _is_claim(axis: AxisCell) -> bool:
+    return axis.size == 1 and axis.claim
+
+
+def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
+    """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it."""
+    waiting = _open(axes)
+    rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)}
+    computed = _above([rule.axis for rule in rules if rule.axis.size is None])
+    split = _connected([part for rule in rules if rule.axis.size is not None for part in rule.cells], Same)
+    not_yet = {*computed, *split, *_connected(axis for axis in stuck if axis.size is None)}
+    return [axis for axis in waiting if axis not in not_yet]
+
+
+def _above(axes: Iterable[AxisCell]) -> set[AxisCell]:
+    """The axes, all that equal them, and all that they broadcast to."""
+    found = set(axes)
+    stack = list(found)
+    while stack:
+        one = stack.pop()
+        for rule in one.watchers:
+            reached = rule.cells if isinstance(rule, Same) else ()
+            if isinstance(rule, Below) and rule.operand is one:
+                reached = (rule.result,)
+            new = [axis for axis in reached if axis not in found]
+            found.update(new)
+            stack += new
+    return found
+
+
+def _connected(axes: Iterable[AxisCell], *rules: type) -> dict[AxisCell, None]:
+    """The open axes among these and all open ones tied to them by such rules (any, if none is named), nearest first."""
+    found = dict.fromkeys(_open(axes))
+    queue = deque(found)
+    while queue:
+        for axis in _neighbours(queue.popleft(), *rules):
+            if axis.size is None and axis not in found:
+                found[axis] = None
+                queue.append(axis)
+    return found
+
+
+def _neighbours(axis: AxisCell, *rules: type) -> Iterator[AxisCell]:
+    for rule in axis.watchers:
+        if not rules or isinstance(rule, rules):
+            yield from rule.cells
+
+
+def _open(axes: Iterable[AxisCell]) -> list[AxisCell]:
+    return [axis for axis in axes if axis.size is None]
