@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label
 from weft.errors import Origin, ShapeError, Span
-from weft.shape.nodes import MAX_RANK, Dim, Shape, show_rows
+from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
 
 if TYPE_CHECKING:
     from weft.shape.close import Solution
@@ -217,7 +217,7 @@ class RowCell:
 
     def __str__(self) -> str:
         if self.axes is not None:
-            return ",".join(map(str, self.axes))
+            return show_row(self.axes, self.mark)
         return ",".join([*map(str, self.front), "...", *map(str, reversed(self.back))])
 
 

@@ -151,7 +151,7 @@ def _solution(store: Store, shapes: Sequence[ShapeVar]) -> Solution:
 
 def _refuse_broken(store: Store, shapes: Sequence[ShapeVar]) -> None:
     if store.broken:
-        for step in {step for shape in shapes for step in shape.steps} & store.broken.keys():
+        for step in [step for shape in shapes for step in shape.steps if step in store.broken]:
             raise store.broken[step].with_traceback(None)
 
 
@@ -178,8 +178,8 @@ def _steps(store: Store) -> set[Step]:
     stack = list(found)
     while stack:
         for shape in stack.pop().slots:
-            new = set() if shape.checked else set(shape.steps) - found
-            found |= new
+            new = [] if shape.checked else [step for step in shape.steps if step not in found]
+            found.update(new)
             stack += new
     return found
 

@@ -21,7 +21,7 @@ the rows of its slots and over names local to it, the same list whichever tensor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -73,7 +73,13 @@ class Shape:
         return prod(self.array_shape)
 
     def __str__(self) -> str:
-        return show_rows(*(",".join(map(str, self.row(kind))) for kind in KINDS))
+        return show_rows(*(show_row(self.row(kind), self.mark(kind)) for kind in KINDS))
+
+
+def show_row(axes: Sequence[object], mark: int) -> str:
+    """Axes with commas between them; a row that does not grow on its left has `...` where it grows."""
+    lead, trail = (",".join(map(str, part)) for part in (axes[:mark], axes[mark:]))
+    return f"{lead}...{trail}" if lead else trail
 
 
 def show_rows(batch: str, input: str, output: str) -> str:

@@ -129,11 +129,12 @@ def param(
     b: Sizes | None = None,
     init: float | Sequence[Any] | Init | None = None,
     dtype: str | None = None,
+    square: bool = False,
 ) -> Tensor:
     """A parameter. Its axes are inferred from use where `o` (output), `i` (input), `b` (batch) do not say.
 
     `init` is a number, a nested list, or a function such as `wf.uniform(-1, 1)`. Without `dtype` it is stored in the
-    type of what it is used with. Inside `@wf.op` the parameter belongs
+    type of what it is used with. With `square` its input and output axes are alike. Inside `@wf.op` the parameter belongs
     to the layer: this place of the body gets the same one at every application.
     """
     origin = user_origin()
@@ -141,7 +142,7 @@ def param(
         raise WeftError(f"a parameter needs a name, not {name!r}", origin=origin)
 
     def make(label: str) -> Tensor:
-        return _make(label, o, i, b, init, dtype, origin)
+        return _make(label, o, i, b, init, dtype, origin, square)
 
     scope = current_scope()
     found: Tensor = scope.place(name, make) if scope else make(name)
@@ -149,13 +150,20 @@ def param(
 
 
 def _make(
-    label: str, o: Sizes | None, i: Sizes | None, b: Sizes | None, init: Any, dtype: str | None, origin: Origin | None
+    label: str,
+    o: Sizes | None,
+    i: Sizes | None,
+    b: Sizes | None,
+    init: Any,
+    dtype: str | None,
+    origin: Origin | None,
+    square: bool,
 ) -> Tensor:
     precision = precision_of(0.0, dtype)
     values = numbers(init) if isinstance(init, list | tuple | np.ndarray) else None
     if values is not None and o is None and i is None:
         o = values.shape or (1,)
-    logic = Parameter(_dims(b, "b", origin) or (), _dims(i, "i", origin), _dims(o, "o", origin))
+    logic = Parameter(_dims(b, "b", origin) or (), _dims(i, "i", origin), _dims(o, "o", origin), square)
     shape = infer(logic, name=label, title="parameter", origin=origin).result
     node = Node(label, shape, precision, origin=origin)
     node.init = Fetch(node, Data(values) if values is not None else Cells(_first_value(init, label, shape, origin)))
