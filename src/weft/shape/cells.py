@@ -308,6 +308,7 @@ class Store:
     demands: list[tuple[AxisCell, Step]] = field(default_factory=list)
     broken: dict[Step, ShapeError] = field(default_factory=dict)
     solution: Solution | None = None
+    open_rows: int = 0  # when what is closed was last dropped
 
     def find(self) -> Store:
         store = self

@@ -49,6 +49,9 @@ def close_all(shapes: Iterable[ShapeVar]) -> None:
     for shape in pending:
         shape.checked = True
         _finish(shape)
+    for store in graphs:
+        if len(store.rows) > 2 * store.open_rows + 64:  # now and then, so that the cost is shared by what is dropped
+            _drop_closed(store)
 
 
 def close_axes(store: Store, axes: Sequence[AxisCell]) -> None:
@@ -210,6 +213,7 @@ def _drop_closed(store: Store) -> None:
     store.rows = [row for row in store.rows if not row.final]
     store.axes = [axis for axis in store.axes if not axis.final]
     store.demands = [(axis, step) for axis, step in store.demands if not axis.final]
+    store.open_rows = len(store.rows)
 
 
 def _unchecked(shapes: Iterable[ShapeVar]) -> list[ShapeVar]:
