@@ -8,7 +8,29 @@ from hypothesis import strategies as st
 from weft.einsum import Spec, parse_spec, show_spec
 from weft.errors import EinsumError
 
-PIECES = ["i", "j", "k", "ho", "_", "0", "1", "23", "2*", "...", "..v..", "..", ".", ",", "|", "->", ";", "=>", " "]
+PIECES = [
+    "i",
+    "j",
+    "k",
+    "ho",
+    "_",
+    "0",
+    "1",
+    "23",
+    "2*",
+    "...",
+    "..v..",
+    "..",
+    ".",
+    ",",
+    "|",
+    "->",
+    ";",
+    "=>",
+    " ",
+    "(",
+    ")",
+]
 SIGNS = ["+", "*", "^", "<+", "=+", "<", "=", "-", ">", "\n", "é", "\0"]
 
 
@@ -38,7 +60,7 @@ def test_pieces_of_the_notation(text: str) -> None:
 
 
 @settings(max_examples=300)
-@given(st.text("ij_09.,|->;=+*^< ", max_size=16).map(lambda text: text + "=>i"))
+@given(st.text("ij_09.,|->;=+*^< ()", max_size=16).map(lambda text: text + "=>i"))
 def test_characters_of_the_notation(text: str) -> None:
     check(text)
 

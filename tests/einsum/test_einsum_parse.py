@@ -103,6 +103,8 @@ AXES = {
     "o=+k": Affine(1, Lo, Kernel(Lk, 1, padded=True), 0),
     "2*o<+3*k": Affine(2, Lo, Kernel(Lk, 3, padded=False), 0),
     "2*o=+3*k+1": Affine(2, Lo, Kernel(Lk, 3, padded=True), 1),
+    "2 * o < + 3 * k": Affine(2, Lo, Kernel(Lk, 3, padded=False), 0),
+    " 2 * o = + 3 * k + 1 ": Affine(2, Lo, Kernel(Lk, 3, padded=True), 1),
     " 2 * o =+ 3 * k + 1 ": Affine(2, Lo, Kernel(Lk, 3, padded=True), 1),
     "i^k": Concat((Li, Lk)),
     "3^i^5": Concat((Skip(3), Li, Skip(5))),
@@ -181,6 +183,25 @@ def test_a_row_variable_has_a_long_name_in_both_modes(row_text: str) -> None:
 )
 def test_rows_may_be_left_out_or_empty(text: str, expected: ShapeSpec) -> None:
     assert parse_spec(f"{text}=>{text}") == Spec((expected,), expected)
+
+
+@pytest.mark.parametrize(
+    ("bracketed", "plain"),
+    [
+        ("(i, j) => (j, i)", "i, j => j, i"),
+        ("(ij)=>(ji)", "ij=>ji"),
+        ("(b,)|(i)->(o) => (b,)|(o)", "b,|i->o => b,|o"),
+        ("( ..., x ) | () -> (..v..) ; y => (x)", "..., x|->..v..;y=>x"),
+    ],
+)
+def test_brackets_enclose_a_row(bracketed: str, plain: str) -> None:
+    assert parse_spec(bracketed) == parse_spec(plain)
+
+
+def test_an_axis_may_be_called_like_what_no_name_was_written_for() -> None:
+    assert parse_spec("batch, ...|output=>...|output,").operands[0] == shape(
+        row(Label("output")), batch=row(Label("batch"), RowVar("batch"))
+    )
 
 
 def test_operands_may_be_empty_and_many() -> None:
@@ -276,6 +297,15 @@ OFFSET = "an offset picks one of `stride` interleaved positions, so it must be s
 PART = "concatenate labels (`a^b`) or sizes to skip (`3^a`)"
 LARGE = "a number is below 2**31"
 LETTERS = "remove it; a label is made of the letters a-z and A-Z, a number of the digits 0-9"
+GROUP = "brackets do not make one axis of several"
+SPLIT = (
+    "write `4*h<+d` where `d` has 4 places: it splits an operand's axis and joins in the result; "
+    "brackets around a whole row have commas in them: `(h, d)`"
+)
+ROW = (
+    "write them around all axes of the row or leave them out; `n*a<+b` is one axis of `a` and `b`, with n places of `b`"
+)
+RENAME = "give the row variable another name, for example `..ds..`"
 COMMA = "two axes need a comma between them"
 
 MISTAKES = [
@@ -304,7 +334,25 @@ MISTAKES = [
     ("out dim, x=>", "^^^^^^^", COMMA, "write `out, dim`, or take the space out of the name"),
     ("x, 2d=>", "   ^^", "a name begins with a letter", "rename it, for example `d`"),
     ("x, _y=>", "   ^^", "a name begins with a letter", "rename it, for example `y`"),
+    # brackets
+    ("b (h d)=>bhd", "  ^^^^^", GROUP, SPLIT),
+    ("(h d) => h d", "^^^^^", GROUP, SPLIT),
+    ("b, (k h d), c=>b, c", "   ^^^^^^^", GROUP, SPLIT),
+    ("i(j)=>", " ^^^", "brackets enclose a whole row", ROW),
+    ("(i)j=>", "^^^", "brackets enclose a whole row", ROW),
+    ("a, (b, c)=>", "   ^^^^^^", "brackets enclose a whole row", ROW),
+    ("(i=>i", "^^^^^", "brackets enclose a whole row", ROW),
+    # names of two kinds
+    ("d..d..=>d", "^^^^^^", "`d` names both an axis and a row variable", RENAME),
+    (
+        "a, ..dim..=>a, dim",
+        "   ^^^^^^^     ^^^",
+        "`dim` names both an axis and a row variable",
+        RENAME.replace("ds", "dims"),
+    ),
+    ("..d..|2*d<+k=>", "^^^^^   ^", "`d` names both an axis and a row variable", RENAME),
     # affine axes
+    ("o< + k = + j=>", "       ^^^^^", "an axis has at most one kernel", "remove `= + j`"),
     ("o+k=>o", "^^^", "`o+k` does not say what happens at the edge", "say `o<+k` (stay inside) or `o=+k` (pad)"),
     (
         "2*o+3*k=>o",
@@ -337,7 +385,7 @@ MISTAKES = [
     # numbers and characters
     ("a^2147483648=>", "  ^^^^^^^^^^", LARGE, "write a smaller number"),
     ("a, 2147483648=>", "   ^^^^^^^^^^", LARGE, "write a smaller number"),
-    ("(i)=>", "^", "`(` has no meaning in a specification", LETTERS),
+    ("[i]=>", "^", "`[` has no meaning in a specification", LETTERS),
     ("i²=>", " ^", "`²` has no meaning in a specification", LETTERS),
     ("٣=>", "^", "`٣` has no meaning in a specification", LETTERS),
 ]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.einsum import (
+    KINDS,
     Affine,
     Axis,
     Concat,
@@ -21,6 +22,7 @@ from weft.einsum import (
     ShapeSpec,
     Skip,
     Spec,
+    labels_in,
     parse_spec,
     show_axis,
     show_spec,
@@ -97,7 +99,14 @@ def specs(name: st.SearchStrategy[str], place: st.SearchStrategy[int]) -> st.Sea
     var = st.builds(RowVar, st.sampled_from(["batch", "input", "output", "v", "long_1"]))
     row = st.builds(lambda trail: Row((), None, trail), axes) | st.builds(Row, axes, var, axes)
     shape = st.builds(ShapeSpec, row, row, row)
-    return st.builds(Spec, st.lists(shape, min_size=1, max_size=3).map(tuple), shape)
+    return st.builds(Spec, st.lists(shape, min_size=1, max_size=3).map(tuple), shape).filter(told_apart)
+
+
+def told_apart(spec: Spec) -> bool:
+    """Is no axis called like a row variable?"""
+    shapes = (*spec.operands, spec.result)
+    axes = {label.name for shape in shapes for axis in shape.axes for label in labels_in(axis)}
+    return not axes & {row.var.name for shape in shapes for row in map(shape.row, KINDS) if row.var}
 
 
 @given(specs(LETTERS, st.integers(0, 9)) | specs(LONG, NUMBERS))

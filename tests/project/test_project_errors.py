@@ -68,7 +68,8 @@ def test_the_origin_of_evaluate_is_the_users_line() -> None:
     "spec",
     ["", " ", "ij", "ij->ji", "i=>j=>k", "i=>j;k", "i|j|k=>", "i->j->k=>", "i......=>i", "i^_=>i", "i^2*j=>i", "i+j=>i",
      "i*2=>i", "i*j=>i", "i,,j=>i", ",i=>i", "2i,=>i", "i j,=>i", "i..=>i", "i=i", "i<j=>i", "i-j=>i", "0*i=>i",
-     "2*i+2=>i", "3^4=>i", "99999999999^i=>i", "é=>i", "(i)=>i", "i<+j<+k=>i", "i=>i<+", "\0=>i"],
+     "2*i+2=>i", "3^4=>i", "99999999999^i=>i", "é=>i", "(i=>i", "(i j)=>i", "i..i..=>i", "i<+j<+k=>i",
+     "i=>i<+", "\0=>i"],
 )  # fmt: skip
 def test_malformed_specs_point_at_the_place(spec: str) -> None:
     error = refused(spec, 3)
@@ -243,7 +244,7 @@ def test_impossible_sizes(spec: str, shapes: tuple[object, ...], sizes: dict[str
             "       ^\n"
             "  A is 3\n"
             "  solved so far: i=3\n"
-            "  fix: give the result's shape, or the size of `j`",
+            "  fix: give its size, j=…, or the result's shape",
         ),
         (
             "i=>i", (3,), {"i": 2.5},
@@ -287,6 +288,11 @@ def test_text(spec: str, shapes: tuple[object, ...], sizes: dict[str, Any], text
             "i;i=>i", ("rgb=3", "hue=3"),
             ["`i` cannot be labelled both 'rgb' and 'hue'", "    i;i=>i", "    ^ ^", "  A is rgb=3", "  B is hue=3",
              "  solved so far: i=rgb=3", "  fix: use one label for both, or leave one side unlabelled"],
+        ),
+        (
+            "row col => col row", ((3, 4),),
+            ["the output row of `A` needs at least 6 axes but can have at most 2 axes", "    row col => col row",
+             "  A is 3,4", "  fix: without a comma each letter is an axis: write `row, col => col, row`"],
         ),
     ],
 )  # fmt: skip

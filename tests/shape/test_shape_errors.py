@@ -197,7 +197,7 @@ def test_a_label_nothing_sizes() -> None:
         "        ^",
         "  x is 4",
         "  solved so far: i=4",
-        "  fix: give the result's shape, or the size of `j`",
+        "  fix: give its size, j=…",
     ]
 
 

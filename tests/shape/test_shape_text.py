@@ -31,6 +31,10 @@ def dims(*sizes: int) -> tuple[Dim, ...]:
     ("  ", Shape(output=dims(1))),
     ("3,", Shape(output=dims(3))),
     (" 3 , 4 | 2 -> 5 ", Shape(dims(3, 4), dims(2), dims(5))),
+    ("2 3|4->5 6", Shape(dims(2, 3), dims(4), dims(5, 6))),
+    ("(2,3)|(4)->(5,6)", Shape(dims(2, 3), dims(4), dims(5, 6))),
+    (" ( 2  3, ) | () -> 5\t6", Shape(dims(2, 3), (), dims(5, 6))),
+    ("rgb = 3 4, x1 = 5", Shape(output=(Dim(3, "rgb"), Dim(4), Dim(5, "x1")))),
     ("rgb=3", Shape(output=(Dim(3, "rgb"),))),
     ("b = 2 | rgb=3, 4->x_1=5", Shape((Dim(2, "b"),), (Dim(3, "rgb"), Dim(4)), (Dim(5, "x_1"),))),
     ("007", Shape(output=dims(7))),
@@ -53,7 +57,10 @@ def test_shapes(given: object, shape: Shape) -> None:
     ("3, rgb=|2", "'rgb=' is not a size", 2, 7),
     ("=3", "'=3' is not a size", 0, 2),
     ("-1", "'-1' is not a size", 0, 2),
-    ("3 4", "'3 4' is not a size", 0, 3),
+    ("3 x", "'x' is not a size", 2, 3),
+    ("3 ,, 4", "'' is not a size", 3, 4),
+    ("(3", "'(3' is not a size", 0, 2),
+    ("(3) 4", "'(3) 4' is not a size", 0, 5),
     ("3.0", "'3.0' is not a size", 0, 3),
     ("3;4", "'3;4' is not a size", 0, 3),
     ("٣", "'٣' is not a size", 0, 1),
@@ -163,7 +170,11 @@ def check(text: str) -> None:
 
 
 @settings(max_examples=400)
-@given(st.lists(st.sampled_from(["3", "12", "0", "rgb", "=", ",", "|", "->", "-", ">", " ", "_", "\n"])).map("".join))
+@given(
+    st.lists(st.sampled_from(["3", "12", "0", "rgb", "=", ",", "|", "->", "-", ">", " ", "_", "\n", "(", ")"])).map(
+        "".join
+    )
+)
 def test_any_arrangement_of_pieces(text: str) -> None:
     check(text)
 

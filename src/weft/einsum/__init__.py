@@ -18,7 +18,7 @@ from weft.einsum.nodes import (
     Spec,
     labels_in,
 )
-from weft.einsum.parse import parse_spec
+from weft.einsum.parse import parse_spec, text_with_commas
 from weft.einsum.show import show_axis, show_spec
 
 __all__ = [
@@ -41,4 +41,5 @@ __all__ = [
     "parse_spec",
     "show_axis",
     "show_spec",
+    "text_with_commas",
 ]

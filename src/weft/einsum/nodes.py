@@ -1,7 +1,7 @@
 """The einsum notation as a value.
 
     spec     = operand (";" operand)* "=>" result        operand, result = shape
-    shape    = [row "|"] [row "->"] row                  batch, input, output
+    shape    = [row "|"] [row "->"] row                  batch, input, output; brackets may enclose a row
     row      = axis*                                     the rightmost axes; further ones go untracked
              | axis* rowvar axis*                        rowvar tracks the axes between
     rowvar   = "..." | ".." name ".."                    "..." is "..batch..", "..input..", "..output.." by its row
@@ -11,8 +11,8 @@
              | [s "*"] name [("<+" | "=+") [d "*"] name] ["+" number]       Affine (at least one part beyond the name)
              | part ("^" part)+    part = name | number  Concat; a number is the size of a skipped part
 
-A comma anywhere selects multi-character names; otherwise each letter or digit is an axis. Every axis knows
-its span in the text, which takes no part in equality.
+A comma anywhere selects multi-character names; otherwise each letter or digit is an axis. A name is that of an axis or
+of a row variable, not of both. Every axis knows its span in the text, which takes no part in equality.
 """
 
 from __future__ import annotations

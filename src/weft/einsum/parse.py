@@ -59,20 +59,46 @@ def parse_spec(text: str) -> Spec:
 def _parse(text: str) -> Spec:
     if not text.strip():
         raise _Wrong("the specification is empty", Span(0, 0), "write operands and a result, for example `ij=>ji`")
+    if group := GROUP.search(text):
+        raise _grouped(group)
     mode: Mode = "names" if "," in text else "letters"
     try:
         tree = parser("weft.einsum", mode).parse(text)
     except lark.UnexpectedInput as error:
         raise _diagnose(text, mode, error) from None
+    _check_names(tree)
     return _spec(tree, text)
+
+
+# Words side by side, one of them long: names of several letters, without the comma that says so.
+NAMES_APART = re.compile(r"(?<![\w.])(?=[A-Za-z\s]*?[A-Za-z]{2})[A-Za-z]+(?:\s+[A-Za-z]+)+(?![\w.])")
+
+
+def text_with_commas(text: str) -> str:
+    """`row, col => col, row` for `row col => col row`; empty for a text that does not look like a lack of commas."""
+    found = "" if "," in text else NAMES_APART.sub(lambda words: ", ".join(words[0].split()), text)
+    return found if found != text else ""
 
 
 class _Wrong(Exception):
     """The inside of an EinsumError, before anyone looked whose line of code it answers."""
 
-    def __init__(self, what: str, span: Span, fix: str) -> None:
+    def __init__(self, what: str, span: Span, fix: str, *more: Span) -> None:
         super().__init__(what)
-        self.what, self.spans, self.fix = what, (span,), fix
+        self.what, self.spans, self.fix = what, (span, *more), fix
+
+
+def _check_names(tree: Tree) -> None:
+    """Refuse a name that is both an axis and a row variable. `...` has a name of its own that nobody wrote."""
+    axes: dict[str, Span] = {}
+    for label in tree.iter_subtrees_topdown():
+        if label.data == "label":
+            axes.setdefault(_word(label), _span(label))
+    for rowvar in tree.find_data("rowvar"):
+        name = _word(rowvar) if rowvar.children else ""
+        if name in axes:
+            fix = f"give the row variable another name, for example `..{name}s..`"
+            raise _Wrong(f"`{name}` names both an axis and a row variable", axes[name], fix, _span(rowvar))
 
 
 def _one_line(text: str) -> str:
@@ -148,7 +174,7 @@ def _large_offset(span: Span, stride: int, shifted: str) -> _Wrong:
 
 def _kernel(tree: Tree) -> Kernel:
     parts = _by_rule(tree)
-    return Kernel(_label(parts["label"]), _factor(parts, "dilation"), padded=_word(tree) == "=+")
+    return Kernel(_label(parts["label"]), _factor(parts, "dilation"), padded=_word(tree).startswith("="))
 
 
 def _factor(parts: Mapping[str, Tree], rule: str) -> int:
@@ -218,6 +244,10 @@ class Mistake:
 
 
 SHAPE_FIX = "a shape is `batch|input->output`, the operands are separated by `;`, and `=>` comes before the result"
+ROW_WHAT = "brackets enclose a whole row"
+ROW_FIX = (
+    "write them around all axes of the row or leave them out; `n*a<+b` is one axis of `a` and `b`, with n places of `b`"
+)
 PART_FIX = "concatenate labels (`a^b`) or sizes to skip (`3^a`)"
 
 MISTAKES: tuple[Mistake, ...] = (
@@ -229,7 +259,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(r"VARROW(?P<at>VAR)", "a row has at most one row variable", "remove this `{at}`"),
     Mistake(r"(?P<at>NOPART) \^", "`{at}` cannot be a part of a concatenation", PART_FIX),
     Mistake(r"\^ (?P<at>NOPART)", "`{at}` cannot be a part of a concatenation", PART_FIX),
-    Mistake(r"[<=]\+ TERM (?P<at>[<=]?\+ TERM)", "an axis has at most one kernel", "remove `{at}`"),
+    Mistake(r"[<=] \+ TERM (?P<at>[<=]? \+ TERM)", "an axis has at most one kernel", "remove `{at}`"),
     Mistake(
         r"(?P<at>(?P<a>TERM) \+ (?P<b>TERM))",
         "`{a}+{b}` does not say what happens at the edge",
@@ -237,6 +267,8 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(r"(?P<at>(?P<a>NAME) \* (?P<n>INT))", "a coefficient comes before its label", "write `{n}*{a}`"),
     Mistake(r"NAME (?P<at>\*) (?P<b>NAME)", "a coefficient is a number", "write a number before `*`: `2*{b}`"),
+    Mistake(r"(?P<at>\([^()]*\)?|\))", ROW_WHAT, ROW_FIX),
+    Mistake(r"(?P<at>\([^()]*\)) [\w.]", ROW_WHAT, ROW_FIX),
     Mistake(r", (?P<at>,)", "there is nothing between two commas", "remove one, or write `_` for an unnamed axis"),
     Mistake(r"(?:^|[|;>]) (?P<at>,)", "a row cannot begin with a comma", "remove it, or write `_` before it"),
     Mistake(
@@ -251,15 +283,15 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     Mistake(r"(?P<at>\.+)", "a row variable is `...` or `..name..`", "write `...`"),
     Mistake(
-        r"(?P<at>=)(?![>+])", "`=` alone means nothing", "write `=>` before the result, `=+` before a padded kernel"
+        r"(?P<at>=)(?!>| \+)", "`=` alone means nothing", "write `=>` before the result, `=+` before a padded kernel"
     ),
-    Mistake(r"(?P<at><)(?!\+)", "`<` alone means nothing", "write `<+` before a kernel that stays inside"),
+    Mistake(r"(?P<at><)(?! \+)", "`<` alone means nothing", "write `<+` before a kernel that stays inside"),
     Mistake(r"(?P<at>-)(?!>)", "`-` alone means nothing", "write `->` between the input and the output row"),
 )
 
 # Later words may be used by earlier ones.
 WORDS: tuple[tuple[str, str], ...] = (
-    ("NOPART", r"_|VAR|INT \* NAME(?: [<=]?\+ (?:TERM|INT))*|NAME(?: [<=]?\+ (?:TERM|INT))+"),
+    ("NOPART", r"_|VAR|INT \* NAME(?: [<=]? \+ (?:TERM|INT))*|NAME(?: [<=]? \+ (?:TERM|INT))+"),
     ("VAR", r"(?:\.\.\.|\.\. [A-Za-z]\w* \.\.)"),
     ("SHAPE", r"(?:(?!;|=>).)*"),
     ("ROW", r"(?:(?![|;]|->|=>).)*"),
@@ -272,6 +304,8 @@ NAMES: Mapping[Mode, str] = {"letters": "[A-Za-z]", "names": "[A-Za-z][A-Za-z0-9
 # How far around the stop a mistake is looked for; keeps the patterns cheap on absurdly long texts.
 REACH = 200
 
+# Axes set side by side in brackets, as einops writes one axis made of several.
+GROUP = re.compile(r"\(\s*(?:[A-Za-z]\w*\s+)*(?P<outer>[A-Za-z]\w*)\s+(?P<inner>[A-Za-z]\w*)\s*\)", re.ASCII)
 NUMPY = re.compile(r"(?P<operands>[A-Za-z.,;\s]*)(?P<arrow>->)(?P<result>[A-Za-z.\s]*)")
 SIGN = re.compile(r"=>|->|<\+|=\+|\.\.\.?|[0-9]+|.", re.DOTALL)
 TERMINALS: Mapping[str, str] = {
@@ -281,6 +315,8 @@ TERMINALS: Mapping[str, str] = {
     "INT": "a number",
     "COEFFICIENT": "a number",
     "SIZE": "a number",
+    "INSIDE": "`<+`",
+    "PADDED": "`=+`",
 }
 
 
@@ -292,6 +328,15 @@ def _diagnose(text: str, mode: Mode, error: lark.UnexpectedInput) -> _Wrong:
     if error.token.type == "$END":
         return _ended(text, mode, error.accepts)
     return _known(text, mode, error.token.start_pos or 0) or _misplaced(text, mode, error)
+
+
+def _grouped(found: re.Match[str]) -> _Wrong:
+    outer, inner = found["outer"], found["inner"]
+    fix = (
+        f"write `4*{outer}<+{inner}` where `{inner}` has 4 places: it splits an operand's axis and joins in the result"
+        f"; brackets around a whole row have commas in them: `({outer}, {inner})`"
+    )
+    return _Wrong("brackets do not make one axis of several", Span(*found.span()), fix)
 
 
 def _from_numpy(found: re.Match[str]) -> _Wrong:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from weft.einsum import show_axis
+from weft.einsum import show_axis, text_with_commas
 from weft.einsum.nodes import Affine
 from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
@@ -159,7 +159,7 @@ def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeEr
             text=step.text,
             spans=[axis.label.span],
             notes=_context(step),
-            fix=f"give the result's shape, or the size of `{axis.label.name}`",
+            fix=f"give its size, {axis.label.name}=…" + ", or the result's shape" * (step.title == "plan"),
         )
     row = axis.row
     owner = row.owner if row else None
@@ -217,6 +217,8 @@ def _rank_fix(step: Step, row: RowCell) -> str:
         return "`@` feeds the right's outputs to the left's inputs: give the left input axes, or use `*` for pointwise"
     if step.title == "slice":
         return "only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
+    if with_commas := text_with_commas(step.text):
+        return f"without a comma each letter is an axis: write `{with_commas}`"
     if step.text and "..." in step.text:
         return "`...` stands for the same axes everywhere and does not broadcast: give every operand those axes"
     if step.text:

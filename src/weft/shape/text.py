@@ -1,4 +1,4 @@
-"""Shapes written by people: `"3,4|2->5"`, `"rgb=3"`, or a tuple of output sizes."""
+"""Shapes written by people: `"3,4|2->5"`, `"(3 4)|2->5"`, `"rgb=3"`, or a tuple of output sizes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from weft.shape.nodes import MAX_RANK, Dim, Shape
 ShapeLike: TypeAlias = Shape | str | int | Sequence[int] | npt.NDArray[np.integer[Any]]
 
 _DIM = re.compile(r"\s*(?:([A-Za-z]\w*)\s*=\s*)?([0-9]{1,18})\s*", re.ASCII)
+_ROW = re.compile(r"\s*\((?P<axes>[^()]*)\)\s*")
+_BETWEEN = re.compile(r",|(?<=[0-9])\s+(?=\w)")
 _SHAPE = re.compile(r"(?:(?P<batch>[^|>]*)\|)?(?:(?P<input>[^|>]*)->)?(?P<output>[^|>]*)")
 
 
@@ -56,17 +58,24 @@ def _parse(text: str, origin: Origin | None) -> Shape:
 
 
 def _row(text: str, start: int, end: int, origin: Origin | None) -> tuple[Dim, ...]:
+    """The sizes of a row, between commas or spaces; brackets may enclose them."""
+    if bracketed := _ROW.fullmatch(text, max(start, 0), max(end, 0)):
+        start, end = bracketed.span("axes")
     if start < 0 or not text[start:end].strip():
         return ()
     dims: list[Dim] = []
-    for part in text[start:end].split(","):
+    ends = [found.span() for found in _BETWEEN.finditer(text, start, end)]
+    for stop, after in [*ends, (end, end)]:
+        span = Span(start, stop)
+        part, start = text[start:stop], after
         found = _DIM.fullmatch(part)
         if found is None:
-            if not part.strip() and start + len(part) >= end and dims:
+            if not part.strip() and stop == end and dims:
                 break  # a trailing comma
-            raise _malformed(f"{part.strip()!r} is not a size", text, Span(start, start + max(len(part), 1)), origin)
-        dims.append(_dim(int(found[2]), found[1], origin, text, Span(start, start + len(part))))
-        start += len(part) + 1
+            raise _malformed(
+                f"{part.strip()!r} is not a size", text, Span(span.start, max(stop, span.start + 1)), origin
+            )
+        dims.append(_dim(int(found[2]), found[1], origin, text, span))
     return tuple(dims)
 
 
