@@ -158,11 +158,52 @@ line 1, column 3: `=` alone assigns nothing
   fix: write `=:` to overwrite, `=+` to add, `=:+` to sum afresh
 """,
     """
-p =:- a
-line 1, column 3: `=:-` has nothing to start from: `-` has no neutral element
-    p =:- a
+p =:% a
+line 1, column 3: `=:%` has nothing to start from
+    p =:% a
       ^^^
-  fix: write `=-` to go on from the old value, or a space after `=:`
+  fix: write `=%` to go on from the old value, or a space after `=:`
+""",
+    """
+p =: max a
+line 1, column 6: `max` takes 2 operands, not 1
+    p =: max a
+         ^^^^^
+""",
+    """
+p =: max (a, b) a
+line 1, column 17: there is no operator between two operands
+    p =: max (a, b) a
+                    ^
+  fix: write one, for example `*.` for the pointwise product
+""",
+    """
+p =: relu(a) b
+line 1, column 14: there is no operator between two operands
+    p =: relu(a) b
+                 ^
+  fix: write one, for example `*.` for the pointwise product
+""",
+    """
+{ t; c = 3 } =: a
+line 1, column 6: a node has no row `c`
+    { t; c = 3 } =: a
+         ^^^^^
+  fix: its rows are b (batch), i (input) and o (output)
+""",
+    """
+{ t; o = 3; o = 4 } =: a
+line 1, column 13: `o` is given twice
+    { t; o = 3; o = 4 } =: a
+                ^^^^^
+  fix: its rows are b (batch), i (input) and o (output)
+""",
+    """
+{ t; o = [3; 0] } =: a
+line 1, column 14: a size is a whole number from 1 on
+    { t; o = [3; 0] } =: a
+                 ^
+  fix: for example `o = [3; 4]`
 """,
     """
 p =: a b
@@ -286,8 +327,9 @@ def test_error_on_a_later_line() -> None:
 
 
 def test_missing_semicolon() -> None:
-    error = told("p =: a\np =+ b")
-    assert error.startswith("line 1, column 6: statements are separated by `;`\n    p =: a\n         ^\n")
+    for second in ("p =+ b", "p =: b", '"d" =: b', "{ e } =: b", "~~(p)", "relu b"):
+        error = told(f"p =: a\n{second}")
+        assert error.startswith("line 1, column 6: statements are separated by `;`\n    p =: a\n         ^\n"), second
 
 
 def test_shapes_that_do_not_fit_say_where() -> None:
@@ -327,6 +369,7 @@ def test_nothing_is_no_code() -> None:
 
 TOKENS = (
     *("a", "b", "x", "p", "p.grad", "p.merge", "q", "i", "learning_rate", '"d"', "{ e }", "d", "e", "`w 1`"),
+    *("{ f; o = [3; 3] }", "{ f; i = 3 }", "max", "relu", "where", "[", "]", "=:-", "=?/", "=:**"),
     *("=:", "=+", "=:+", "=-", "=*", "=:@^", "=", ";", ";\n", "~~(", '"text"', "(", ")", ",", "!.", "!.."),
     *(
         "+",

@@ -45,6 +45,12 @@ ASSIGNMENTS = {
     "max, from the start": (lambda n, x: n.accumulate("max", x, reset=True), "n.x =:@^ x", B),
     "+, from the start": (lambda n, x: n.accumulate("+", x, reset=True), "n.x =:+ x", B),
     "power": (lambda n, x: n.accumulate("**", x), "n.x =** x", A**B),
+    "gate": (lambda n, x: n.accumulate("relu_gate", x), "n.x =?/ x", B),
+    "-, from the start": (lambda n, x: n.accumulate("-", x, reset=True), "n.x =:- x", -B),
+    "/, from the start": (lambda n, x: n.accumulate("/", x, reset=True), "n.x =:/ x", 1 / B),
+    "**, from the start": (lambda n, x: n.accumulate("**", x, reset=True), "n.x =:** x", B**0),
+    "gate, from the start": (lambda n, x: n.accumulate("-?/", x, reset=True), "n.x =:?/ x", B),
+    "the value": (lambda n, x: n.value.__iadd__(x.value), "n.x =+ x", A + B),
 }
 
 
@@ -461,10 +467,59 @@ def test_assign_with_operations_that_are_none(accum: str, op: str, operands: int
         recorded(lambda: wf.assign(n, accum, op, *[wf.data(A)] * operands))
 
 
-def test_a_reset_needs_a_neutral_element() -> None:
+def test_a_reset_needs_something_to_start_from() -> None:
     n = node()
-    with pytest.raises(wf.WeftError, match="'/' cannot accumulate: it has no neutral element"):
-        recorded(lambda: n.accumulate("/", 1.0, reset=True))
+    with pytest.raises(wf.WeftError, match="an assignment with '%' has nothing to start from") as caught:
+        recorded(lambda: n.accumulate("%", 1.0, reset=True))
+    assert caught.value.fix.endswith("start afresh with one of add, sub, mul, div, pow, relu_gate, max, min, or, and")
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_what_starts_afresh_takes_every_value_in_turn(backend: str) -> None:
+    ctx, x = wf.Context(backend), np.array([[1.0, 2.0, 4.0], [-1.0, 0.5, 2.0]])
+    less, over, own = node("less"), node("over"), wf.node("own", o=3, dtype="float64")
+
+    @wf.cd
+    def code() -> None:
+        wf.assign(less, "-", "id", wf.data(x), init=True, logic="ij=>i")
+        wf.assign(over, "/", "id", wf.data(x), init=True, logic="ij=>i")
+        own[:] = 3.0
+        own.accumulate("-", own, reset=True)
+
+    ctx.compile(code())()
+    assert ctx[less].tolist() == [-7.0, -1.5]
+    assert ctx[over].tolist() == [1 / 8, -1.0]
+    assert ctx[own].tolist() == [-3.0] * 3
+
+
+def test_a_value_is_the_tensor_itself() -> None:
+    p = wf.param("p", o=2, init=1.0)
+    assert p.value is p
+    assert p.value.grad is p.grad
+
+    @wf.cd
+    def code() -> None:
+        p.value -= p.grad.value
+
+    assert str(code()) == "p =- p.grad"
+    with pytest.raises(wf.WeftError, match=r"write `p\[:\] = …` to assign to the tensor"):
+        p.value = p.grad
+
+
+def test_a_node_with_sizes() -> None:
+    table, pixel = wf.node("table", o=(2, 3)), wf.node("pixel", b=2, o={"rgb": 3})
+
+    @wf.cd
+    def fill(table: wf.Tensor, pixel: wf.Tensor) -> None:
+        table[:] = 1.5
+        pixel[:] = 2.0
+        pixel += 1.0
+
+    code = fill(table, pixel)
+    assert lines(code) == ["{ table; o = [2; 3] } =: 1.5", "{ pixel; b = [2]; o = [rgb = 3] } =: 2.0", "pixel =+ 1.0"]
+    assert ran(code, table, pixel) == [[[1.5] * 3] * 2, [[3.0] * 3] * 2]
+    with pytest.raises(wf.ShapeError, match="the output axis of `narrow` cannot be both 2 and 3"):
+        recorded(lambda: wf.node("narrow", o=2).__setitem__(slice(None), wf.data(A)))
 
 
 def test_a_spec_with_another_number_of_operands_is_refused() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from tensor.differences import double
+from tensor.differences import check_gradient, double
 from weft.ops.dtypes import numpy_type
 from weft.tensor.functions import pointwise
 
@@ -421,3 +421,55 @@ def test_a_shared_expression_is_computed_once() -> None:
         y = y + y
     assert value(y).tolist() == [2.0**40] * 2
     assert len(str(y.forward).splitlines()) == 40
+
+
+# Functions with a spec
+
+C, A, B = np.random.default_rng(5).normal(size=(3, 3, 2, 4))
+WITH_SPECS: dict[str, tuple[Callable[..., wf.Tensor], Callable[..., np.ndarray]]] = {
+    "one operand": (
+        lambda c, a, b: wf.einsum("ij=>ji", a[0], op="relu"),
+        lambda c, a, b: np.maximum(a[0], 0).T,
+    ),
+    "one operand, summed": (
+        lambda c, a, b: wf.tanh(a, spec="b|ij=>b|i"),
+        lambda c, a, b: np.tanh(a).sum(2),
+    ),
+    "three operands, summed": (
+        lambda c, a, b: wf.einsum("k|ij;k|ij;k|ij=>k|i", c > 0, a, b, op="where"),
+        lambda c, a, b: np.where(c > 0, a, b).sum(2),
+    ),
+    "three operands by a function": (
+        lambda c, a, b: wf.where(c > 0, a, b, spec="...|ij;...|ij;...|ij=>...|ji"),
+        lambda c, a, b: np.where(c > 0, a, b).swapaxes(1, 2),
+    ),
+    "three operands, the largest": (
+        lambda c, a, b: wf.einsum("...|ij;...|ij;...|kj=>...|ik", a, b, c, op="fma", accum="max"),
+        lambda c, a, b: ((a * b)[:, :, None] + c[:, None]).max(3),
+    ),
+    "two operands": (
+        lambda c, a, b: wf.maximum(a, b, spec="...|ij;...|ij=>...|j"),
+        lambda c, a, b: np.maximum(a, b).sum(1),
+    ),
+    "a product and a sum": (
+        lambda c, a, b: wf.fma(wf.einsum("ij=>j->i", a[0]), wf.einsum("ij=>i->j", b[0]), 1.5, spec="@"),
+        lambda c, a, b: a[0] @ b[0].T + 1.5,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SPECS)
+def test_functions_with_a_spec(name: str) -> None:
+    function, expected = WITH_SPECS[name]
+    c, a, b = wf.data(C, batch=1), double("a", b=3, o=(2, 4)), double("b", b=3, o=(2, 4))
+    result = function(c, a, b)
+    found = check_gradient(result, values={a: A, b: B})
+    np.testing.assert_allclose(found.ctx[result], expected(C, A, B), rtol=1e-12)
+
+
+def test_an_operation_takes_as_many_operands_as_it_has() -> None:
+    x = wf.data(X)
+    with pytest.raises(wf.WeftError, match="op='where' takes 3 operands, and the spec has 2"):
+        wf.einsum("i;i=>i", x, x, op="where")
+    with pytest.raises(wf.WeftError, match="op='relu' takes one operand, and the spec has 3"):
+        wf.einsum("i;i;i=>i", x, x, x, op="relu")

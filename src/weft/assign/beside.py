@@ -19,10 +19,10 @@ def scratch(target: Buffer, name: Literal["before", "sum"]) -> Buffer:
 
 
 def started(cells: Buffer, op: str) -> Fill:
-    """Every cell at the neutral element of an operation."""
-    neutral = OPS[op].neutral
-    assert neutral is not None
-    number = neutral(numpy_type(cells.dtype))
+    """Every cell at what an operation begins with."""
+    begins = OPS[op].begins
+    assert begins is not None
+    number = begins(numpy_type(cells.dtype))
     return Fill(cells, number if isinstance(number, bool | int) else float(number))  # type: ignore[arg-type]
 
 

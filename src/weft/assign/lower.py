@@ -85,11 +85,11 @@ class _Lowering:
         wide = accumulator(target.dtype)
         cells = target if injective or wide == target.dtype else scratch(target, "sum")
         stmts: list[Stmt] = []
-        if code.reset and OPS[code.accum].neutral is not None and not (injective and surjective):
+        plain = code.accum == "arg2" or (code.reset and injective and OPS[code.accum].neutral is not None)
+        if code.reset and OPS[code.accum].begins is not None and not (plain and surjective):
             stmts.append(started(cells, code.accum))
         elif cells != target:
             stmts.append(copied(cells, target, self.static))
-        plain = code.accum == "arg2" or (code.reset and injective)
         operands = [self.buffers(operand) for operand in code.operands]
         if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
             before = scratch(target, "before")

@@ -30,7 +30,9 @@ _WORDS: Mapping[str, str] = {
     "LBRACE": "`{`",
     "RBRACE": "`}`",
 }
-_SOURCES = ("data", "file")
+_SOURCE = re.compile(r"\b(data|file)(?:\s+\w+)?\s*$")
+#: A line, and the name that begins the next one, before a sign of assignment.
+_NEXT_STATEMENT = re.compile(r"(?P<end>\S)[ \t]*\n\s*[\w.`]+\s*=$")
 
 
 def diagnose(text: str, error: lark.UnexpectedInput) -> tuple[str, Span, str]:
@@ -48,6 +50,7 @@ def diagnose(text: str, error: lark.UnexpectedInput) -> tuple[str, Span, str]:
 def _known(text: str, error: lark.UnexpectedToken, span: Span) -> tuple[str, Span, str] | None:
     """A mistake people make, recognised by the token and what could have stood there."""
     token, accepts = error.token, error.accepts
+    after_operand = bool({"OPTION", "COMMA"} & accepts)
     if foreign := ("SIGN" in accepts and _FOREIGN.match(text, span.start)):
         return _foreign(foreign)
     if accepts == {"COLON"}:
@@ -55,20 +58,23 @@ def _known(text: str, error: lark.UnexpectedToken, span: Span) -> tuple[str, Spa
     if token.type == "RPAR" and "NUMBER" not in accepts:
         return "there is no `(` for this `)`", span, "remove it"
     if token.type == "COLON" and text[: span.start].endswith("="):
+        before = _NEXT_STATEMENT.search(text, 0, span.start)
+        if before:
+            return "statements are separated by `;`", Span(*before.span("end")), "write `;` at the end of this line"
         return "`=:` assigns inside an expression", span, "end the statement before it with `;`"
-    if token.type == "STRING" and "NUMBER" in accepts:
+    if token.type == "LSQB":
+        return _source_of(text, span) or ("`[` has no meaning in code", span, "slice with `x @| i`")
+    if token.type == "STRING" and "NUMBER" in accepts and not after_operand:
         fix = f"declare it on the left side of an assignment, `{token} =: …`, and use it without quotes"
         return "a string on the right side declares nothing", span, fix
-    return _two_operands(text, token, span) if "OP" in accepts and "NUMBER" not in accepts else None
+    return _two_operands(text, token, span) if after_operand else None
 
 
 def _two_operands(text: str, token: lark.Token, span: Span) -> tuple[str, Span, str] | None:
     """After an operand comes another, or a statement."""
     before = text[: span.start].rstrip()
-    word = re.search(r"\w+$", before)
-    if word and word[0] in _SOURCES and token.type in ("NAME", "NUMBER", "STRING"):
-        what = f"`{word[0]} …` stands for values that the text does not hold"
-        return what, Span(word.start(), span.end), "give the tensor by name and leave out the statement that fills it"
+    if source := _source_of(before, span):
+        return source
     starts = token.type in ("NAME", "TICKED", "STRING", "LBRACE", "REMARK")
     if starts and "\n" in text[len(before) : span.start]:
         end = Span(len(before) - 1, len(before))
@@ -77,6 +83,15 @@ def _two_operands(text: str, token: lark.Token, span: Span) -> tuple[str, Span, 
         fix = "write one, for example `*.` for the pointwise product"
         return "there is no operator between two operands", span, fix
     return None
+
+
+def _source_of(text: str, span: Span) -> tuple[str, Span, str] | None:
+    """`data float32[5, 3]` is printed for values that are given."""
+    found = _SOURCE.search(text, 0, span.start)
+    if not found:
+        return None
+    what = f"`{found[1]} …` stands for values that the text does not hold"
+    return what, Span(*found.span()), "give the tensor by name and leave out the statement that fills it"
 
 
 def _foreign(found: re.Match[str]) -> tuple[str, Span, str]:
@@ -91,8 +106,7 @@ def _unreadable(text: str, at: int) -> tuple[str, Span, str]:
     if foreign := _FOREIGN.match(text, at):
         return _foreign(foreign)
     shown = f"`{text[at]}`" if text[at].isprintable() else ascii(text[at])
-    fix = "slice with `x @| i`" if text[at] in "[]" else "remove it"
-    return f"{shown} has no meaning in code", span, fix
+    return _source_of(text, span) or (f"{shown} has no meaning in code", span, "remove it")
 
 
 def _misplaced(text: str, error: lark.UnexpectedToken, span: Span) -> tuple[str, Span, str]:

@@ -12,13 +12,14 @@
             | Extent(measure)   a number found from shapes once they are closed
             | Offset()          how far the cell lies from the first, in memory order
 
-`accum` is "arg2" for a plain write. With `reset` the left side starts at the neutral element of `accum`.
+`accum` is "arg2" for a plain write. With `reset` the left side starts at what `accum` begins with:
+its neutral element, or 0 for `-`, 1 for `/`, `**` and the gate of relu.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -32,7 +33,7 @@ from weft.ops import Scalar, leaves
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum, Slice
-from weft.shape.nodes import Bound
+from weft.shape.nodes import Bound, Dim
 
 _ids = itertools.count()
 
@@ -49,6 +50,7 @@ class Node:
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
     `inline` says that printed code writes its definition instead of its name. `recurrent`: updated from its own old
     value, so it starts at zero. `made_inline`: made for assignments, it is called `after` what it is computed from.
+    `sizes` are those it was given, by row; printed code says them where it is first written.
     `verify` is called with its value after every run that computes it, and raises what is wrong with that run.
     """
 
@@ -63,6 +65,7 @@ class Node:
     gradient_of: Node | None = None
     made_inline: bool = False
     after: str | None = None
+    sizes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
     verify: Callable[[npt.NDArray[Any]], None] | None = None
     id: int = field(default_factory=next_id)
 

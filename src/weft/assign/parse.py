@@ -30,10 +30,11 @@ from weft.assign.syntax import (
     Value,
     depth_of,
 )
-from weft.assign.text import NUMBERS, unescaped
+from weft.assign.text import ACCUMULATING, NUMBERS, unescaped
 from weft.errors import Span, WeftError, user_origin
 from weft.grammar import parser
 from weft.ops import OPS
+from weft.shape.nodes import Dim
 
 Tree: TypeAlias = lark.Tree[lark.Token]
 
@@ -114,12 +115,35 @@ def _assign(tree: Tree) -> Assign:
 
 
 def _target(tree: Tree) -> Name:
-    if tree.data == "name":
+    if tree.data == "target":
         return _name(tree)
-    text = unescaped(_word(tree)[1:-1]) if tree.data == "declared" else _name(_subtrees(tree)[0]).text
+    if tree.data == "declared":
+        text, rows = unescaped(_word(tree)[1:-1]), []
+    else:
+        name, *rows = _subtrees(tree)
+        text = _name(name).text
     if not text.strip():
         raise Misread("a node needs a name", _span(tree), 'write it between the quotes: `"delta" =: …`')
-    return Name(text, _span(tree), declares=True)
+    return Name(text, _span(tree), declares=True, sizes=_rows(rows))
+
+
+def _rows(trees: Sequence[Tree]) -> dict[str, tuple[Dim, ...]]:
+    """The sizes of a node's rows."""
+    sizes: dict[str, tuple[Dim, ...]] = {}
+    for tree in trees:
+        kind = _word(tree)
+        if kind not in ("b", "i", "o") or kind in sizes:
+            what = f"`{kind}` is given twice" if kind in sizes else f"a node has no row `{kind}`"
+            raise Misread(what, _span(tree), "its rows are b (batch), i (input) and o (output)")
+        sizes[kind] = tuple(map(_size, _subtrees(tree)))
+    return sizes
+
+
+def _size(tree: Tree) -> Dim:
+    number = str(tree.children[-1])
+    if not number.isdigit() or len(number) > 18 or not int(number):
+        raise Misread("a size is a whole number from 1 on", _span(tree), "for example `o = [3; 4]`")
+    return Dim(int(number), *(_name(basis).text for basis in _subtrees(tree)))
 
 
 def _sign(token: lark.Token) -> Sign:
@@ -127,16 +151,21 @@ def _sign(token: lark.Token) -> Sign:
     reset, op = token.startswith("=:"), token.removeprefix("=").removeprefix(":")
     if not reset and not op:
         raise Misread("`=` alone assigns nothing", span, "write `=:` to overwrite, `=+` to add, `=:+` to sum afresh")
-    known = {one.text: one for one in OPS.values() if one.arity == 2}
-    if op and op not in known:
-        raise Misread(f"`{token}` is no assignment: there is no operation `{op}`", span, _spaced(op) or _ACCUMULATE)
-    if op and reset and known[op].neutral is None and known[op].name != "arg2":
+    if op and op not in _ACCUMULATE:
+        fix = _spaced(op) or "accumulate with one of " + " ".join(f"`{one}`" for one in _ACCUMULATE)
+        raise Misread(f"`{token}` is no assignment: there is no operation `{op}`", span, fix)
+    name = _ACCUMULATE[op] if op else ""
+    if name and reset and OPS[name].begins is None and name != "arg2":
         fix = f"write `={op}` to go on from the old value, or a space after `=:`"
-        raise Misread(f"`{token}` has nothing to start from: `{op}` has no neutral element", span, fix)
-    return Sign(reset, op, span)
+        raise Misread(f"`{token}` has nothing to start from", span, fix)
+    return Sign(reset, name, span)
 
 
-_ACCUMULATE = "accumulate with one of " + " ".join(f"`{op.text}`" for op in OPS.values() if op.neutral or op.infix)
+#: What follows the `=` of an assignment, and the operation it accumulates with.
+_ACCUMULATE: Mapping[str, str] = {
+    **{op.text: op.name for op in OPS.values() if op.infix},
+    **{text: name for name, text in ACCUMULATING.items() if not text.isidentifier()},
+}
 
 
 def _spaced(op: str) -> str:
@@ -308,6 +337,29 @@ def _apply(tree: Tree) -> Apply:
     return Apply(_word(tree), tuple(_chain(one) for one in _subtrees(tree)), _span(tree))
 
 
+def _curried(tree: Tree) -> Apply:
+    """A function with its operands side by side: `max a b`."""
+    head, *others = _subtrees(tree)
+    if not is_function(_word(head)):
+        raise _side_by_side(head, others[0])
+    if others[0].data == "tuple":
+        return Apply(_word(head), tuple(map(_chain, _subtrees(others[0]))), _span(tree))
+    return Apply(_word(head), tuple(map(_value, others)), _span(tree))
+
+
+def is_function(word: str) -> bool:
+    """Does a word name an operation, or ask for a stored value?"""
+    return word == "given" or word in OPS or any(op.text == word for op in OPS.values())
+
+
+def _side_by_side(left: Tree, right: Tree) -> Misread:
+    if left.meta.end_line < right.meta.line:
+        end = Span(left.meta.end_pos - 1, left.meta.end_pos)
+        return Misread("statements are separated by `;`", end, "write `;` at the end of this line")
+    fix = "write one, for example `*.` for the pointwise product"
+    return Misread("there is no operator between two operands", _span(right), fix)
+
+
 def _prefix(tree: Tree) -> Value:
     ops: list[lark.Token] = []
     while tree.data == "prefix":  # in a loop, because nothing bounds how many there are
@@ -341,6 +393,7 @@ VALUES: Mapping[str, Callable[[Tree], Value]] = {
     "name": _plain,
     "lift": _lift,
     "apply": _apply,
+    "curried": _curried,
     "prefix": _prefix,
     "bracket": _bracket,
 }

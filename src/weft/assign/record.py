@@ -24,7 +24,7 @@ from weft.assign.nodes import (
 )
 from weft.assign.precision import Precision
 from weft.errors import WeftError, user_origin
-from weft.ops import Number, Scalar, accumulator, find, leaves, scalar, substitute
+from weft.ops import Number, Scalar, find, leaves, scalar, starter, substitute
 from weft.ops.dtypes import element_type
 from weft.shape.infer import Operation
 
@@ -127,8 +127,8 @@ class Slot(Scalar):
         return self._assign("div", value)
 
     def accumulate(self, op: str, value: Number, *, reset: bool = False) -> Slot:
-        """`self = op(self, value)` over the operation's loops, from the neutral element of `op` if `reset`."""
-        return self._assign((accumulator(op) if reset else find(op, arity=2)).name, value, reset=reset)
+        """`self = op(self, value)` over the operation's loops, from what `op` begins with if `reset`."""
+        return self._assign((starter(op) if reset else find(op, arity=2)).name, value, reset=reset)
 
     def _assign(self, accum: str, value: Number, reset: bool = False) -> Slot:
         if self.operand is not None:

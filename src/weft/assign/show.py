@@ -38,10 +38,10 @@ from weft.assign.nodes import (
     statements,
     target,
 )
-from weft.assign.text import spelled_name, spelled_number, spelled_string
+from weft.assign.text import ACCUMULATING, spelled_name, spelled_number, spelled_string
 from weft.ops import OPS, Call, Num, Scalar, leaves
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose
-from weft.shape.nodes import Bound
+from weft.shape.nodes import Bound, Dim
 
 
 def show(code: Code) -> str:
@@ -72,6 +72,10 @@ class Printer:
     def __init__(self, code: Code, name: Callable[[Node], str] | None = None) -> None:
         self.computed = {target(statement) for statement in statements(code)}
         self._called = name or self._names(code)
+        self._first: dict[Node, Assignment] = {}
+        for statement in statements(code):
+            if target(statement).sizes:
+                self._first.setdefault(target(statement), statement)
 
     def name(self, node: Node) -> str:
         return spelled_name(self._called(node))
@@ -86,11 +90,19 @@ class Printer:
                 lines = self.show(body).splitlines()
                 return f"~~({spelled_string(text)}" + ";" * bool(lines) + "".join(f"\n  {line}" for line in lines) + ")"
             case Accum():
-                return f"{self.name(code.lhs)} {_sign(code)} {self._right(code)}"
-            case Fetch(node=node, source=source):
-                return f"{self.name(node)} =: {self._source(source, 'top')}"
+                return f"{self._target(code)} {_sign(code)} {self._right(code)}"
+            case Fetch(source=source):
+                return f"{self._target(code)} =: {self._source(source, 'top')}"
             case Direct(lhs=lhs, body=body):
                 return body.show(self.name(lhs), [self._operand(one, _Line(()), "inside") for one in code.operands])
+
+    def _target(self, code: Accum | Fetch) -> str:
+        """The left side, with the sizes a node was given where it is first written."""
+        node = target(code)
+        if self._first.get(node) is not code:
+            return self.name(node)
+        rows = (f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.sizes.items())
+        return "{ " + "; ".join([self.name(node), *rows]) + " }"
 
     def _right(self, code: Accum) -> str:
         record, slots = code.record, _needs_slots(code)
@@ -228,7 +240,11 @@ _USUAL_SIGNS: Mapping[type[Logic], str] = {Compose: "=:+", Einsum: "=:+", Transp
 def _sign(code: Accum) -> str:
     if code.accum == "arg2":
         return "=:"
-    return "=" + (":" if code.reset else "") + OPS[code.accum].text
+    return "=" + (":" if code.reset else "") + ACCUMULATING[code.accum]
+
+
+def _size(dim: Dim) -> str:
+    return f"{spelled_name(dim.basis)} = {dim.size}" if dim.basis else str(dim.size)
 
 
 def _needs_slots(code: Accum) -> bool:

@@ -1,11 +1,12 @@
 """What a text in the code notation says: trees with spans, no tensors yet.
 
 program   = statement; statement; …
-statement = Assign(target, sign, right) | Remark(parts, body)
+statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; b = 2; o = [3; rgb = 4] } =: …
+          | Remark(parts, body)                       ~~("words" p; …)
 right     = Right(value, logic, slots, sizes)         value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3"
 value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
           | Infix(op, left, right)                    a + b
-          | Apply(function, args)                     relu(x), and -x
+          | Apply(function, args)                     relu(x), max a b, and -x
           | Contraction(spec, args)                   a +* "spec" b   a ++ "spec"
           | At(value, index)                          x @| i
           | Bracket(sign, right)                      (a * b ~logic:"@"), a tensor without a name
@@ -14,10 +15,11 @@ value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.errors import Span
+from weft.shape.nodes import Dim
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,15 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A tensor's or number's name with its accessors, `net.w.grad`; `declares` when it is quoted or in braces."""
+    """A tensor's or number's name with its accessors, `net.w.grad`; `declares` when it is quoted or in braces.
+
+    In braces it may have `sizes`: those of its rows, by `b`, `i` and `o`.
+    """
 
     text: str
     span: Span
     declares: bool = False
+    sizes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ Value: TypeAlias = Number | Name | Lift | Infix | Apply | Contraction | At | Bra
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """`=:+`: start from the neutral element, accumulate with `op`; no `op` is a plain write."""
+    """`=:+`: start afresh, accumulate with the operation called `op`; no `op` is a plain write."""
 
     reset: bool
     op: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from weft.ops import OPS
+
 NAME = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 #: Words that are numbers; a tensor so called is written between backquotes.
 NUMBERS: Mapping[str, float | bool] = {
@@ -12,6 +14,11 @@ NUMBERS: Mapping[str, float | bool] = {
     "nan": float("nan"),
     "True": True,
     "False": False,
+}
+
+#: How an assignment writes what it accumulates with: as the table does, but the gate of relu like relu.
+ACCUMULATING: Mapping[str, str] = {
+    op.name: "?/" if op.name == "relu_gate" else op.text for op in OPS.values() if op.arity == 2
 }
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(000[0-9a-f]{5}|0010[0-9a-f]{4})|(.))", re.DOTALL)

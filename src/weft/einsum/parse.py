@@ -90,10 +90,8 @@ class _Wrong(Exception):
 
 def _check_names(tree: Tree) -> None:
     """Refuse a name that is both an axis and a row variable. `...` has a name of its own that nobody wrote."""
-    axes: dict[str, Span] = {}
-    for label in tree.iter_subtrees_topdown():
-        if label.data == "label":
-            axes.setdefault(_word(label), _span(label))
+    labels = sorted(tree.find_data("label"), key=lambda label: -label.meta.start_pos)
+    axes = {_word(label): _span(label) for label in labels}  # of each, the first
     for rowvar in tree.find_data("rowvar"):
         name = _word(rowvar) if rowvar.children else ""
         if name in axes:

@@ -1,7 +1,7 @@
 """Primitive scalar operations and expressions over them."""
 
 from weft.ops.scalar import Call, Num, Number, Scalar, call, leaves, scalar, substitute, where
-from weft.ops.table import OPS, Op, accumulator, find, type_of
+from weft.ops.table import OPS, Op, accumulator, find, starter, type_of
 
 __all__ = [
     "OPS",
@@ -15,6 +15,7 @@ __all__ = [
     "find",
     "leaves",
     "scalar",
+    "starter",
     "substitute",
     "type_of",
     "where",

@@ -2,7 +2,7 @@
 
 A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
 spell it ({t} stands for the type it is computed in), how it is typed, whether it can accumulate and from which neutral
-element, what algebra it obeys, and its gradient.
+element, or at least what `=:-` and its like start from, what algebra it obeys, and its gradient.
 Parser, printer, interpreter and emitters all read this table.
 """
 
@@ -42,6 +42,7 @@ class Op:
     gradient: Partials
     typing: Typing = typing.alike
     neutral: Neutral | None = None
+    start: Neutral | None = None
     commutative: bool = False
     associative: bool = False
     idempotent: bool = False
@@ -50,6 +51,11 @@ class Op:
     def truth(self) -> bool:
         """Is its value a truth value, through which no gradient flows?"""
         return self.typing in (typing.compared, typing.truths)
+
+    @property
+    def begins(self) -> Neutral | None:
+        """What an assignment that starts afresh begins with: the neutral element, or what takes its place."""
+        return self.neutral or self.start
 
     @property
     def infix(self) -> bool:
@@ -105,7 +111,7 @@ def _unary(
     typing: Typing = typing.alike,
     **facts: bool,
 ) -> Op:
-    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, **facts)
+    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, **facts)
 
 
 def _binary(
@@ -117,9 +123,10 @@ def _binary(
     gradient: Partials,
     neutral: Neutral | None = None,
     typing: Typing = typing.alike,
+    start: Neutral | None = None,
     **facts: bool,
 ) -> Op:
-    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, **facts)
+    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, start, **facts)
 
 
 _ROWS: tuple[Op, ...] = (
@@ -177,26 +184,26 @@ _ROWS: tuple[Op, ...] = (
         "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
         commutative=True, associative=True,
     ),
-    _binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1)),
+    _binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero),
     _binary(
         "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
         commutative=True, associative=True,
     ),
     _binary(
         "div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
-        typing=typing.reals,
+        typing=typing.reals, start=_one,
     ),
     _binary(
-        "floordiv", "floordiv", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", _flat,
+        "floordiv", "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", _flat,
     ),
     _binary(
         "pow", "**", power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
-        _pow_gradient,
+        _pow_gradient, start=_one,
     ),
     _binary(
         "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",
         "tl.where({0} > 0, {1}, 0)",
-        lambda x, y, z: (0, call("lt", 0, x)),
+        lambda x, y, z: (0, call("lt", 0, x)), start=_one,
     ),
     _binary(
         "sat01_gate", "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "weft_sat01_gate_{t}({0}, {1})",
@@ -269,6 +276,19 @@ def accumulator(name: str) -> Op:
             f"{name!r} cannot accumulate: it has no neutral element",
             origin=user_origin(),
             fix="accumulate with one of " + ", ".join(known),
+        )
+    return found
+
+
+def starter(name: str) -> Op:
+    """The operation called `name`, which an assignment that starts afresh must have something to begin with."""
+    found = find(name, arity=2)
+    if found.begins is None:
+        known = [op.name for op in _ROWS if op.begins]
+        raise WeftError(
+            f"an assignment with {name!r} has nothing to start from",
+            origin=user_origin(),
+            fix="go on from the old value, or start afresh with one of " + ", ".join(known),
         )
     return found
 

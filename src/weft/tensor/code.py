@@ -26,13 +26,14 @@ from weft.assign import (
     statements,
 )
 from weft.errors import WeftError, user_origin
-from weft.ops import Call, Num, Scalar, accumulator, call, find, leaves, scalar
+from weft.ops import Call, Num, Scalar, call, find, leaves, scalar, starter
 from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
-from weft.shape.logic import Assigned, Compose, Literal, Logic, Pointwise
+from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate
 from weft.shape.nodes import Dim, Shape
 from weft.tensor.apply import read_logic
 from weft.tensor.leaves import UNNAMED
+from weft.tensor.params import Sizes, given_dims
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -63,20 +64,27 @@ def node(
     at_least: str | None = None,
     init: float | None = None,
     scalar: bool = False,
+    o: Sizes | None = None,
+    i: Sizes | None = None,
+    b: Sizes | None = None,
 ) -> Tensor:
     """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
 
     It keeps its value between runs. One that is updated from its own old value starts at zero, or at `init`. `dtype`
-    gives its type; `at_least` only says what it must not be narrower than. With `scalar` it holds a single number.
+    gives its type; `at_least` only says what it must not be narrower than. With `scalar` it holds a single number; `o`,
+    `i` and `b` give the sizes of its output, input and batch axes.
     """
     origin = user_origin()
     if not isinstance(label, str) or not label:
         raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
     logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Assigned()
-    shape = infer(logic, name=label, title="node", origin=origin, code=True).result
+    batch, input, output = given_dims(b, "b", origin), given_dims(i, "i", origin), given_dims(o, "o", origin)
+    also = elaborate(Parameter(batch, input, output))
+    shape = infer(logic, name=label, title="node", origin=origin, also=also, code=True).result
     least = element_type(at_least) if at_least else None
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
-    made = Node(label, shape, precision, origin=origin, made_inline=True)
+    sizes = {row: dims for row, dims in zip("bio", (batch, input, output), strict=True) if dims is not None}
+    made = Node(label, shape, precision, origin=origin, made_inline=True, sizes=sizes)
     if init is not None:
         made.init = Fetch(made, Cells(Num(float(init))), origin)
     return Tensor(made)
@@ -92,8 +100,8 @@ def assign(
 ) -> Tensor:
     """Record `lhs = accum(lhs, op(rhs…))` in full generality.
 
-    `accum` is "=" for a plain write; with `init` the left side starts at the neutral element. `logic` is ".", "@", "T"
-    or an einsum spec and says which loops run.
+    `accum` is "=" for a plain write; with `init` the left side starts at what `accum` begins with. `logic` is ".", "@",
+    "T" or an einsum spec and says which loops run.
     """
     found = find(op, arity=len(rhs))
     if logic == "@" and found.name in ("div", "pow"):
@@ -102,7 +110,7 @@ def assign(
             origin=user_origin(),
             fix='use logic "." for pointwise, or an explicit einsum spec',
         )
-    name = "arg2" if accum in ("=", "arg2") else (accumulator(accum) if init else find(accum, arity=2)).name
+    name = "arg2" if accum in ("=", "arg2") else (starter(accum) if init else find(accum, arity=2)).name
     tensors = [as_tensor(one, found.name) for one in rhs]
     value = call(found.name, *(Arg(number) for number in range(len(tensors))))
     _record(lhs, name, init or name == "arg2", read_logic(logic, len(tensors)), value, [one.operand for one in tensors])
@@ -111,7 +119,7 @@ def assign(
 
 def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = False) -> None:
     """Record an assignment of a value; an operation written on the right becomes the assignment's own."""
-    name = "arg2" if accum == "arg2" else (accumulator(accum) if reset else find(accum, arity=2)).name
+    name = "arg2" if accum == "arg2" else (starter(accum) if reset else find(accum, arity=2)).name
     if is_number(value):
         number = scalar(value)
         _record(target, name, reset, Pointwise(0), number, [])

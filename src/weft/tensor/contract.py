@@ -8,8 +8,8 @@ from math import prod
 from weft.assign import Extent, Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import Concat
-from weft.errors import EinsumError, user_origin
-from weft.ops import Scalar, accumulator, call, find
+from weft.errors import EinsumError, WeftError, user_origin
+from weft.ops import Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
 from weft.shape.close import close
 from weft.shape.logic import Einsum
@@ -21,7 +21,10 @@ from weft.tensor.tensor import Tensor, TensorLike
 def einsum(
     spec: str, /, *operands: TensorLike, accum: str = "+", op: str = "*", label: str = "", **sizes: int
 ) -> Tensor:
-    """Contract `operands` as the spec says; keywords give sizes of labels and row variables."""
+    """Contract `operands` as the spec says; keywords give sizes of labels and row variables.
+
+    `accum` reduces. `op` combines: a binary operation any number of operands, one of another arity as many as it takes.
+    """
     return contract(spec, operands, accum=accum, op=op, label=label, sizes=sizes)
 
 
@@ -46,10 +49,10 @@ def contract(
             spans=[operand.span for operand in parsed.operands],
             fix=operands_fix(parsed, len(operands)),
         )
-    combine, gather = find(op, arity=2).name, accumulator(accum).name
+    combine, gather = _combination(op, len(operands)), accumulator(accum).name
     check_labels(parsed, sizes, origin)
     joined = [axis for axis in parsed.result.axes if isinstance(axis, Concat)]
-    if joined and len(operands) > 1 and combine != "mul":
+    if joined and len(operands) > 1 and combine.name != "mul":
         raise EinsumError(
             f"a concatenation copies its parts, so `op={op!r}` has nothing to combine",
             origin=origin,
@@ -59,13 +62,22 @@ def contract(
         )
 
     def forward(v: Slot, *values: Slot) -> None:
-        value: Scalar = values[0]
-        for other in values[1:]:
-            value = call(combine, value, other)
+        value: Scalar = values[0] if combine.arity == 2 else call(combine.name, *values)
+        for other in values[1:] if combine.arity == 2 else ():
+            value = call(combine.name, value, other)
         v.accumulate(gather, value, reset=True)
 
     dims = {name: as_dim(size, f"`{name}`", origin) for name, size in sizes.items()}
     return Operator("einsum", None, forward).apply(Einsum(parsed, left), operands, label=label, sizes=dims)
+
+
+def _combination(op: str, operands: int) -> Op:
+    """What combines the operands of an einsum: two at a time, or all of them at once."""
+    found = find(op)
+    if found.arity not in (2, operands):
+        count = "one operand" if found.arity == 1 else f"{found.arity} operands"
+        raise WeftError(f"op={op!r} takes {count}, and the spec has {operands}", origin=user_origin())
+    return found
 
 
 def dim(tensor: Tensor, label: str) -> Extent:

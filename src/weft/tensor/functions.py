@@ -1,8 +1,9 @@
-"""The operators and functions people write."""
+"""The operators and functions people write. With a `spec` a function combines as `wf.einsum` does, and sums."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from weft.assign import Slot
 from weft.errors import WeftError, user_origin
@@ -10,8 +11,12 @@ from weft.ops import Scalar, call, find, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
 from weft.tensor.apply import Operator
+from weft.tensor.contract import einsum
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
+
+#: What a function takes: a tensor or what becomes one; in the definition of an operator, slots.
+Operand: TypeAlias = "TensorLike | Slot"
 
 
 def pointwise(name: str, *args: TensorLike, label: str = "") -> Tensor:
@@ -68,47 +73,69 @@ def _number(value: Any) -> Scalar:
     return scalar(value if isinstance(value, Scalar | int | float) else value.item())
 
 
-def _function(name: str, doc: str) -> Any:
-    arity = find(name).arity
+def _apply(name: str, args: tuple[Any, ...], spec: str, label: str) -> Any:
+    """The operation on tensors point by point or as a spec says; on slots and numbers, the scalar."""
+    if any(isinstance(arg, Slot | Scalar) for arg in args) and not any(isinstance(arg, Tensor) for arg in args):
+        return call(name, *args)
+    return einsum(spec, *args, op=name, label=label) if spec else pointwise(name, *args, label=label)
 
-    def function(*args: Any, label: str = "") -> Any:
-        if len(args) != arity:
-            raise WeftError(f"{name} takes {arity} operands, not {len(args)}", origin=user_origin())
-        if any(isinstance(arg, Slot | Scalar) for arg in args) and not any(isinstance(arg, Tensor) for arg in args):
-            return call(name, *args)
-        return pointwise(name, *args, label=label)
 
+def _unary(op: str, doc: str, name: str = "") -> Callable[..., Any]:
+    def function(x: Operand, *, spec: str = "", label: str = "") -> Any:
+        return _apply(op, (x,), spec, label)
+
+    return _called(function, name or op, doc)
+
+
+def _binary(op: str, doc: str, name: str) -> Callable[..., Any]:
+    def function(x: Operand, y: Operand, *, spec: str = "", label: str = "") -> Any:
+        return _apply(op, (x, y), spec, label)
+
+    return _called(function, name, doc)
+
+
+def _called(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
 
 
-relu = _function("relu", "`max(x, 0)`.")
-sat01 = _function("sat01", "`x` kept between 0 and 1.")
-exp = _function("exp", "The exponential.")
-log = _function("log", "The natural logarithm.")
-exp2 = _function("exp2", "Two to the power of `x`.")
-log2 = _function("log2", "The logarithm to base two.")
-sin = _function("sin", "The sine.")
-cos = _function("cos", "The cosine.")
-sqrt = _function("sqrt", "The square root.")
-recip = _function("recip", "`1 / x`.")
-recip_sqrt = _function("recip_sqrt", "`1 / sqrt(x)`.")
-tanh = _function("tanh", "The hyperbolic tangent.")
-erf = _function("erf", "The error function.")
-absolute = _function("abs", "The absolute value.")
-floor = _function("floor", "The largest whole number not above `x`.")
-logical_not = _function("not", "1 where `x` is 0, else 0.")
-maximum = _function("max", "The larger of two.")
-minimum = _function("min", "The smaller of two.")
-less = _function("lt", "1 where `x < y`.")
-less_equal = _function("le", "1 where `x <= y`.")
-equal = _function("eq", "1 where `x` equals `y`.")
-not_equal = _function("ne", "1 where `x` differs from `y`.")
-logical_or = _function("or", "1 where either is not 0.")
-logical_and = _function("and", "1 where both are not 0.")
-where = _function("where", "`x` where the condition is not 0, else `y`; no gradient leaks from the branch not taken.")
-fma = _function("fma", "`x * y + z`.")
+relu = _unary("relu", "`max(x, 0)`.")
+sat01 = _unary("sat01", "`x` kept between 0 and 1.")
+exp = _unary("exp", "The exponential.")
+log = _unary("log", "The natural logarithm.")
+exp2 = _unary("exp2", "Two to the power of `x`.")
+log2 = _unary("log2", "The logarithm to base two.")
+sin = _unary("sin", "The sine.")
+cos = _unary("cos", "The cosine.")
+sqrt = _unary("sqrt", "The square root.")
+recip = _unary("recip", "`1 / x`.")
+recip_sqrt = _unary("recip_sqrt", "`1 / sqrt(x)`.")
+tanh = _unary("tanh", "The hyperbolic tangent.")
+erf = _unary("erf", "The error function.")
+absolute = _unary("abs", "The absolute value.")
+floor = _unary("floor", "The largest whole number not above `x`.")
+logical_not = _unary("not", "1 where `x` is 0, else 0.", "logical_not")
+maximum = _binary("max", "The larger of two.", "maximum")
+minimum = _binary("min", "The smaller of two.", "minimum")
+less = _binary("lt", "1 where `x < y`.", "less")
+less_equal = _binary("le", "1 where `x <= y`.", "less_equal")
+equal = _binary("eq", "1 where `x` equals `y`.", "equal")
+not_equal = _binary("ne", "1 where `x` differs from `y`.", "not_equal")
+logical_or = _binary("or", "1 where either is not 0.", "logical_or")
+logical_and = _binary("and", "1 where both are not 0.", "logical_and")
+
+
+def where(condition: Operand, x: Operand, y: Operand, *, spec: str = "", label: str = "") -> Any:
+    """`x` where the condition is not 0, else `y`; no gradient leaks from the branch not taken."""
+    return _apply("where", (condition, x, y), spec, label)
+
+
+def fma(x: Operand, y: Operand, z: Operand, *, spec: str = "", label: str = "") -> Any:
+    """`x * y + z`; with the spec "@", `x @ y + z`."""
+    if spec == "@":
+        return pointwise("add", compose(x, y), z, label=label)
+    return _apply("fma", (x, y, z), spec, label)
 
 
 def sigmoid(x: TensorLike) -> Tensor:

@@ -14,7 +14,7 @@ from weft.assign.syntax import Name, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
 from weft.ops import Num, Scalar
 from weft.shape.infer import infer
-from weft.shape.logic import Assigned
+from weft.shape.logic import Assigned, Parameter, elaborate
 from weft.tensor.code import node
 from weft.tensor.leaves import data
 from weft.tensor.tensor import Tensor
@@ -82,7 +82,7 @@ class Names:
 
     def _declare(self, name: Name, undeclared: bool) -> None:
         base = name.text if name.declares else _split(name.text)[0]
-        if name.declares and base in self.given:
+        if name.declares and base in self.given and not name.sizes:
             fix = "leave out the quotes to assign to it, or declare another name"
             raise Misread(f"`{base}` is given, so it cannot be declared", name.span, fix)
         if name.declares and _split(base)[1]:
@@ -90,15 +90,22 @@ class Names:
                 f"a node cannot be called `{base}`", name.span, "choose a name without an accessor at its end"
             )
         if self._resolve(name.text) is not None:
-            return
-        if name.declares:
-            made = node(base)
+            if name.sizes:
+                self._state(name)
+        elif name.declares:
+            self._make(base, node(base, o=name.sizes.get("o"), i=name.sizes.get("i"), b=name.sizes.get("b")))
         elif undeclared:
-            made = _plain_node(base)
-        else:
-            return
+            self._make(base, _plain_node(base))
+
+    def _make(self, base: str, made: Tensor) -> None:
         self.meaning[base] = made
         self.unwritten.add(made.node)
+
+    def _state(self, name: Name) -> None:
+        """Let a tensor that there is have the sizes that the text says it has."""
+        rows = Parameter(name.sizes.get("b"), name.sizes.get("i"), name.sizes.get("o"))
+        shape, also = self.target(name).shape, elaborate(rows)
+        infer(Assigned(), title="sizes", origin=user_origin(), result=shape, also=also, code=True)
 
     def _resolve(self, text: str) -> tuple[Tensor | Scalar, tuple[str, ...]] | None:
         """The longest known name that `text` starts with, if only accessors follow."""

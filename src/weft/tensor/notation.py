@@ -294,8 +294,7 @@ def _count(tensors: Sequence[Tensor]) -> tuple[int, ...]:
 
 
 def _accumulation(sign: Sign) -> tuple[str, bool]:
-    name = next((op.name for op in OPS.values() if op.arity == 2 and op.text == sign.op), "arg2")
-    return name, sign.reset or name == "arg2"
+    return sign.op or "arg2", sign.reset or sign.op in ("", "arg2")
 
 
 def _dims(sizes: Mapping[str, int], logic: Einsum) -> dict[str, Dim]:

@@ -163,7 +163,7 @@ def _make(
     values = numbers(init) if isinstance(init, list | tuple | np.ndarray) else None
     if values is not None and o is None and i is None:
         o = values.shape or (1,)
-    logic = Parameter(_dims(b, "b", origin) or (), _dims(i, "i", origin), _dims(o, "o", origin), square)
+    logic = Parameter(given_dims(b, "b", origin) or (), given_dims(i, "i", origin), given_dims(o, "o", origin), square)
     shape = infer(logic, name=label, title="parameter", origin=origin).result
     node = Node(label, shape, precision, origin=origin)
     node.init = Fetch(node, Data(values) if values is not None else Cells(_first_value(init, label, shape, origin)))
@@ -188,7 +188,8 @@ def _first_value(init: Any, label: str, shape: ShapeVar, origin: Origin | None) 
     )
 
 
-def _dims(sizes: Sizes | None, row: str, origin: Origin | None) -> tuple[Dim, ...] | None:
+def given_dims(sizes: Sizes | None, row: str, origin: Origin | None) -> tuple[Dim, ...] | None:
+    """What `o=`, `i=` or `b=` says of a row."""
     match sizes:
         case None:
             return None

@@ -80,6 +80,17 @@ class Tensor:
     # Its gradient and code
 
     @property
+    def value(self) -> Tensor:
+        """The tensor itself, said beside `.grad` and `.merge`."""
+        return self
+
+    @value.setter
+    def value(self, value: Tensor) -> None:
+        """`t.value += x` ends here with the tensor itself."""
+        if value is not self:
+            raise WeftError(f"write `{self.label}[:] = …` to assign to the tensor", origin=user_origin())
+
+    @property
     def grad(self) -> Tensor:
         """The gradient of whatever is backpropagated through this tensor."""
         if not self.differentiable:
@@ -276,7 +287,7 @@ class Tensor:
         return _rebound(self, "@", self @ other)
 
     def accumulate(self, op: str, value: TensorLike, *, reset: bool = False) -> Tensor:
-        """Record `self = op(self, value)`, from the neutral element of `op` if `reset`."""
+        """Record `self = op(self, value)`, from what `op` begins with if `reset`: for most its neutral element."""
         from weft.tensor.code import assign_to
 
         assign_to(self, op, value, reset=reset)
