@@ -8,15 +8,19 @@ from weft.assign import comment, intermediate, seq
 from weft.config import config
 from weft.dlpack import ExchangeError
 from weft.errors import (
+    ArgumentError,
     EinsumError,
     IndexOutOfBounds,
+    NoSuchName,
     ProjectionError,
     ShapeError,
     UnderdeterminedShapeError,
     WeftError,
     WeftWarning,
 )
+from weft.habits import no_name
 from weft.project import Plan, plan
+from weft.public import open_door, public, public_methods
 from weft.runtime import Context, Device, Event, Routine, Stream
 from weft.shape import Dim, Shape
 from weft.tensor.apply import Operator, operator
@@ -68,6 +72,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 __all__ = [
+    "ArgumentError",
     "Context",
     "Device",
     "Dim",
@@ -76,6 +81,7 @@ __all__ = [
     "Event",
     "ExchangeError",
     "Layer",
+    "NoSuchName",
     "Operator",
     "Plan",
     "ProjectionError",
@@ -163,8 +169,23 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+@public
 def __getattr__(name: str) -> Any:
     """Comprehensions are loaded when somebody asks for them."""
     if name in ("tc", "torch"):
-        return import_module(f"weft.{name}")
-    raise AttributeError(f"module 'weft' has no attribute {name!r}")
+        found = import_module(f"weft.{name}")
+        open_door(vars(found), found.__all__)
+        if name == "tc":
+            public_methods(found.Definition)
+        return found
+    raise no_name(name, __all__)
+
+
+open_door(globals(), __all__, optim, train)
+for kind in (Context, Device, Event, Layer, Operator, Plan, Stream, Tensor):
+    public_methods(kind)
+del kind

@@ -21,12 +21,14 @@ import contextlib
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-_HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_COMMAND = os.path.join(_HOME, "cli.py")
+#: Where weft's own files are.
+HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_COMMAND = os.path.join(HOME, "cli.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def user_origin() -> Origin | None:
         file = frame.f_code.co_filename
         if file == _COMMAND:
             return None
-        if not file.startswith(_HOME) and file != contextlib.__file__:
+        if not file.startswith(HOME) and file != contextlib.__file__:
             return Origin(file, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -107,6 +109,22 @@ class WeftError(Exception):
         if self.fix:
             lines.append("  fix: " + self.fix)
         return "\n".join(lines)
+
+
+def warn(doubt: WeftError) -> None:
+    """Warn of what an error says, at the line it points to; of the same thing once, as Python's filters have it."""
+    where = doubt.origin or Origin("weft", 0)
+    text = str(WeftError(doubt.what, text=doubt.text, spans=doubt.spans, notes=doubt.notes, fix=doubt.fix))
+    told = globals().setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, WeftWarning, where.file, where.line, registry=told)
+
+
+class ArgumentError(WeftError, TypeError):
+    """A function called with arguments it does not take, or without one it needs."""
+
+
+class NoSuchName(WeftError, AttributeError):
+    """A name that weft does not have, often one that another library has."""
 
 
 class EinsumError(WeftError, ValueError):

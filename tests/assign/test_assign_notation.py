@@ -137,6 +137,8 @@ MEANINGS: list[tuple[str, Callable[[], Any]]] = [
     ("c =: fma a b (max a (relu b))", lambda: NA * NB + np.maximum(NA, np.maximum(NB, 0))),
     ("c =: max (a, b)", lambda: np.maximum(NA, NB)),
     ("c =: given a + b", lambda: NA + NB),
+    ('c =: fma a b a ~logic:"@"', lambda: NA @ NB + NA),
+    ('c =: a; c =- fma(a, b, c) ~logic:"@"', lambda: NA - (NA @ NB + NA)),
     ('c =:+ where a b a ~logic:"i->j; i->j; i->j => j"', lambda: np.where(NA != 0, NB, NA).sum(1)),
     ('c =: relu a ~logic:"i->j => j->i"', lambda: np.maximum(NA, 0).T),
     ("c =: a // b", lambda: NA // NB),

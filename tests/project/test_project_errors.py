@@ -363,9 +363,15 @@ def test_arrays_that_hold_no_numbers(wrong: np.ndarray) -> None:
     assert error.what.startswith("array A holds ")
 
 
-@pytest.mark.parametrize("name", ["foo", "", " + ", "exp", "where", 3, None])
+@pytest.mark.parametrize("name", [3, None])
+def test_operations_are_named_by_text(name: object) -> None:
+    for option in ("accum", "op"):
+        assert failing(MATMUL, A, B, **{option: name}).what == f"`evaluate` takes text for `{option}`, not {name!r}"
+
+
+@pytest.mark.parametrize("name", ["foo", "", " + ", "exp", "where"])
 def test_unknown_operations(name: object) -> None:
-    assert f"operation {name!r}" in failing(MATMUL, A, B, accum=name).what
+    assert failing(MATMUL, A, B, accum=name).what == f"there is no accumulation {name!r}"
     error = failing(MATMUL, A, B, op=name)
     assert error.what == f"there is no binary operation {name!r}"
     assert "add" in error.fix

@@ -177,7 +177,7 @@ def test_slice_at_an_integer() -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_slice_at_a_position_given_later(at: int) -> None:
-    projection = applied(Slice(Bound("step")), "4,2|3->5")
+    projection = applied(Slice(Bound("step", 4)), "4,2|3->5")
     assert projection.maps[1][0] == Given("step")
     assert [loop.size for loop in projection.loops] == [2, 5, 3]
     (a,) = operands(projection)
@@ -193,7 +193,7 @@ def test_slice_of_the_only_batch_axis() -> None:
 
 
 def test_gradient_of_a_slice_writes_where_it_read() -> None:
-    projection = applied(Slice(Bound("step")), "4|3")
+    projection = applied(Slice(Bound("step", 4)), "4|3")
     view = projection.view(1, 0)
     assert is_injective(view)
     assert not is_surjective(view)

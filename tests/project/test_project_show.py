@@ -57,7 +57,7 @@ LOGICS: dict[str, tuple[Logic, tuple[str, ...], str, str]] = {
     "pointwise_sum": (Pointwise(2), ("2|3->4", "2|1->4", "3->4"), "add", "add"),
     "compose_max_plus": (Compose(), ("4->2", "3->2", "4->3"), "max", "add"),
     "transpose_of_rows": (Transpose(), ("2->3", "3->2"), "add", "mul"),
-    "slice_at_a_symbol": (Slice(Bound("step")), ("3", "4|3"), "add", "mul"),
+    "slice_at_a_symbol": (Slice(Bound("step", 4)), ("3", "4|3"), "add", "mul"),
     "least_of_greatest": (Compose(), ("4->2", "3->2", "4->3"), "min", "max"),
 }
 

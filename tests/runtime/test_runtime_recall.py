@@ -167,8 +167,8 @@ def test_which_slots_a_gradient_reads_makes_a_difference() -> None:
         given, learned = wf.data(np.ones((3, 3)), label="given"), wf.param("w", o=(3, 3), init=1.0, dtype="float64")
         one, other = (learned, given) if left else (given, learned)
         product = wf.einsum("ij;jk=>ik", one, other)
-        assert product.backward is not None
-        return Fingerprint.of(product.backward(product, False)).lines
+        assert product.pullback is not None
+        return Fingerprint.of(product.pullback(product, False)).lines
 
     assert gradient(left=True) != gradient(left=False)
 

@@ -348,8 +348,23 @@ def test_sequences_are_flat_and_nothing_is_nothing() -> None:
     assert wf.seq() == Noop()
     assert wf.seq(one) is one
     assert wf.seq(wf.seq(one, one), Noop(), one) == Seq((one, one, one))
-    assert recorded(lambda: None) == Noop()
     assert str(Noop()) == ""
+
+
+def test_a_function_that_records_nothing_is_refused() -> None:
+    @wf.cd
+    def twice(p: wf.Tensor) -> None:
+        p = p * 2
+
+    @wf.cd
+    def outer(p: wf.Tensor) -> None:
+        p += 1
+        twice(p)
+
+    for code in (twice, outer):
+        with pytest.raises(wf.WeftError, match="`twice` recorded no assignment") as caught:
+            code(wf.param("p", o=2))
+        assert caught.value.fix.startswith("assign with `t[:] = …`, `t += …`")
 
 
 def test_code_called_from_code_is_recorded_there() -> None:
@@ -490,6 +505,12 @@ def test_what_starts_afresh_takes_every_value_in_turn(backend: str) -> None:
     assert ctx[less].tolist() == [-7.0, -1.5]
     assert ctx[over].tolist() == [1 / 8, -1.0]
     assert ctx[own].tolist() == [-3.0] * 3
+
+
+def test_a_product_and_a_sum_in_one_assignment() -> None:
+    w, x, n = wf.data(np.array([[1.0, 2.0, 3.0]]), input=1, label="w"), wf.data(B, label="x"), node()
+    code = recorded(lambda: wf.assign(n, "=", "fma", w, x, 0.5, logic="@"))
+    assert ran(code, n) == [[4.0 - 10.0 + 18.0 + 0.5]]
 
 
 def test_a_value_is_the_tensor_itself() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import weft as wf
 
-ADVICE = "  fix: wrap arrays with wf.data(…) and nested lists with wf.tensor(…)"
+ADVICE = "  fix: wrap arrays with wf.data(…), nested lists with wf.tensor(…)"
+WRITTEN_OUT = "  fix: write the values out: wf.tensor([1.0, 2.0]); join tensors with wf.stack or wf.concat"
 
 
 def text(caught: pytest.ExceptionInfo[wf.WeftError]) -> list[str]:
@@ -36,19 +37,19 @@ OTHER_KINDS = {
 @pytest.mark.parametrize("name", OTHER_KINDS)
 def test_operands_of_other_kinds(name: str) -> None:
     value, shown = OTHER_KINDS[name]
-    x = vector(2)
+    x, advice = vector(2), WRITTEN_OUT if isinstance(value, list) else ADVICE
     with pytest.raises(wf.WeftError) as caught:
         x + value
-    assert text(caught) == [f"@: add takes tensors and numbers, not {shown}", "    x + value", ADVICE]
+    assert text(caught) == [f"@: add takes tensors and numbers, not {shown}", "    x + value", advice]
     with pytest.raises(wf.WeftError) as caught:
         value / x
-    assert text(caught) == [f"@: div takes tensors and numbers, not {shown}", "    value / x", ADVICE]
+    assert text(caught) == [f"@: div takes tensors and numbers, not {shown}", "    value / x", advice]
     with pytest.raises(wf.WeftError) as caught:
         x @ value
-    assert text(caught) == [f"@: compose takes tensors and numbers, not {shown}", "    x @ value", ADVICE]
+    assert text(caught) == [f"@: compose takes tensors and numbers, not {shown}", "    x @ value", advice]
     with pytest.raises(wf.WeftError) as caught:
         wf.relu(value)
-    assert text(caught) == [f"@: relu takes tensors and numbers, not {shown}", "    wf.relu(value)", ADVICE]
+    assert text(caught) == [f"@: relu takes tensors and numbers, not {shown}", "    wf.relu(value)", advice]
     with pytest.raises(wf.WeftError) as caught:
         wf.einsum("i=>i", value)
     assert text(caught)[0] == f"@: einsum takes tensors and numbers, not {shown}"
@@ -58,7 +59,11 @@ def test_the_wrong_number_of_operands() -> None:
     x = vector(2)
     with pytest.raises(wf.WeftError) as caught:
         wf.where(x, x)
-    assert text(caught) == ["@: where takes 3 operands, not 2", "    wf.where(x, x)"]
+    assert text(caught) == [
+        "@: `where` needs the argument `y`",
+        "    wf.where(x, x)",
+        "  fix: call it where(condition, x, y, [spec=…], [label=…])",
+    ]
     with pytest.raises(wf.EinsumError) as caught:
         wf.einsum("i;j=>ij", x)
     assert text(caught)[:4] == [
@@ -74,13 +79,20 @@ def test_operations_that_are_none() -> None:
     x = vector(2)
     with pytest.raises(wf.WeftError) as caught:
         wf.einsum("i=>0", x, accum="sum")
-    assert text(caught)[:2] == ["@: there is no binary operation 'sum'", '    wf.einsum("i=>0", x, accum="sum")']
+    assert text(caught) == [
+        "@: there is no accumulation 'sum'",
+        '    wf.einsum("i=>0", x, accum="sum")',
+        '  fix: write accum="+"',
+    ]
+    with pytest.raises(wf.WeftError) as caught:
+        wf.einsum("i;i=>0", x, x, op="plus")
+    assert text(caught)[0] == "@: there is no operation 'plus'"
     with pytest.raises(wf.WeftError) as caught:
         wf.einsum("i=>0", x, accum="-")
     assert text(caught) == [
         "@: '-' cannot accumulate: it has no neutral element",
         '    wf.einsum("i=>0", x, accum="-")',
-        "  fix: accumulate with one of add, mul, max, min, or, and",
+        "  fix: accumulate with one of +, *, max, min, or, and",
     ]
 
 
@@ -106,6 +118,9 @@ def test_an_exponent_that_is_a_tensor() -> None:
     with pytest.raises(wf.WeftError) as caught:
         2**x
     assert text(caught)[:2] == ["@: the exponent of ** must be a number", "    2**x"]
+    with pytest.raises(wf.WeftError) as caught:
+        np.float32(2) ** x
+    assert text(caught)[:2] == ["@: the exponent of ** must be a number", "    np.float32(2) ** x"]
 
 
 def test_a_tensor_is_neither_true_nor_iterable_nor_long() -> None:
@@ -215,11 +230,29 @@ def test_a_slice_outside_its_axis(at: int, size: int) -> None:
     assert lines[-1] == f"  fix: name a position from 0 to {size - 1}"
 
 
-def test_a_static_index_larger_than_its_axis() -> None:
-    x, i = wf.data(np.ones((3, 2)), batch=1, label="x"), wf.index("i", 5)
-    with pytest.raises(wf.ShapeError) as caught:
-        x[i]
-    assert text(caught)[0] == "@: position 4 is outside the axis, which has size 3"
+def test_a_static_index_of_another_size_than_its_axis() -> None:
+    x = wf.data(np.ones((3, 2)), batch=1, label="x")
+    for size in (2, 5):
+        i = wf.index("i", size)
+        with pytest.raises(wf.ShapeError) as caught:
+            x[i]
+        assert text(caught) == [
+            f"@: static index `i` has {size} positions, and the leftmost batch axis of `x` has 3",
+            "    x[i]",
+            "  x is 3|2",
+            f'  fix: make them equal: wf.index("i", 3), or give the data an axis of {size} batches before the one of '
+            "examples: wf.data(x.reshape(batches, size, …), batch=2)",
+        ]
+
+
+def test_a_static_index_makes_the_axis_of_data_that_is_only_counted() -> None:
+    x, i = wf.counted(np.arange(12.0), label="x"), wf.index("i", 4)
+    ctx, part = wf.Context("interp"), wf.param("w", i=3, o=1, init=1.0) @ x[i]
+    ctx.compile(part.forward, bindings=[i])(i=2)
+    assert str(x.dims) == "4|3"
+    assert ctx[part].tolist() == [21.0]
+    with pytest.raises(wf.ShapeError, match="static index `j` has 5 positions"):
+        x[wf.index("j", 5)]
 
 
 @pytest.mark.parametrize("key", [-1, 1.5, "a", None, slice(1, 2), (0, 1), True])
@@ -227,11 +260,29 @@ def test_slices_of_other_kinds(key: object) -> None:
     x = wf.data(np.ones((3, 2)), batch=1, label="x")
     with pytest.raises(wf.WeftError) as caught:
         x[key]
+    more = {
+        slice: '; a part of an axis is wf.einsum("2^a^3, ...|... => a, ...|...", t), '
+        "without the first 2 and the last 3",
+        type(None): '; a new axis is wf.einsum("...|i => ...|0i", t)',
+        tuple: '; several at once are t[i][j]; of an output axis wf.einsum("...|1j => ...|j", t)',
+    }
     assert text(caught) == [
         f"@: `x` cannot be sliced by {key!r}",
         "    x[key]",
-        '  fix: slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)',
+        '  fix: slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)'
+        + more.get(type(key), ""),
     ]
+
+
+def test_what_is_advised_for_slices_works() -> None:
+    ctx, x = wf.Context("interp"), wf.data(np.arange(24.0).reshape(8, 3), batch=1)
+    value = ctx[x]
+    assert ctx[wf.einsum("2^a^3, ...|... => a, ...|...", x)].tolist() == value[2:-3].tolist()
+    assert ctx[wf.einsum("...|i => ...|0i", x)].tolist() == value[:, None].tolist()
+    assert (
+        ctx[wf.einsum("...|1j => ...|j", wf.einsum("...|i => ...|ij", x, j=2))].tolist()
+        == value[:, 1:2].repeat(2, 1).tolist()
+    )
 
 
 def test_a_slice_of_what_has_no_batch_axis() -> None:

@@ -321,11 +321,16 @@ def test_the_parts_of_grad_update_do_the_same() -> None:
     np.testing.assert_array_equal(ctx[x.grad], parts)
 
 
-def test_a_loss_with_several_elements_is_summed() -> None:
+def test_the_gradient_of_the_sum_of_a_loss() -> None:
     x, ctx = double("x", o=3), wf.Context("interp")
     ctx[x] = [1.0, 2.0, 3.0]
-    ctx.compile(wf.grad_update(x * x), keep=[x.grad])()
+    loss = (x * x).named("loss")
+    update = wf.grad_update(loss, sum=True)
+    ctx.compile(update, keep=[x.grad])()
     assert ctx[x.grad].tolist() == [2.0, 4.0, 6.0]
+    assert ctx[loss].tolist() == [1.0, 4.0, 9.0]
+    assert "loss.sum.grad =: 1.0" in str(update)
+    assert "loss.sum =" not in str(update)
 
 
 def gradient_of(function: Callable[[wf.Tensor], wf.Tensor], *values: float) -> list[float]:

@@ -107,27 +107,118 @@ def test_python_loops_give_each_place_its_own() -> None:
     assert set(model(data(3)).params) == set(result.params)
 
 
-def test_strings_in_a_loop_are_different_parameters() -> None:
+def test_a_string_is_one_parameter_wherever_it_stands() -> None:
     @wf.op
     def steps(x: wf.Tensor) -> wf.Tensor:
+        b = wf.param("b", o=3)
         for _ in range(3):
-            x = wf.tanh("w" @ x + wf.param("b", o=4))
-        return x
+            x = wf.tanh("w" @ x + b)
+        return x * "b" + "w" @ x
 
     model = steps(label="S")
-    assert str(model(data(3)).dims) == "4"
+    assert str(model(data(3)).dims) == "3"
     model(data(5, 3, batch=1))
-    assert labels(model) == ["S.w", "S.b", "S.w2", "S.b2", "S.w3", "S.b3"]
+    assert labels(model) == ["S.b", "S.w"]
 
 
-def test_one_name_used_twice_in_a_body_is_two_parameters() -> None:
+def test_a_name_declared_twice_in_one_application_is_refused_with_both_lines() -> None:
+    @wf.op
+    def looped(x: wf.Tensor) -> wf.Tensor:
+        for _ in range(2):
+            x = x + wf.param("b", o=3)
+        return x
+
+    @wf.op
+    def after_a_string(x: wf.Tensor) -> wf.Tensor:
+        x = "w" * x
+        return x + wf.param("w", o=3)
+
     @wf.op
     def twice(x: wf.Tensor) -> wf.Tensor:
-        return "w" * x + "w"
+        w = wf.param("w", o=3)
+        return x * w + wf.param("w", o=3)
 
-    model = twice()
+    first = {"looped": 'x = x + wf.param("b", o=3)', "after_a_string": 'x = "w" * x', "twice": 'w = wf.param("w", o=3)'}
+    for function in (looped, after_a_string, twice):
+        name = function.__name__
+        with pytest.raises(wf.WeftError) as caught:
+            function(label="L")(data(3))
+        assert (
+            caught.value.what == f"`L.{'b' if name == 'looped' else 'w'}` is declared twice in one application of `L`"
+        )
+        assert caught.value.notes[0].startswith("first at test_tensor_layers.py:")
+        assert caught.value.notes[0].endswith(f": {first[name]}")
+        assert caught.value.fix.startswith("for the same parameter write the string")
+
+
+def test_labels_inside_a_layer_never_meet() -> None:
+    @wf.op
+    def body(x: wf.Tensor) -> wf.Tensor:
+        x = dense(x, size=2, label="dense2")
+        return dense(dense(x, size=2), size=2)
+
+    model = body(label="M")
     model(data(3))
-    assert labels(model) == ["twice.w", "twice.w2"]
+    assert labels(model) == [f"M.{name}.{part}" for name in ("dense2", "dense", "dense3") for part in "wb"]
+
+
+def test_two_parameters_of_one_model_that_are_called_alike_are_refused() -> None:
+    first, second = dense(size=2, label="same"), dense(size=2, label="same")
+    x = data(3)
+    result = first(x) + second(x)
+    assert labels(first) == labels(second) == ["same.w", "same.b"]
+    with pytest.raises(wf.WeftError, match=r"two parameters of one model are called `same\.w`") as caught:
+        wf.optim.sgd(wf.einsum("i=>0", result), lr=0.1)
+    assert len(caught.value.notes) == 2
+    assert caught.value.fix.startswith("give them different names: label=…")
+
+    @wf.op
+    def both(x: wf.Tensor, *, parts: wf.Layer) -> wf.Tensor:
+        return parts(x) + second(x)
+
+    model = both(parts=first)
+    model(x)
+    assert labels(model) == ["same.w", "same.b"]
+
+
+def test_the_parameters_of_a_layer_that_was_not_applied() -> None:
+    model = dense(size=2, label="L1")
+    with pytest.raises(wf.WeftError) as caught:
+        _ = model.params
+    assert caught.value.what == "`L1` has no parameters yet: they are made when it is first applied"
+    assert caught.value.fix == "apply it first: model(x)"
+
+    @wf.op
+    def nothing(x: wf.Tensor) -> wf.Tensor:
+        return x + 1
+
+    model = nothing()
+    model(data(3))
+    assert model.params == ()
+
+
+def test_tensors_may_be_given_by_name() -> None:
+    @wf.op
+    def both(x: wf.Tensor, y: wf.Tensor, *, scale: float) -> wf.Tensor:
+        return (x - y) * scale
+
+    model, x, y = both(scale=2.0), data(3), data(3) * 3
+    np.testing.assert_allclose(wf.Context("interp")[model(y=y, x=x)], wf.Context("interp")[2 * (x - y)])
+    with pytest.raises(wf.WeftError, match="`scale` is configuration of `both`, which is configured"):
+        model(x, y, scale=3.0)
+
+
+def test_a_layer_is_a_function_of_tensors() -> None:
+    model = plain(label="L")
+    with pytest.raises(wf.WeftError) as caught:
+        model(np.ones((4, 3)))
+    assert caught.value.what == "`plain` is a function of tensors, and `x` is an array of shape (4, 3)"
+    assert caught.value.fix.startswith("wrap it: wf.data(x, batch=1)")
+    with pytest.raises(wf.WeftError, match="a layer has no `parameters`") as caught:
+        model.parameters()
+    assert caught.value.fix == "model.params"
+    with pytest.raises(wf.WeftError, match="a layer has no `scop`"):
+        _ = model.scop
 
 
 def test_a_layer_made_outside_is_shared_by_its_users() -> None:

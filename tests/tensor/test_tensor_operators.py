@@ -37,22 +37,33 @@ def test_two_tensors(sign: str) -> None:
     np.testing.assert_allclose(value(OPERATORS[sign](wf.data(X), wf.data(Y))), OPERATORS[sign](X, Y))
 
 
-@pytest.mark.parametrize("number", [2, 2.5, np.float32(2.5), np.int64(2), True])
+@pytest.mark.parametrize("number", [2, 2.5, np.float32(2.5), np.int64(2), np.bool_(True), np.array(2.5)])
 @pytest.mark.parametrize("sign", OPERATORS)
 def test_a_number_on_the_right(sign: str, number: float) -> None:
     np.testing.assert_allclose(value(OPERATORS[sign](wf.data(X), number)), OPERATORS[sign](X, number))
 
 
-@pytest.mark.parametrize("number", [2, 2.5, np.float32(2.5), np.int64(2)])
+@pytest.mark.parametrize("number", [2, 2.5, np.float32(2.5), np.int64(2), np.bool_(True), np.array(2.5)])
 @pytest.mark.parametrize("sign", OPERATORS)
 def test_a_number_on_the_left(sign: str, number: float) -> None:
     np.testing.assert_allclose(value(OPERATORS[sign](number, wf.data(X))), OPERATORS[sign](number, X))
 
 
 @pytest.mark.parametrize("sign", OPERATORS)
-def test_an_array_on_either_side(sign: str) -> None:
-    np.testing.assert_allclose(value(OPERATORS[sign](Y, wf.data(X))), OPERATORS[sign](Y, X))
-    np.testing.assert_allclose(value(OPERATORS[sign](wf.data(X), Y)), OPERATORS[sign](X, Y))
+def test_an_array_on_either_side_is_to_be_wrapped(sign: str) -> None:
+    for pair in ((Y, wf.data(X)), (wf.data(X), Y)):
+        with pytest.raises(wf.WeftError, match=r"takes tensors and numbers, not an array of shape \(4,\)") as caught:
+            OPERATORS[sign](*pair)
+        assert caught.value.fix.startswith("wrap it: wf.data(x, batch=1)")
+
+
+@pytest.mark.parametrize("sign", OPERATORS)
+def test_a_truth_value_is_no_operand(sign: str) -> None:
+    x = wf.data(X)
+    for pair in ((x, x == x), (x == wf.data(Y), x)):
+        with pytest.raises(wf.WeftError, match="takes tensors and numbers, not the truth value") as caught:
+            OPERATORS[sign](*pair)
+        assert caught.value.fix.endswith("wf.equal(a, b) compares their values")
 
 
 def test_division_with_a_floor() -> None:
@@ -218,14 +229,16 @@ def test_einsum_of_one_three_and_more() -> None:
     a = np.arange(1.0, 7.0).reshape(2, 3)
     tensor = wf.data(a)
     assert value(wf.einsum("ij=>ji", tensor)).tolist() == a.T.tolist()
-    np.testing.assert_allclose(value(wf.einsum("ij;j;i=>i", tensor, a[0], a[:, 0])), (a @ a[0]) * a[:, 0])
-    np.testing.assert_allclose(value(wf.einsum("i;i;i;i=>0", *[a[0]] * 4)), [(a[0] ** 4).sum()])
+    np.testing.assert_allclose(
+        value(wf.einsum("ij;j;i=>i", tensor, *map(wf.data, (a[0], a[:, 0])))), (a @ a[0]) * a[:, 0]
+    )
+    np.testing.assert_allclose(value(wf.einsum("i;i;i;i=>0", *[wf.data(a[0])] * 4)), [(a[0] ** 4).sum()])
 
 
 def test_a_convolution_that_counts() -> None:
     board = np.zeros((4, 4))
     board[1, 1:3] = board[2, 1] = 1
-    count = wf.einsum("h=+a,w=+b; a,b => h,w", wf.data(board), np.ones((3, 3)))
+    count = wf.einsum("h=+a,w=+b; a,b => h,w", wf.data(board), wf.data(np.ones((3, 3))))
     expected = [[1, 2, 2, 1], [2, 3, 3, 1], [2, 3, 3, 1], [1, 1, 1, 0]]
     assert value(count).tolist() == expected
 
@@ -377,8 +390,8 @@ def test_an_operator_with_a_logic_of_its_own() -> None:
         lhs.accumulate("max", rhs1 + rhs2, reset=True)
 
     a, b = np.arange(6.0).reshape(2, 3), np.array([3.0, 1.0, 2.0])
-    assert value(largest(a)).tolist() == [2.0, 5.0]
-    assert value(tropical(wf.data(a, input=1), b)).tolist() == [4.0, 7.0]
+    assert value(largest(wf.data(a))).tolist() == [2.0, 5.0]
+    assert value(tropical(wf.data(a, input=1), wf.data(b))).tolist() == [4.0, 7.0]
     assert tropical.name == "tropical"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,7 +80,73 @@ def test_init_by_list_gives_the_shape() -> None:
     assert value(a + b).tolist() == [-2.0]
 
 
+LITERALS = {
+    "rows of tuples": ([(1, 2, 3), (4, 5, 6)], "3->2", [[1, 2, 3], [4, 5, 6]]),
+    "a tuple": ((1, 2), "2->1", [[1, 2]]),
+    "a batch": (wf.batch([1, 2], [3, 4]), "2|2", [[1, 2], [3, 4]]),
+    "labels": (wf.labelled("rgb", [1, 2, 3]), "rgb=3", [1, 2, 3]),
+    "a labelled axis inside": ([wf.labelled("q", (1, 2))], "q=2->1", [[1, 2]]),
+    "a literal tensor": (wf.tensor([(1, 2), (3, 4)]), "2->2", [[1, 2], [3, 4]]),
+    "an expression": (wf.tensor([1, 2]) * 3 + 1, "2", [4, 7]),
+    "a product": (wf.tensor([(1, 2), (3, 4)]) @ wf.tensor([1, 1]), "2", [3, 7]),
+    "data": (wf.data(np.array([[1.0], [2.0]]), batch=1) + 1, "2|1", [[2], [3]]),
+    "tensors inside": ([wf.data(np.array([1.0, 2.0])), wf.tensor([5, 6])], "2,2", [[1, 2], [5, 6]]),
+    "an array": (np.array([[1, 2], [3, 4]]), "2,2", [[1, 2], [3, 4]]),
+}
+
+
+@pytest.mark.parametrize("name", LITERALS)
+def test_init_is_the_literal_it_looks_like(name: str) -> None:
+    init, shape, values = LITERALS[name]
+    w = wf.param("w", init=init)
+    assert value(w).tolist() == values
+    assert str(w.dims) == shape
+    assert value(wf.param("w", init=init) * 2).tolist() == (2 * np.array(values)).tolist()
+
+
+LYING = [
+    ({"o": 2}, "3->2"),
+    ({"i": 3}, "3->2"),
+    ({"b": 2}, "2|3"),
+    ({"o": 2, "i": 3}, "3->2"),
+    ({"b": 2, "i": 3}, "2|3->1"),
+    ({"o": (2, 3)}, "2,3"),
+    ({"o": {"rgb": 2}}, "3->rgb=2"),
+    ({"b": 2, "square": True}, "2|3->3"),
+]
+
+
+@pytest.mark.parametrize(("rows", "shape"), LYING)
+@pytest.mark.parametrize("kind", [np.array, list])
+def test_beside_given_rows_arrays_and_lists_lie_as_in_memory(kind: type, rows: dict[str, Any], shape: str) -> None:
+    numbers = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    if shape == "2|3->1":
+        numbers = [[[1.0, 2.0, 3.0]], [[4.0, 5.0, 6.0]]]
+    if shape == "2|3->3":
+        numbers = [[[1.0, 2.0, 3.0]] * 3, [[4.0, 5.0, 6.0]] * 3]
+    w = wf.param("w", init=kind(numbers), **rows)
+    assert str(w.dims) == shape
+    assert value(w).tolist() == numbers
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_a_first_value_may_be_computed_from_data(backend: str) -> None:
+    """Also where the parameter is only read inside a routine, and set before, and trained."""
+    start = wf.data(np.array([1.0, 2.0]), label="start")
+    w, v = wf.param("w", init=2 * start), wf.param("v", init=start + wf.number(1.0))
+    ctx, loss = wf.Context(backend), wf.einsum("i;i=>0", w, v)
+    ctx[v] = [10.0, 20.0]
+    step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.5)))
+    step()
+    assert ctx[loss].tolist() == [2 * 10 + 4 * 20]
+    assert ctx[w].tolist() == [2 - 5, 4 - 10]
+    assert ctx[v].tolist() == [10 - 1, 20 - 2]
+
+
 INITIALISERS = {
+    "kaiming, scaled": (wf.kaiming(scale=3.0), 0.0, 9 * 2 / 50),
+    "kaiming, normal": (wf.kaiming(distribution="normal"), 0.0, 2 / 50),
+    "xavier, normal and scaled": (wf.xavier(scale=0.5, distribution="normal"), 0.0, 0.25 * 2 / (50 + 400)),
     "uniform": (wf.uniform(-1, 3), 1.0, 16 / 12),
     "uniform, by name": (wf.uniform, 0.5, 1 / 12),
     "normal": (wf.normal(2.0, 0.5), 2.0, 0.25),
@@ -184,13 +251,22 @@ def test_layers_name_the_randomness_of_their_parameters() -> None:
 
 REFUSED = [
     ({"name": ""}, "a parameter needs a name, not ''"),
-    ({"name": 3}, "a parameter needs a name, not 3"),
+    ({"name": 3}, "`param` takes text for `name`, not 3"),
     ({"o": 0}, "an axis cannot have size 0"),
     ({"o": -1}, "an axis cannot have size -1"),
     ({"o": "three"}, "the size of o= must be a whole number, not 'three'"),
     ({"i": (2, True)}, "the size of i= must be a whole number, not True"),
     ({"o": 2, "init": "zeros"}, "`init` of parameter `w` is 'zeros'"),
-    ({"o": 2, "init": lambda cell: None}, "`init` of parameter `w` is "),
+    ({"o": 2, "init": True}, "`init` of parameter `w` is True"),
+    ({"o": 2, "init": lambda cell: None}, "the initialiser of parameter `w` returned NoneType"),
+    ({"o": 2, "init": lambda shape: np.ones(shape)}, "the initialiser of parameter `w` raised TypeError: "),
+    ({"o": 2, "init": lambda shape: np.ones(3)}, "the initialiser of parameter `w` returned ndarray"),
+    ({"o": 3, "init": [(1, 2, 3)]}, "the literal is 3->1, which is not what `o=` says"),
+    ({"init": [(1, 2), (3,)]}, "the items of a literal have different shapes"),
+    ({"init": wf.param("v", o=2) * 2}, "`init` of parameter `w` depends on `v`, which changes while code runs"),
+    ({"init": wf.constant(wf.index("n", 3))}, "`init` of parameter `w` depends on `n`, which changes while code runs"),
+    ({"init": wf.node("m") + 1}, "`init` of parameter `w` depends on `m`, which changes while code runs"),
+    ({"init": wf.given(wf.data([1.0], label="d"))}, "`init` of parameter `w` depends on `d`, which changes"),
 ]
 
 
@@ -211,3 +287,16 @@ def test_a_list_of_the_wrong_length_is_refused() -> None:
 def test_seeds_that_are_refused(seed: object) -> None:
     with pytest.raises(wf.WeftError, match="a seed is a whole number, not "):
         wf.seed(seed)  # type: ignore[arg-type]
+
+
+def test_distributions_that_are_refused() -> None:
+    with pytest.raises(wf.WeftError, match="there is no distribution 'cauchy' to draw from"):
+        wf.kaiming(distribution="cauchy")  # type: ignore[arg-type]
+    with pytest.raises(wf.WeftError, match="a scale is a number, not 'large'"):
+        wf.xavier("large")  # type: ignore[arg-type]
+
+
+def test_what_is_drawn_around_zero_is_drawn_from_what_was_asked() -> None:
+    normal = value(wf.param("w", i=50, o=400, init=wf.kaiming(distribution="normal")))
+    uniform = value(wf.param("w", i=50, o=400, init=wf.kaiming()))
+    assert np.abs(uniform).max() <= np.sqrt(6 / 50) < np.abs(normal).max()

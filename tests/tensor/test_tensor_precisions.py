@@ -97,7 +97,7 @@ def test_numbers_of_the_program_take_the_type_of_what_they_meet(dtype: str) -> N
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_random_numbers_take_the_type_of_what_they_meet(dtype: str) -> None:
     x = data([1, 2, 3], dtype)
-    drawn = [wf.random_uniform("u"), wf.random_standard_normal("n"), wf.bernoulli("b", 0.5)]
+    drawn = [wf.random_uniform("u", step=0), wf.random_standard_normal("n", step=0), wf.bernoulli("b", 0.5, step=0)]
     assert [(x * one).dtype for one in drawn] == [dtype] * 3
     assert [one.dtype for one in drawn] == [dtype] * 3
     assert wf.dropout(x, 0.5, step=0).dtype == dtype
@@ -600,7 +600,7 @@ def test_literals_beyond_64_bits_are_refused() -> None:
 @pytest.mark.parametrize("dtype", NARROW)
 def test_uniform_numbers_lie_below_1_in_every_type(backend: str, dtype: str) -> None:
     wf.seed(0)
-    drawn = wf.Context(backend)[wf.random_uniform("u") * data(np.ones(20_000), dtype)]
+    drawn = wf.Context(backend)[wf.random_uniform("u", step=0) * data(np.ones(20_000), dtype)]
     assert drawn.max() < 1
 
 
@@ -651,7 +651,7 @@ LEAVES = {
     "constant": lambda: wf.constant(0.5),
     "whole literal": lambda: wf.tensor([1, 2, 3]),
     "literal": lambda: wf.tensor([1, 2.5, 3]),
-    "random": lambda: wf.random_uniform("u"),
+    "random": lambda: wf.random_uniform("u", step=0),
 }
 OPERATIONS = {
     "add": lambda x, y: x + y,

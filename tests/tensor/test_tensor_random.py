@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -12,14 +14,18 @@ SIZE = 20_000
 ONES = np.ones(SIZE)
 
 
+def ones(size: int = SIZE) -> wf.Tensor:
+    return wf.data(np.ones(size))
+
+
 def value(tensor: wf.Tensor) -> np.ndarray:
     return wf.Context("interp")[tensor]
 
 
 def test_uniform_normal_and_bernoulli_have_their_means() -> None:
-    uniform = value(wf.random_uniform("u") * ONES)
-    normal = value(wf.random_standard_normal("n") * ONES)
-    coin = value(wf.bernoulli("c", 0.3) * ONES)
+    uniform = value(wf.random_uniform("u", step=0) * ones())
+    normal = value(wf.random_standard_normal("n", step=0) * ones())
+    coin = value(wf.bernoulli("c", 0.3, step=0) * ones())
     assert abs(uniform.mean() - 0.5) < 0.01
     assert abs(uniform.var() - 1 / 12) < 0.003
     assert abs(normal.mean()) < 0.03
@@ -31,13 +37,13 @@ def test_uniform_normal_and_bernoulli_have_their_means() -> None:
 
 @pytest.mark.parametrize(("probability", "expected"), [(0.0, 0.0), (1.0, 1.0)])
 def test_certain_coins(probability: float, expected: float) -> None:
-    assert (value(wf.bernoulli("c", probability) * ONES) == expected).all()
+    assert (value(wf.bernoulli("c", probability, step=0) * ones()) == expected).all()
 
 
 def test_names_steps_and_seeds_make_a_difference() -> None:
     def drawn(seed: int, name: str, step: int) -> np.ndarray:
         wf.seed(seed)
-        numbers = value(wf.random_uniform(name, step=step) * ONES)
+        numbers = value(wf.random_uniform(name, step=step) * ones())
         wf.seed(0)
         return numbers
 
@@ -49,7 +55,7 @@ def test_names_steps_and_seeds_make_a_difference() -> None:
 
 def test_cells_do_not_repeat_from_step_to_step() -> None:
     i = wf.index("i", 5)
-    drawn, ctx = wf.random_uniform("u", step=i) * np.ones(500), wf.Context("interp")
+    drawn, ctx = wf.random_uniform("u", step=i) * ones(500), wf.Context("interp")
     step = ctx.compile(drawn.forward, bindings=[i])
     numbers = []
     for at in range(5):
@@ -101,6 +107,55 @@ def test_a_step_counter_may_be_called_like_a_loop(name: str) -> None:
 
 def test_probabilities_and_rates_are_checked() -> None:
     with pytest.raises(wf.WeftError, match=r"a probability lies between 0 and 1, not 1\.5"):
-        wf.bernoulli("c", 1.5)
+        wf.bernoulli("c", 1.5, step=0)
     with pytest.raises(wf.WeftError, match=r"a dropout rate is at least 0 and below 1, not 1\.0"):
         wf.dropout(wf.number(1.0), 1.0, step=0)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: wf.random_uniform("noise"),
+        lambda: wf.random_standard_normal("noise"),
+        lambda: wf.bernoulli("noise", 0.5),
+        lambda: wf.dropout(wf.data(ONES, label="x"), 0.5, name="noise"),
+    ],
+)
+def test_a_random_tensor_must_say_when_to_draw_anew(draw: Callable[[], wf.Tensor]) -> None:
+    with pytest.raises(wf.WeftError, match=r"`noise.*` is random, and nothing says when to draw new numbers") as caught:
+        draw()
+    assert caught.value.fix == (
+        'give step=n, with n = wf.index("n", steps) bound at each run or a tensor that counts; '
+        "step=0 for the same numbers at every run"
+    )
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_a_node_that_counts_drives_random_numbers(backend: str) -> None:
+    """It gives the numbers that a static index at the same positions gives."""
+    ctx, n, i = wf.Context(backend), wf.node("n", init=0.0, scalar=True), wf.index("i", 3)
+
+    @wf.cd
+    def count(n: wf.Tensor) -> None:
+        n += 1
+
+    wf.seed(3)
+    counted = wf.random_uniform("u", step=n) * ones(4)
+    wf.seed(3)
+    indexed = wf.random_uniform("u", step=i) * ones(4)
+    by_node = ctx.compile(wf.seq(counted.forward, count(n)))
+    by_index = ctx.compile(indexed.forward, bindings=[i])
+    draws = []
+    for at in range(3):
+        by_node()
+        by_index(i=at)
+        draws.append(ctx[counted])
+        np.testing.assert_array_equal(draws[-1], ctx[indexed])
+    assert len(np.unique(draws)) == 12
+
+
+def test_first_values_may_be_drawn() -> None:
+    wf.seed(0)
+    p = wf.param("p", o=5, init=2 * wf.random_uniform("u", step=0) - 1)
+    wf.seed(0)
+    np.testing.assert_array_equal(value(p), value(2 * wf.random_uniform("u", step=0) * ones(5) - 1).astype("float32"))

@@ -26,7 +26,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "a number that is text": lambda: wf.number("a"),  # type: ignore[arg-type]
     "a constant that is text": lambda: wf.constant("a"),  # type: ignore[arg-type]
     "a count of axes that is text": lambda: wf.data([1.0, 2.0], batch="x"),  # type: ignore[arg-type]
-    "a step that is a tensor": lambda: wf.dropout(wf.number(1.0), 0.5, step=wf.number(1.0)),  # type: ignore[arg-type]
+    "a step that is text": lambda: wf.dropout(wf.number(1.0), 0.5, step="n"),  # type: ignore[arg-type]
 }
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy.typing as npt
 
@@ -30,6 +30,7 @@ from weft.einsum.nodes import ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
 from weft.loops import Buffer, Stmt
 from weft.ops import Scalar, leaves
+from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum, Slice
@@ -150,6 +151,14 @@ class Printed:
 
     def __repr__(self) -> str:
         return f"<code {str(self)!r}>"
+
+    @public
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise WeftError(
+            "code does nothing by itself: it is compiled, and then run",
+            origin=user_origin(),
+            fix="step = ctx.compile(code); step()",
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

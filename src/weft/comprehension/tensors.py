@@ -15,8 +15,8 @@ from weft.comprehension.gradient import backward
 from weft.comprehension.template import Template
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
-from weft.tensor.leaves import number
-from weft.tensor.scope import as_tensor
+from weft.tensor.leaves import data, number
+from weft.tensor.scope import as_tensor, is_array
 from weft.tensor.tensor import Tensor, TensorLike
 
 
@@ -41,13 +41,13 @@ def applied(template: Template, operands: Sequence[TensorLike], label: str = "")
                 operation=application.operations.get(result),
                 children=tensors,
                 differentiable=differentiable,
-                backward=partial(_backward, application, result) if differentiable else None,
+                pullback=partial(_pullback, application, result) if differentiable else None,
             )
         )
     return tuple(found)
 
 
-def _backward(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
+def _pullback(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
     children = zip(application.template.flat.params, tensor.children, strict=True)
     into = {param: child.grad.node for param, child in children if child.differentiable}
     return application.backward({result: tensor.grad.node}, into, masked=masked)
@@ -55,6 +55,8 @@ def _backward(application: Application, result: str, tensor: Tensor, masked: boo
 
 def _operand(template: Template, param: str, given: TensorLike) -> Tensor:
     """What is given for a parameter, as a tensor; a number of the program has the parameter's type."""
+    if is_array(given):
+        return data(given, label=param)
     if not isinstance(given, bool | int | float) or isinstance(given, np.generic):
         return as_tensor(given, template.name)
     dtype = template.flat.types[param]

@@ -5,19 +5,45 @@ scalar = Num(value) | Call(op, args) | the leaves of whoever builds the expressi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from weft.errors import WeftError, user_origin
+from weft.habits import numpy_refused
+
+#: What NumPy calls Python's operators, when a number of its own meets something that is no array.
+UFUNCS: Mapping[str, str] = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "div",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "power": "pow",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+}
 
 
 class Scalar:
     """A scalar expression. Python's operators build larger ones; leaves are subclasses."""
 
     __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Scalar:
+        """`np.float32(2) * scalar` ends here; other functions of NumPy know no expressions."""
+        op = UFUNCS.get(ufunc.__name__)
+        if op is None or method != "__call__" or options or any(isinstance(one, np.ndarray) for one in inputs):
+            raise numpy_refused(ufunc.__name__, "this number")
+        left, right = inputs
+        if op in ("gt", "ge"):
+            return _operate({"gt": "lt", "ge": "le"}[op], right, left)
+        return _operate(op, left, right)
 
     def __add__(self, other: Number) -> Scalar:
         return _operate("add", self, other)

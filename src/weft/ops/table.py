@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.errors import WeftError, user_origin
+from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.meaning import erf, floor_divide, power, threefry4x32, unit_interval
@@ -269,9 +270,11 @@ def find(name: str, *, arity: int | None = None) -> Op:
 
 def accumulator(name: str) -> Op:
     """The operation called `name`, which must have a neutral element to start from."""
-    found = find(name, arity=2)
+    known = [op.text if op.text in "+*" else op.name for op in _ROWS if op.neutral]
+    found = (OPS.get(name) or _BY_TEXT.get(name)) if isinstance(name, str) else None
+    if found is None or found.arity != 2:
+        raise no_accumulation(name, known)
     if found.neutral is None:
-        known = [op.name for op in _ROWS if op.neutral]
         raise WeftError(
             f"{name!r} cannot accumulate: it has no neutral element",
             origin=user_origin(),

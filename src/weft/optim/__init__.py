@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.assign import Code, comment, seq
+from weft.errors import WeftError, user_origin
 from weft.ops import Number
 from weft.tensor.code import cd, node
 from weft.tensor.functions import sqrt
@@ -13,7 +14,7 @@ def sgd(
     loss: Tensor, *, lr: Number | Tensor, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False
 ) -> Code:
     """One step of gradient descent on every parameter of `loss`."""
-    steps = (sgd_one(p, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov) for p in loss.params)
+    steps = (sgd_one(p, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov) for p in _params(loss))
     return seq(*steps)
 
 
@@ -27,7 +28,19 @@ def adam(
     weight_decay: float = 0.0,
 ) -> Code:
     """One step of Adam on every parameter of `loss`, with decoupled weight decay."""
-    return seq(*(adam_one(p, lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay) for p in loss.params))
+    return seq(
+        *(adam_one(p, lr=lr, beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay) for p in _params(loss))
+    )
+
+
+def _params(loss: Tensor) -> tuple[Tensor, ...]:
+    if not isinstance(loss, Tensor):
+        raise WeftError(
+            f"an optimiser takes a loss, not {type(loss).__name__}, and updates all its parameters",
+            origin=user_origin(),
+            fix="wf.optim.sgd(loss, lr=0.1); for some parameters wf.seq(*(wf.optim.sgd_one(p, lr=0.1) for p in some))",
+        )
+    return loss.params
 
 
 @cd

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from weft.assign import Cells, Data, Fetch, File, Node
+from weft.assign.complete import needed
 from weft.backends import Array
 from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
@@ -30,7 +32,18 @@ class FirstValues:
 
 def is_computed(node: Node) -> bool:
     """Are its first values computed, rather than given or zero?"""
-    return isinstance(node.init, Fetch) and isinstance(node.init.source, Cells)
+    given = isinstance(node.init, Fetch) and not isinstance(node.init.source, Cells)
+    return node.init is not None and not given
+
+
+def with_sources(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The nodes, and the data that first values of theirs are computed from."""
+    found: dict[Node, None] = {}
+    for node in nodes:
+        found[node] = None
+        if node.init is not None and is_computed(node):
+            found |= dict.fromkeys(needed(node.init))
+    return tuple(found)
 
 
 def given_values(node: Node, buffer: Buffer) -> Array | None:

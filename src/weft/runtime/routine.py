@@ -15,7 +15,9 @@ from weft.backends import Executable
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
+from weft.public import public, theirs
 from weft.runtime.built import Built
+from weft.runtime.first import with_sources
 from weft.runtime.order import Touch
 from weft.runtime.profile import Profile
 from weft.schedule import Clock, Schedule, show_kernels, show_verdicts
@@ -62,9 +64,16 @@ class Routine:
     reads: Reads
     touch: Touch
 
-    def __call__(self, **values: int) -> None:
+    def __call__(self, *positions: object, **values: int) -> None:
         """Run on device 0 and return when done; every static index must be bound: `step(i=3)`."""
-        self.site.run_now(self, self.given(values) if values or self.bindings else values)
+        try:
+            if positions:
+                given = ", ".join(f"{name}=…" for name in self.bindings)
+                raise WeftError("static indices are given by name", origin=user_origin(), fix=f"step({given})")
+            self.site.run_now(self, self.given(values) if values or self.bindings else values)
+        except WeftError as error:
+            error.__traceback__ = theirs(error.__traceback__)
+            raise
 
     def __repr__(self) -> str:
         return f"<routine({', '.join(self.bindings)})>"
@@ -78,6 +87,7 @@ class Routine:
     def executable(self) -> Executable:
         return self.built.stages.executable
 
+    @public
     def show(self, stage: str) -> str:
         """A stage of the compilation as text: assignments, loops, verdicts on every buffer, kernels, source."""
         stages: dict[str, Callable[[], str]] = {
@@ -93,10 +103,12 @@ class Routine:
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
         return stages[stage]()
 
+    @public
     def memory(self) -> Plan:
         """Where its intermediate values lie: bytes, lives, what shares with what. Printed, it is a table."""
         return self._schedule.plan
 
+    @public
     def cost(self) -> Costs:
         """Operations, bytes and their ratio, of each kernel. Printed, it is a table."""
         return Costs(self._schedule.kernels)
@@ -105,6 +117,7 @@ class Routine:
         """Where compile time went. Printed, it is a table."""
         return self.built.clock
 
+    @public
     def profile(self, *, times: int = 20, machine: Machine = Machine(), **values: int) -> Profile:  # noqa: B008
         """Run it so many times and time each kernel against its bound on a machine. Printed, it is a table."""
         return self.site.profile(self, self._schedule.kernels, self.given(values), times, machine)
@@ -158,9 +171,10 @@ def _position(index: StaticIndex, value: object) -> int:
 
 def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
     """What code finds in memory."""
-    nodes = dict.fromkeys(node_of(operand) for operand in facts.needs if not isinstance(operand, Merge))
+    nodes = with_sources(node_of(operand) for operand in facts.needs if not isinstance(operand, Merge))
     merges = dict.fromkeys(operand.node for operand in facts.needs if isinstance(operand, Merge))
-    return Reads(tuple(nodes), tuple(merges), tuple(dict.fromkeys(buffer(operand) for operand in facts.needs)))
+    buffers = dict.fromkeys(buffer(operand) for operand in (*facts.needs, *nodes))
+    return Reads(nodes, tuple(merges), tuple(buffers))
 
 
 def touch_of(facts: Facts, reads: Reads, buffers: Sequence[Buffer], buffer: Callable[[Operand], Buffer]) -> Touch:

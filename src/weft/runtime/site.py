@@ -14,6 +14,7 @@ from weft.loops import Buffer, Program, Remark
 from weft.runtime import refuse
 from weft.runtime.access import Access
 from weft.runtime.events import Event, Failure
+from weft.runtime.first import with_sources
 from weft.runtime.holdings import Found, Holdings
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.order import Order, Touch
@@ -156,12 +157,13 @@ class Site:
     def read(self, node: Node) -> Array:
         """The value of a node, stored or given its first one."""
         buffer = self.engine.layout.buffer(node)
+        nodes = (node,) if node in self.holdings.stored else with_sources((node,))
         self._compile_first_values((node,))
         with Access(self.order, self._lock, self.index) as access:
             with self._lock:
                 self.engine.admit()
                 self.tell()
-                found = self.holdings.find(Reads((node,), (), (buffer,)))
+                found = self.holdings.find(Reads(nodes, (), tuple(map(self.engine.layout.buffer, nodes))))
                 calls = self._fill(found)
                 self.holdings.accept(found)
                 block = self.memory.blocks[buffer]

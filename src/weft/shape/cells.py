@@ -24,10 +24,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label
-from weft.errors import Origin, ShapeError, Span
+from weft.errors import Origin, ShapeError, Span, user_origin
+from weft.public import public
 from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
 
 if TYPE_CHECKING:
@@ -290,6 +291,19 @@ class ShapeVar:
 
     def __str__(self) -> str:
         return show_rows(*(str(self.row(kind)) for kind in KINDS))
+
+    def __bool__(self) -> bool:
+        return True
+
+    @public
+    def __getitem__(self, *picked: object) -> NoReturn:
+        raise ShapeError(
+            f"`{self.name}.shape` is the shape as far as it is known, and has no sizes to pick from",
+            origin=user_origin(),
+            fix="t.dims is the closed shape: t.dims.output[0].size, or .batch, .input, .array_shape",
+        )
+
+    __iter__ = __len__ = __getitem__
 
 
 @dataclass(slots=True, eq=False)

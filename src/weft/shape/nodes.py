@@ -25,9 +25,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
+from weft.errors import ShapeError, user_origin
+from weft.public import public
 
 #: Axes lie in memory batch first, then output, then input.
 MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
@@ -72,6 +74,19 @@ class Shape:
     def count(self) -> int:
         return prod(self.array_shape)
 
+    def __bool__(self) -> bool:
+        return True
+
+    @public
+    def __getitem__(self, *picked: object) -> NoReturn:
+        raise ShapeError(
+            f"the shape {self} has three rows of axes, not one",
+            origin=user_origin(),
+            fix="pick a row: .batch[0].size, .input[0].size, .output[0].size; .array_shape has all sizes as in memory",
+        )
+
+    __iter__ = __len__ = __getitem__
+
     def __str__(self) -> str:
         return show_rows(*(show_row(self.row(kind), self.mark(kind)) for kind in KINDS))
 
@@ -109,10 +124,10 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A position supplied when the code runs: the static index of a slice, and how many positions it may take."""
+    """A position supplied when the code runs: the static index of a slice, and how many positions the axis has."""
 
     symbol: str
-    size: int = 1
+    size: int
 
 
 Term: TypeAlias = Axis | Size | Bound

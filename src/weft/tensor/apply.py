@@ -99,10 +99,10 @@ class Operator:
             operation=operation,
             children=tensors,
             differentiable=differentiable,
-            backward=self._backward if differentiable else None,
+            pullback=self._pullback if differentiable else None,
         )
 
-    def _backward(self, tensor: Tensor, masked: bool) -> Code:
+    def _pullback(self, tensor: Tensor, masked: bool) -> Code:
         operation = tensor.operation
         assert operation is not None
         slots = {

@@ -26,12 +26,14 @@ from weft.assign import (
     statements,
 )
 from weft.errors import WeftError, user_origin
-from weft.ops import Call, Num, Scalar, call, find, leaves, scalar, starter
+from weft.ops import OPS, Call, Num, Scalar, call, find, leaves, scalar, starter
 from weft.ops.dtypes import element_type
+from weft.public import public
 from weft.shape.infer import infer
 from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate
 from weft.shape.nodes import Dim, Shape
 from weft.tensor.apply import read_logic
+from weft.tensor.functions import compose
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.params import Sizes, given_dims
 from weft.tensor.scope import as_tensor
@@ -46,10 +48,18 @@ def cd(function: Callable[P, object]) -> Callable[P, Code]:
     Called inside another such function, its code is recorded there as well.
     """
 
+    @public
     @functools.wraps(function)
     def recorded(*args: P.args, **kwargs: P.kwargs) -> Code:
         with recording() as codes:
             function(*args, **kwargs)
+        if not codes.codes:
+            raise WeftError(
+                f"`{function.__name__}` recorded no assignment",
+                origin=user_origin(),
+                fix="assign with `t[:] = …`, `t += …` or t.accumulate: `t = …` only gives a name; code that does "
+                "nothing is wf.seq()",
+            )
         if current() is not None:
             record(codes.code)
         return codes.code
@@ -101,7 +111,7 @@ def assign(
     """Record `lhs = accum(lhs, op(rhs…))` in full generality.
 
     `accum` is "=" for a plain write; with `init` the left side starts at what `accum` begins with. `logic` is ".", "@",
-    "T" or an einsum spec and says which loops run.
+    "T" or an einsum spec and says which loops run; `fma` with "@" composes two operands and adds the third.
     """
     found = find(op, arity=len(rhs))
     if logic == "@" and found.name in ("div", "pow"):
@@ -112,6 +122,8 @@ def assign(
         )
     name = "arg2" if accum in ("=", "arg2") else (starter(accum) if init else find(accum, arity=2)).name
     tensors = [as_tensor(one, found.name) for one in rhs]
+    if logic == "@" and found.name == "fma":
+        tensors, found, logic = [compose(*tensors[:2]), tensors[2]], OPS["add"], "."
     value = call(found.name, *(Arg(number) for number in range(len(tensors))))
     _record(lhs, name, init or name == "arg2", read_logic(logic, len(tensors)), value, [one.operand for one in tensors])
     return lhs

@@ -12,7 +12,7 @@ from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
 from weft.tensor.apply import Operator
 from weft.tensor.contract import einsum
-from weft.tensor.scope import as_tensor
+from weft.tensor.scope import as_tensor, check_truth
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
 #: What a function takes: a tensor or what becomes one; in the definition of an operator, slots.
@@ -22,6 +22,8 @@ Operand: TypeAlias = "TensorLike | Slot"
 def pointwise(name: str, *args: TensorLike, label: str = "") -> Tensor:
     """A primitive operation applied point by point; numbers become part of the expression."""
     op = find(name, arity=len(args))
+    for arg in args:
+        check_truth(arg, op.name)
     given = [arg if is_number(arg) else as_tensor(arg, op.name) for arg in args]
     tensors = [arg for arg in given if isinstance(arg, Tensor)]
     if not tensors:
@@ -76,6 +78,8 @@ def _number(value: Any) -> Scalar:
 def _apply(name: str, args: tuple[Any, ...], spec: str, label: str) -> Any:
     """The operation on tensors point by point or as a spec says; on slots and numbers, the scalar."""
     if any(isinstance(arg, Slot | Scalar) for arg in args) and not any(isinstance(arg, Tensor) for arg in args):
+        for arg in args:
+            check_truth(arg, name)
         return call(name, *args)
     return einsum(spec, *args, op=name, label=label) if spec else pointwise(name, *args, label=label)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from weft.assign import Accum, Cells, Code, Comment, Fetch, Keep, complete, seq
+from weft.assign import Accum, Cells, Code, Comment, Fetch, Keep, Node, complete, operands_of, seq, statements
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num
+from weft.tensor.contract import einsum
 from weft.tensor.tensor import Tensor
 
 
@@ -39,9 +40,9 @@ def backprop(root: Tensor) -> Code:
     """Propagate a gradient of 1 from `root` to everything it is computed from; leaves add it to what they have."""
     tensors = _differentiable(root)
     cleared = (_clear(tensor) for tensor in tensors if tensor.children and tensor is not root)
-    start = Fetch(root.grad.node, Cells(Num(1.0)))
+    start = Fetch(root.grad.node, Cells(Num(1.0)), user_origin())
     chosen = _chosen_between(tensors)
-    codes = (tensor.backward(tensor, tensor in chosen) for tensor in reversed(tensors) if tensor.backward)
+    codes = (tensor.pullback(tensor, tensor in chosen) for tensor in reversed(tensors) if tensor.pullback)
     return seq(*cleared, start, *codes)
 
 
@@ -49,8 +50,11 @@ def _clear(tensor: Tensor) -> Code:
     return Fetch(tensor.grad.node, Cells(Num(0.0)))
 
 
-def grad_update(loss: Tensor) -> Code:
-    """Zero the gradients, compute `loss`, propagate its gradient."""
+def grad_update(loss: Tensor, *, sum: bool = False) -> Code:
+    """Zero the gradients, compute `loss`, propagate its gradient.
+
+    A loss is one number; with `sum`, the gradient of one of several is that of their sum.
+    """
     if not isinstance(loss, Tensor) or not loss.differentiable:
         label = loss.label if isinstance(loss, Tensor) else repr(loss)
         raise WeftError(
@@ -58,10 +62,29 @@ def grad_update(loss: Tensor) -> Code:
             origin=user_origin(),
             fix="build the loss from parameters: wf.param, or strings inside @wf.op",
         )
+    computed = forward(loss)
+    _check_reads(loss, computed)
+    root = einsum("...|...->... => 0", loss, label=f"{loss.label}.sum") if sum else loss
     return Comment(
         f"gradient update of {loss.label}",
-        seq(zero_grads(loss), forward(loss), Comment("backpropagation", backprop(loss))),
+        seq(zero_grads(loss), computed, Comment("backpropagation", backprop(root))),
     )
+
+
+def _check_reads(loss: Tensor, computed: Code) -> None:
+    """Refuse a loss that is computed from a gradient which its update clears."""
+    cleared = {tensor.grad.node: tensor for tensor in _differentiable(loss)}
+    for statement in statements(computed):
+        for node in operands_of(statement):
+            if isinstance(node, Node) and node in cleared:
+                origin = statement.origin
+                raise WeftError(
+                    f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
+                    origin=user_origin(),
+                    notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
+                    fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
+                    f"`{cleared[node].label}`; gradients of gradients are not there yet",
+                )
 
 
 def _chosen_between(tensors: list[Tensor]) -> set[Tensor]:

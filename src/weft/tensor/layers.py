@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.errors import WeftError, user_origin
+from weft.habits import no_layer_attribute
+from weft.public import public
 from weft.tensor.leaves import UNNAMED
-from weft.tensor.scope import Scope, current_scope, inside
+from weft.tensor.scope import Scope, current_scope, inside, is_array, told_apart
 from weft.tensor.tensor import Tensor
 
 
@@ -26,34 +28,65 @@ class Layer:
         self.label = label
         self.labelled = labelled
         self.scope = Scope(label)
+        self.applied = False
 
-    def __call__(self, *args: Any) -> Tensor:
+    def __call__(self, *args: Any, **tensors: Any) -> Tensor:
         """Apply the layer; shapes are constrained afresh, parameters are reused."""
-        self._check(args)
+        self._check(args, tensors)
         with inside(self.scope):
-            result = self.function(*args, **self.config)
+            result = self.function(*args, **tensors, **self.config)
         if not isinstance(result, Tensor):
             raise WeftError(
                 f"`{self.function.__name__}` returned {type(result).__name__}, not a tensor",
                 origin=user_origin(),
                 fix="return the tensor the layer computes",
             )
-        self._name(result, args)
+        self.applied = True
+        self._name(result, (*args, *tensors.values()))
         return result
 
+    if not TYPE_CHECKING:
+
+        @public
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise no_layer_attribute(name, dir(Layer))
+
     @property
+    @public
     def params(self) -> tuple[Tensor, ...]:
         """The parameters of this layer and of the layers inside it, in order of first use."""
-        found: dict[Tensor, None] = {}
-        for owned in (*self.scope.owned.values(), *(one for one in self.config.values() if isinstance(one, Layer))):
-            found |= dict.fromkeys(owned.params if isinstance(owned, Layer) else [owned])
-        return tuple(found)
+        if not self.applied:
+            raise WeftError(
+                f"`{self.label}` has no parameters yet: they are made when it is first applied",
+                origin=user_origin(),
+                fix="apply it first: model(x)",
+            )
+        return told_apart(self._owned())
 
-    def _check(self, args: tuple[Any, ...]) -> None:
+    def _owned(self) -> list[Tensor]:
+        given = (one for one in self.config.values() if isinstance(one, Layer))
+        found: dict[Tensor, None] = {}
+        for one in (*self.scope.owned, *given):
+            found |= dict.fromkeys(one._owned() if isinstance(one, Layer) else [one])
+        return list(found)
+
+    def _check(self, args: tuple[Any, ...], tensors: dict[str, Any]) -> None:
+        name = self.function.__name__
+        for config in tensors.keys() & self.config.keys():
+            raise WeftError(f"`{config}` is configuration of `{name}`, which is configured", origin=user_origin())
         try:
-            inspect.signature(self.function).bind(*args, **self.config)
+            given = inspect.signature(self.function).bind(*args, **tensors, **self.config)
         except TypeError as error:
-            raise WeftError(f"`{self.function.__name__}` cannot be applied: {error}", origin=user_origin()) from None
+            raise WeftError(f"`{name}` cannot be applied: {error}", origin=user_origin()) from None
+        for argument, value in given.arguments.items():
+            if is_array(value):
+                raise WeftError(
+                    f"`{name}` is a function of tensors, and `{argument}` is an array of shape {tuple(value.shape)}",
+                    origin=user_origin(),
+                    fix="wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples",
+                )
 
     def _name(self, result: Tensor, args: tuple[Any, ...]) -> None:
         if result.node.inline and result.node.definition is not None:
@@ -74,6 +107,7 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
     own_label = "label" in signature.parameters
 
+    @public
     @functools.wraps(function)
     def make(*args: Any, label: str = "", **config: Any) -> Any:
         _check_config(function, signature, config)

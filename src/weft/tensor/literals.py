@@ -48,14 +48,19 @@ def tensor(items: Any, *, label: str = "", dtype: str | None = None) -> Tensor:
 
     With tensors inside, the literal stacks them along new axes.
     """
-    if _holds_tensors(items):
+    if holds_tensors(items):
         return _stacked(items, label=label)
+    shape, values = read_literal(items)
+    precision = precision_of(values.flat[0].item(), dtype)
+    return given_values(Literal(shape), values, label or "literal", precision=precision)
+
+
+def read_literal(items: Any) -> tuple[Shape, npt.NDArray[Any]]:
+    """The shape that nested lists, tuples and batches of numbers write, and the numbers as they lie in memory."""
     kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
     _measure(items, kinds)
     shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
-    values = _numbers(_flatten(items)).reshape(shape.array_shape)
-    precision = precision_of(values.flat[0].item(), dtype)
-    return given_values(Literal(shape), values, label or "literal", precision=precision)
+    return shape, _numbers(_flatten(items)).reshape(shape.array_shape)
 
 
 def _stacked(items: Any, *, label: str = "") -> Tensor:
@@ -72,8 +77,8 @@ def _stacked(items: Any, *, label: str = "") -> Tensor:
     return as_tensor(items, "a literal")
 
 
-def _holds_tensors(items: Any) -> bool:
-    return isinstance(items, Tensor) or any(_holds_tensors(item) for item in _items(items))
+def holds_tensors(items: Any) -> bool:
+    return isinstance(items, Tensor) or any(holds_tensors(item) for item in _items(items))
 
 
 def _items(items: Any) -> Sequence[Any]:

@@ -135,6 +135,9 @@ class _Reader:
 
     def _right(self, right: Right) -> _Reading:
         logic, value = self._logic(right), right.value
+        if isinstance(logic, Compose) and isinstance(value, Apply) and value.function == "fma" and len(value.args) == 3:
+            product = Infix("*", value.args[0], value.args[1], value.span)
+            logic, value = None, Infix("+", product, value.args[2], value.span)
         if right.sizes and not isinstance(logic, Einsum):
             raise Misread("sizes are those of the labels of a spec", right.span, 'write ~logic:"…" with a spec')
         sizes = _dims(right.sizes, logic) if isinstance(logic, Einsum) else {}

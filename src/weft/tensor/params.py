@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import prod, sqrt
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -21,9 +21,12 @@ from weft.shape.infer import infer
 from weft.shape.logic import Parameter
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
-from weft.tensor.leaves import numbers, precision_of
+from weft.tensor.initial import Rows, computed_init, read_init
+from weft.tensor.leaves import precision_of
 from weft.tensor.scope import current_scope
 from weft.tensor.tensor import Tensor
+
+Distribution: TypeAlias = Literal["uniform", "normal"]
 
 #: One size, several, or `{"label": size}`.
 Sizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
@@ -53,6 +56,9 @@ class Cell:
 
     key: int
     shape: ShapeVar
+
+    def __repr__(self) -> str:
+        return "<a cell>"
 
     def uniform(self, stream: int = 0) -> Scalar:
         """A number in [0, 1); different streams are independent."""
@@ -100,14 +106,29 @@ def normal(mean: float = 0.0, std: float = 1.0) -> Init:
     return lambda cell: cell.normal() * std + mean
 
 
-def kaiming() -> Init:
-    """Initialise uniformly so that a relu layer keeps the variance of its inputs."""
-    return lambda cell: _within(cell, cell.measure("kaiming", lambda inputs, outputs: sqrt(6 / inputs)))
+def kaiming(scale: float = 1.0, distribution: Distribution = "uniform") -> Init:
+    """Initialise so that a relu layer keeps the variance of its inputs; `scale` multiplies every number."""
+    return _spread("kaiming", scale, distribution, lambda inputs, outputs: 2 / inputs)
 
 
-def xavier() -> Init:
-    """Initialise uniformly so that a linear layer keeps variances forward and backward."""
-    return lambda cell: _within(cell, cell.measure("xavier", lambda inputs, outputs: sqrt(6 / (inputs + outputs))))
+def xavier(scale: float = 1.0, distribution: Distribution = "uniform") -> Init:
+    """Initialise so that a linear layer keeps variances forward and backward; `scale` multiplies every number."""
+    return _spread("xavier", scale, distribution, lambda inputs, outputs: 2 / (inputs + outputs))
+
+
+def _spread(name: str, scale: float, distribution: str, variance: Callable[[int, int], float]) -> Init:
+    """Numbers around 0 whose variance depends on how many inputs and outputs there are."""
+    if distribution not in get_args(Distribution):
+        raise WeftError(
+            f"there is no distribution {distribution!r} to draw from",
+            origin=user_origin(),
+            fix='use distribution="uniform" or "normal"',
+        )
+    if isinstance(scale, bool) or not isinstance(scale, int | float | np.number):
+        raise WeftError(f"a scale is a number, not {scale!r}", origin=user_origin())
+    if distribution == "normal":
+        return lambda cell: cell.normal() * cell.measure(name, lambda *fans: scale * sqrt(variance(*fans)))
+    return lambda cell: _within(cell, cell.measure(name, lambda *fans: scale * sqrt(3 * variance(*fans))))
 
 
 def _default() -> Init:
@@ -127,65 +148,100 @@ def param(
     o: Sizes | None = None,
     i: Sizes | None = None,
     b: Sizes | None = None,
-    init: float | Sequence[Any] | Init | None = None,
+    init: Any = None,
     dtype: str | None = None,
     square: bool = False,
 ) -> Tensor:
     """A parameter. Its axes are inferred from use where `o` (output), `i` (input), `b` (batch) do not say.
 
-    `init` is a number, a nested list, or a function such as `wf.uniform(-1, 1)`. Without `dtype` it is stored in the
-    type of what it is used with. With `square` its input and output axes are alike. Inside `@wf.op` the parameter belongs
-    to the layer: this place of the body gets the same one at every application.
+    `init` is a number, a literal as wf.tensor reads it, an array, an initialiser such as `wf.uniform(-1, 1)`, or a
+    tensor computed from data, numbers and random tensors alone. Literals, arrays and tensors give the shape too.
+    Without `dtype` it is stored in the type of what it is used with. With `square` its input and output axes are alike.
+    Inside `@wf.op` the parameter belongs to the layer: its name is declared once in the body, and is the same parameter
+    at every application.
     """
     origin = user_origin()
-    if not isinstance(name, str) or not name:
-        raise WeftError(f"a parameter needs a name, not {name!r}", origin=origin)
+    given = Rows(given_dims(b, "b", origin), given_dims(i, "i", origin), given_dims(o, "o", origin))
 
     def make(label: str) -> Tensor:
-        return _make(label, o, i, b, init, dtype, origin, square)
+        return _make(label, given, init, dtype, square=square, origin=origin)
 
     scope = current_scope()
-    found: Tensor = scope.place(name, make) if scope else make(name)
-    return found
+    _check_name(name)
+    return scope.declare(name, make) if scope else make(name)
+
+
+def named_param(name: str) -> Tensor:
+    """The parameter that a bare string stands for inside a layer."""
+    origin = user_origin()
+    scope = current_scope()
+    if scope is None:
+        raise WeftError(
+            f"the string {name!r} stands for a parameter only inside a function under @wf.op",
+            origin=origin,
+            fix=f"write wf.param({name!r}), or move the expression into a function under @wf.op",
+        )
+    _check_name(name)
+    return scope.named(name, lambda label: _make(label, Rows(), origin=origin))
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise WeftError(f"a parameter needs a name, not {name!r}", origin=user_origin())
 
 
 def _make(
-    label: str,
-    o: Sizes | None,
-    i: Sizes | None,
-    b: Sizes | None,
-    init: Any,
-    dtype: str | None,
-    origin: Origin | None,
-    square: bool,
+    label: str, given: Rows, init: Any = None, dtype: str | None = None, *, square: bool = False, origin: Origin | None
 ) -> Tensor:
-    precision = precision_of(0.0, dtype)
-    values = numbers(init) if isinstance(init, list | tuple | np.ndarray) else None
-    if values is not None and o is None and i is None:
-        o = values.shape or (1,)
-    logic = Parameter(given_dims(b, "b", origin) or (), given_dims(i, "i", origin), given_dims(o, "o", origin), square)
+    first = read_init(init, given, square)
+    batch = first.rows.batch if isinstance(first.source, Tensor) else first.rows.batch or ()
+    logic = Parameter(batch, first.rows.input, first.rows.output, square)
     shape = infer(logic, name=label, title="parameter", origin=origin).result
-    node = Node(label, shape, precision, origin=origin)
-    node.init = Fetch(node, Data(values) if values is not None else Cells(_first_value(init, label, shape, origin)))
+    node = Node(label, shape, precision_of(0.0, dtype), origin=origin)
+    match first.source:
+        case Tensor():
+            node.init = computed_init(node, first.source)
+        case np.ndarray():
+            node.init = Fetch(node, Data(first.source))
+        case _:
+            node.init = Fetch(node, Cells(_first_value(init, label, shape, origin)))
     return Tensor(node, differentiable=True, is_param=True)
 
 
 def _first_value(init: Any, label: str, shape: ShapeVar, origin: Origin | None) -> Scalar:
     if init is None:
         init = _default()
-    if init in (uniform, normal, kaiming, xavier):
+    if getattr(init, "__wrapped__", init) in (uniform, normal, kaiming, xavier):
         init = init()
-    if isinstance(init, int | float | np.number):
+    if isinstance(init, int | float | np.number) and not isinstance(init, bool):
         return scalar(float(init))
     if callable(init):
-        value = init(Cell(random_key(label), shape))
-        if isinstance(value, Scalar | int | float):
-            return scalar(value)
+        return _drawn(init, Cell(random_key(label), shape), label, origin)
     raise WeftError(
         f"`init` of parameter `{label}` is {init!r}",
         origin=origin,
-        fix="give a number, a nested list, or an initialiser such as wf.uniform(-1, 1) or wf.kaiming()",
+        fix="give a number, a literal such as [(1, 2), (3, 4)], an array, a tensor, or an initialiser: wf.kaiming()",
     )
+
+
+def _drawn(init: Callable[[Cell], Any], cell: Cell, label: str, origin: Origin | None) -> Scalar:
+    """The number an initialiser makes for a cell."""
+    cause: Exception | None = None
+    try:
+        value = init(cell)
+    except WeftError:
+        raise
+    except Exception as error:
+        value, cause = None, error
+    if isinstance(value, Scalar | int | float):
+        return scalar(value)
+    said = f"raised {type(cause).__name__}: {cause}" if cause else f"returned {type(value).__name__}"
+    raise WeftError(
+        f"the initialiser of parameter `{label}` {said}",
+        origin=origin,
+        fix="it is called with a cell and returns its number, lambda cell: 0.1 * cell.normal(); "
+        "for values of your own give the array itself, init=np.ones((3, 4))",
+    ) from cause
 
 
 def given_dims(sizes: Sizes | None, row: str, origin: Origin | None) -> tuple[Dim, ...] | None:

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from weft.assign import Cells, Fetch, Node, Offset, Precision
+from collections.abc import Callable
+from typing import TypeAlias
+
+from weft.assign import Accum, Arg, Cells, Fetch, Node, Offset, Precision, Record
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, call, scalar
 from weft.ops.dtypes import WEAK_FLOAT
 from weft.shape.infer import infer
-from weft.shape.logic import Varying
+from weft.shape.logic import Pointwise, Varying
+from weft.tensor.functions import cast
 from weft.tensor.params import random_key, random_normal, random_unit
 from weft.tensor.scope import as_tensor
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, is_number
+
+#: What tells one draw from the next: a number, a static index, or a tensor that counts.
+Step: TypeAlias = Number | Tensor
 
 
-def random_uniform(name: str, *, step: Number = 0) -> Tensor:
+def random_uniform(name: str, *, step: Step | None = None) -> Tensor:
     """Numbers in [0, 1), new ones for each `step`; the shape is inferred from use."""
-    return _random(name, random_unit(random_key(name), 0, _counter(step)))
+    key = random_key(name)
+    return _random(name, step, lambda counter: random_unit(key, 0, counter))
 
 
-def random_standard_normal(name: str, *, step: Number = 0) -> Tensor:
+def random_standard_normal(name: str, *, step: Step | None = None) -> Tensor:
     """Standard normal numbers, new ones for each `step`; the shape is inferred from use."""
-    return _random(name, random_normal(random_key(name), _counter(step)))
+    key = random_key(name)
+    return _random(name, step, lambda counter: random_normal(key, counter))
 
 
-def bernoulli(name: str, probability: float, *, step: Number = 0) -> Tensor:
+def bernoulli(name: str, probability: float, *, step: Step | None = None) -> Tensor:
     """1 with the given probability, else 0, drawn anew for each `step`; the shape is inferred from use."""
     if not 0.0 <= probability <= 1.0:
         raise WeftError(f"a probability lies between 0 and 1, not {probability}", origin=user_origin())
-    return _random(name, call("lt", random_unit(random_key(name), 0, _counter(step)), probability))
+    key = random_key(name)
+    return _random(name, step, lambda counter: call("lt", random_unit(key, 0, counter), probability))
 
 
-def dropout(x: Tensor, rate: float, *, step: Number, name: str = "dropout") -> Tensor:
+def dropout(x: Tensor, rate: float, *, step: Step | None = None, name: str = "dropout") -> Tensor:
     """`x` with each element zeroed with probability `rate` and the others scaled up, drawn anew for each `step`."""
     x = as_tensor(x, "dropout")
     if not 0.0 <= rate < 1.0:
@@ -38,14 +48,34 @@ def dropout(x: Tensor, rate: float, *, step: Number, name: str = "dropout") -> T
     return x * bernoulli(f"{name}.{x.label}", 1.0 - rate, step=step) * (1.0 / (1.0 - rate))
 
 
-def _counter(step: Number) -> Scalar:
-    """A counter of its own for each cell and step."""
-    return scalar(step) * (1 << 32) + Offset()
-
-
-def _random(name: str, value: Scalar) -> Tensor:
+def _random(name: str, step: Step | None, draw: Callable[[Scalar], Scalar]) -> Tensor:
+    """A tensor of what is drawn for each cell and step. It has the shape its use needs, as a constant has."""
     origin = user_origin()
+    if step is None:
+        raise WeftError(
+            f"`{name}` is random, and nothing says when to draw new numbers",
+            origin=origin,
+            fix='give step=n, with n = wf.index("n", steps) bound at each run or a tensor that counts; step=0 for the '
+            "same numbers at every run",
+        )
+    if not is_number(step) and not isinstance(step, Tensor):
+        raise WeftError(
+            f"a step is a number, a static index or a tensor that counts, not {step!r}",
+            origin=origin,
+            fix='n = wf.index("n", 1000); step=n',
+        )
     shape = infer(Varying(), name=name, title="random", origin=origin).result
     node = Node(name, shape, Precision.from_use(WEAK_FLOAT), origin=origin)
-    node.definition = Fetch(node, Cells(value), origin)
+    if isinstance(step, Tensor):
+        counter = cast(step, "int64")
+        operation = infer(Pointwise(1), [counter.shape], title="step", origin=origin, result=shape, varies=True)
+        value = draw(_counter(Arg(0)))
+        node.definition = Accum(node, "arg2", True, value, (counter.operand,), Record(operation, 0, (1,)), origin)
+    else:
+        node.definition = Fetch(node, Cells(draw(_counter(scalar(step)))), origin)
     return Tensor(node)
+
+
+def _counter(step: Scalar) -> Scalar:
+    """A counter of its own for each cell and step."""
+    return step * (1 << 32) + Offset()

@@ -3,34 +3,73 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.errors import WeftError, user_origin
+from weft.dlpack import is_producer
+from weft.errors import Origin, WeftError, user_origin
+from weft.shape.nodes import Dim
 from weft.tensor.tensor import Tensor, is_number
+
+if TYPE_CHECKING:
+    from weft.tensor.layers import Layer
 
 
 @dataclass(slots=True)
 class Scope:
-    """What one configured layer owns. Each place in its body has its own entry, counted by name along the body."""
+    """What one configured layer owns: parameters by name, and the layers its body makes, counted by name along it.
+
+    `owned` has both in order of first use. `declared` says where the body, as it runs, declared which parameter; `seen`
+    which layers it has made.
+    """
 
     label: str
-    owned: dict[tuple[str, int], Any] = field(default_factory=dict)
+    params: dict[str, Tensor] = field(default_factory=dict)
+    layers: dict[tuple[str, int], Layer] = field(default_factory=dict)
+    owned: list[Tensor | Layer] = field(default_factory=list)
+    declared: dict[str, Origin | None] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
-    def place(self, name: str, make: Callable[[str], Any]) -> Any:
-        """What this place of the body owns, made when the body first comes by."""
+    def named(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
+        """The parameter of a name, wherever in the body it stands."""
+        self.declared.setdefault(name, user_origin())
+        if name not in self.params:
+            self.params[name] = make(self._within(name))
+            self.owned.append(self.params[name])
+        return self.params[name]
+
+    def declare(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
+        """The parameter that the body declares; a name is declared once in an application."""
+        if name in self.declared:
+            first = self.declared[name]
+            raise WeftError(
+                f"`{self._within(name)}` is declared twice in one application of `{self.label}`",
+                origin=user_origin(),
+                notes=[f"first at {first}: {first.code}"] if first else [],
+                fix=f'for the same parameter write the string "{name}" here; for another one, also in a loop, give it '
+                f'a name of its own: wf.param(f"{name}{{k}}")',
+            )
+        return self.named(name, make)
+
+    def place(self, name: str, make: Callable[[str], Layer]) -> Layer:
+        """The layer that this place of the body owns, made when the body first comes by."""
         number = self.seen[name]
         self.seen[name] += 1
-        if (name, number) not in self.owned:
-            suffix = str(number + 1) if number else ""
-            self.owned[name, number] = make(".".join(part for part in (self.label, name + suffix) if part))
-        return self.owned[name, number]
+        if (name, number) not in self.layers:
+            taken = {layer.label for layer in self.layers.values()}
+            labels = (self._within(f"{name}{turn}" if turn > 1 else name) for turn in count(number + 1))
+            self.layers[name, number] = make(next(label for label in labels if label not in taken))
+            self.owned.append(self.layers[name, number])
+        return self.layers[name, number]
+
+    def _within(self, name: str) -> str:
+        return f"{self.label}.{name}" if self.label else name
 
 
 _scope: ContextVar[Scope | None] = ContextVar("weft_scope", default=None)
@@ -44,34 +83,79 @@ def current_scope() -> Scope | None:
 def inside(scope: Scope) -> Iterator[None]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
     token = _scope.set(scope)
-    scope.seen.clear()
+    outer = scope.seen, scope.declared  # of an application that this one is a part of
+    scope.seen, scope.declared = Counter(), {}
     try:
         yield
     finally:
+        scope.seen, scope.declared = outer
         _scope.reset(token)
 
 
-def as_tensor(value: object, user: str = "") -> Tensor:
+def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """The parameters of a model; refused if two are called alike."""
+    found: dict[str, Tensor] = {}
+    for param in params:
+        other = found.setdefault(param.label, param)
+        if other is not param:
+            origins = [origin for origin in (other.node.origin, param.node.origin) if origin]
+            raise WeftError(
+                f"two parameters of one model are called `{param.label}`",
+                origin=user_origin(),
+                notes=[f"made at {origin}: {origin.code}" for origin in origins],
+                fix="give them different names: label=… where layers are configured, or make them in one function "
+                "under @wf.op, which numbers its layers",
+            )
+    return tuple(found.values())
+
+
+def as_tensor(value: object, user: str = "an operation") -> Tensor:
     """An operand as a tensor: a string inside `@wf.op` is a parameter, a number a constant."""
-    from weft.tensor.leaves import constant, data
-    from weft.tensor.params import param
+    from weft.tensor.leaves import constant
+    from weft.tensor.params import named_param
 
     if isinstance(value, Tensor):
         return value
     if isinstance(value, str):
-        if current_scope() is None:
-            raise WeftError(
-                f"the string {value!r} stands for a parameter only inside a function under @wf.op",
-                origin=user_origin(),
-                fix=f"write wf.param({value!r}), or move the expression into a function under @wf.op",
-            )
-        return param(value)
+        return named_param(value)
+    check_truth(value, user)
     if is_number(value):
         return constant(value)
-    if isinstance(value, np.ndarray):
-        return data(value)
-    raise WeftError(
-        f"{user or 'an operation'} takes tensors and numbers, not {type(value).__name__} {value!r}",
-        origin=user_origin(),
-        fix="wrap arrays with wf.data(…) and nested lists with wf.tensor(…)",
+    if isinstance(value, np.ndarray) and not value.ndim:
+        return constant(value.item())
+    raise WeftError(f"{user} takes tensors and numbers, not {_shown(value)}", origin=user_origin(), fix=_instead(value))
+
+
+def check_truth(value: object, user: str) -> None:
+    """Refuse what comparing two tensors by `==` gives."""
+    if isinstance(value, bool):
+        raise WeftError(
+            f"{user} takes tensors and numbers, not the truth value {value}",
+            origin=user_origin(),
+            fix="`==` asks whether two tensors are the same object; wf.equal(a, b) compares their values",
+        )
+
+
+def is_array(value: object) -> bool:
+    """Is it an array of some library, rather than a tensor?"""
+    return not isinstance(value, Tensor) and (isinstance(value, np.ndarray) or is_producer(value))
+
+
+def _shown(value: object) -> str:
+    if is_array(value):
+        return f"an array of shape {tuple(getattr(value, 'shape', ()))}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _instead(value: object) -> str:
+    if is_array(value):
+        return "wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples"
+    if isinstance(value, Dim):
+        return "a dimension has a size and perhaps a label: write .size"
+    if isinstance(value, list | tuple):
+        return "write the values out: wf.tensor([1.0, 2.0]); join tensors with wf.stack or wf.concat"
+    return (
+        "apply it to a tensor first"
+        if callable(value)
+        else "wrap arrays with wf.data(…), nested lists with wf.tensor(…)"
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,10 @@ import numpy.typing as npt
 from weft.assign import Code, Merge, Node, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError, user_origin
+from weft.habits import no_attribute, numpy_refused
 from weft.ops import Number, Scalar
+from weft.ops.scalar import UFUNCS
+from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.close import peek
 from weft.shape.infer import Operation
@@ -27,8 +31,7 @@ TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
 class Tensor:
     """A node of a differentiable expression graph. Nothing is computed until a context runs it."""
 
-    __slots__ = ("__weakref__", "_grad", "backward", "children", "differentiable", "is_param", "operand", "operation")
-    __array_ufunc__ = None  # let `array * tensor` reach the tensor
+    __slots__ = ("__weakref__", "_grad", "children", "differentiable", "is_param", "operand", "operation", "pullback")
 
     def __init__(
         self,
@@ -38,14 +41,14 @@ class Tensor:
         children: tuple[Tensor, ...] = (),
         differentiable: bool = False,
         is_param: bool = False,
-        backward: Callable[[Tensor, bool], Code] | None = None,
+        pullback: Callable[[Tensor, bool], Code] | None = None,
     ) -> None:
         self.operand = operand
         self.operation = operation
         self.children = children
         self.differentiable = differentiable
         self.is_param = is_param
-        self.backward = backward
+        self.pullback = pullback
         self._grad: Tensor | None = None
 
     # What it is
@@ -65,17 +68,27 @@ class Tensor:
         return self.node.shape
 
     @property
+    @public
     def dims(self) -> Shape:
         """The shape as it would be if nothing were said of it any more; asking for it decides nothing."""
         return peek(self.node.shape)
 
     @property
+    @public
     def dtype(self) -> str:
         """What it is stored in; asking for it settles what was still open."""
         return self.node.dtype
 
     def __repr__(self) -> str:
         return f"<{self.label}: {self.shape}>"
+
+    if not TYPE_CHECKING:
+
+        @public
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__") or name in Tensor.__slots__:
+                raise AttributeError(name)
+            raise no_attribute(name, dir(Tensor))
 
     # Its gradient and code
 
@@ -85,12 +98,14 @@ class Tensor:
         return self
 
     @value.setter
+    @public
     def value(self, value: Tensor) -> None:
         """`t.value += x` ends here with the tensor itself."""
         if value is not self:
             raise WeftError(f"write `{self.label}[:] = …` to assign to the tensor", origin=user_origin())
 
     @property
+    @public
     def grad(self) -> Tensor:
         """The gradient of whatever is backpropagated through this tensor."""
         if not self.differentiable:
@@ -107,6 +122,7 @@ class Tensor:
         return self._grad
 
     @grad.setter
+    @public
     def grad(self, value: Tensor) -> None:
         """`t.grad += x` ends here with the gradient itself."""
         if value is not self._grad:
@@ -118,6 +134,7 @@ class Tensor:
         return Tensor(Merge(self.node))
 
     @property
+    @public
     def forward(self) -> Code:
         """The code that computes this tensor from leaves."""
         from weft.tensor.gradient import forward
@@ -125,6 +142,7 @@ class Tensor:
         return forward(self)
 
     @property
+    @public
     def backprop(self) -> Code:
         """The code that propagates this tensor's gradient to everything it is computed from."""
         from weft.tensor.gradient import backprop
@@ -132,6 +150,7 @@ class Tensor:
         return backprop(self)
 
     @property
+    @public
     def zero_grads(self) -> Code:
         """The code that clears every gradient `backprop` accumulates into."""
         from weft.tensor.gradient import zero_grads
@@ -139,12 +158,14 @@ class Tensor:
         return zero_grads(self)
 
     @property
+    @public
     def params(self) -> tuple[Tensor, ...]:
         """The parameters it is computed from, in the order they were made."""
         from weft.tensor.gradient import topological
+        from weft.tensor.scope import told_apart
 
         found = (tensor for tensor in topological(self) if tensor.is_param)
-        return tuple(sorted(found, key=lambda tensor: tensor.node.id))
+        return told_apart(sorted(found, key=lambda tensor: tensor.node.id))
 
     def named(self, label: str) -> Tensor:
         """The same tensor under a name of its own, in errors and in printed code."""
@@ -229,16 +250,13 @@ class Tensor:
         return _op("le", other, self)
 
     def __matmul__(self, other: TensorLike) -> Tensor:
-        from weft.tensor.functions import compose
-
-        return compose(self, other)
+        return _compose(self, other)
 
     def __rmatmul__(self, other: TensorLike) -> Tensor:
-        from weft.tensor.functions import compose
-
-        return compose(other, self)
+        return _compose(other, self)
 
     @property
+    @public
     def T(self) -> Tensor:
         """Inputs become outputs and outputs inputs."""
         from weft.tensor.functions import transpose
@@ -294,6 +312,16 @@ class Tensor:
         return self
 
     # Values
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
+        """`np.float32(2) * t` ends here, and `array * t`; other functions of NumPy know no tensors."""
+        operate = _UFUNCS.get(ufunc.__name__)
+        if operate is None or method != "__call__" or options:
+            raise numpy_refused(ufunc.__name__)
+        return operate(*inputs)
+
+    def __array_function__(self, function: Callable[..., Any], *call: Any) -> NoReturn:
+        raise numpy_refused(function.__name__)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Its value by the context made last: what np.asarray and np.array ask for."""
@@ -367,6 +395,22 @@ def _op(name: str, *args: TensorLike) -> Tensor:
     from weft.tensor.functions import pointwise
 
     return pointwise(name, *args)
+
+
+def _compose(left: TensorLike, right: TensorLike) -> Tensor:
+    from weft.tensor.functions import compose
+
+    return compose(left, right)
+
+
+#: What Python's operators do when the array or number of NumPy on their left side asks NumPy first.
+_UFUNCS: Mapping[str, Callable[..., Tensor]] = {
+    **{name: partial(_op, op) for name, op in UFUNCS.items()},
+    "power": lambda left, right: left**right if isinstance(left, Tensor) else right.__rpow__(left),
+    "greater": lambda left, right: _op("lt", right, left),
+    "greater_equal": lambda left, right: _op("le", right, left),
+    "matmul": _compose,
+}
 
 
 def _fresh_value(tensor: Tensor, copy: bool | None) -> npt.NDArray[Any]:

@@ -1,0 +1,142 @@
+"""What is wrong with the arguments of a call, said in words."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+
+from weft.errors import HOME, ArgumentError, user_origin
+
+#: How other libraries call an argument, and how weft does.
+_ALSO_CALLED: Mapping[str, str] = {
+    "learning_rate": "lr",
+    "step_size": "lr",
+    "betas": "beta1",
+    "epsilon": "eps",
+    "out": "o",
+    "output": "o",
+    "outputs": "o",
+    "out_features": "o",
+    "units": "o",
+    "width": "o",
+    "size": "o",
+    "shape": "o",
+    "inp": "i",
+    "input": "i",
+    "inputs": "i",
+    "in_features": "i",
+    "batch": "b",
+    "batch_size": "b",
+    "initializer": "init",
+    "initialiser": "init",
+    "value": "init",
+    "type": "dtype",
+    "name": "label",
+    "reduce": "accum",
+    "reduction": "accum",
+    "n": "step",
+    "p": "rate",
+}
+#: Where Python's own library is.
+_STANDARD = os.path.dirname(os.__file__)
+_KINDS: Mapping[object, str] = {str: "text", float: "a number", int: "a whole number", bool: "True or False"}
+
+
+def misuse(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception
+) -> ArgumentError | None:
+    """The mistake in a call that ended in an error, if its arguments are to blame for that."""
+    trace = error.__traceback__
+    inner = trace.tb_next if trace else None
+    if isinstance(error, TypeError) and inner is None and not _kind_mistake(function, args, kwargs):
+        known = {name: one for name, one in inspect.signature(function).parameters.items() if name != "self"}
+        what, fix = _mismatch(function.__name__, known, kwargs, str(error))
+        return ArgumentError(what, origin=user_origin(), fix=fix)
+    while inner is not None:
+        if not _is_library(inner.tb_frame.f_code.co_filename):
+            return None  # something the user wrote went wrong
+        inner = inner.tb_next
+    what = _kind_mistake(function, args, kwargs)
+    return ArgumentError(what, origin=user_origin()) if what else None
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((HOME, _STANDARD, "<")) or "site-packages" in file
+
+
+def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """The first argument that is not of the kind its parameter is declared to have, by a function of weft's own."""
+    own = inspect.unwrap(function)
+    try:
+        kinds = inspect.get_annotations(own, eval_str=own.__code__.co_filename.startswith(HOME))
+        signature = inspect.signature(function)
+        given = signature.bind(*args, **kwargs).arguments
+    except (NameError, TypeError):  # a name known to type checkers only; arguments that do not fit at all
+        return ""
+    for name, value in given.items():
+        one = signature.parameters[name]
+        several = one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        if name in kinds and not several and not _fits(value, kinds[name]):
+            shown = repr(value)
+            shown = shown if len(shown) <= 60 else shown[:59] + "…"
+            return f"`{function.__name__}` takes {_spelled_kind(kinds[name])} for `{name}`, not {shown}"
+    return ""
+
+
+def _fits(value: object, kind: Any) -> bool:
+    """Is a value of a kind? What is not known of a kind is taken to fit."""
+    if get_origin(kind) is Literal:
+        return any(type(value) is type(one) and value == one for one in get_args(kind))
+    if isinstance(kind, UnionType) or get_origin(kind) is Union:
+        return any(_fits(value, one) for one in get_args(kind))
+    if kind is float:
+        return isinstance(value, int | float | np.number)
+    whole = get_origin(kind) or kind
+    plain = isinstance(whole, type) and whole is not Any and not getattr(whole, "_is_protocol", False)
+    return isinstance(value, whole) if plain else True
+
+
+def _spelled_kind(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(kind)))
+    if isinstance(kind, UnionType) or get_origin(kind) is Union:
+        return " or ".join(_spelled_kind(one) for one in get_args(kind) if one is not NoneType)
+    whole = get_origin(kind) or kind
+    return _KINDS.get(whole) or f"a {getattr(whole, '__name__', str(whole))}"
+
+
+def _mismatch(
+    name: str, known: Mapping[str, inspect.Parameter], kwargs: Mapping[str, Any], said: str
+) -> tuple[str, str]:
+    takes = f"call it {name}({', '.join(map(_spelled, known.values()))})"
+    for keyword in kwargs:
+        if keyword not in known:
+            return f"`{name}` has no argument `{keyword}`", _meant(keyword, known) or takes
+    missing = next((one for one in known if f"'{one}'" in said), None)
+    if missing is not None and "missing" in said:
+        return f"`{name}` needs the argument `{missing}`", takes
+    if "positional" in said:
+        return f"`{name}` was given too many arguments without a name", takes
+    return f"`{name}` cannot be called so: {said}", takes
+
+
+def _meant(keyword: str, known: Mapping[str, inspect.Parameter]) -> str:
+    other = _ALSO_CALLED.get(keyword)
+    close = [other] if other in known else difflib.get_close_matches(keyword, known, 1)
+    return f"did you mean `{close[0]}=`? Its arguments are {', '.join(known)}" if close else ""
+
+
+def _spelled(one: inspect.Parameter) -> str:
+    if one.kind is one.VAR_POSITIONAL:
+        return f"*{one.name}"
+    if one.kind is one.VAR_KEYWORD:
+        return f"**{one.name}"
+    if one.kind is one.KEYWORD_ONLY:
+        return f"{one.name}=…" if one.default is one.empty else f"[{one.name}=…]"
+    return one.name if one.default is one.empty else f"[{one.name}]"

@@ -1,0 +1,174 @@
+"""What people write who come from other libraries, and what to write here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from weft.errors import NoSuchName, WeftError, user_origin
+
+_SUM = 'wf.einsum("...|i => ...|0", t) sums the last output axis, wf.einsum("...|...->... => 0", t) everything'
+_MEAN = 'divide a sum by a size: s = wf.einsum("...|i => ...|0", t); s / wf.dim(s, "i")'
+_LARGEST = 'wf.einsum("...|i => ...|0", t, accum="max"); of two tensors wf.maximum(x, y)'
+_LEAST = 'wf.einsum("...|i => ...|0", t, accum="min"); of two tensors wf.minimum(x, y)'
+_SOFTMAX = 'e = wf.exp(t - wf.einsum("...|i => ...|0", t, accum="max")); e / wf.einsum("...|i => ...|0", e)'
+_AXES = (
+    '`@` and einsum take axes as they are; wf.einsum splits one by "...|4*h<+d => ...|hd" with d=4, '
+    'joins two by "...|hd => ...|4*h<+d", and moves them by "...|ij => ...|ji"'
+)
+_VALUE = "a tensor is computed by a context: ctx = wf.Context(); ctx[t] is a NumPy array"
+_STEP = "code is compiled first: step = ctx.compile(wf.grad_update(loss)); step()"
+_TYPE = 'wf.cast(t, "float32")'
+_OPERATOR = "Python's operators do it: + - * / ** % // @ < <= > >="
+_CONSTANT = "wf.constant(0.0) takes the shape its use needs; wf.data(np.zeros(shape), batch=…) has one"
+_DATA = "wf.data(array, batch=1) is a tensor of given values, wf.tensor([…]) one written out"
+_LAYER = "a layer is a function under @wf.op, a parameter wf.param"
+_RANDOM = 'wf.random_uniform("u", step=n) and wf.random_standard_normal("z", step=n) take the shape their use needs'
+
+#: The pointwise functions of weft that others have under the same name.
+FUNCTIONS = (
+    *("abs", "cos", "equal", "erf", "exp", "exp2", "floor", "fma", "less", "less_equal", "log", "log2", "logical_and"),
+    *(
+        "logical_not",
+        "logical_or",
+        "maximum",
+        "minimum",
+        "not_equal",
+        "recip",
+        "recip_sqrt",
+        "relu",
+        "sat01",
+        "sigmoid",
+    ),
+    *("sin", "sqrt", "tanh", "where"),
+)
+
+#: Names that are functions of `wf` elsewhere, methods of a tensor, and functions of NumPy.
+_ANYWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("sum", "reduce_sum", "nansum"), _SUM),
+    **dict.fromkeys(("mean", "average", "reduce_mean", "var", "std"), _MEAN),
+    **dict.fromkeys(("max", "amax", "reduce_max", "logsumexp"), _LARGEST),
+    **dict.fromkeys(("min", "amin", "reduce_min"), _LEAST),
+    "prod": 'wf.einsum("...|i => ...|0", t, accum="*")',
+    "any": 'wf.einsum("...|i => ...|0", t, accum="or")',
+    "all": 'wf.einsum("...|i => ...|0", t, accum="and")',
+    "argmax": "np.argmax(ctx[t], axis=-1)",
+    "argmin": "np.argmin(ctx[t], axis=-1)",
+    **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
+    **dict.fromkeys(("matmul", "dot", "mm", "bmm", "inner", "linear"), "a @ b, or wf.einsum(spec, a, b)"),
+    **dict.fromkeys(("outer", "tensordot", "kron"), 'wf.einsum("i; j => ij", a, b)'),
+    **dict.fromkeys(
+        ("transpose", "permute", "swapaxes", "moveaxis", "rearrange"), "t.T swaps inputs and outputs; " + _AXES
+    ),
+    **dict.fromkeys(
+        ("reshape", "view", "flatten", "ravel", "squeeze", "unsqueeze", "expand_dims", "expand", "repeat", "tile"),
+        _AXES,
+    ),
+    **dict.fromkeys(("cat", "concatenate", "hstack", "append"), 'wf.concat(a, b), or wf.einsum("a; b => a^b", a, b)'),
+    "vstack": "wf.stack(a, b)",
+    **dict.fromkeys(("clip", "clamp"), "wf.minimum(wf.maximum(t, low), high)"),
+    "sign": "wf.where(t > 0, 1, wf.where(t < 0, -1, 0))",
+    **dict.fromkeys(("pow", "power", "square"), "t ** 2; for a tensor as exponent wf.exp(y * wf.log(x))"),
+    **dict.fromkeys(
+        ("add", "subtract", "sub", "multiply", "mul", "divide", "true_divide", "div", "negative", "neg", "mod"),
+        _OPERATOR,
+    ),
+    **dict.fromkeys(("remainder", "floor_divide", "greater", "greater_equal", "gt", "ge", "lt", "le"), _OPERATOR),
+    **dict.fromkeys(("eq", "array_equal", "isclose", "allclose"), "wf.equal(x, y)"),
+    "ne": "wf.not_equal(x, y)",
+    "absolute": "wf.abs(t)",
+    "reciprocal": "wf.recip(t)",
+    "rsqrt": "wf.recip_sqrt(t)",
+    "expit": "wf.sigmoid(t)",
+    "astype": _TYPE,
+    **dict.fromkeys(("round", "rint", "ceil"), "wf.floor(t + 0.5), -wf.floor(-t)"),
+}
+_MODULE: Mapping[str, str] = {
+    **dict.fromkeys(("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like"), _CONSTANT),
+    **dict.fromkeys(("arange", "linspace", "eye", "range"), "wf.data(np.arange(n)); " + _DATA),
+    **dict.fromkeys(("array", "asarray", "from_numpy", "as_tensor", "Variable", "placeholder", "variable"), _DATA),
+    **dict.fromkeys(("Parameter", "parameter", "Module", "nn", "Linear", "Dense", "layers", "Sequential"), _LAYER),
+    **dict.fromkeys(("rand", "randn", "random", "normal_", "randint"), _RANDOM),
+    "manual_seed": "wf.seed(0)",
+    **dict.fromkeys(("no_grad", "detach", "stop_grad"), "wf.stop_gradient(t)"),
+    **dict.fromkeys(
+        ("grad", "value_and_grad", "GradientTape", "backward"), "t.grad after wf.grad_update(loss); " + _STEP
+    ),
+    **dict.fromkeys(("jit", "compile", "function", "run", "session", "Session"), _STEP),
+    **dict.fromkeys(
+        ("optimizer", "optimizers", "SGD", "Adam", "sgd", "adam"), "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)"
+    ),
+    **dict.fromkeys(("float32", "float16", "float64", "int32", "bfloat16"), 'element types are text: dtype="float32"'),
+    **dict.fromkeys(("device", "cuda"), 'wf.Context() picks the best backend there is, wf.Context("cc") names one'),
+}
+_TENSOR: Mapping[str, str] = {
+    "backward": "weft compiles: " + _STEP.removeprefix("code is compiled first: "),
+    **dict.fromkeys(
+        ("numpy", "item", "tolist", "cpu", "eval", "compute", "realize", "asnumpy", "block_until_ready"), _VALUE
+    ),
+    **dict.fromkeys(
+        ("detach", "clone", "copy"), "wf.stop_gradient(t) lets no gradient through; tensors are never changed"
+    ),
+    **dict.fromkeys(
+        ("requires_grad", "requires_grad_", "retain_grad"), "wf.require_grad(t); keep=[t.grad] keeps a gradient"
+    ),
+    **dict.fromkeys(("size", "ndim", "ndims", "rank", "numel", "sizes"), "t.dims has its sizes: t.dims.output[0].size"),
+    **dict.fromkeys(("to", "type", "float", "half", "double", "int", "long", "bfloat16"), _TYPE),
+    **dict.fromkeys(("cuda", "device"), "a context has devices: wf.Context(), ctx.device(0)"),
+    **dict.fromkeys(("zero_", "add_", "mul_", "copy_", "fill_", "sub_", "at"), "assign under @wf.cd: t[:] = x, t += x"),
+    **dict.fromkeys(("name", "names"), "t.label is what it is called, t.named(…) calls it otherwise"),
+    **dict.fromkeys(("gradient", "zero_grad"), "t.grad; t.zero_grads is code that clears gradients"),
+}
+_LAYERS: Mapping[str, str] = {
+    **dict.fromkeys(("parameters", "named_parameters", "weights", "trainable_variables", "variables"), "model.params"),
+    "state_dict": "{p.label: ctx[p] for p in model.params}",
+    "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
+    **dict.fromkeys(("forward", "apply", "call", "predict"), "call it: model(x)"),
+    **dict.fromkeys(("train", "eval", "to", "cuda", "cpu"), "a layer has no modes and lies on no device"),
+}
+
+
+def no_name(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.name`, which there is not."""
+    return _missing(f"weft has no `{name}`", "wf.", name, known, _MODULE)
+
+
+def no_attribute(name: str, known: Iterable[str]) -> NoSuchName:
+    """`t.name` of a tensor, which there is not."""
+    functions = {function: f"wf.{function}(t)" for function in FUNCTIONS}
+    return _missing(f"a tensor has no `{name}`", "t.", name, known, {**functions, **_TENSOR})
+
+
+def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:
+    """`model.name` of a layer, which there is not."""
+    return _missing(f"a layer has no `{name}`", "model.", name, known, _LAYERS)
+
+
+def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
+    """A function of NumPy was given something that is still to be computed."""
+    own = f"write wf.{function}(…)" if function in FUNCTIONS else _ANYWHERE.get(function, "")
+    value = f"np.{function}(ctx[t]) works on its value" if what == "a tensor" else ""
+    return WeftError(
+        f"np.{function} works on arrays, and {what} is still to be computed",
+        origin=user_origin(),
+        fix="; ".join(filter(None, (own, value))),
+    )
+
+
+def no_accumulation(name: object, known: Iterable[str]) -> WeftError:
+    """`accum=name`, which there is not."""
+    own = {"sum": "+", "prod": "*", "product": "*", "maximum": "max", "minimum": "min", "any": "or", "all": "and"}
+    if isinstance(name, str) and name in own:
+        fix = f'write accum="{own[name]}"'
+    else:
+        fix = _MEAN if name in ("mean", "average", "avg") else "accumulate with one of " + ", ".join(known)
+    return WeftError(f"there is no accumulation {name!r}", origin=user_origin(), fix=fix)
+
+
+def _missing(what: str, before: str, name: str, known: Iterable[str], own: Mapping[str, str]) -> NoSuchName:
+    names = list(known)
+    fix = own.get(name) or _ANYWHERE.get(name, "")
+    if not fix:
+        close = difflib.get_close_matches(name, names, 1, 0.75)
+        fix = f"did you mean {before}{close[0]}?" if close else ""
+    return NoSuchName(what, origin=user_origin(), fix=fix)

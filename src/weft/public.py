@@ -1,0 +1,86 @@
+"""The door between a user's code and weft's.
+
+What is called from outside goes through `public`. A `WeftError` that leaves there has lost weft's own frames, so that
+its traceback ends at the user's line; `WEFT_TRACEBACK=full` keeps them. Wrong arguments are such an error too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from functools import wraps
+from types import FunctionType, ModuleType, TracebackType
+from typing import Any, TypeVar
+
+from weft.arguments import misuse
+from weft.errors import HOME, WeftError
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+_UNTOUCHED = ("__repr__", "__str__", "__eq__", "__hash__", "__getattr__", "__setattr__")
+
+
+def public(function: F) -> F:
+    """The function as it is called from outside."""
+    texts = {name for name, kind in function.__annotations__.items() if kind in ("str", str)}
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            try:
+                if kwargs and any(name in texts and not isinstance(kwargs[name], str) for name in kwargs):
+                    raise TypeError("a name is text")
+                return function(*args, **kwargs)
+            except WeftError:
+                raise
+            except Exception as error:
+                mistake = misuse(function, args, kwargs, error)
+                if mistake is None:
+                    raise
+                raise mistake from None
+        except WeftError as error:
+            # Raised again bare, an exception goes on with the traceback it has: this frame does not come back.
+            error.__traceback__ = theirs(error.__traceback__)
+            raise
+
+    return called  # type: ignore[return-value]
+
+
+def public_methods(kind: C) -> C:
+    """A class whose methods and operators are called from outside; properties that raise say so themselves."""
+    for name, method in list(vars(kind).items()):
+        hidden = name.startswith("_") and not name.endswith("__")
+        if isinstance(method, FunctionType) and not hidden and name not in _UNTOUCHED:
+            setattr(kind, name, public(method))
+    return kind
+
+
+def open_door(package: dict[str, Any], names: Iterable[str], *modules: ModuleType) -> None:
+    """Let the functions of a package by these names, and those that modules define, be called from outside."""
+    for name in names:
+        if isinstance(found := package.get(name), FunctionType):
+            package[name] = public(found)
+            package[name].__module__ = package["__name__"]
+    for module in modules:
+        for name, found in vars(module).items():
+            if isinstance(found, FunctionType) and found.__module__.startswith(module.__name__):
+                setattr(module, name, public(found))
+
+
+def theirs(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without weft's frames. What must not cost a call more than it does uses this by itself."""
+    if os.environ.get("WEFT_TRACEBACK") == "full":
+        return trace
+    kept: list[TracebackType] = []
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(HOME) and file != contextlib.__file__:
+            kept.append(trace)
+        trace = trace.tb_next
+    found: TracebackType | None = None
+    for one in reversed(kept):
+        one.tb_next = found
+        found = one
+    return found

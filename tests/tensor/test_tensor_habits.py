@@ -1,0 +1,337 @@
+"""Habits of other libraries get an answer: what to write here. Tracebacks end at the user's line."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft import habits
+from weft.tensor import functions
+
+X = wf.data(np.ones((3, 4), "float32"), batch=1, label="x")
+W = wf.param("w", o=2)
+LOSS = wf.einsum("...|... => 0", (W @ X) ** 2, label="loss")
+
+_SUM = 'wf.einsum("...|i => ...|0", t) sums the last output axis'
+
+#: What somebody writes, what is said, and the beginning of the advice.
+ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "backward": (
+        lambda: LOSS.backward(),
+        "a tensor has no `backward`",
+        "weft compiles: step = ctx.compile(wf.grad_update(",
+    ),
+    "calling code": (lambda: wf.grad_update(LOSS)(), "code does nothing by itself", "step = ctx.compile(code); step()"),
+    "calling a property": (lambda: LOSS.backprop(), "code does nothing by itself", "step = ctx.compile(code)"),
+    "shape[0]": (lambda: X.shape[0], "`x.shape` is the shape as far as it is known", "t.dims is the closed shape"),
+    "len(shape)": (lambda: len(X.shape), "`x.shape` is the shape as far", "t.dims is the closed shape"),
+    "unpacked shape": (lambda: list(X.shape), "`x.shape` is the shape as far", "t.dims is the closed shape"),
+    "dims[0]": (lambda: X.dims[0], "the shape 3|4 has three rows of axes, not one", "pick a row: .batch[0].size"),
+    "a dimension as a number": (
+        lambda: X / X.dims.output[0],
+        "div takes tensors and numbers, not Dim",
+        "a dimension has a",
+    ),
+    "np.exp": (lambda: np.exp(X), "np.exp works on arrays", "write wf.exp(…); np.exp(ctx[t]) works on its value"),
+    "np.maximum": (lambda: np.maximum(X, 0), "np.maximum works on arrays", "write wf.maximum(…)"),
+    "np.sum": (lambda: np.sum(X), "np.sum works on arrays", _SUM),
+    "np.mean": (lambda: np.mean(X), "np.mean works on arrays", "divide a sum by a size"),
+    "np.add.reduce": (lambda: np.add.reduce(X), "np.add works on arrays", "Python's operators do it"),
+    "np.concatenate": (lambda: np.concatenate([X, X]), "np.concatenate works on arrays", "wf.concat(a, b)"),
+    "np.where": (lambda: np.where(X, 1, 2), "np.where works on arrays", "write wf.where(…)"),
+    "np.linalg.norm": (lambda: np.linalg.norm(X), "np.norm works on arrays", "np.norm(ctx[t]) works on its value"),
+    "an array in place": (lambda: np.ones((3, 4)).__iadd__(X), "np.add works on arrays", "Python's operators"),
+    "array @ tensor": (
+        lambda: np.ones((4, 4)) @ X,
+        "compose takes tensors and numbers, not an array",
+        "wrap it: wf.data(",
+    ),
+    "wf.sum": (lambda: wf.sum(X), "weft has no `sum`", _SUM),
+    "wf.softmax": (lambda: wf.softmax(X), "weft has no `softmax`", "e = wf.exp(t - wf.einsum("),
+    "wf.zeros": (lambda: wf.zeros(3), "weft has no `zeros`", "wf.constant(0.0) takes the shape its use needs"),
+    "wf.matmul": (lambda: wf.matmul(X, X), "weft has no `matmul`", "a @ b"),
+    "wf.Adam": (lambda: wf.Adam, "weft has no `Adam`", "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)"),
+    "wf.relo": (lambda: wf.relo(X), "weft has no `relo`", "did you mean wf.relu?"),
+    "t.mean": (lambda: X.mean(), "a tensor has no `mean`", "divide a sum by a size"),
+    "t.exp": (lambda: X.exp(), "a tensor has no `exp`", "wf.exp(t)"),
+    "t.reshape": (lambda: X.reshape(4, 3), "a tensor has no `reshape`", "`@` and einsum take axes as they are"),
+    "t.numpy": (lambda: X.numpy(), "a tensor has no `numpy`", "a tensor is computed by a context"),
+    "t.item": (lambda: LOSS.item(), "a tensor has no `item`", "a tensor is computed by a context"),
+    "t.size": (lambda: X.size(), "a tensor has no `size`", "t.dims has its sizes"),
+    "t.astype": (lambda: X.astype("float16"), "a tensor has no `astype`", 'wf.cast(t, "float32")'),
+    "t.lable": (lambda: X.lable, "a tensor has no `lable`", "did you mean t.label?"),
+    "accum='sum'": (lambda: wf.einsum("i=>0", X, accum="sum"), "there is no accumulation 'sum'", 'write accum="+"'),
+    "accum='mean'": (lambda: wf.einsum("i=>0", X, accum="mean"), "there is no accumulation 'mean'", "divide a sum by"),
+    "accum='argmax'": (
+        lambda: wf.einsum("i=>0", X, accum="q"),
+        "there is no accumulation 'q'",
+        "accumulate with one of +, *",
+    ),
+    "param(out=)": (lambda: wf.param("w", out=3), "`param` has no argument `out`", "did you mean `o=`?"),
+    "param(intit=)": (lambda: wf.param("w", intit=3), "`param` has no argument `intit`", "did you mean `init=`?"),
+    "param(o)": (lambda: wf.param("w", 3), "`param` was given too many arguments without a name", "call it param(name"),
+    "adam(learning_rate=)": (
+        lambda: wf.optim.adam(LOSS, learning_rate=0.1),
+        "`adam` has no argument `learning_rate`",
+        "did you mean `lr=`?",
+    ),
+    "sgd([w])": (
+        lambda: wf.optim.sgd([W], lr=0.1),
+        "an optimiser takes a loss, not list",
+        "wf.optim.sgd(loss, lr=0.1)",
+    ),
+    "sgd without lr": (lambda: wf.optim.sgd(LOSS), "`sgd` needs the argument `lr`", "call it sgd(loss, lr=…"),
+    "where with two": (lambda: wf.where(X, X), "`where` needs the argument `y`", "call it where(condition, x, y"),
+    "where(a == b)": (
+        lambda: wf.where(X == W, 1, 2),
+        "where takes tensors and numbers, not the truth value",
+        "`==` asks",
+    ),
+    "not(a == b)": (lambda: wf.logical_not(X == W), "not takes tensors and numbers, not the truth value", "`==` asks"),
+    "positional indices": (
+        lambda: wf.Context("interp").compile(LOSS.forward)(1),
+        "static indices are given by name",
+        "step(",
+    ),
+    "a list": (lambda: X * [1, 2], "mul takes tensors and numbers, not list [1, 2]", "write the values out: wf.tensor"),
+    "a layer as an operand": (
+        lambda: X + LAYER,
+        "add takes tensors and numbers, not Layer",
+        "apply it to a tensor first",
+    ),
+    "a label that is none": (lambda: wf.relu(X, label=3), "`relu` takes text for `label`, not 3", ""),
+    "a probability that is none": (
+        lambda: wf.bernoulli("b", {}, step=0),
+        "`bernoulli` takes a number for `probability`, not {}",
+        "",
+    ),
+    "nothing to keep": (
+        lambda: wf.Context("interp").compile(LOSS.forward, keep=None),
+        "`compile` takes a Sequence for `keep`, not None",
+        "",
+    ),
+    "the size of a list": (lambda: wf.dim([1], "i"), "`dim` takes a Tensor for `tensor`, not [1]", ""),
+    "a kind of axis that is none": (
+        lambda: wf.stack(X, X, kind=[]),
+        "`stack` takes one of 'batch', 'input', 'output' for `kind`, not []",
+        "",
+    ),
+    "wrong einsum size": (
+        lambda: wf.einsum("...|i => 0", X, axis=1),
+        "the spec has no label `axis`",
+        "its labels are i",
+    ),
+}
+
+
+@wf.op
+def layer(x: wf.Tensor) -> wf.Tensor:
+    return "w" @ x
+
+
+LAYER = layer()
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_habits_of_other_libraries(name: str) -> None:
+    habit, what, fix = ANSWERS[name]
+    with pytest.raises(wf.WeftError) as caught:
+        habit()
+    assert caught.value.what.startswith(what), caught.value.what
+    assert caught.value.fix.startswith(fix), caught.value.fix
+    assert caught.value.origin is not None
+    assert caught.value.origin.file == __file__
+
+
+def test_names_that_are_missing_are_missing_attributes() -> None:
+    assert not hasattr(wf, "softmax")
+    assert not hasattr(X, "mean")
+    assert not hasattr(X, "_repr_html_")
+    assert getattr(X, "item", None) is None
+    with pytest.raises(ImportError):
+        from weft import summ  # noqa: F401
+
+
+def test_every_function_has_a_name_that_habits_know() -> None:
+    assert set(habits.FUNCTIONS) <= set(wf.__all__)
+    own = {name for name, one in vars(functions).items() if inspect.isfunction(one) and name in wf.__all__}
+    assert own - {"cast", "einsum"} <= set(habits.FUNCTIONS)
+
+
+def test_no_advice_speaks_of_what_there_is() -> None:
+    """What weft has is not advised against, and what is advised is there."""
+    for table in (habits._MODULE, habits._ANYWHERE):
+        for name, advice in table.items():
+            assert name not in wf.__all__, name
+            for word in advice.replace("(", " ").replace(",", " ").replace(";", " ").split():
+                if word.startswith("wf.") and word[3:].isidentifier():
+                    assert word[3:] in wf.__all__, advice
+    assert not [name for name in habits._TENSOR if name in dir(wf.Tensor)]
+    assert not [name for name in habits._LAYERS if name in dir(wf.Layer)]
+
+
+def test_advised_specs_compute_what_is_said() -> None:
+    ctx, t = wf.Context("interp"), wf.data(np.arange(8.0).reshape(2, 4), batch=1)
+    value = ctx[t]
+    total = wf.einsum("...|i => ...|0", t)
+    np.testing.assert_allclose(ctx[total / wf.dim(total, "i")], value.mean(1, keepdims=True))
+    e = wf.exp(t - wf.einsum("...|i => ...|0", t, accum="max"))
+    soft = ctx[e / wf.einsum("...|i => ...|0", e)]
+    np.testing.assert_allclose(soft, np.exp(value) / np.exp(value).sum(1, keepdims=True))
+    split = wf.einsum("...|2*h<+d => ...|hd", t, d=2)
+    np.testing.assert_array_equal(ctx[split], value.reshape(2, 2, 2))
+    np.testing.assert_array_equal(ctx[wf.einsum("...|hd => ...|2*h<+d", split)], value)
+
+
+# Tracebacks
+
+
+ROUTINE = wf.Context("interp").compile(LOSS.forward)
+MISTAKES: dict[str, Callable[[], Any]] = {
+    "a function": lambda: wf.einsum("ij=>", X),
+    "an operator": lambda: X + wf.data(np.ones(7)),
+    "a reflected operator": lambda: "w" @ X,
+    "an attribute": lambda: X.mean,
+    "a name": lambda: wf.softmax,
+    "an argument": lambda: wf.param("w", out=3),
+    "a property": lambda: wf.param("w").dims,
+    "code": lambda: LOSS.forward(),
+    "a shape": lambda: X.shape[0],
+    "an optimiser": lambda: wf.optim.adam(LOSS, rate=1),
+    "a context": lambda: wf.Context("interp")["x"],
+    "a compilation": lambda: wf.Context("interp").compile(LOSS),
+    "NumPy": lambda: np.exp(X),
+    "an argument of another kind": lambda: wf.dim([1], "i"),
+    "a run": lambda: ROUTINE(1),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_traceback_ends_at_the_user_s_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_TRACEBACK", raising=False)
+    with pytest.raises(wf.WeftError) as caught:
+        MISTAKES[name]()
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [Path(frame.filename).name for frame in frames] == [Path(__file__).name] * 2
+    assert frames[-1].name == "<lambda>"
+
+
+def test_a_traceback_keeps_the_user_s_frames_between_weft_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_TRACEBACK", raising=False)
+
+    @wf.op
+    def wide(x: wf.Tensor) -> wf.Tensor:
+        return x + wf.data(np.ones(7))
+
+    @wf.op
+    def outer(x: wf.Tensor) -> wf.Tensor:
+        with wf.comment("nothing"):
+            return wide(x)
+
+    @wf.cd
+    def code() -> None:
+        W.accumulate("nothing", 1.0)
+
+    @wf.operator
+    def odd(v: Any, v1: Any) -> None:
+        v[:] = np.exp(v1)
+
+    for call, names in (
+        (lambda: wide(X), ["wide"]),
+        (code, ["code"]),
+        (lambda: odd(X), ["odd"]),
+    ):
+        with pytest.raises(wf.WeftError) as caught:
+            call()
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert {Path(frame.filename).name for frame in frames} == {Path(__file__).name}
+        assert [frame.name for frame in frames][-len(names) :] == names
+
+
+def test_the_whole_traceback_is_there_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_TRACEBACK", "full")
+    with pytest.raises(wf.WeftError) as caught:
+        MISTAKES["an operator"]()
+    assert "infer.py" in "".join(traceback.format_tb(caught.value.__traceback__))
+
+
+def test_a_cause_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WEFT_TRACEBACK", raising=False)
+    with pytest.raises(wf.WeftError) as caught:
+        wf.param("w", o=2, init=lambda shape: np.ones(shape))
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_what_is_no_error_of_weft_keeps_its_traceback() -> None:
+    @wf.op
+    def broken(x: wf.Tensor) -> wf.Tensor:
+        return x + 1 // 0
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        broken(X)
+    assert "layers.py" in "".join(traceback.format_tb(caught.value.__traceback__))
+
+    @wf.cd
+    def wrong(p: wf.Tensor, *, lr: float) -> None:
+        p -= lr
+
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'lr'"):
+        wrong(W)
+
+
+def test_a_script_shows_the_user_s_line_alone(tmp_path: Path) -> None:
+    script = tmp_path / "model.py"
+    script.write_text(
+        textwrap.dedent("""\
+            import numpy as np
+            import weft as wf
+
+            x = wf.data(np.ones((32, 3)), batch=1, label="x")
+            w = wf.param("w", o=8, i=4)
+            h = w @ x
+        """)
+    )
+    env = {name: one for name, one in os.environ.items() if name != "WEFT_TRACEBACK"}
+    env["PYTHONPATH"] = os.pathsep.join(sys.path)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env)
+    head, _, said = done.stderr.partition("weft.errors.ShapeError: ")
+    assert head.count("File ") == 1
+    assert f'File "{script}", line 6, in <module>' in head
+    assert said.startswith("model.py:6: the input axis of `w` cannot be both 4 and 3")
+
+
+# What weft looks like from outside
+
+
+def test_what_is_listed_is_public() -> None:
+    assert dir(wf) == sorted(wf.__all__)
+    assert all(hasattr(wf, name) for name in wf.__all__ if name != "torch")
+
+
+def test_signatures_are_real() -> None:
+    assert str(inspect.signature(wf.relu)).startswith("(x: ")
+    assert [*inspect.signature(wf.where).parameters] == ["condition", "x", "y", "spec", "label"]
+    assert [*inspect.signature(wf.maximum).parameters] == ["x", "y", "spec", "label"]
+    assert wf.maximum.__name__ == "maximum"
+    for name in wf.__all__:
+        one = getattr(wf, name, None) if name != "torch" else None
+        if inspect.isfunction(one):
+            assert one.__doc__, name
+            assert not any("args" in parameter for parameter in inspect.signature(one).parameters), name
+
+
+def test_public_functions_pickle() -> None:
+    for function in (wf.relu, wf.einsum, wf.where, wf.optim.sgd):
+        assert pickle.loads(pickle.dumps(function)) is function
