@@ -17,6 +17,7 @@ class Config:
     `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
     a number. `max_visits`: how often a value may be computed again instead of stored. `max_tracing_dim`: how far loops
     are followed where that cannot be counted. `device_only`: whether values may exist only as numbers in a kernel.
+    `strict`: what is hardly meant is an error instead of a warning.
     """
 
     optimise: bool = True
@@ -24,6 +25,7 @@ class Config:
     max_visits: int = 1
     max_tracing_dim: int = 5
     device_only: bool = True
+    strict: bool = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         kinds: dict[str, type] = {field.name: type(field.default) for field in fields(Config)}

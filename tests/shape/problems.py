@@ -173,7 +173,7 @@ def uses(draw: st.DrawFn, pool: int, kinds: str) -> Use:
             logic, also, given_sizes = draw(broadcasting), (), ()
         case "s":
             logic, also, given_sizes = (
-                Slice(draw(st.sampled_from([Bound("i"), Bound("i", 3), Position(0), Position(2)]))),
+                Slice(draw(st.sampled_from([Bound("i", 2), Bound("i", 3), Position(0), Position(2)]))),
                 (),
                 (),
             )

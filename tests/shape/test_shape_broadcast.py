@@ -300,10 +300,10 @@ def test_equality_of_rows_ignores_where_they_grow() -> None:
 def test_a_slice_takes_a_lead_axis_away() -> None:
     stack = einsum("ab...|=>ab...|", known("3,5|2")).result
     assert stack.marks == (2, 0, 0)
-    one = infer(Slice(Bound("i")), [stack]).result
+    one = infer(Slice(Bound("i", 3)), [stack]).result
     assert one.marks == (1, 0, 0)
     assert closed(pointwise(one, known("5,7|2"))) == ["5,7|2"]
-    assert infer(Slice(Bound("i")), [known("3|2")]).result.marks == (0, 0, 0)
+    assert infer(Slice(Bound("i", 3)), [known("3|2")]).result.marks == (0, 0, 0)
 
 
 def test_a_closed_shape_keeps_its_marks_as_a_literal() -> None:

@@ -454,15 +454,15 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 # Slices.
 
 
-@pytest.mark.parametrize("at", [Bound("i"), Position(6)])
+@pytest.mark.parametrize("at", [Bound("i", 7), Position(6)])
 def test_a_slice_drops_the_leftmost_batch_axis(at: Bound | Position) -> None:
     assert closed(infer(Slice(at), [known("7,rgb=3|4->5")]).result) == ["rgb=3|4->5"]
 
 
 def test_a_slice_of_an_open_shape_keeps_it_open() -> None:
     whole = blank("whole")
-    part = infer(Slice(Bound("i")), [whole]).result
-    assert (str(whole), str(part)) == ("?,...|...->...,?", "...|...->...,?")
+    part = infer(Slice(Bound("i", 7)), [whole]).result
+    assert (str(whole), str(part)) == ("7,...|...->...,?", "...|...->...,?")
     pointwise(known("7,5|4->3"), result=whole)
     assert closed(whole, part) == ["7,5|4->3", "5|4->3"]
 
@@ -476,7 +476,7 @@ def test_a_slice_sizes_what_it_was_taken_from() -> None:
 
 def test_slicing_what_has_no_batch_axis() -> None:
     with pytest.raises(ShapeError, match="the batch row of `x` needs at least 1 axis but can have at most no axes"):
-        infer(Slice(Bound("i")), [known("3")])
+        infer(Slice(Bound("i", 3)), [known("3")])
 
 
 def test_slicing_outside_the_axis() -> None:
@@ -484,13 +484,17 @@ def test_slicing_outside_the_axis() -> None:
         infer(Slice(Position(2)), [known("2|3")])
 
 
-def test_an_index_may_take_only_positions_the_axis_has() -> None:
+def test_an_index_has_as_many_positions_as_the_axis() -> None:
     assert closed(infer(Slice(Bound("i", 7)), [known("7|3")]).result) == ["3"]
-    with pytest.raises(ShapeError, match=r"position 7 is outside .*, which has size 7"):
-        infer(Slice(Bound("i", 8)), [known("7|3")])
-    leaf = varying()
+    for size in (6, 8):
+        with pytest.raises(ShapeError, match=f"cannot be both (7 and {size}|{size} and 7)"):
+            infer(Slice(Bound("i", size)), [known("7|3")])
+    leaf, counted = varying(), infer(Counted(24)).result
     infer(Slice(Bound("i", 8)), [leaf])
     assert closed(leaf) == ["8|1"]
+    part = infer(Slice(Bound("i", 8)), [counted]).result
+    pointwise(part, known("3"))
+    assert closed(counted, part) == ["8|3", "3"]
 
 
 # Positions and labels of the result.

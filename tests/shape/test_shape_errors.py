@@ -260,7 +260,7 @@ def test_the_wrong_number_of_operands() -> None:
         "    ij;jk=>ik",
         "  fix: give one operand for each part between `;`",
     ]
-    for logic, operands in ((Pointwise(2), 1), (Compose(), 3), (Slice(Bound("i")), 0), (Literal(as_shape(3)), 1)):
+    for logic, operands in ((Pointwise(2), 1), (Compose(), 3), (Slice(Bound("i", 3)), 0), (Literal(as_shape(3)), 1)):
         with pytest.raises(ShapeError, match=f"was given {operands}"):
             infer(logic, [known("3|3") for _ in range(operands)])
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from weft.assign import Code, Keep, Node, Stored, complete, seq, symbols
+from weft.assign.check import check
+from weft.assign.lint import doubts
 from weft.assign.show import Printer
 from weft.backends import Backend
-from weft.errors import WeftError, user_origin
+from weft.config import config
+from weft.errors import WeftError, user_origin, warn
 from weft.garbage import uncollected
 from weft.runtime import refuse
 from weft.runtime.build import Job
@@ -68,6 +71,9 @@ class Engine:
                     )
             close_all(node.shape for node in facts.touched)
             _check_bound(full, static)
+            check(full)
+            for doubt in doubts(full):
+                _tell(doubt)
         built = self._build(full, static, dict(facts.kept), recompute, clock, options)
         reads = reads_of(facts, self.layout.buffer)
         touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
@@ -169,6 +175,13 @@ class Engine:
     def _check_open(self) -> None:
         if self.closed:
             raise refuse.closed()
+
+
+def _tell(doubt: WeftError) -> None:
+    """Warn of something at the line it was written; who is strict gets an error."""
+    if config.strict:
+        raise doubt
+    warn(doubt)
 
 
 def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:

@@ -354,7 +354,9 @@ class _Laying:
             case Hole():
                 return solver.new_axis()
             case Bound(size=size):
-                return solver.new_axis(least=size)
+                axis = solver.new_axis()
+                self._known(axis, Dim(size))
+                return axis
             case Position(at=at):
                 return solver.new_axis(least=at + 1)
             case Size():

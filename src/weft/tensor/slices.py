@@ -7,7 +7,7 @@ from numbers import Integral
 
 from weft.assign import Slot, Symbol
 from weft.einsum.nodes import Position
-from weft.errors import WeftError, user_origin
+from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.logic import Slice
 from weft.shape.nodes import Bound
 from weft.tensor.apply import Operator
@@ -31,6 +31,7 @@ def index(name: str, size: int) -> StaticIndex:
 def slice_batch(tensor: Tensor, key: object) -> Tensor:
     """`tensor[key]`: the leftmost batch axis read at one position."""
     if isinstance(key, StaticIndex):
+        _check_positions(tensor, key)
         logic = Slice(Bound(key.name, key.size))
     elif isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0:
         logic = Slice(Position(int(key)))
@@ -38,9 +39,36 @@ def slice_batch(tensor: Tensor, key: object) -> Tensor:
         raise WeftError(
             f"`{tensor.label}` cannot be sliced by {key!r}",
             origin=user_origin(),
-            fix='slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)',
+            fix='slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)'
+            + _otherwise(key),
         )
     return _SLICE.apply(logic, (tensor,))
+
+
+def _otherwise(key: object) -> str:
+    """What does what a key would do elsewhere."""
+    if isinstance(key, slice):
+        return '; a part of an axis is wf.einsum("2^a^3, ...|... => a, ...|...", t), without the first 2 and the last 3'
+    if key is None or key is ...:
+        return '; a new axis is wf.einsum("...|i => ...|0i", t)'
+    if isinstance(key, tuple):
+        return '; several at once are t[i][j]; of an output axis wf.einsum("...|1j => ...|j", t)'
+    return ""
+
+
+def _check_positions(tensor: Tensor, index: StaticIndex) -> None:
+    """An index has as many positions as the axis it slices, which it determines where nothing else does."""
+    batch = tensor.shape.batch
+    known = next((axis.size for axis in batch.axes or batch.front), None)
+    if known is not None and known != index.size:
+        raise ShapeError(
+            f"static index `{index.name}` has {index.size} positions, and the leftmost batch axis of "
+            f"`{tensor.label}` has {known}",
+            origin=user_origin(),
+            notes=[f"{tensor.label} is {tensor.shape}"],
+            fix=f'make them equal: wf.index("{index.name}", {known}), or give the data an axis of {index.size} batches '
+            "before the one of examples: wf.data(x.reshape(batches, size, …), batch=2)",
+        )
 
 
 def _copy(v: Slot, v1: Slot) -> None:
