@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,7 +67,10 @@ def test_demo_of_plans(capsys: pytest.CaptureFixture[str], golden: Callable[...,
     golden(shown)
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("plan", "--help"), ("demo", "--help")])
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("-h",), ("plan", "--help"), ("demo", "--help"), ("cache", "--help"), ("cache", "clear", "-h")],
+)
 def test_help(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     out, err = usage(capsys, *arguments, status=0)
     assert err == ""
@@ -248,3 +253,60 @@ def test_tc_run_says_what_is_missing(
 def test_tc_of_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = failure(capsys, "tc", "check", str(tmp_path / "none.tc"))
     assert "none.tc cannot be read: No such file or directory" in said
+
+
+# The cache
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with something of each kind, some of it used long ago."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    for kind, size in (("cc", 2048), ("routines", 100), ("grammars", 10)):
+        (tmp_path / kind).mkdir()
+        for days in (0, 40):
+            path = tmp_path / kind / (f"{days:040x}" + (".so" if kind == "cc" else ""))
+            path.write_bytes(b"x" * size)
+            used = time.time() - days * 24 * 3600
+            os.utime(path, (used, used))
+    (tmp_path / "tc").mkdir()
+    (tmp_path / "tc" / "tuned.jsonl").write_text("{}\n")
+    (tmp_path / "cc" / "notes.txt").write_text("somebody's own")
+    return tmp_path
+
+
+def test_what_is_in_the_cache(kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE_LIMIT", "500M")
+    lines = output(capsys, "cache", "info").splitlines()
+    assert lines == [
+        f"folder  {kept}",
+        "limit   500 MiB of each kind",
+        "compiled kernels: 2, 4 KiB, last used today",
+        "how routines run: 2, 200 bytes, last used today",
+        "parsers: 2, 20 bytes, last used today",
+        "what tuning found: 3 bytes",
+    ]
+
+
+def test_clearing_the_cache(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "cache", "clear", "--older-than", "30") == f"2.107 KiB removed from {kept}\n"
+    assert "compiled kernels: 1, 2 KiB" in output(capsys, "cache", "info")
+    output(capsys, "cache", "clear")
+    left = output(capsys, "cache", "info")
+    assert "compiled kernels: none\nhow routines run: none\nparsers: none\nwhat tuning found: 3 bytes" in left
+    output(capsys, "cache", "clear", "--all")
+    assert "what tuning found: nothing" in output(capsys, "cache", "info")
+    assert [one.name for one in kept.rglob("*") if one.is_file()] == ["notes.txt"]
+
+
+def test_a_cache_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "nowhere"))
+    assert "compiled kernels: none" in output(capsys, "cache", "info")
+    assert output(capsys, "cache", "clear").startswith("0 bytes removed")
+    assert "'x' is not a whole number from 0 to 999999999" in usage(capsys, "cache", "clear", "--older-than", "x")[1]
+    monkeypatch.setenv("WEFT_CACHE_LIMIT", "much")
+    assert "WEFT_CACHE_LIMIT is no number of bytes: 'much'" in failure(capsys, "cache", "info")
+    monkeypatch.setenv("WEFT_CACHE", "~nobody_here/x")
+    assert "WEFT_CACHE names a home that is not there" in failure(capsys, "cache", "clear")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -43,6 +44,14 @@ _ALSO_CALLED: Mapping[str, str] = {
     "n": "step",
     "p": "rate",
 }
+#: Kinds of arguments that are seen to before a call: with another kind it may go wrong late, or not at all.
+_SIMPLE: Mapping[type, tuple[type, ...]] = {
+    str: (str,),
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (int, float, np.integer, np.floating),
+}
+_BY_NAME = {kind.__name__: fits for kind, fits in _SIMPLE.items() if kind is not int}
 #: Where Python's own library is.
 _STANDARD = os.path.dirname(os.__file__)
 _KINDS: Mapping[object, str] = {str: "text", float: "a number", int: "a whole number", bool: "True or False"}
@@ -54,9 +63,12 @@ def misuse(
     """The mistake in a call that ended in an error, if its arguments are to blame for that."""
     trace = error.__traceback__
     inner = trace.tb_next if trace else None
-    if isinstance(error, TypeError) and inner is None and not _kind_mistake(function, args, kwargs):
-        known = {name: one for name, one in inspect.signature(function).parameters.items() if name != "self"}
-        what, fix = _mismatch(function.__name__, known, kwargs, str(error))
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as unbound:
+        known = {name: one for name, one in signature.parameters.items() if name != "self"}
+        what, fix = _mismatch(function.__name__, known, kwargs, str(unbound))
         return ArgumentError(what, origin=user_origin(), fix=fix)
     while inner is not None:
         if not _is_library(inner.tb_frame.f_code.co_filename):
@@ -64,6 +76,17 @@ def misuse(
         inner = inner.tb_next
     what = _kind_mistake(function, args, kwargs)
     return ArgumentError(what, origin=user_origin()) if what else None
+
+
+def simple_parameters(function: Callable[..., Any]) -> tuple[tuple[int, str, tuple[type, ...]], ...]:
+    """Of the parameters of a function, those of a simple kind: where they stand, their names, and what fits them."""
+    found = []
+    for place, one in enumerate(inspect.signature(function).parameters.values()):
+        kind, _, optional = str(one.annotation).partition(" | ")
+        if kind in _BY_NAME and optional in ("", "None") and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            place = sys.maxsize if one.kind is one.KEYWORD_ONLY else place
+            found.append((place, one.name, (*_BY_NAME[kind], *([NoneType] if optional else []))))
+    return tuple(found)
 
 
 def _is_library(file: str) -> bool:
@@ -77,7 +100,7 @@ def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
         kinds = inspect.get_annotations(own, eval_str=own.__code__.co_filename.startswith(HOME))
         signature = inspect.signature(function)
         given = signature.bind(*args, **kwargs).arguments
-    except (NameError, TypeError):  # a name known to type checkers only; arguments that do not fit at all
+    except NameError:  # a name known to type checkers only
         return ""
     for name, value in given.items():
         one = signature.parameters[name]
@@ -95,8 +118,8 @@ def _fits(value: object, kind: Any) -> bool:
         return any(type(value) is type(one) and value == one for one in get_args(kind))
     if isinstance(kind, UnionType) or get_origin(kind) is Union:
         return any(_fits(value, one) for one in get_args(kind))
-    if kind is float:
-        return isinstance(value, int | float | np.number)
+    if kind in _SIMPLE:
+        return isinstance(value, _SIMPLE[kind])
     whole = get_origin(kind) or kind
     plain = isinstance(whole, type) and whole is not Any and not getattr(whole, "_is_protocol", False)
     return isinstance(value, whole) if plain else True

@@ -12,6 +12,7 @@ from rich.text import Text
 
 import weft
 from weft import demo
+from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
 from weft.tc import command
@@ -38,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     _add_demo(commands)
     _add_tc(commands)
+    _add_cache(commands)
     return parser
 
 
@@ -59,9 +61,15 @@ def _add_plan(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _size(text: str) -> tuple[str, int]:
     label, equals, number = text.partition("=")
-    if not equals or not number.strip().isdecimal():
+    if not equals or not number.strip().isdecimal() or len(number) > 20:
         raise argparse.ArgumentTypeError(f"{text!r} is not LABEL=N, such as k=3")
     return label.strip(), int(number)
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 999999999")
+    return int(text)
 
 
 def _plan(arguments: argparse.Namespace) -> str:
@@ -108,8 +116,8 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
             "--sizes", nargs="+", default=[], metavar="NAME=N", type=_size, help="the values of the size variables"
         )
         one.add_argument("--backend", help='"cc" or "interp" (default: the best that works)')
-    running.add_argument("--times", type=int, default=10, help="how often to run it (default: %(default)s)")
-    running.add_argument("--seed", type=int, default=0, help="of the random numbers (default: %(default)s)")
+    running.add_argument("--times", type=_whole, default=10, help="how often to run it (default: %(default)s)")
+    running.add_argument("--seed", type=_whole, default=0, help="of the random numbers (default: %(default)s)")
     showing.add_argument(
         "--stage", default="kernels", choices=["text", *STAGES], help="what to print (default: %(default)s)"
     )
@@ -123,6 +131,30 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _tc_run(given: argparse.Namespace) -> str:
     sizes = dict(given.sizes)
     return command.run(given.file, given.name, sizes, backend=given.backend, seed=given.seed, times=given.times)
+
+
+def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "cache",
+        help="show or clear what weft keeps from one process to the next",
+        description="Compiled kernels, how routines run, and parsers are kept in a folder, so that the next process "
+        "need not make them again. All of it may be removed at any time.",
+        epilog="WEFT_CACHE is the folder; WEFT_CACHE_LIMIT is how many bytes each kind may take, such as 500M, 2G or "
+        "none (default 1G). What was used longest ago goes first, and what was not used for 90 days.",
+    )
+    actions = parser.add_subparsers(required=True, metavar="action")
+    info = actions.add_parser("info", help="print where it is, how much there is, and the limit")
+    clearing = actions.add_parser(
+        "clear",
+        help="remove it",
+        description="Remove compiled kernels, routines and parsers. What tuning found stays, unless --all is given.",
+    )
+    clearing.add_argument(
+        "--older-than", type=_whole, default=0, metavar="DAYS", help="only what was not used for so many days"
+    )
+    clearing.add_argument("--all", action="store_true", help="what tuning found too")
+    info.set_defaults(run=lambda given: report())
+    clearing.set_defaults(run=lambda given: clear(given.older_than, given.all))
 
 
 if __name__ == "__main__":

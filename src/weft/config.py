@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from weft.errors import WeftError, user_origin
 
 
-@dataclass(slots=True)
-class Config:
-    """How code is compiled from here on.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """How code is compiled, at one moment. Whatever is kept because it was compiled is kept under this.
 
     `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
     a number. `max_visits`: how often a value may be computed again instead of stored. `max_tracing_dim`: how far loops
     are followed where that cannot be counted. `device_only`: whether values may exist only as numbers in a kernel.
-    `strict`: what is hardly meant is an error instead of a warning.
+    `strict`: what is legal but hardly meant is an error, not a warning.
     """
 
     optimise: bool = True
@@ -27,29 +28,80 @@ class Config:
     device_only: bool = True
     strict: bool = False
 
+
+_KINDS: dict[str, Any] = {field.name: type(field.default) for field in fields(Chosen)}
+
+
+class Config:
+    """How code is compiled from here on: in the whole process, or inside a `with wf.config.using(…)` block.
+
+    The settings of a block belong to the thread or task that entered it; no other sees them.
+    """
+
+    optimise: bool
+    fast_math: bool
+    max_visits: int
+    max_tracing_dim: int
+    device_only: bool
+    strict: bool
+
+    __slots__ = ("_block", "_process")
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_process", Chosen())
+        object.__setattr__(self, "_block", ContextVar("weft_config", default=None))
+
+    @property
+    def chosen(self) -> Chosen:
+        """The settings as they are here and now."""
+        block: Chosen | None = self._block.get()
+        chosen: Chosen = block or self._process
+        return chosen
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _KINDS:
+            raise _no_setting(name)
+        return getattr(self.chosen, name)
+
     def __setattr__(self, name: str, value: Any) -> None:
-        kinds: dict[str, type] = {field.name: type(field.default) for field in fields(Config)}
-        if name not in kinds:
-            raise WeftError(
-                f"there is no setting {name!r}", origin=user_origin(), fix="the settings are " + ", ".join(kinds)
-            )
-        wrong = type(value) is not kinds[name]
-        if wrong or (kinds[name] is int and int(value) < 1):
-            wanted = "True or False" if kinds[name] is bool else "a whole number from 1 on"
-            raise WeftError(f"config.{name} is {wanted}, not {value!r}", origin=user_origin())
-        object.__setattr__(self, name, value)
+        changed = _changed(self.chosen, {name: value})
+        if self._block.get() is not None:
+            self._block.set(changed)
+        else:
+            object.__setattr__(self, "_process", changed)
 
     @contextmanager
     def using(self, **settings: Any) -> Iterator[Config]:
-        """Other settings inside a `with` block."""
-        before = {field.name: getattr(self, field.name) for field in fields(self)}
+        """Other settings inside a `with` block, for the thread or task that runs it."""
+        before = self._block.get()
+        self._block.set(_changed(self.chosen, settings))
         try:
-            for name, value in settings.items():
-                setattr(self, name, value)
             yield self
         finally:
-            for name, value in before.items():
-                setattr(self, name, value)
+            self._block.set(before)
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in asdict(self.chosen).items())})"
+
+
+class _NoSetting(WeftError, AttributeError):
+    pass
+
+
+def _no_setting(name: str) -> WeftError:
+    fix = "the settings are " + ", ".join(_KINDS)
+    return _NoSetting(f"there is no setting {name!r}", origin=user_origin(), fix=fix)
+
+
+def _changed(chosen: Chosen, settings: dict[str, Any]) -> Chosen:
+    for name, value in settings.items():
+        if name not in _KINDS:
+            raise _no_setting(name)
+        kind = _KINDS[name]
+        if type(value) is not kind or (kind is int and value < 1):
+            wanted = "True or False" if kind is bool else "a whole number from 1 on"
+            raise WeftError(f"config.{name} is {wanted}, not {value!r}", origin=user_origin())
+    return replace(chosen, **settings)
 
 
 config = Config()

@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 #: Where weft's own files are.
 HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -98,6 +99,10 @@ class WeftError(Exception):
         self.notes = tuple(notes)
         self.fix = fix
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its fields, whatever its kind is made from: what a worker process raises reaches its parent."""
+        return _unpickled, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         lines = [f"{self.origin}: {self.what}" if self.origin else self.what]
         if self.origin and self.origin.code:
@@ -127,6 +132,12 @@ class NoSuchName(WeftError, AttributeError):
     """A name that weft does not have, often one that another library has."""
 
 
+def _unpickled(kind: type[WeftError], args: tuple[Any, ...], fields: dict[str, Any]) -> WeftError:
+    made: WeftError = Exception.__new__(kind, *args)  # not by `kind.__new__`: MemoryError's refuses
+    made.__dict__.update(fields)
+    return made
+
+
 class EinsumError(WeftError, ValueError):
     """An einsum specification, or a shape written as text, that cannot be read."""
 
@@ -145,6 +156,10 @@ class ProjectionError(WeftError, ValueError):
 
 class IndexOutOfBounds(WeftError, IndexError):
     """A subscript that depends on what tensors hold left its tensor."""
+
+
+class OutOfMemory(WeftError, MemoryError):
+    """Memory that a device does not have."""
 
 
 class WeftWarning(UserWarning):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
+
+R = TypeVar("R")
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Leave garbage lying meanwhile: for work whose objects live long, so that looking for dead ones finds none."""
+def uncollected(work: Callable[[], R]) -> R:
+    """Leave garbage lying meanwhile: for work whose objects live long, so that looking for dead ones finds none.
+
+    Not a context manager: a signal could come between the work and its end, and garbage would lie for ever.
+    """
     collecting = gc.isenabled()
-    gc.disable()
     try:
-        yield
+        gc.disable()
+        return work()
     finally:
         if collecting:
             gc.enable()

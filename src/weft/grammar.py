@@ -23,7 +23,11 @@ def parser(room: str, start: str = "start") -> lark.Lark:
     """The LALR(1) parser of a room's grammar from a start rule; trees know their positions."""
     text = files(room).joinpath("grammar.lark").read_text(encoding="utf-8")
     name = sha256("\0".join([sys.version, lark.__version__, start, text]).encode()).hexdigest()[:40]
-    with uncollected(), opened(cache_folder("grammars")) as kept:
+    return uncollected(lambda: _made(name, text, start))
+
+
+def _made(name: str, text: str, start: str) -> lark.Lark:
+    with opened(cache_folder("grammars")) as kept:
         tables = kept.read(name)
         if tables is not None:
             return lark.Lark.load(BytesIO(tables))

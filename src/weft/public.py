@@ -13,7 +13,7 @@ from functools import wraps
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any, TypeVar
 
-from weft.arguments import misuse
+from weft.arguments import misuse, simple_parameters
 from weft.errors import HOME, WeftError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,14 +24,17 @@ _UNTOUCHED = ("__repr__", "__str__", "__eq__", "__hash__", "__getattr__", "__set
 
 def public(function: F) -> F:
     """The function as it is called from outside."""
-    texts = {name for name, kind in function.__annotations__.items() if kind in ("str", str)}
+    simple = simple_parameters(function)
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             try:
-                if kwargs and any(name in texts and not isinstance(kwargs[name], str) for name in kwargs):
-                    raise TypeError("a name is text")
+                for place, name, kinds in simple:
+                    if place < len(args):
+                        _expect(args[place], kinds)
+                    elif name in kwargs:
+                        _expect(kwargs[name], kinds)
                 return function(*args, **kwargs)
             except WeftError:
                 raise
@@ -46,6 +49,11 @@ def public(function: F) -> F:
             raise
 
     return called  # type: ignore[return-value]
+
+
+def _expect(value: object, kinds: tuple[type, ...]) -> None:
+    if not isinstance(value, kinds):
+        raise TypeError("an argument of another kind")
 
 
 def public_methods(kind: C) -> C:

@@ -359,7 +359,7 @@ def test_names_stand_for_tensors_and_numbers(value: object) -> None:
 
 
 def test_text_is_text() -> None:
-    with pytest.raises(WeftError, match="code notation is text, not int"):
+    with pytest.raises(WeftError, match="`parse_cd` takes text for `text`, not 3"):
         wf.parse_cd(3)  # type: ignore[arg-type]
 
 

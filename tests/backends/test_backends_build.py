@@ -183,6 +183,27 @@ def test_a_compiler_that_goes_wrong(lines: str, what: str, folder: Path, tmp_pat
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("end", ["exit 0", "exit 3", "kill -SEGV $$"])
+def test_the_folder_to_compile_in_vanishes(end: str, folder: Path, tmp_path: Path, temporary: Path) -> None:
+    using = fake(tmp_path, WITH_THE_SOURCE + f'rm -rf "$(dirname "$source")"; {end}')
+    error = refused(folder, using)
+    assert error.what.startswith("the C compiler ")
+    assert error.notes[0].startswith(f"the folder it worked in is gone: {temporary}")
+    assert "set another TMPDIR" in error.fix
+
+
+def test_a_source_that_cannot_be_written_leaves_nothing(
+    folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    error = refused(folder, real())
+    assert error.what == "there is no place to compile: [Errno 28] No space left on device"
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_compiler_that_cannot_run(folder: Path, tmp_path: Path) -> None:
     using = fake(tmp_path, "exit 0")
     Path(using.command[0]).write_bytes(b"\x7fELF, or not")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import random
 import shutil
@@ -20,6 +21,7 @@ from backends import race
 from backends.compilers import answer, entry, forbid_compiling, real, refused, text
 from weft import cache
 from weft.backends.cc import build, units
+from weft.cache import limit
 from weft.errors import WeftWarning
 
 DAY = 24 * 3600
@@ -385,3 +387,82 @@ def swept(folder: Path, temporary: Path, number: int) -> bool:
     assert answer(folder, number) == number
     time.sleep(0.1)
     return not [*folder.glob("making-*"), *temporary.iterdir()]
+
+
+# How much is kept
+
+
+def kept_entry(folder: Path, number: int, size: int, days: float) -> Path:
+    """An entry last used so many days ago."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{number:040x}"
+    path.write_bytes(b"x" * size)
+    used = time.time() - days * limit.DAY_S
+    os.utime(path, (used, used))
+    return path
+
+
+def test_what_was_used_longest_ago_goes_first(folder: Path) -> None:
+    paths = [kept_entry(folder, number, 100, days=number + 1) for number in range(10)]
+    aside = folder / "notes.txt"
+    aside.write_bytes(b"y" * 5000)
+    limit.trim(folder, 1000)
+    assert all(path.exists() for path in paths)
+    limit.trim(folder, 800)
+    assert [path.exists() for path in paths] == [True] * 6 + [False] * 4
+    limit.trim(folder, None)
+    assert sum(path.exists() for path in paths) == 6
+    assert aside.exists()
+
+
+def test_what_nobody_used_for_long_goes(folder: Path) -> None:
+    old, young = kept_entry(folder, 1, 10, days=91), kept_entry(folder, 2, 10, days=89)
+    link = folder / f"{3:040x}"
+    link.symlink_to(young)
+    limit.trim(folder, None)
+    assert not old.exists()
+    assert young.exists()
+    assert link.is_symlink()
+
+
+def test_reading_an_entry_notes_the_day(folder: Path) -> None:
+    with cache.opened(folder) as kept:
+        kept.keep("0" * 40, b"content")
+        path = folder / ("0" * 40)
+        long_ago = time.time() - 30 * limit.DAY_S
+        os.utime(path, (long_ago, long_ago))
+        assert kept.read("0" * 40) == b"content"
+        assert time.time() - path.stat().st_mtime < limit.DAY_S
+
+
+def test_a_cache_is_trimmed_while_it_grows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE_LIMIT", "2K")
+    monkeypatch.setattr(cache, "_made", itertools.count())
+    with cache.opened(folder) as kept:
+        for number in range(129):
+            kept.keep(f"{number:040x}", b"x" * 100)
+    assert sum(one.size for one in limit.entries(folder)) <= 2048
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("", 1 << 30), ("none", None), ("500M", 500 << 20), ("2 GiB", 2 << 30), ("7", 7), ("0", 0)]
+)
+def test_limits(text: str, wanted: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE_LIMIT", text)
+    assert limit.cache_limit() == wanted
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "2X", "1.5G", "٣"])
+def test_limits_that_are_none(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE_LIMIT", text)
+    with pytest.raises(wf.WeftError, match="WEFT_CACHE_LIMIT is no number of bytes") as caught:
+        limit.cache_limit()
+    assert caught.value.fix == "write 500M, 2G or none"
+
+
+def test_a_cache_with_an_unknown_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", "~nobody_here/x")
+    with pytest.raises(wf.WeftError) as caught:
+        wf.Context("cc")
+    assert caught.value.what == "WEFT_CACHE names a home that is not there: '~nobody_here/x'"
+    assert caught.value.origin is not None

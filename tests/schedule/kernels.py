@@ -21,7 +21,7 @@ from weft.loops.rewrite import rewrite
 from weft.loops.virtual import decide
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import numpy_type
-from weft.runtime.routine import analyse
+from weft.runtime.facts import analyse
 from weft.schedule import Kernel
 from weft.schedule.forward import forward
 from weft.schedule.fuse import fuse, kernels

@@ -115,6 +115,6 @@ def test_arrays_that_lie_elsewhere() -> None:
 
 
 def test_tensors_of_weft_are_arrays_to_gradients_and_stages() -> None:
-    mm = definition(MM)
+    mm, _ctx = definition(MM), wf.Context("interp")
     assert_near(np.asarray(mm.grad(A, B, wrt="A")), np.ones((2, 4)) @ B.T)
     assert "m in 0:2" in mm.show("ranges", wf.data(A), wf.data(B))

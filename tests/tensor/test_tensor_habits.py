@@ -119,7 +119,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "nothing to keep": (
         lambda: wf.Context("interp").compile(LOSS.forward, keep=None),
-        "`compile` takes a Sequence for `keep`, not None",
+        "keep= takes a list, not NoneType",
         "",
     ),
     "the size of a list": (lambda: wf.dim([1], "i"), "`dim` takes a Tensor for `tensor`, not [1]", ""),
@@ -283,11 +283,13 @@ def test_what_is_no_error_of_weft_keeps_its_traceback() -> None:
         broken(X)
     assert "layers.py" in "".join(traceback.format_tb(caught.value.__traceback__))
 
+
+def test_code_of_one_s_own_called_wrongly_is_told_too() -> None:
     @wf.cd
     def wrong(p: wf.Tensor, *, lr: float) -> None:
         p -= lr
 
-    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'lr'"):
+    with pytest.raises(wf.ArgumentError, match=r"`wrong` needs the argument `lr`[^§]*call it wrong\(p, lr=…\)"):
         wrong(W)
 
 

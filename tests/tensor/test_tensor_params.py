@@ -292,7 +292,7 @@ def test_seeds_that_are_refused(seed: object) -> None:
 def test_distributions_that_are_refused() -> None:
     with pytest.raises(wf.WeftError, match="there is no distribution 'cauchy' to draw from"):
         wf.kaiming(distribution="cauchy")  # type: ignore[arg-type]
-    with pytest.raises(wf.WeftError, match="a scale is a number, not 'large'"):
+    with pytest.raises(wf.WeftError, match="takes a number for `scale`, not 'large'"):
         wf.xavier("large")  # type: ignore[arg-type]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import weft as wf
-from weft.train.shards import merges, shares
+from weft.assign import Cells, Fetch
+from weft.ops.meaning import threefry4x32, unit_interval
+from weft.tensor.params import random_key, random_unit
+from weft.train.shards import drawn_apart, merges, shares
 
 BATCHES = (10, 7, 3, 1, 4, 13, 10)
 
@@ -265,3 +269,55 @@ def test_an_optimiser_that_gives_no_code_is_refused(step: Callable[..., float]) 
     wrong = wf.train.data_parallel(wf.Context("interp"), Model(), lambda loss: None)  # type: ignore[arg-type,return-value]
     with pytest.raises(wf.WeftError, match="`optimise` gave NoneType, not code"):
         wrong(*batches(4)[0])
+
+
+# Random numbers
+
+
+def drawn(backend: str, devices: int, examples: int, runs: tuple[int, ...] = (0,)) -> list[float]:
+    """The sum of one random number for each example; half of them are drawn by a tensor made outside."""
+    wf.seed(3)
+    w, n = wf.param("w", o=1, init=0.0, dtype="float64"), wf.index("shard", 100)  # called as the number of a shard is
+    outside = wf.random_uniform("outside", step=n)
+
+    def loss_of(x: wf.Tensor) -> wf.Tensor:
+        return wf.einsum("...|... => 0", (w + x) * (wf.random_uniform("inside", step=n) + outside))
+
+    step = wf.train.data_parallel(
+        wf.Context(backend, devices=devices), loss_of, lambda loss: wf.optim.sgd(loss, lr=0.0), "sum", bindings=[n]
+    )
+    return [step(np.ones((examples, 1)), shard=at) for at in runs]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_shards_draw_different_numbers(backend: str) -> None:
+    wf.seed(3)
+    keys = [random_key(name) for name in ("outside", "inside")]
+    for shards in (1, 3):
+        wanted = sum(
+            float(unit_interval(threefry4x32((key + shard) % (1 << 64), 5 << 32)))
+            for key in keys
+            for shard in range(shards)
+        )
+        assert drawn(backend, shards, shards, (5,)) == [pytest.approx(wanted, rel=1e-6)]
+
+
+def test_random_numbers_are_the_same_for_as_many_shards() -> None:
+    first = drawn("interp", 2, 8, (0, 1, 0))
+    assert first == drawn("interp", 2, 8, (0, 1, 0))
+    assert first[0] == first[2] != first[1]
+    assert drawn("interp", 4, 8)[0] != first[0]
+
+
+def test_a_key_at_the_end_of_its_range_wraps() -> None:
+    shard = wf.index("shard", 2)
+    for key in ((1 << 64) - 1, (1 << 63) - 1, 5):
+        random = wf.random_uniform("x", step=0)
+        assert (random + wf.data(np.zeros(2, "float32"))).dims.count == 2
+        definition = random.node.definition
+        assert isinstance(definition, Fetch)
+        apart = drawn_apart(replace(definition, source=Cells(random_unit(key, 0, 7))), shard)
+        for backend in ("interp", "cc"):
+            ctx = wf.Context(backend)
+            ctx.compile(apart, bindings=[shard])(shard=1)
+            assert ctx[wf.given(random)][0] == unit_interval(threefry4x32((key + 1) % (1 << 64), 7))

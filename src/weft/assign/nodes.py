@@ -44,7 +44,7 @@ def next_id() -> int:
     return next(_ids)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Node:
     """A tensor of values: which one it is, what it is called, its shape as far as known.
 
@@ -195,10 +195,14 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Data:
-    """Values given; `exact` if they must have the node's very shape, else only as many elements."""
+    """Values given; `exact` if they must have the node's very shape, else only as many elements.
+
+    `given` is the shape they came in, where that is another.
+    """
 
     array: npt.NDArray[Any]
     exact: bool = True
+    given: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

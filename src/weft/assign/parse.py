@@ -48,8 +48,6 @@ _SHOWN = 160
 
 def parse(text: str) -> tuple[Statement, ...]:
     """The statements `text` writes; WeftError when it writes none."""
-    if not isinstance(text, str):
-        raise WeftError(f"code notation is text, not {type(text).__name__}", origin=user_origin())
     try:
         _check_brackets(text)
         tree = parser("weft.assign").parse(text)

@@ -21,6 +21,7 @@ from weft.backends.seam import (
     Memory,
     Placing,
     Played,
+    Prompt,
 )
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
@@ -36,6 +37,7 @@ __all__ = [
     "Memory",
     "Placing",
     "Played",
+    "Prompt",
     "find_backend",
 ]
 

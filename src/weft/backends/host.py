@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+from typing import Literal
 
 import numpy as np
 
@@ -23,12 +25,18 @@ class HostMemory:
     def fuses(self) -> bool:
         return False
 
+    @property
+    def prompt(self) -> Literal[True]:
+        return True
+
     def count_devices(self) -> int | None:
         return None
 
     def allocate(self, buffer: Buffer, device: int) -> Array:
         dtype = numpy_type(buffer.dtype)
         length = math.prod(buffer.shape) * dtype.itemsize
+        if length > sys.maxsize - ALIGNMENT:
+            raise MemoryError
         space = np.zeros(length + ALIGNMENT, np.uint8)
         start = -space.ctypes.data % ALIGNMENT
         return space[start : start + length].view(dtype).reshape(buffer.shape)

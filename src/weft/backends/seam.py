@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
@@ -128,3 +128,11 @@ class Lasting(Protocol):
     def recall(self, calls: Sequence[Call]) -> Bindable | None:
         """The program that makes these calls; None if a kernel is not there any more."""
         ...
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """What a backend offers that has done everything when it returns: nobody need synchronise."""
+
+    @property
+    def prompt(self) -> Literal[True]: ...

@@ -51,7 +51,7 @@ def element_type(dtype: Any) -> str:
     """The name of an element type a person gave: a name, a NumPy type, a type of ml_dtypes."""
     try:
         found = numpy_type(dtype) if isinstance(dtype, str) and dtype in ELEMENT_TYPES else np.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         found = np.dtype(object)
     if dtype is None or not found.isnative or found.name not in ELEMENT_TYPES:  # None is float64 to NumPy
         raise WeftError(

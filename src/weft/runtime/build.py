@@ -7,17 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
-from weft.config import config
+from weft.config import Chosen, config
 from weft.loops import Buffer, Program, check
 from weft.runtime import refuse
 from weft.runtime.built import Built, Check, Placed, Stages
 from weft.runtime.layout import Layout
+from weft.runtime.process import LOWERING
 from weft.runtime.recall import Recalled, key_of, recall, remember
 from weft.schedule import Clock, Options, Schedule, Settings, schedule
-
-
-def _settings() -> Settings:
-    return Settings(config.max_visits, config.max_tracing_dim, config.device_only)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +22,7 @@ class Job:
     """Code to be built, and what is wanted of it.
 
     `sizes` are those of static indices; `kept` says of nodes why they must be stored afterwards; `recompute` are nodes
-    to be computed again rather than stored. Settings are those of the moment it was asked for.
+    to be computed again rather than stored. What was `chosen` is as it was when it was asked for.
     """
 
     backend: Backend
@@ -34,21 +31,24 @@ class Job:
     sizes: Mapping[str, int]
     kept: Mapping[Node, str]
     recompute: Sequence[Node] = ()
-    optimise: bool = field(default_factory=lambda: config.optimise)
-    fast: bool = field(default_factory=lambda: config.fast_math)
-    settings: Settings = field(default_factory=_settings)
+    chosen: Chosen = field(default_factory=lambda: config.chosen)
     options: Options = Options()  # noqa: RUF009 it is frozen
 
     def build(self, clock: Clock) -> Built:
         """Build it; a failure leaves no trace."""
-        with self.layout.lowering() as mark:
-            with clock("recall"):
-                entry = self._entry() if self._fuses and isinstance(self.backend, Lasting) else None
-                found = entry.recall() if entry else None
-            if found:
-                return Built(self._placed(found), clock, self._stages_again)
-            lowered = self._lowered(clock)
+        with LOWERING:
+            mark = self.layout.mark()
         try:
+            with LOWERING:
+                try:
+                    with clock("recall"):
+                        entry = self._entry() if self._fuses and isinstance(self.backend, Lasting) else None
+                        found = entry.recall() if entry else None
+                    if found:
+                        return Built(self._placed(found), clock, self._stages_again)
+                    lowered = self._lowered(clock)
+                finally:
+                    mark.settle()
             stages = self._stages(lowered, clock)
         except BaseException:
             mark.go_back()
@@ -59,7 +59,11 @@ class Job:
 
     @property
     def _fuses(self) -> bool:
-        return self.optimise and self.backend.fuses
+        return self.chosen.optimise and self.backend.fuses
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(self.chosen.max_visits, self.chosen.max_tracing_dim, self.chosen.device_only)
 
     # Found again
 
@@ -68,7 +72,9 @@ class Job:
         assert isinstance(self.backend, Lasting)
         print = Fingerprint.of(self.code, [*self.kept, *self.recompute])
         wanted = [[print.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
-        key = key_of(self.backend, dict(self.sizes), wanted, self.settings, self.fast, self.options, *print.lines)
+        key = key_of(
+            self.backend, dict(self.sizes), wanted, self._settings, self.chosen.fast_math, self.options, *print.lines
+        )
         return _Entry(key, self.backend, [self.layout.buffer(one) for one in print.numbers])
 
     def _placed(self, found: Recalled) -> Placed:
@@ -76,7 +82,7 @@ class Job:
         return Placed(found.program, found.touched, tuple(self._stored), arena, found.offsets, self._checks)
 
     def _stages_again(self) -> Stages:
-        with self.layout.lowering():
+        with LOWERING:
             lowered = self._lowered(Clock())
         return self._stages(lowered, Clock())
 
@@ -108,9 +114,9 @@ class Job:
             lowered,
             self._stored,
             static=self.sizes,
-            settings=self.settings,
+            settings=self._settings,
             recompute=again,
-            fast=self.fast,
+            fast=self.chosen.fast_math,
             places=self.backend.places if isinstance(self.backend, Placing) else (),
             options=self.options,
             clock=clock,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code
@@ -13,7 +15,7 @@ from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
-from weft.runtime.newest import Newest
+from weft.runtime.listed import Listed
 from weft.runtime.routine import Routine
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
@@ -24,10 +26,13 @@ class Context:
     """Devices with memory for tensors, and the routines compiled for them. By itself it speaks for device 0."""
 
     def __init__(self, backend: str | Backend | None = None, *, devices: int = 1) -> None:
-        found = find_backend(backend)
-        self._engine = Engine(found, _checked_count(found, devices))
+        self._set_up(find_backend(backend), devices)
+        evaluator.set(Listed(self, self._engine.backend, unlisted))
+
+    def _set_up(self, backend: Backend, devices: int) -> None:
+        self._origin = user_origin()
+        self._engine = Engine(backend, _checked_count(backend, devices))
         self.devices: tuple[Device, ...] = tuple(map(Device, self._engine.sites))
-        evaluator.set(Newest(self, found, Context))
 
     def __repr__(self) -> str:
         return f"<{self._engine}>"
@@ -50,13 +55,13 @@ class Context:
                 "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
             )
             raise WeftError(f"compile takes code, not {type(code).__name__}", origin=user_origin(), fix=fix)
-        indices = [bindings] if isinstance(bindings, StaticIndex) else list(bindings)
+        indices = [bindings] if isinstance(bindings, StaticIndex) else _listed(bindings, "bindings")
         if strange := [one for one in indices if not isinstance(one, StaticIndex)]:
             what = f"{strange[0]!r} among the bindings is not a static index"
             raise WeftError(what, origin=user_origin(), fix='use wf.index("i", n)')
         kept, again = (
-            tuple(checked_node(tensor) for tensor in ([some] if isinstance(some, Tensor) else some))
-            for some in (keep, recompute)
+            tuple(checked_node(tensor) for tensor in ([some] if isinstance(some, Tensor) else _listed(some, name)))
+            for name, some in (("keep", keep), ("recompute", recompute))
         )
         return self._engine.compile(code, {index.name: index for index in indices}, kept, again)
 
@@ -72,8 +77,12 @@ class Context:
         return self.devices[index]
 
     def __getitem__(self, tensor: Tensor) -> Array:
-        """The value of a tensor on device 0: as stored if a routine left it, else computed from leaves."""
+        """The value of a tensor on device 0: as a routine left it if that is up to date, else computed from leaves."""
         return self.devices[0][tensor]
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        """Is there a value of it on device 0?"""
+        return tensor in self.devices[0]
 
     def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
         """Upload a value to device 0."""
@@ -102,17 +111,41 @@ class Context:
         else:
             self._engine.close()
 
+    def _holds(self, tensor: Tensor) -> bool:
+        """Is a value stored here of the tensor, or of anything it is computed from?"""
+        return self._engine.sites[0].holds(checked_node(tensor))
+
     @property
     def _memory(self) -> Mapping[Buffer, Block]:
         return self._engine.sites[0].memory.blocks
 
 
+#: So many devices a context has where a backend gives as many as anybody wants.
+_MOST = 1024
+
+
+def _listed(some: Any, name: str) -> list[Any]:
+    """Several things given as a list, or as anything one can go through."""
+    if isinstance(some, Iterable) and not isinstance(some, str | bytes | np.ndarray):
+        return list(some)
+    what = f"{name}= takes a list, not {type(some).__name__}"
+    raise WeftError(what, origin=user_origin(), fix=f"write {name}=[…], or leave it out")
+
+
+def unlisted(backend: str | Backend | None) -> Context:
+    """A context of somebody's own: a tensor asked for its value without naming a context does not ask this one."""
+    made = Context.__new__(Context)
+    made._set_up(find_backend(backend), 1)
+    return made
+
+
 def _checked_count(backend: Backend, devices: int) -> int:
-    most = backend.count_devices()
+    counted = backend.count_devices()
+    most = _MOST if counted is None else counted
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
         what = f"a context needs a whole number of devices from 1 on, not {devices!r}"
         raise WeftError(what, origin=user_origin(), fix="leave devices= out for one")
-    if most is not None and devices > most:
+    if devices > most:
         what = f"backend {backend.name!r} has {most} devices here, and {devices} were asked for"
         raise WeftError(what, origin=user_origin(), fix=f"use devices={most} at most")
     return devices

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Merge, Node
+from weft.assign import Merge, Node, Stored
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
-from weft.ops.convert import convert
+from weft.ops.dtypes import numpy_type
 from weft.runtime import refuse
 from weft.runtime.events import Event
-from weft.runtime.first import check_shape
+from weft.runtime.first import in_shape
 from weft.runtime.order import Touch
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
@@ -35,28 +35,26 @@ class Device:
         return self._site.index
 
     def __getitem__(self, tensor: Tensor) -> Array:
-        """The value of a tensor here: as stored if a routine left it, else computed from leaves."""
+        """The value of a tensor here: as a routine left it if that is up to date, else computed from leaves."""
         node = checked_node(tensor)
-        if node in self._site.holdings.stored:
-            return self._site.read(node)
-        if node.definition is not None:
-            return self._site.compute(node)
-        if node.gradient_of is not None:
-            raise refuse.not_stored(node, self.index)
-        return self._site.read(node)
+        return self._site.read(node) if isinstance(tensor.operand, Stored) else self._site.value(node)
 
     def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
-        """Upload a value."""
+        """Upload a value: a number, or an array of the tensor's shape, or of the shape of what wf.data was given."""
         node = checked_node(tensor)
         if node.definition is not None:
             raise refuse.is_computed(node)
-        array = numbers(value)
-        if array.shape != ():
-            check_shape(node, array, user_origin())
         buffer = self._site.engine.layout.buffer(node)
-        with np.errstate(all="ignore"):
-            typed = np.asarray(convert(array, buffer.dtype))
-        self._site.write(node, np.broadcast_to(typed, buffer.shape))
+        array = numbers(value)
+        if array.shape not in (buffer.shape, ()):
+            array = in_shape(node, array, user_origin())
+        if array.dtype != numpy_type(buffer.dtype):
+            array = self._site.memory.converted(array, buffer)
+        self._site.write(node, np.broadcast_to(array, buffer.shape))
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        """Is there a value of it here: stored, computable from what is, or a first value to begin with?"""
+        return self._site.has_value(checked_node(tensor))
 
     def run(self, routine: Routine, /, **values: int) -> Event:
         """Enqueue a run of a routine on the default stream; the event is over when it has run."""
@@ -111,6 +109,8 @@ class Stream:
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
         """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
         node = checked_node(tensor)
+        if not isinstance(merge, bool):
+            raise WeftError(f"merge= is True or False, not {type(merge).__name__}", origin=user_origin())
         if not isinstance(source, Device):
             fix = "write device.receive(t, source): devices are ctx.devices"
             raise WeftError(

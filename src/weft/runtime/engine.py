@@ -3,28 +3,59 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from weft.assign import Code, Keep, Node, Stored, complete, seq, symbols
+from weft.assign import (
+    Code,
+    Keep,
+    Node,
+    Stored,
+    complete,
+    node_of,
+    operands_of,
+    seq,
+    statements,
+    symbols,
+    target,
+)
 from weft.assign.check import check
 from weft.assign.lint import doubts
 from weft.assign.show import Printer
 from weft.backends import Backend
-from weft.config import config
+from weft.config import Chosen, config
 from weft.errors import WeftError, user_origin, warn
 from weft.garbage import uncollected
+from weft.loops import Buffer
 from weft.runtime import refuse
 from weft.runtime.build import Job
-from weft.runtime.built import Built
+from weft.runtime.built import Built, Placed
+from weft.runtime.facts import Reads, analyse, reads_of, touch_of
 from weft.runtime.first import FirstValues
 from weft.runtime.layout import Layout
-from weft.runtime.process import LOWERING, watch
-from weft.runtime.routine import Routine, analyse, reads_of, touch_of
+from weft.runtime.order import Touch
+from weft.runtime.process import LOWERING, uninterrupted, watch
+from weft.runtime.recent import Recent
+from weft.runtime.routine import Routine
 from weft.runtime.site import Site
+from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, Options
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
+
+#: So many programs that compute single tensors are kept, and so many that compute first values.
+_COMPUTING, _FIRST = 256, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """A program that computes one tensor from leaves. It does not keep that tensor alive."""
+
+    placed: Placed
+    reads: Reads
+    touch: Touch
 
 
 class Engine:
@@ -38,8 +69,9 @@ class Engine:
         self._holding = threading.Lock()
         self._still: int | None = None  # the thread that holds everything still
         self.closed = False
-        self._computing: dict[Node, Routine] = {}
-        self._first: dict[tuple[Node, ...], FirstValues] = {(): FirstValues()}
+        self._computing: Recent[int, tuple[Chosen, Computation]] = Recent(_COMPUTING)
+        self._first: Recent[tuple[int, ...], FirstValues] = Recent(_FIRST)
+        self._sources: dict[int, Sources] = {}
         self.sites = tuple(Site(self, index) for index in range(devices))
         watch(self)
 
@@ -49,6 +81,7 @@ class Engine:
 
     # Code
 
+    @uninterrupted
     def compile(
         self,
         code: Code,
@@ -61,6 +94,8 @@ class Engine:
         clock = Clock()
         with LOWERING, clock("shapes"):
             full = complete(seq(code, Keep(kept)))
+            touched = (one for statement in statements(full) for one in (target(statement), *operands_of(statement)))
+            close_all(node.shape for node in dict.fromkeys(map(node_of, touched)))
             facts = analyse(full)
             for operand in facts.needs:
                 if isinstance(operand, Stored) and operand.node in facts.written:
@@ -69,7 +104,6 @@ class Engine:
                         origin=user_origin(),
                         fix="read one of the two in a routine of its own",
                     )
-            close_all(node.shape for node in facts.touched)
             _check_bound(full, static)
             check(full)
             for doubt in doubts(full):
@@ -77,25 +111,51 @@ class Engine:
         built = self._build(full, static, dict(facts.kept), recompute, clock, options)
         reads = reads_of(facts, self.layout.buffer)
         touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
-        return Routine(self.sites[0], full, built, static, facts, reads, touch)
+        made = Routine(self.sites[0], full, built, static, facts, reads, touch)
+        if built.placed.arena is not None:
+            weakref.finalize(made, self.layout.dead.append, built.placed.arena).atexit = False
+        return made
 
-    def computing(self, node: Node) -> Routine:
-        """The routine that computes a node from leaves."""
-        if node not in self._computing:
-            with LOWERING:
-                code = complete(Keep((node,)))
-                for name, _, _ in symbols(code):
-                    raise refuse.depends_on_index(node, name)
-            self._computing[node] = self.compile(code, {})
-        return self._computing[node]
+    def computing(self, node: Node, changed: int | None) -> Computation:
+        """The program that computes a node from leaves. `changed` is why its stored value will not do, if there is one.
+
+        It goes with the node, and with other settings it is another.
+        """
+        kept = self._computing.get(node.id)
+        if kept is not None and kept[0] == config.chosen:
+            return kept[1]
+        for name in self.sources(node).indices:
+            since = None if changed is None else self.layout.label(changed)
+            raise refuse.depends_on_index(node, name, since)
+        chosen = config.chosen
+        routine = self.compile(Keep((node,)), {})
+        made = Computation(routine.built.placed, routine.reads, routine.touch)
+        return self._computing.put(node.id, (chosen, made))[1]
+
+    def show_computing(self, node: Node) -> str:
+        """The code that computes a node, as text."""
+        with LOWERING:
+            return self.show(complete(Keep((node,))))
+
+    def sources(self, node: Node) -> Sources:
+        """What a computed node depends on."""
+        found = self._sources.get(node.id)
+        if found is None:
+            if not self.layout.knows(node):
+                self.layout.buffer(node)  # known there, it is dropped when the node is no more
+            found = self._sources[node.id] = sources_of(node)
+        return found
 
     def first_values(self, nodes: tuple[Node, ...]) -> FirstValues:
         """The initialisers of some nodes, as one program."""
-        if nodes not in self._first:
-            code = seq(*(node.init for node in nodes if node.init is not None))
-            built = self._build(code, {}, dict.fromkeys(nodes, "a first value"))
-            self._first[nodes] = FirstValues(nodes, built.placed)
-        return self._first[nodes]
+        ids = tuple([node.id for node in nodes])
+        return (self._first.get(ids) or self._compile_first_values(nodes, ids)) if nodes else FirstValues()
+
+    @uninterrupted
+    def _compile_first_values(self, nodes: tuple[Node, ...], ids: tuple[int, ...]) -> FirstValues:
+        code = seq(*(node.init for node in nodes if node.init is not None))
+        built = self._build(code, {}, dict.fromkeys(nodes, "a first value"))
+        return self._first.put(ids, FirstValues(ids, built.placed))
 
     def show(self, code: Code) -> str:
         """Code in the assignment notation, tensors called as their buffers are."""
@@ -116,8 +176,7 @@ class Engine:
         try:
             self._check_open()
             job = Job(self.backend, self.layout, code, sizes, kept, recompute, options=options or Options())
-            with uncollected():
-                return job.build(clock or Clock())
+            return uncollected(lambda: job.build(clock or Clock()))
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise
@@ -129,6 +188,20 @@ class Engine:
         while self._still is not None and self._still != threading.get_ident():
             self._gate.wait()
         self._check_open()
+        while self.layout.dead:
+            self._forget(self.layout.dead.popleft())
+
+    def _forget(self, gone: int | Buffer) -> None:
+        """A node is no more, or the arena of a routine: so is what belonged to it."""
+        if isinstance(gone, Buffer):
+            for site in self.sites:
+                site.order.uses.pop(gone, None)
+            return
+        buffers = self.layout.drop(gone)
+        self._computing.drop(gone)
+        self._sources.pop(gone, None)
+        for site in self.sites:
+            site.drop(gone, buffers)
 
     @contextmanager
     def held_still(self) -> Iterator[None]:

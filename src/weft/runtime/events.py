@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weft.errors import Origin, WeftError
+
+#: So often who waits looks whether it is over: whoever was to say so may have been interrupted at just that.
+_LOOK_S = 0.1
 
 
 class Failure:
@@ -40,21 +43,30 @@ class Failure:
 
 
 class Event:
-    """The end of a piece of enqueued work."""
+    """The end of a piece of enqueued work.
 
-    __slots__ = ("_failures", "_finished", "_instead", "_skipped", "failure")
+    For those who do the work: `over` says that nothing more will happen, `instead` what to wait for besides. Both are
+    plain attributes, so that no signal comes between a piece of work and the word that it is over. `ended` asks
+    whether work that gives no word is over; `push` hands the work to who is to do it, once more if need be.
+    """
 
-    def __init__(self, failures: Sequence[list[Failure]] = ()) -> None:
+    __slots__ = ("_failures", "_finished", "_skipped", "ended", "failure", "instead", "interrupted", "over", "push")
+
+    def __init__(self, failures: Sequence[list[Failure]] = (), ended: Callable[[], bool] | None = None) -> None:
         self._failures = tuple(failures)  # those of its devices: who waits for one task hears of all
         self._finished = threading.Event()
-        self._instead: tuple[Event, ...] = ()
         self._skipped = False
+        self.ended = ended
+        self.push: Callable[[], None] | None = None
+        self.over = False
+        self.instead: Sequence[Event] = ()
+        self.interrupted = False  # by a signal: what it was to write is as it was, or as it was to be
         self.failure: Failure | None = None
 
     @property
     def done(self) -> bool:
         """Is the work over?"""
-        return self._finished.is_set() and all(one.done for one in self._instead)
+        return (self.over or (self.ended is not None and self.ended())) and all(one.done for one in self.instead)
 
     def wait(self) -> None:
         """Return when the work is done; raise what went wrong on its device, unless that was raised before."""
@@ -69,8 +81,11 @@ class Event:
 
     def settle(self) -> None:
         """Return when the work is over, however it ended."""
-        self._finished.wait()
-        for one in self._instead:
+        while not self.over and not (self.ended is not None and self.ended()):
+            if (push := self.push) is not None:
+                push()
+            self._finished.wait(_LOOK_S)
+        for one in self.instead:
             one.settle()
 
     def finish(self, failure: Failure | None = None, *, skipped: bool = False) -> None:
@@ -79,11 +94,7 @@ class Event:
         if failure is not None and not skipped:
             for failures in self._failures:
                 failures.append(failure)
-        self._finished.set()
-
-    def abandon(self, after: Sequence[Event]) -> None:
-        """The work will not be done: to wait for it is to wait for what it would have waited for."""
-        self._instead = tuple(after)
+        self.over = True
         self._finished.set()
 
     def __repr__(self) -> str:

@@ -20,9 +20,9 @@ from weft.shape.close import close
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FirstValues:
-    """The initialisers of some nodes, compiled as one program; without nodes there is none."""
+    """The initialisers of some nodes, by id, compiled as one program; without nodes there is none."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[int, ...] = ()
     program: Placed | None = None
 
     @property
@@ -63,6 +63,15 @@ def given_values(node: Node, buffer: Buffer) -> Array | None:
         )
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(convert(array, buffer.dtype)).reshape(buffer.shape)
+
+
+def in_shape(node: Node, array: Array, origin: Origin | None) -> Array:
+    """An array as values of a node: it has the node's shape in memory, or that of the array the node was made from."""
+    match node.init:
+        case Fetch(source=Data(given=given)) if array.shape == given:
+            return array.reshape(close(node.shape).array_shape)
+    check_shape(node, array, origin)
+    return array
 
 
 def check_shape(node: Node, array: Array, origin: Origin | None) -> None:

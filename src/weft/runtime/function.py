@@ -10,7 +10,9 @@ import numpy as np
 from weft.assign import Code, Keep, Node, complete, seq
 from weft.backends import Array, Block, Bound
 from weft.loops import Buffer
+from weft.runtime import refuse
 from weft.runtime.context import Context
+from weft.runtime.memory import DeviceMemory
 from weft.runtime.routine import Routine
 from weft.schedule import Options
 
@@ -37,16 +39,24 @@ class Function:
         self._placed = self.routine.built.placed
         self._inputs = [engine.layout.buffer(node) for node in inputs]
         self._outputs = [engine.layout.buffer(node) for node in outputs]
+        self._memory = DeviceMemory(engine.backend, 0, engine.layout.origin)
         self._own = {one: self._new(one) for one in (*self._placed.buffers, *self._outputs) if one not in self._inputs}
         self._last: tuple[tuple[int, ...], Bound] | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._running = False
 
     def __call__(self, *arrays: Array, into: Sequence[Array | None] | None = None) -> list[Array]:
         """Run it. What `into` gives is written there; the other results are new arrays."""
         with self._lock:
-            self._bound(arrays)({})
-            self._backend.synchronize(0)
-            found = [self._value(buffer, arrays) for buffer in self._outputs]
+            if self._running:
+                raise refuse.inside_a_run()
+            try:
+                self._running = True
+                self._bound(arrays)({})
+                self._backend.synchronize(0)
+                found = [self._value(buffer, arrays) for buffer in self._outputs]
+            finally:
+                self._running = False
         for place, (target, array) in enumerate(zip(into or (), found, strict=False)):
             if target is not None:
                 np.copyto(target, array.reshape(target.shape))
@@ -71,11 +81,12 @@ class Function:
     def _value(self, buffer: Buffer, arrays: Sequence[Array]) -> Array:
         """A result; one that is an input and nothing writes is a copy of it."""
         if buffer in self._own:
-            return self._backend.download(self._own[buffer])
+            return self._memory.download(buffer, self._own[buffer])
         return arrays[self._inputs.index(buffer)].copy()
 
     def _new(self, buffer: Buffer) -> Block:
-        return self._backend.allocate(buffer, 0)
+        parts = self._placed.offsets if buffer == self._placed.arena else ()
+        return self._memory.new(buffer, parts)
 
     def _copied(self, buffer: Buffer, array: Array) -> Block:
         """A copy of an array whose memory cannot be used; it is as old as the call."""

@@ -2,41 +2,68 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 from weft.assign import Merge, Node, Operand, closed_buffer, node_of
 from weft.assign.show import distinct
+from weft.errors import Origin
 from weft.loops import Buffer
 from weft.runtime.process import LOWERING
+from weft.runtime.sources import key_of
 
 #: Arenas are numbered downwards from here, far below scratch buffers.
 _ARENAS = -(1 << 60)
 
 
-class Layout:
-    """Buffers and names, given at first need. Those given by code that failed to compile can be taken back."""
+class _Known:
+    """A node that has a name or a buffer here. The node itself is not kept alive."""
 
-    __slots__ = ("_arenas", "_asked", "_buffers", "_names", "_used")
+    __slots__ = ("name", "node", "number")
+
+    def __init__(self, node: weakref.ref[Node], name: str, number: int) -> None:
+        self.node = node
+        self.name = name  # of its own; a gradient has none
+        self.number = number  # in the order they became known
+
+
+class Layout:
+    """Buffers and names, given at first need. Those given by code that failed to compile can be taken back.
+
+    Whatever belongs to a node goes with it: `dead` has the ids of nodes that are no more and were not dropped yet, and
+    the arenas of routines that are no more.
+    """
+
+    __slots__ = ("_arenas", "_asked", "_buffers", "_given", "_known", "_named", "_owners", "_used", "dead")
 
     def __init__(self) -> None:
-        self._buffers: dict[Operand, Buffer] = {}
-        self._names: dict[Node, str] = {}
+        self._known: dict[int, _Known] = {}  # by the id of the node
+        self._buffers: dict[int, Buffer] = {}  # by the key of the operand
+        self._owners: dict[int, int] = {}  # which key a buffer belongs to, by its id
         self._used: dict[str, None] = {}
         self._asked = 0
+        self._given = 0
+        self._named = 0
         self._arenas = 0
+        self.dead: deque[int | Buffer] = deque()
 
     def buffer(self, operand: Operand) -> Buffer:
         """The buffer of an operand; a node's is the same whether it is computed or read as stored."""
-        key = operand if isinstance(operand, Merge) else node_of(operand)
+        key = key_of(operand)
         with LOWERING:
             self._asked += 1
-            if key not in self._buffers:
-                node = key.node if isinstance(key, Merge) else key
-                suffix = ".merge" if isinstance(key, Merge) else ""
-                self._buffers[key] = closed_buffer(node, len(self._buffers), self.name(node) + suffix)
-            return self._buffers[key]
+            found = self._buffers.get(key)
+            if found is None:
+                node = node_of(operand)
+                suffix = ".merge" if isinstance(operand, Merge) else ""
+                found = closed_buffer(node, self._given, self.name(node) + suffix)
+                if node.id not in self._known:
+                    self._know(node, "")
+                self._given += 1
+                self._owners[found.id] = key
+                self._buffers[key] = found
+            return found
 
     def arena(self, size: int) -> Buffer:
         """A piece of memory of so many bytes, like no other."""
@@ -50,33 +77,56 @@ class Layout:
             return f"{self.name(node.gradient_of)}.grad"
         with LOWERING:
             self._asked += 1
-            if node not in self._names:
-                self._names[node] = distinct(node.label, self._used)
-                self._used[self._names[node]] = None
-            return self._names[node]
+            if node.id not in self._known:
+                self._know(node, distinct(node.label or "tensor", self._used))
+            return self._known[node.id].name
 
-    @contextmanager
-    def lowering(self) -> Iterator[Mark]:
-        """Code is lowered by one thread at a time; if that fails, what was given for it is taken back."""
-        with LOWERING:
-            mark = Mark(self)
-            try:
-                yield mark
-            except BaseException:
-                mark.settle()
-                mark.go_back()
-                raise
-            mark.settle()
+    def _know(self, node: Node, name: str) -> None:
+        dead, id = self.dead, node.id
+        self._known[id] = _Known(weakref.ref(node, lambda _: dead.append(id)), name, self._named)
+        if name:
+            self._used[name] = None
+        self._named += 1
+
+    def knows(self, node: Node) -> bool:
+        """Has it a name or a buffer here?"""
+        return node.id in self._known
+
+    def label(self, key: int) -> str:
+        """What a stored value is called, for errors."""
+        buffer = self._buffers.get(key)
+        return buffer.name if buffer is not None else "a tensor"
+
+    def origin(self, buffer: Buffer) -> Origin | None:
+        """Where the tensor of a buffer was made."""
+        key = self._owners.get(buffer.id, 0)
+        known = self._known.get(key if key >= 0 else ~key)
+        node = known.node() if known is not None and buffer.id in self._owners else None
+        return node.origin if node is not None else None
+
+    def drop(self, id: int) -> list[Buffer]:
+        """Forget a node that is no more, and the buffers it had."""
+        known = self._known.pop(id, None)
+        if known is not None:
+            self._used.pop(known.name, None)
+        found = [buffer for key in (id, ~id) if (buffer := self._buffers.pop(key, None)) is not None]
+        for buffer in found:
+            self._owners.pop(buffer.id, None)
+        return found
+
+    def mark(self) -> Mark:
+        """The state it is in. Called with LOWERING held."""
+        return Mark(self)
 
 
 class Mark:
     """A state of a layout, and whether anybody has asked it for anything since."""
 
-    __slots__ = ("_asked", "_layout", "_lengths")
+    __slots__ = ("_asked", "_layout", "_named")
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._lengths = (len(layout._buffers), len(layout._names))
+        self._named = layout._named
         self._asked = layout._asked
 
     def settle(self) -> None:
@@ -87,12 +137,11 @@ class Mark:
         """Take back what was given since, unless others have asked meanwhile and may use it."""
         with LOWERING:
             if self._layout._asked == self._asked:
-                buffers, names = self._lengths
-                _cut(self._layout._buffers, buffers)
-                _cut(self._layout._names, names)
-                _cut(self._layout._used, names)
+                for id in list(self._since()):
+                    self._layout.drop(id)
 
-
-def _cut(known: dict[Any, Any], length: int) -> None:
-    while len(known) > length:
-        known.popitem()
+    def _since(self) -> Iterator[int]:
+        for id, known in reversed(self._layout._known.items()):
+            if known.number < self._named:
+                return
+            yield id

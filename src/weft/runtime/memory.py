@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from weft.backends import Array, Backend, Block, Bound
+from weft.errors import Origin
 from weft.loops import Buffer
+from weft.ops.convert import convert
+from weft.runtime import refuse
 from weft.runtime.built import Placed
 
 
 class DeviceMemory:
     """Blocks. Memory of the user's is adopted where the backend can, and copied before it is written."""
 
-    __slots__ = ("_adopted", "_backend", "_device", "blocks", "replaced")
+    __slots__ = ("_adopted", "_backend", "_device", "_origin", "blocks", "replaced")
 
-    def __init__(self, backend: Backend, device: int) -> None:
+    def __init__(self, backend: Backend, device: int, origin: Callable[[Buffer], Origin | None]) -> None:
         self._backend = backend
         self._device = device
-        self._adopted: set[Buffer] = set()
+        self._origin = origin  # where the tensor of a buffer was made
+        self._adopted: dict[Buffer, Block] = {}  # blocks of the user's, whether or not they are still in use
         self.blocks: dict[Buffer, Block] = {}
         self.replaced = 0  # how often a buffer got another block: what was bound before is bound to the old one
 
-    def new(self, buffer: Buffer) -> Block:
-        """A block of zeros that belongs to nobody yet."""
-        return self._backend.allocate(buffer, self._device)
+    def new(self, buffer: Buffer, parts: Iterable[Buffer] = ()) -> Block:
+        """A block of zeros that belongs to nobody yet; `parts` are what will lie in it, if that is several."""
+        try:
+            return self._backend.allocate(buffer, self._device)
+        except MemoryError:
+            raise refuse.no_memory(list(parts) or [buffer], buffer, self._device, self._origin) from None
 
-    def allocate(self, buffers: Iterable[Buffer]) -> None:
-        """A block for each of these that has none."""
-        for buffer in buffers:
-            if buffer not in self.blocks:
-                self.blocks[buffer] = self.new(buffer)
+    def download(self, buffer: Buffer, block: Block) -> Array:
+        """The values of a block, as an array of the caller's own."""
+        try:
+            return self._backend.download(block)
+        except MemoryError:
+            raise refuse.no_memory([buffer], buffer, self._device, self._origin) from None
 
-    def bind(self, program: Placed, blocks: Mapping[Buffer, Block] | None = None) -> Bound:
-        """A program on this memory, or on other blocks of this device."""
-        return program.bind(self.blocks if blocks is None else blocks, self._backend)
+    def converted(self, array: Array, buffer: Buffer) -> Array:
+        """An array in the type of a buffer."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(convert(array, buffer.dtype))
+        except MemoryError:
+            raise refuse.no_memory([buffer], buffer, self._device, self._origin) from None
+
+    def place(
+        self, program: Placed, apart: Iterable[Buffer] = (), writes: Iterable[Buffer] = ()
+    ) -> tuple[Bound, Mapping[Buffer, Block]]:
+        """A program on this memory, which gets blocks for what has none; those it `writes` are not the user's.
+
+        Its arena, and the buffers `apart`, have blocks of their own, which come with it. Or there is an error and no
+        block more than before.
+        """
+        own = self._new_apart(program, apart)
+        self.blocks |= {one: self.new(one) for one in program.buffers if one not in self.blocks and one not in own}
+        self._own(writes)
+        return program.bind(self._blocks(program, own), self._backend), own
+
+    def place_all(self, programs: Sequence[Placed]) -> list[Bound]:
+        """Programs on this memory that share an arena."""
+        own = self._new_apart(programs[0]) if programs else {}
+        return [program.bind(self._blocks(program, own), self._backend) for program in programs]
+
+    def _new_apart(self, program: Placed, apart: Iterable[Buffer] = ()) -> dict[Buffer, Block]:
+        own = {buffer: self.new(buffer) for buffer in apart if buffer != program.arena}
+        if program.arena is not None:
+            own[program.arena] = self.new(program.arena, program.offsets)
+        return own
+
+    def _blocks(self, program: Placed, own: Mapping[Buffer, Block]) -> dict[Buffer, Block]:
+        return {buffer: own[buffer] if buffer in own else self.blocks[buffer] for buffer in program.buffers}
 
     def clear(self, buffer: Buffer) -> None:
         """Zeros, in a block of its own: whoever uses the old one keeps it."""
@@ -45,26 +86,38 @@ class DeviceMemory:
         if block is None:
             block = self.new(buffer)
             self._backend.upload(array, block)
-            self._put(buffer, block)
         else:
-            self._put(buffer, block)
-            self._adopted.add(buffer)
+            self._adopted[buffer] = block
+        self._put(buffer, block)
 
-    def own(self, buffers: Iterable[Buffer]) -> None:
+    def _own(self, buffers: Iterable[Buffer]) -> None:
         """Blocks that may be written, with the values they have."""
         for buffer in buffers:
-            if buffer in self._adopted:
+            if self._is_adopted(buffer):
                 block = self.new(buffer)
                 self._backend.copy(self.blocks[buffer], block)
                 self._put(buffer, block)
 
-    def overwrite(self, buffer: Buffer) -> Block:
-        """A block that is about to be written as a whole."""
-        if buffer not in self.blocks or buffer in self._adopted:
-            self._put(buffer, self.new(buffer))
-        return self.blocks[buffer]
+    def writable(self, buffer: Buffer) -> Block:
+        """A block to be written as a whole: the one in use, or if that must not be written another to `put` there."""
+        return self.new(buffer) if buffer not in self.blocks or self._is_adopted(buffer) else self.blocks[buffer]
+
+    def put(self, buffer: Buffer, block: Block) -> None:
+        """Let a buffer have this block."""
+        if self.blocks.get(buffer) is not block:
+            self._put(buffer, block)
+
+    def drop(self, buffer: Buffer) -> None:
+        """Let go of a block: nobody can ask for it any more."""
+        self.blocks.pop(buffer, None)
+        self._adopted.pop(buffer, None)
+
+    def _is_adopted(self, buffer: Buffer) -> bool:
+        return buffer in self._adopted and self._adopted[buffer] is self.blocks[buffer]
 
     def _put(self, buffer: Buffer, block: Block) -> None:
+        # A signal may come after any call: one store decides which block it is, and whose.
         self.replaced += buffer in self.blocks
         self.blocks[buffer] = block
-        self._adopted.discard(buffer)
+        if buffer in self._adopted and self._adopted[buffer] is not block:
+            del self._adopted[buffer]

@@ -4,14 +4,16 @@ What reads a buffer waits for its last writer; what writes it, for its last writ
 this is decided when work is asked for, under the context's lock, so work only ever waits for work asked for earlier.
 
 Work on a device that has nothing else to do is direct: the thread that asks does it at once, and it has no event unless
-somebody asks for other work meanwhile.
+somebody asks for other work meanwhile. A thread does not wait for its own direct work: if it asks for anything while at
+it, it is a signal handler, and that work stands still until it is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from threading import get_ident
 
 from weft.loops import Buffer
 from weft.runtime.events import Event, Failure
@@ -45,14 +47,16 @@ class Use:
 class Order:
     """What is under way on one device. Every method but `leave` is called with the context's lock held."""
 
-    __slots__ = ("active", "awaited", "direct", "failures", "uses")
+    __slots__ = ("active", "awaited", "claimed", "direct", "failures", "owner", "uses")
 
     def __init__(self) -> None:
         self.uses: dict[Buffer, Use] = {}
         self.active: dict[int, Event] = {}  # the newest event of everybody who has work here
         self.failures: list[Failure] = []  # workers append to it
         self.direct: Touch | None = None  # what direct work touches while it is under way
-        self.awaited: list[Event] = []  # the event of direct work, if anybody waits for it
+        self.owner = 0  # the thread that does it
+        self.claimed: Mapping[int, tuple[object, bool]] = {}  # what it writes that others count on: how it was before
+        self.awaited: list[Event] = []  # the event of direct work, if anybody waits for it; another list for each
 
     def idle(self) -> bool:
         """Is everything over, and nothing left to tell?"""
@@ -62,59 +66,75 @@ class Order:
 
     # Direct work
 
+    def interrupted(self) -> bool:
+        """Is this a signal handler, in the middle of direct work of its thread?"""
+        return self.direct is not None and self.owner == get_ident()
+
     def take(self, touch: Touch) -> list[Event] | None:
         """Begin direct work if the device is idle; what it gives is to be handed to `leave`."""
         if not self.idle():
             return None
         self.wrote(touch.writes)
-        self.direct, self.awaited = touch, []
-        return self.awaited
+        self.owner = get_ident()
+        self.claimed = {}
+        self.direct = touch
+        awaited: list[Event] = []
+        self.awaited = awaited
+        return awaited
 
     def leave(self, awaited: list[Event]) -> None:
         """Direct work is over. Who looks on meanwhile either has put an event here or sees that it is too late."""
-        self.direct = None
+        if self.awaited is awaited:
+            self.direct = None
         for event in awaited:
-            event.finish()
+            event.finish(event.failure)
 
-    def fail(self, failure: Failure) -> None:
-        """Direct work went wrong: what it was to write is lost."""
+    def fail(self, failure: Failure, interrupted: bool = False) -> None:
+        """Direct work went wrong: what it was to write is lost, unless it was only interrupted."""
         assert self.direct is not None
         event = self._event_of(self.direct)
+        event.interrupted = interrupted
         self.direct = None
         event.finish(failure)
 
     def _event_of(self, direct: Touch) -> Event:
         """The event of direct work, made when somebody first asks; if the work is over by then, so is the event."""
-        if not self.awaited:
-            event = Event()
+        awaited = self.awaited
+        if not awaited:
+            event = Event(ended=lambda: self.awaited is not awaited or self.direct is None)
             self.enter(next_key(), event, direct)
-            self.awaited.append(event)
+            awaited.append(event)
             if self.direct is None:
                 event.finish()
-        return self.awaited[0]
+        return awaited[0]
 
     # All work
 
     def under_way(self) -> list[Event]:
-        """Everything that is not over yet."""
-        if (direct := self.direct) is not None:
+        """Everything that is not over yet, and that this thread can wait for."""
+        mine = self.awaited if self.interrupted() else ()
+        if (direct := self.direct) is not None and not self.interrupted():
             self._event_of(direct)
-        return [event for event in self.active.values() if not event.done]
+        return [event for event in self.active.values() if not event.done and event not in mine]
 
     def needed(self, touch: Touch) -> list[Event]:
         """Whose values the work reads. Asked after `before`."""
         uses = (self.uses.get(buffer) for buffer in touch.needs)
-        return [use.writer for use in uses if use is not None and use.writer is not None]
+        writers = [use.writer for use in uses if use is not None and use.writer is not None]
+        return [writer for writer in writers if not writer.interrupted]
 
     def before(self, touch: Touch) -> list[Event]:
         """What the work has to wait for."""
-        found = [self._event_of(direct)] if (direct := self.direct) is not None else []
-        found += self.needed(touch)
+        mine = self.awaited if self.interrupted() else ()
+        direct = self.direct
+        found = [self._event_of(direct)] if direct is not None and not self.interrupted() else []
+        uses = (self.uses.get(buffer) for buffer in touch.needs)
+        found += [use.writer for use in uses if use is not None and use.writer is not None]
         for buffer in touch.writes:
             if (use := self.uses.get(buffer)) is not None:
                 found += use.readers.values()
                 found += [use.writer] if use.writer is not None else []
-        return [event for event in dict.fromkeys(found) if not event.done]
+        return [event for event in dict.fromkeys(found) if not event.done and event not in mine]
 
     def enter(self, key: int, event: Event, touch: Touch) -> None:
         """From now on this work is under way."""
@@ -133,4 +153,5 @@ class Order:
     def broken(self, buffer: Buffer) -> Failure | None:
         """Why a buffer holds no value, if whoever was to write it failed."""
         use = self.uses.get(buffer)
-        return use.writer.failure if use is not None and use.writer is not None else None
+        writer = use.writer if use is not None else None
+        return writer.failure if writer is not None and not writer.interrupted else None

@@ -11,9 +11,13 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Protocol
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
+
+from weft.errors import WeftError, user_origin
 
 if TYPE_CHECKING:
     from weft.runtime.worker import Worker
@@ -33,6 +37,29 @@ class Watched(Protocol):
 
 #: Held while shapes are closed and code is lowered.
 LOWERING = threading.RLock()
+
+_compiling = threading.local()
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def uninterrupted(compile: Callable[P, R]) -> Callable[P, R]:
+    """Refuse to compile while this thread does: a signal handler has come in the middle of it."""
+
+    @wraps(compile)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        if getattr(_compiling, "now", False):
+            what = "a signal handler asks for something that must be compiled, in the middle of a compilation"
+            fix = "let it read what is stored: parameters, and what routines left; or set a flag and compute it later"
+            raise WeftError(what, origin=user_origin(), fix=fix)
+        try:
+            _compiling.now = True
+            return compile(*args, **kwargs)
+        finally:
+            _compiling.now = False
+
+    return alone
+
 
 _watching = threading.Lock()
 _forking = threading.Lock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from weft.errors import user_origin
 from weft.runtime.events import Event
@@ -23,19 +24,26 @@ class Queue:
         self._waits: list[Event] = []
         self._worker: Worker | None = None
 
-    def put(self, work: Callable[[], None], touches: Mapping[Order, Touch]) -> Event:
-        """Enqueue work that touches memory of some devices."""
+    def put(
+        self, work: Callable[[], None], touches: Mapping[Order, Touch], claim: Callable[[], None] | None = None
+    ) -> Event:
+        """Enqueue work that touches memory of some devices; `claim` is called when it has its place in the order."""
         worker = self._working()
         event = Event([order.failures for order in touches])
         after = [*self.earlier(), *self._waits]
         for order, touch in touches.items():
             after += order.before(touch)
         needs = [need for order, touch in touches.items() for need in order.needed(touch)]
-        worker.tasks.put(Task(event, work, tuple(after), tuple(needs), self.device, user_origin()))
+        task = Task(event, work, tuple(after), tuple(needs), self.device, user_origin())
+        event.push = partial(worker.tasks.put, task)  # if a signal comes before it is put, who waits puts it
         for order, touch in touches.items():
             order.enter(self.key, event, touch)
         self.last = event
         self._waits = []
+        if claim is not None:
+            claim()
+        worker.tasks.put(task)
+        event.push = None
         return event
 
     def earlier(self) -> tuple[Event, ...]:

@@ -2,27 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
+from math import prod
 
 from weft.assign import Merge, Node
-from weft.errors import WeftError, user_origin
+from weft.cache.limit import amount
+from weft.errors import Origin, OutOfMemory, WeftError, user_origin
+from weft.loops import Buffer
+from weft.ops.dtypes import numpy_type
 from weft.runtime.events import Failure
-from weft.runtime.routine import Routine
 
 
-def never_got_a_value(node: Node, reader: Routine | None, device: int) -> WeftError:
-    """Something reads a node that nothing wrote."""
-    by = f" by a routine that starts with `{reader.show('assign').splitlines()[0]}`" if reader is not None else ""
+def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int, completed: bool = False) -> WeftError:
+    """Something reads a node that nothing wrote; `completed`: it only writes some of its cells."""
+    by = f" by a routine that starts with `{reader().splitlines()[0]}`" if reader is not None else ""
     if node.gradient_of is not None:
         fix = "run wf.grad_update(loss) before it"
     else:
         fix = f"set it first: {_spelled(device)}[{node.label}] = …, or give it init=…"
+    what = f"is read{by}{_where(device)} but never got a value"
+    if completed:
+        what = f"is written in part only{by}{_where(device)}, and its other cells never got a value"
+    return WeftError(f"`{node.label}` {what}", origin=user_origin(), notes=_made_at(node), fix=fix)
+
+
+def being_written(node: Node) -> WeftError:
+    """A signal handler asks for what the run it interrupts writes for the first time."""
     return WeftError(
-        f"`{node.label}` is read{by}{_where(device)} but never got a value",
+        f"`{node.label}` gets its first value from the run that this signal handler interrupts",
         origin=user_origin(),
-        notes=[f"it was made at {node.origin}: {node.origin.code}"] if node.origin else [],
-        fix=fix,
+        fix="ask again when the run is over: set a flag in the handler",
     )
+
+
+def inside_a_run() -> WeftError:
+    """A signal handler asks for something that would change what the run it interrupts uses."""
+    return WeftError(
+        "a signal handler came in the middle of a run: it can read values, but neither set any nor run anything",
+        origin=user_origin(),
+        fix="set a flag in the handler, and act on it between runs",
+    )
+
+
+def out_of_date(node: Node, changed: str, device: int) -> WeftError:
+    """A value is to be sent that was computed from something that changed since."""
+    return WeftError(
+        f"`{node.label}` on device {device} is out of date: `{changed}` was written after it was computed",
+        origin=user_origin(),
+        fix=f"run what computes it on device {device} again, then transfer it",
+    )
+
+
+def no_memory(
+    parts: Sequence[Buffer], whole: Buffer, device: int, origin: Callable[[Buffer], Origin | None]
+) -> OutOfMemory:
+    """Memory that cannot be had: for one tensor, or for several that lie together."""
+    largest = sorted(parts, key=_bytes, reverse=True)[:3]
+    notes = []
+    for buffer in largest:
+        made = origin(buffer)
+        line = f", made at {made}: {made.code}" if made else ""
+        notes.append(f"`{buffer.name}` is {_sizes(buffer)} of {buffer.dtype}, {amount(_bytes(buffer))}{line}")
+    named = f"`{largest[0].name}`" if len(parts) == 1 else "what a routine computes in between"
+    rest = f"and {len(parts) - len(largest)} smaller ones"
+    return OutOfMemory(
+        f"there is no memory for {named}{_where(device)}: {amount(_bytes(whole))}",
+        origin=user_origin(),
+        notes=[*notes, rest] if len(parts) > len(largest) else notes,
+        fix="make it smaller: fewer examples at a time, or sizes that a line above shows to be a mistake",
+    )
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
+
+
+def _sizes(buffer: Buffer) -> str:
+    return "×".join(map(str, buffer.shape)) or "1"
+
+
+def _made_at(node: Node) -> list[str]:
+    return [f"it was made at {node.origin}: {node.origin.code}"] if node.origin else []
 
 
 def lost(name: str, failure: Failure, device: int) -> WeftError:
@@ -37,9 +97,9 @@ def lost(name: str, failure: Failure, device: int) -> WeftError:
     return made
 
 
-def nothing_transferred(node: Node, transferred: Mapping[Node, int], device: int) -> WeftError:
+def nothing_transferred(node: Node, transferred: Sequence[tuple[str, int]], device: int) -> WeftError:
     """Code reads a merge buffer that nothing was put into since it was last read."""
-    held = ", ".join(f"`{other.label}` from device {source}" for other, source in transferred.items())
+    held = ", ".join(f"`{label}` from device {source}" for label, source in transferred)
     return WeftError(
         f"nothing was transferred into `{Merge(node)}` on device {device}",
         origin=user_origin(),
@@ -80,8 +140,15 @@ def is_computed(node: Node) -> WeftError:
     )
 
 
-def depends_on_index(node: Node, name: str) -> WeftError:
-    """A value is asked for that differs from run to run."""
+def depends_on_index(node: Node, name: str, changed: str | None) -> WeftError:
+    """A value is asked for that differs from run to run; `changed` is what made the one of the last run out of date."""
+    if changed is not None:
+        return WeftError(
+            f"`{node.label}` is out of date: `{changed}` was written after it was computed, and since it depends on "
+            f"static index `{name}` it cannot be computed anew",
+            origin=user_origin(),
+            fix="run what computes it again; ctx[wf.given(t)] is the value as it was",
+        )
     return WeftError(
         f"`{node.label}` depends on static index `{name}`, so it has no value of its own",
         origin=user_origin(),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING
 
-from weft.assign import Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, operands_of, statements, target
-from weft.assign.complete import reads
+from weft.assign import Code
 from weft.assign.precision import show_precisions
 from weft.backends import Executable
 from weft.errors import WeftError, user_origin
@@ -17,7 +16,7 @@ from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
 from weft.public import public, theirs
 from weft.runtime.built import Built
-from weft.runtime.first import with_sources
+from weft.runtime.facts import Facts, Reads
 from weft.runtime.order import Touch
 from weft.runtime.profile import Profile
 from weft.schedule import Clock, Schedule, show_kernels, show_verdicts
@@ -27,29 +26,6 @@ from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
     from weft.runtime.site import Site
-
-
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """What completed code needs to find in memory, writes, leaves stored and why, and what it touches at all."""
-
-    needs: tuple[Operand, ...]
-    written: tuple[Node, ...]
-    kept: Mapping[Node, str]
-    touched: tuple[Node, ...]
-
-    @property
-    def leaves(self) -> tuple[Node, ...]:
-        return tuple(self.kept)
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """What must be in memory before something can run: values of nodes, and what other devices sent for some."""
-
-    nodes: tuple[Node, ...]
-    merges: tuple[Node, ...]
-    buffers: tuple[Buffer, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +74,7 @@ class Routine:
             "precisions": lambda: show_precisions(self.facts.touched, self.site.engine.layout.name),
             "source": lambda: self.executable.source,
         }
-        if stage not in stages:
+        if not isinstance(stage, str) or stage not in stages:
             known = ", ".join(f'"{name}"' for name in stages)
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
         return stages[stage]()
@@ -167,66 +143,3 @@ def _position(index: StaticIndex, value: object) -> int:
         origin=user_origin(),
         fix=f"bind it to a whole number from 0 to {index.size - 1}",
     )
-
-
-def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
-    """What code finds in memory."""
-    nodes = with_sources(node_of(operand) for operand in facts.needs if not isinstance(operand, Merge))
-    merges = dict.fromkeys(operand.node for operand in facts.needs if isinstance(operand, Merge))
-    buffers = dict.fromkeys(buffer(operand) for operand in (*facts.needs, *nodes))
-    return Reads(nodes, tuple(merges), tuple(buffers))
-
-
-def touch_of(facts: Facts, reads: Reads, buffers: Sequence[Buffer], buffer: Callable[[Operand], Buffer]) -> Touch:
-    """The memory a program finds, and the memory it writes: scratch is written too."""
-    written = {buffer(node) for node in facts.written}
-    writes = [one for one in buffers if one in written or one not in reads.buffers]
-    return Touch(reads.buffers, tuple(writes))
-
-
-def analyse(code: Code) -> Facts:
-    """Read off completed code what it does to memory."""
-    needs: dict[Operand, None] = {}
-    consumed: dict[Node, bool] = {}  # every node written so far: has it been read since?
-    touched: dict[Node, None] = {}
-    for statement in statements(code):
-        for operand in operands_of(statement):
-            node = node_of(operand)
-            touched[node] = None
-            if isinstance(operand, Merge | Stored) or node not in consumed:
-                needs[operand] = None
-            else:
-                consumed[node] = True
-        needs |= dict.fromkeys(node for node in reads(statement) if node not in consumed)
-        written = target(statement)
-        touched[written] = None
-        consumed[written] = False
-    asked = {node for keep in _keeps(code) for node in keep.nodes}
-    kept = {node: why for node, read in consumed.items() if (why := _why_kept(node, read, node in asked))}
-    return Facts(tuple(needs), tuple(consumed), kept, tuple(touched))
-
-
-def _why_kept(node: Node, read: bool, asked: bool) -> str:
-    """Why a node that code writes is stored afterwards; empty if it is not."""
-    if asked:
-        return "asked for"
-    if node.verify:
-        return "checked after every run"
-    if not read:
-        return "what the routine ends with"
-    if node.definition is not None or node.gradient_of is not None:
-        return ""
-    if node.init is not None:
-        return "keeps its value between runs"
-    return "its old value is read" if node.recurrent or not node.made_inline else ""
-
-
-def _keeps(code: Code) -> list[Keep]:
-    match code:
-        case Keep():
-            return [code]
-        case Seq(codes=codes):
-            return [keep for one in codes for keep in _keeps(one)]
-        case Comment(body=body):
-            return _keeps(body)
-    return []

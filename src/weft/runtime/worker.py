@@ -24,7 +24,9 @@ class Task:
     origin: Origin | None
 
     def do(self) -> None:
-        """Wait, work, and say how it ended."""
+        """Wait, work, and say how it ended. Done twice it is done once."""
+        if self.event.over:
+            return
         for one in self.after:
             one.settle()
         for need in self.needs:

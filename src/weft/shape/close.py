@@ -211,9 +211,15 @@ def _found(axis: AxisCell, stuck: Mapping[AxisCell, WeftError]) -> Found:
 def _drop_closed(store: Store) -> None:
     """Forget what needs no decision any more."""
     store.rows = [row for row in store.rows if not row.final]
-    store.axes = [axis for axis in store.axes if not axis.final]
+    store.axes = [axis for axis in store.axes if not (axis.final or _is_spent(axis))]
     store.demands = [(axis, step) for axis, step in store.demands if not axis.final]
     store.open_rows = len(store.rows)
+
+
+def _is_spent(axis: AxisCell) -> bool:
+    """Is it a position, or computed, of a known size, between axes that are all closed for good?"""
+    between = axis.size is not None and axis.row is None
+    return between and all(cell.final or cell is axis for rule in axis.watchers for cell in rule.cells)
 
 
 def _unchecked(shapes: Iterable[ShapeVar]) -> list[ShapeVar]:

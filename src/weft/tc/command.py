@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.backends import Array
 from weft.comprehension.nodes import Ident, Param
-from weft.errors import WeftError
+from weft.errors import OutOfMemory, WeftError
 from weft.ops.dtypes import is_float, numpy_type
 from weft.tc.definition import Comprehensions, Definition, define
 
@@ -21,7 +21,7 @@ def read(path: Path, backend: str | None = None) -> Comprehensions:
     """The definitions of a file."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise WeftError(f"{path} cannot be read: {reason}", fix="give the path of a file of comprehensions") from None
     return define(text, backend=backend)
@@ -83,8 +83,12 @@ def inputs(definition: Definition, sizes: Mapping[str, int], seed: int) -> list[
 def _random(param: Param, sizes: Mapping[str, int], least: int, rng: np.random.Generator) -> Array:
     shape = tuple(sizes[dim.name] if isinstance(dim, Ident) else dim.value for dim in param.type.dims)
     dtype = numpy_type(param.type.dtype)
-    values = rng.standard_normal(shape) if is_float(param.type.dtype) else rng.integers(0, max(least, 1), shape)
-    return np.asarray(values).astype(dtype)
+    try:
+        values = rng.standard_normal(shape) if is_float(param.type.dtype) else rng.integers(0, max(least, 1), shape)
+        return np.asarray(values).astype(dtype)
+    except (MemoryError, OverflowError, ValueError):
+        what = f"there is no memory for `{param.name.name}` of {'×'.join(map(str, shape))} numbers"
+        raise OutOfMemory(what, fix="give smaller --sizes") from None
 
 
 def _timed(definition: Definition, given: Sequence[Array]) -> float:

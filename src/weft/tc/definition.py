@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from weft.backends import Array, Backend
 from weft.comprehension import read, show
 from weft.comprehension.show import show_definition
 from weft.comprehension.template import Template
 from weft.comprehension.tensors import applied
+from weft.config import Chosen, config
 from weft.errors import WeftError, user_origin
 from weft.runtime import Context
+from weft.runtime.context import unlisted
+from weft.runtime.recent import Recent
 from weft.schedule import Options
 from weft.tc import tuned
 from weft.tc.arguments import Arguments
@@ -57,7 +60,10 @@ class Comprehensions:
         raise _NoDefinition(f"there is no definition `{name}`", origin=user_origin(), fix=f"there are: {known}")
 
     def __getitem__(self, name: str) -> Definition:
-        return self.__getattr__(name)
+        if isinstance(name, str) and name in self._definitions:
+            return self._definitions[name]
+        known = ", ".join(self._definitions)
+        raise _NoDefinition(f"there is no definition `{name}`", origin=user_origin(), fix=f"there are: {known}")
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self._definitions.values())
@@ -85,8 +91,14 @@ class _LazyContext:
 
     def __call__(self) -> Context:
         if self._context is None:
-            self._context = Context(self._backend)
+            self._context = unlisted(self._backend)
         return self._context
+
+
+#: The shapes of the arrays of a call.
+_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+#: So many calls of a definition are kept compiled, those used last.
+_CALLS = 128
 
 
 class Definition:
@@ -96,8 +108,10 @@ class Definition:
         self.template = template
         self.arguments = Arguments(template)
         self._context = context
-        self._calls: dict[tuple[tuple[int, ...], ...], Call] = {}
-        self._gradients: dict[tuple[object, ...], GradientCall] = {}
+        self._calls: Recent[tuple[_Shapes, Options | None, Chosen], Call] = Recent(_CALLS)
+        self._gradients: Recent[tuple[object, ...], GradientCall] = Recent(_CALLS)
+        self._options: dict[_Shapes, Options] = {}  # what was chosen, or found by tuning here
+        self._last: tuple[_Shapes, Chosen, Call] | None = None  # most calls are like the one before
 
     @property
     def name(self) -> str:
@@ -151,11 +165,10 @@ class Definition:
         call = self._call(arrays)
         wanted = self.arguments.wrt(wrt)
         seeds = self.arguments.seeds(d, call.shapes)
-        key = (tuple(array.shape for array in arrays), tuple(seeds), wanted)
-        if key not in self._gradients:
-            self._gradients[key] = GradientCall(call, list(seeds), wanted)
+        key = (tuple(array.shape for array in arrays), tuple(seeds), wanted, config.chosen)
+        gradient = self._gradients.get(key) or self._gradients.put(key, GradientCall(call, list(seeds), wanted))
         kind = kind_of(given)
-        found = [kind(one) for one in self._gradients[key](arrays, list(seeds.values()))]
+        found = [kind(one) for one in gradient(arrays, list(seeds.values()))]
         return found[0] if isinstance(wrt, str) else _single(found)
 
     def options(self, *args: Any, choose: Options | None = None, **named: Any) -> Options:
@@ -165,8 +178,7 @@ class Definition:
             if not isinstance(choose, Options):
                 fix = "pass wf.tc.Options(threads=2, …)"
                 raise WeftError(f"{choose!r} are no options", origin=user_origin(), fix=fix)
-            shapes = tuple(array.shape for array in arrays)
-            self._calls[shapes] = self._compiled(shapes, choose)
+            self._choose(tuple(array.shape for array in arrays), choose)
         return self._call(arrays).options
 
     def autotune(self, *args: Any, seconds: float = 10.0, show: bool = True, **named: Any) -> Options:
@@ -178,27 +190,40 @@ class Definition:
         shapes = tuple(array.shape for array in arrays)
         found = Tuning(lambda options: self._compiled(shapes, options), arrays).run(seconds, show)
         tuned.keep(self.template, shapes, found)
-        self._calls[shapes] = self._compiled(shapes, found.options)
+        self._choose(shapes, found.options)
         return found.options
 
     def show(self, stage: str, *args: Any, **named: Any) -> str:
         """A stage as text, for arrays like these: the text itself, ranges, gradient, assignments, loops, kernels, …"""
-        if stage == "text":
-            return str(self)
-        if stage not in STAGES:
+        if not isinstance(stage, str) or stage not in ("text", *STAGES):
             known = ", ".join(f'"{one}"' for one in ("text", *STAGES))
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
+        if stage == "text":
+            return str(self)
         wrt = self.arguments.wrt(None) if stage == "gradient" else ()
         return show_stage(stage, self._call(self.arguments.arrays(self.arguments.ordered(args, named))), wrt)
 
     def _call(self, arrays: Sequence[Array]) -> Call:
-        shapes = tuple(array.shape for array in arrays)
-        if shapes not in self._calls:
-            found = tuned.best(self.template, shapes)
-            self._calls[shapes] = self._compiled(shapes, found.options if found else Options())
-        return self._calls[shapes]
+        shapes = tuple([array.shape for array in arrays])
+        last, chosen = self._last, config.chosen
+        if last is not None and last[0] == shapes and last[1] is chosen:
+            return last[2]
+        options = self._options.get(shapes)
+        key = (shapes, options, chosen)
+        found = self._calls.get(key)
+        if found is None:
+            known = None if options else tuned.best(self.template, shapes)
+            best = known.options if known else Options()
+            found = self._calls.put(key, self._compiled(shapes, options or best))
+        self._last = (shapes, chosen, found)
+        return found
 
-    def _compiled(self, shapes: tuple[tuple[int, ...], ...], options: Options) -> Call:
+    def _choose(self, shapes: _Shapes, options: Options) -> None:
+        """Use these options from now on, if they can be compiled."""
+        self._calls.put((shapes, options, config.chosen), self._compiled(shapes, options))
+        self._options[shapes], self._last = options, None
+
+    def _compiled(self, shapes: _Shapes, options: Options) -> Call:
         return Call(self.template, shapes, self._context(), options)
 
 

@@ -127,7 +127,7 @@ def operator(logic: str = ".", *, name: str = "") -> Callable[[Callable[..., Non
 def operator(logic: Any = ".", *, name: str = "") -> Any:
     """Define an operator by its forward function; `logic` is ".", "@", "T" or an einsum spec."""
     if callable(logic):
-        return Operator(logic.__name__, None, logic)
+        return Operator(getattr(logic, "__name__", "operator"), None, logic)
     parsed = None if logic == "." else read_logic(logic)
 
     def define(forward: Callable[..., None]) -> Operator:

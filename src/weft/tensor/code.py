@@ -217,6 +217,9 @@ def record_over(
 
 def assignable(lhs: Tensor) -> Node:
     """The node an assignment to `lhs` writes; refused where it is computed from others."""
+    if not isinstance(lhs, Tensor):
+        what = f"{type(lhs).__name__} cannot be assigned to"
+        raise WeftError(what, origin=user_origin(), fix="assign to a parameter, a gradient, data, or a wf.node")
     if current() is None:
         raise WeftError(
             f"`{lhs.label}` is assigned to outside a function under @wf.cd",

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from weft.assign import Slot
 from weft.errors import WeftError, user_origin
-from weft.ops import Scalar, call, find, scalar
+from weft.ops import Number, Scalar, call, find, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
 from weft.tensor.apply import Operator
@@ -47,7 +47,7 @@ def transpose(tensor: TensorLike, *, label: str = "") -> Tensor:
     return _TRANSPOSE.apply(Transpose(), (tensor,), label=label)
 
 
-def power(base: TensorLike, exponent: float) -> Tensor:
+def power(base: TensorLike, exponent: Number) -> Tensor:
     """`base ** exponent`; the exponent is a number."""
     if not is_number(exponent):
         raise WeftError(

@@ -40,7 +40,8 @@ def data(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: b
         )
     dims = tuple(Dim(size) for size in values.shape)
     shape = Shape(dims[:batch], dims[rank - input :], dims[batch : rank - input] or (Dim(1),))
-    return given_values(Literal(shape, claims=rank > 0), values.reshape(shape.array_shape), label)
+    laid = values.reshape(shape.array_shape)
+    return given_values(Literal(shape, claims=rank > 0), laid, label, given=values.shape)
 
 
 def from_dlpack(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: bool | None = None) -> Tensor:
@@ -51,13 +52,17 @@ def from_dlpack(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", 
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
     """A tensor of given values whose axes are inferred: only their number is fixed."""
     values = numbers(array)
-    return given_values(Counted(values.size), values, label, exact=False)
+    return given_values(Counted(values.size), values, label, exact=False, given=values.shape)
 
 
 def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *, label: str = "") -> Tensor:
     """A tensor mapped from a file of raw values; its length comes from the file, its axes from its uses."""
-    if not os.path.exists(path):
-        raise WeftError(f"there is no file {os.fspath(path)!r}", origin=user_origin())
+    if not isinstance(path, str | os.PathLike):
+        what = f"a file is named by a path, not {type(path).__name__}"
+        raise WeftError(what, origin=user_origin(), fix='write wf.from_file("weights.bin", "float32")')
+    path = os.fspath(path)
+    if "\0" in path or not os.path.exists(path):
+        raise WeftError(f"there is no file {path!r}", origin=user_origin())
     name = label or os.path.splitext(os.path.basename(path))[0]
     kind = element_type(dtype)
     shape = infer(mapped(path, numpy_type(kind).itemsize), name=name, origin=user_origin()).result
@@ -66,7 +71,7 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
     return Tensor(node)
 
 
-def number(value: float, *, basis: str | None = None, label: str = "", dtype: str | None = None) -> Tensor:
+def number(value: Number, *, basis: str | None = None, label: str = "", dtype: str | None = None) -> Tensor:
     """A single number: one output axis of size 1, labelled if `basis` is given; labelled, it does not broadcast."""
     shape = Shape(output=(Dim(1, basis),))
     return _computed(Literal(shape, claims=basis is not None), value, label, dtype)
@@ -83,13 +88,22 @@ def offsets(*, label: str = "") -> Tensor:
 
 
 def given_values(
-    logic: Logic, values: npt.NDArray[Any], label: str, *, exact: bool = True, precision: Precision | None = None
+    logic: Logic,
+    values: npt.NDArray[Any],
+    label: str,
+    *,
+    exact: bool = True,
+    precision: Precision | None = None,
+    given: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """A leaf that holds these values; `exact` if they have its very shape. Its type is theirs unless it is inferred."""
+    """A leaf that holds these values; `exact` if they have its very shape. Its type is theirs unless it is inferred.
+
+    `given` is the shape they came in, if that may be another.
+    """
     origin = user_origin()
     shape = infer(logic, name=label, title="data", origin=origin).result
     node = Node(label, shape, precision or Precision.given(values.dtype.name), origin=origin)
-    node.init = Fetch(node, Data(values, exact), origin)
+    node.init = Fetch(node, Data(values, exact, given), origin)
     return Tensor(node)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod, sqrt
 from numbers import Integral
 from typing import Any, Literal, TypeAlias, get_args
@@ -34,10 +34,10 @@ Sizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Seed:
-    """The seed, and the names drawn since it was set: two parameters of one name start differently."""
+    """The seed, and how often each name was drawn since it was set: two parameters of one name start differently."""
 
     number: int = 0
-    drawn: tuple[str, ...] = ()
+    drawn: Mapping[str, int] = field(default_factory=dict)
 
 
 _seed: ContextVar[_Seed] = ContextVar("weft_seed")
@@ -91,8 +91,9 @@ def random_normal(key: int, counter: Number) -> Scalar:
 def random_key(name: str) -> int:
     """The key of everything random called `name` under the current seed."""
     current = _seed.get(_Seed())
-    text = f"{current.number}:{name}:{current.drawn.count(name)}"
-    _seed.set(replace(current, drawn=(*current.drawn, name)))
+    times = current.drawn.get(name, 0)
+    text = f"{current.number}:{name}:{times}"
+    _seed.set(replace(current, drawn={**current.drawn, name: times + 1}))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -124,8 +125,6 @@ def _spread(name: str, scale: float, distribution: str, variance: Callable[[int,
             origin=user_origin(),
             fix='use distribution="uniform" or "normal"',
         )
-    if isinstance(scale, bool) or not isinstance(scale, int | float | np.number):
-        raise WeftError(f"a scale is a number, not {scale!r}", origin=user_origin())
     if distribution == "normal":
         return lambda cell: cell.normal() * cell.measure(name, lambda *fans: scale * sqrt(variance(*fans)))
     return lambda cell: _within(cell, cell.measure(name, lambda *fans: scale * sqrt(3 * variance(*fans))))

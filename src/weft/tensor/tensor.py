@@ -202,7 +202,7 @@ class Tensor:
     def __mod__(self, other: TensorLike) -> Tensor:
         return _op("mod", self, other)
 
-    def __pow__(self, exponent: float) -> Tensor:
+    def __pow__(self, exponent: Number) -> Tensor:
         from weft.tensor.functions import power
 
         return power(self, exponent)
@@ -292,7 +292,7 @@ class Tensor:
     def __itruediv__(self, value: TensorLike) -> Tensor:
         return _assign(self, "div", value)
 
-    def __ipow__(self, exponent: float) -> Tensor:
+    def __ipow__(self, exponent: Number) -> Tensor:
         return _rebound(self, "**", self**exponent)
 
     def __imod__(self, other: TensorLike) -> Tensor:

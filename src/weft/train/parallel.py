@@ -9,24 +9,29 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Code, seq
+from weft.assign import Code, complete, seq, symbols
+from weft.assign.show import distinct
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
 from weft.runtime import Context, Routine
 from weft.tensor.code import cd, node
 from weft.tensor.gradient import grad_update
 from weft.tensor.leaves import data
-from weft.tensor.slices import StaticIndex
+from weft.tensor.slices import StaticIndex, index
 from weft.tensor.tensor import Tensor
-from weft.train.shards import checked_batch, merges, shares
+from weft.train.shards import checked_batch, drawn_apart, merges, shares
 
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """What a device does with shards of one length: data to set, and a routine that leaves gradients and loss."""
+    """What a device does with shards of one length: data to set, and a routine that leaves gradients and loss.
+
+    `random` says that the routine draws random numbers, and so takes the number of the shard.
+    """
 
     inputs: tuple[Tensor, ...]
     gradients: Routine
+    random: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,23 @@ def data_parallel(
     `loss_of` builds the loss from a data tensor for each array, whose first axis is a batch axis. It is called once for
     each length of a shard, so parameters are made outside it. With `reduction="mean"` the loss is a mean over examples,
     and each device counts by its share of them; with "sum" it is a sum. `optimise` builds an optimiser's code from it.
+    What is random differs from shard to shard: shard i draws under the seed plus i.
     """
-    if reduction not in ("mean", "sum"):
+    if not isinstance(context, Context):
+        what = f"a training step needs a context, not {type(context).__name__}"
+        raise WeftError(what, origin=user_origin(), fix="write wf.train.data_parallel(wf.Context(devices=2), …)")
+    for name, function in (("loss_of", loss_of), ("optimise", optimise)):
+        if not callable(function):
+            what = f"{name} is a function, not {type(function).__name__}"
+            raise WeftError(what, origin=user_origin(), fix="see help(wf.train.data_parallel)")
+    given = [bindings] if isinstance(bindings, StaticIndex) else bindings
+    if not isinstance(given, list | tuple) or not all(isinstance(one, StaticIndex) for one in given):
+        what = f"bindings= takes static indices, not {bindings!r}"
+        raise WeftError(what, origin=user_origin(), fix='write bindings=[wf.index("n", 100)]')
+    if not isinstance(reduction, str) or reduction not in ("mean", "sum"):
         what = f"there is no reduction {reduction!r}"
         raise WeftError(what, origin=user_origin(), fix='use "mean" or "sum", whichever the loss is over its examples')
-    return DataParallel(context, loss_of, optimise, reduction == "mean", tuple(bindings))
+    return DataParallel(context, loss_of, optimise, reduction == "mean", tuple(given))
 
 
 class DataParallel:
@@ -75,6 +92,7 @@ class DataParallel:
         self._optimise = optimise
         self._weighted = weighted
         self._bindings = bindings
+        self._number = index(distinct("shard", [one.name for one in bindings]), len(context.devices))
         self._share = data(np.ones(1), label="share")  # of the examples, on each device
         self._shards: dict[tuple[tuple[tuple[int, ...], str], ...], _Shard] = {}
         self._model: _Model | None = None
@@ -88,12 +106,12 @@ class DataParallel:
         shards = [self._shard(piece) for piece in pieces]
         assert self._model is not None
         self._spread(self._model.params)
-        for device, piece, shard in zip(devices, pieces, shards, strict=False):
+        for number, (device, piece, shard) in enumerate(zip(devices, pieces, shards, strict=False)):
             for tensor, values in zip(shard.inputs, piece, strict=True):
                 device[tensor] = values
             if self._weighted:
                 device[self._share] = len(piece[0]) / count
-            device.run(shard.gradients, **indices)
+            device.run(shard.gradients, **indices, **({self._number.name: number} if shard.random else {}))
         self._merge(self._model, len(pieces), indices)
         devices[0].run(self._model.optimise, **indices)
         self._spread(self._model.params)
@@ -133,11 +151,13 @@ class DataParallel:
             if self._model is not None and loss.params != self._model.params:
                 raise _other_parameters(loss.params, self._model.params, len(piece[0]))
             total = self._model.total if self._model is not None else node("total_loss", dtype=loss.dtype)
-            code = seq(update, _weigh(loss.params, loss, total, self._share if self._weighted else None))
-            keep = [p.grad for p in loss.params]
-            gradients = self._context.compile(code, bindings=self._bindings, keep=keep)
+            weighed = _weigh(loss.params, loss, total, self._share if self._weighted else None)
+            code = drawn_apart(complete(seq(update, weighed)), self._number)
+            random = any(name == self._number.name for name, _, _ in symbols(code))
+            bindings = [*self._bindings, self._number] if random else self._bindings
+            gradients = self._context.compile(code, bindings=bindings, keep=[p.grad for p in loss.params])
             self._model = self._model or self._build(loss, total)
-            self._shards[kind] = _Shard(inputs, gradients)
+            self._shards[kind] = _Shard(inputs, gradients, random)
         return self._shards[kind]
 
     def _build(self, loss: Tensor, total: Tensor) -> _Model:

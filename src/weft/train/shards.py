@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy.typing as npt
 
+from weft.assign import Accum, Cells, Code, Comment, Fetch, Seq, Symbol, seq
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
+from weft.ops import Call, Num, Scalar
 from weft.tensor.leaves import numbers
 
 
@@ -44,3 +47,28 @@ def merges(count: int) -> Iterator[tuple[int, int]]:
         for into in range(0, count - step, 2 * step):
             yield into, into + step
         step *= 2
+
+
+def drawn_apart(code: Code, shard: Symbol) -> Code:
+    """The code with every random number drawn under its key plus the number of the shard: none draws another's."""
+    match code:
+        case Seq(codes=codes):
+            return seq(*(drawn_apart(one, shard) for one in codes))
+        case Comment(text=text, body=body):
+            return Comment(text, drawn_apart(body, shard))
+        case Fetch(source=Cells(value=value)):
+            return replace(code, source=Cells(_apart(value, shard)))
+        case Accum(value=value):
+            return replace(code, value=_apart(value, shard))
+    return code
+
+
+def _apart(value: Scalar, shard: Symbol) -> Scalar:
+    if not isinstance(value, Call):
+        return value
+    args = tuple(_apart(one, shard) for one in value.args)
+    if value.op == "threefry4x32" and isinstance(args[0], Num):
+        key = int(args[0].value)
+        signed = key - (1 << 64) if key >> 63 else key  # so that the sum is one of 64-bit whole numbers, which wrap
+        args = (Num(signed) + shard, *args[1:])
+    return Call(value.op, args)

@@ -112,7 +112,11 @@ def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[
 
 def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
     made = _wait(work)
-    cache.keep(f"{key}.so", made.read_bytes())
+    try:
+        cache.keep(f"{key}.so", made.read_bytes())
+    except OSError as error:
+        what = f"what the C compiler made cannot be read: {error.strerror}"
+        raise _failure(what, work.compiler, work.place) from None
     try:
         return loaded(cache, key) or ctypes.CDLL(str(made))
     except OSError as error:
@@ -125,16 +129,18 @@ def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
 @contextmanager
 def _workshop(text: str) -> Iterator[Path]:
     """A folder to compile in, with the source. It is gone afterwards, unless `_failure` gave it another name."""
+    place: Path | None = None
     try:
-        place = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
-        (place / "weft.c").write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WeftError(f"there is no place to compile: {error}", fix="set TMPDIR to a folder with room") from None
-    try:
+        try:
+            place = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
+            (place / "weft.c").write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise WeftError(f"there is no place to compile: {error}", fix="set TMPDIR to a folder with room") from None
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-        sweep(place.parent, _UNDER_WAY)
+        if place is not None:
+            shutil.rmtree(place, ignore_errors=True)
+            sweep(place.parent, _UNDER_WAY)
 
 
 def _start(compiler: Compiler, place: Path, lasting: Path) -> _Compilation:
@@ -177,8 +183,11 @@ def _command(compiler: Compiler, place: Path) -> list[str]:
 
 def _complaint(place: Path) -> str:
     """The compiler's first error, or whatever it said first."""
-    with (place / "messages.txt").open(encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in file.read(1 << 20).splitlines() if line.strip()]
+    try:
+        with (place / "messages.txt").open(encoding="utf-8", errors="replace") as file:
+            lines = [line.strip() for line in file.read(1 << 20).splitlines() if line.strip()]
+    except OSError:
+        return ""
     return next((line for line in lines if "error: " in line), lines[0] if lines else "")[:300]
 
 
@@ -188,9 +197,15 @@ def _signal(number: int) -> str:
 
 
 def _failure(what: str, compiler: Compiler, place: Path, fix: str = "") -> WeftError:
-    """An error that shows what was run. The folder is kept, under a name that is not swept."""
+    """An error that shows what was run. The folder is kept, under a name that is not swept, if it is still there."""
     kept = place.with_name(place.name.replace(_UNDER_WAY, _FAILED))
-    place.rename(kept)
+    try:
+        place.rename(kept)
+    except OSError:
+        note = f"the folder it worked in is gone: {place}"
+        return WeftError(
+            what, notes=[note], fix="keep what cleans up TMPDIR from folders in use, or set another TMPDIR"
+        )
     return WeftError(
         what.replace(str(place), str(kept)),
         notes=[f"command: {shlex.join(_command(compiler, kept))}", f"the source is kept at {kept / 'weft.c'}"],

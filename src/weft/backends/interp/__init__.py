@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from weft.backends.host import HostMemory
 from weft.backends.interp.run import run, run_scalar
 from weft.backends.seam import Bound, Executable, Memory
+from weft.errors import OutOfMemory, user_origin
 from weft.loops import Program, buffers_of, show
 
 __all__ = ["Interp", "run", "run_scalar"]
@@ -22,7 +24,16 @@ class _Interpreted:
         return show(self.program)
 
     def bind(self, memory: Memory) -> Bound:
-        return partial(run, self.program, {buffer: memory[buffer] for buffer in buffers_of(self.program)})
+        return partial(_run, self.program, {buffer: memory[buffer] for buffer in buffers_of(self.program)})
+
+
+def _run(program: Program, memory: Memory, given: Mapping[str, int]) -> None:
+    try:
+        run(program, memory, given)
+    except MemoryError as error:
+        what = f"there is no memory for what the interpreter computes in between: {error}"
+        fix = 'make it smaller, or compile it: wf.Context("cc")'
+        raise OutOfMemory(what, origin=user_origin(), fix=fix) from None
 
 
 @dataclass(frozen=True, slots=True)

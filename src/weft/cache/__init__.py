@@ -8,6 +8,8 @@ Loading a library is running code, so a folder is used only if it is the user's 
 write in it: then no one else can change an entry between check and load. Where others could move the folder, or one
 above it, and put another in its place, it goes by the descriptor it was opened with, which stays with the folder.
 (By its path where it can: debuggers and profilers look there for what was loaded.)
+
+Nothing is kept for ever (`limit.py`): all of it can be made again.
 """
 
 from __future__ import annotations
@@ -23,18 +25,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
+
+from weft.cache.limit import cache_limit, touch, trim
+from weft.errors import WeftError, user_origin
 
 #: Longer than any compilation may take: what is older was left by a process that was killed.
 STALE_S = 600
+#: After so many new entries a process looks whether there are too many.
+_OFTEN = 64
 _UNFINISHED = "making-"
+_made = count()
 _DIGEST = hashlib.sha256().digest_size
 
 
 def cache_folder(kind: str) -> Path:
     """Where things of some kind are kept: below WEFT_CACHE, or the user's cache folder."""
     chosen = os.environ.get("WEFT_CACHE")
-    return (Path(chosen).expanduser() if chosen else _user_cache() / "weft") / kind
+    try:
+        return (Path(chosen).expanduser() if chosen else _user_cache() / "weft") / kind
+    except RuntimeError:
+        what = f"WEFT_CACHE names a home that is not there: {chosen!r}"
+        raise WeftError(what, origin=user_origin(), fix="set it to a folder, or leave it out") from None
 
 
 @cache
@@ -45,7 +58,7 @@ def own_identity() -> str:
     """
     lines = sorted(
         f"{one.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
-        for folder, _, _ in os.walk(Path(__file__).parent, followlinks=True)
+        for folder, _, _ in os.walk(Path(__file__).parent.parent, followlinks=True)
         for one in os.scandir(folder)
         if one.name.endswith((".py", ".h", ".lark"))
         for info in [one.stat()]
@@ -87,6 +100,8 @@ class Cache:
         except OSError as error:
             self.problem = error.strerror or str(error)
         sweep(self.place, _UNFINISHED)
+        if next(_made) % _OFTEN == 0:
+            trim(self.place, cache_limit())
 
     def forget(self, name: str) -> None:
         """Remove an entry."""
@@ -126,6 +141,7 @@ def content(entry: Path) -> bytes | None:
         with open(os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             info = os.fstat(file.fileno())
             found = b"" if _shared(info) or not stat.S_ISREG(info.st_mode) else file.read()
+            touch(file.fileno(), info)
     except OSError:
         return None
     return found[:-_DIGEST] if found[-_DIGEST:] == _digest(entry.name, found[:-_DIGEST]) else None

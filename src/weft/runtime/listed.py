@@ -1,0 +1,59 @@
+"""Which context gives a tensor its value when no context is named: the one that holds it, else the newest in use."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from weft.backends import Array, Backend
+from weft.errors import WeftError, user_origin
+from weft.tensor.tensor import Tensor
+from weft.tensor.values import evaluator
+
+if TYPE_CHECKING:
+    from weft.runtime.context import Context
+
+
+class Listed:
+    """The contexts that can be asked, without keeping any alive. Where none is left, it makes one for the occasion."""
+
+    __slots__ = ("_backend", "_contexts", "_make")
+
+    def __init__(self, context: Context, backend: Backend, make: Callable[[Backend], Context]) -> None:
+        before = evaluator.get()
+        older = [one for one in before._contexts if one() is not None] if isinstance(before, Listed) else []
+        self._contexts: tuple[weakref.ref[Context], ...] = (weakref.ref(context), *older)  # the newest first
+        self._backend = backend
+        self._make = make
+
+    def __call__(self, tensor: Tensor) -> Array:
+        open = [one for ref in self._contexts if (one := ref()) is not None and not one._engine.closed]
+        if not open and tensor.params:
+            raise WeftError(
+                f"no context can compute `{tensor.label}`: the one that held its parameters is gone",
+                origin=user_origin(),
+                fix="keep the context in a variable",
+            )
+        if not open:
+            return self._make(self._backend)[tensor]
+        holding = [one for one in open if one._holds(tensor)]
+        able = [one for one in holding if tensor in one]
+        if len(able) > 1:
+            return _agreed(tensor, able)
+        return (able or holding or open)[0][tensor]
+
+
+def _agreed(tensor: Tensor, contexts: list[Context]) -> Array:
+    """The value of a tensor that several contexts hold; refused where they differ."""
+    first, *others = contexts
+    value = first[tensor]
+    for other in others:
+        if other[tensor].tobytes() != value.tobytes():
+            raise WeftError(
+                f"two contexts hold different values of `{tensor.label}`",
+                origin=user_origin(),
+                notes=[f"{one!r} was made at {one._origin}" for one in (other, first)],
+                fix="say which: ctx[t]",
+            )
+    return value

@@ -1,0 +1,50 @@
+"""What the value of a computed tensor depends on: the leaves it is computed from, through everything in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.assign import Merge, Node, Operand, Stored, node_of, operands_of, statements, symbols, target
+
+
+def key_of(operand: Operand) -> int:
+    """A number for what is stored: that of a node, or of what another device sent for it."""
+    node = node_of(operand)
+    return ~node.id if isinstance(operand, Merge) else node.id
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Leaves by key, and the names of static indices. It names nodes by number, so it keeps none alive."""
+
+    keys: tuple[int, ...]
+    indices: tuple[str, ...]
+
+
+def sources_of(node: Node) -> Sources:
+    """What a computed node is computed from."""
+    leaves, indices = leaves_of(node)
+    return Sources(tuple(map(key_of, leaves)), tuple(indices))
+
+
+def leaves_of(node: Node) -> tuple[list[Operand], list[str]]:
+    """The leaves of a computed node, and the static indices it depends on.
+
+    A leaf is a parameter, data, a node that is assigned to, what another device sent, or a value read as stored.
+    """
+    leaves: dict[Operand, None] = {}
+    indices: dict[str, None] = {}
+    seen, stack = {node}, [node]
+    while stack:
+        definition = stack.pop().definition
+        assert definition is not None
+        indices |= dict.fromkeys(name for name, _, _ in symbols(definition))
+        own = {target(statement) for statement in statements(definition)}
+        for operand in (one for statement in statements(definition) for one in operands_of(statement)):
+            if isinstance(operand, Merge | Stored) or operand.definition is None:
+                if operand not in own:
+                    leaves[operand] = None
+            elif operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return list(leaves), list(indices)

@@ -1,0 +1,64 @@
+"""Errors: every kind goes through pickle with all it has, so a worker process can raise it."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import pickle
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.errors import Origin, Span
+
+
+def kinds(kind: type[wf.WeftError] = wf.WeftError) -> Iterator[type[wf.WeftError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from kinds(one)
+
+
+def same(error: wf.WeftError, found: wf.WeftError) -> bool:
+    return type(found) is type(error) and found.__dict__ == error.__dict__ and str(found) == str(error)
+
+
+@pytest.mark.parametrize("through", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+def test_every_kind_pickles(through: Callable[[wf.WeftError], wf.WeftError]) -> None:
+    for kind in (one for one in kinds() if one.__module__.startswith("weft") and one.__init__ is wf.WeftError.__init__):
+        error = kind(
+            "what", origin=Origin("model.py", 3), text="ij=>ij", spans=[Span(0, 1)], notes=["a note"], fix="mend it"
+        )
+        found = through(error)
+        assert same(error, found), kind
+        assert (found.what, found.fix, found.spans, found.args) == ("what", "mend it", (Span(0, 1),), ("what",))
+
+
+WRONG: list[Callable[[], object]] = [
+    lambda: wf.plan("ij;jk=>ik", (3, 4), (5, 6)),
+    lambda: wf.plan("i=>j", 3),
+    lambda: wf.tc.define("def f(float(N) x) -> (y) { y(i) = x(i) + z(i)\n y(i) = w(i) }"),
+    lambda: wf.tc.define("def f(float(N) x) -> (y) { y(i) = x(i) }").g,
+    lambda: wf.data(np.ones(3)[::2], copy=False),
+    lambda: wf.config.using(speed=3).__enter__(),
+    lambda: wf.tc.define("def f(float(N) x, int32(M) i) -> (y) { y(m) = x(i(m)) }", backend="interp").f(
+        np.ones(2, "float32"), np.array([5], "int32")
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_errors_as_they_are_raised_pickle(wrong: Callable[[], object]) -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        wrong()
+    assert same(caught.value, pickle.loads(pickle.dumps(caught.value)))
+
+
+def _define(_: int) -> None:
+    wf.tc.define("def f(float(N) x) -> (y) { y(i) = x(i) + z(i) }")
+
+
+def test_a_pool_hears_what_its_worker_raised() -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool, pytest.raises(wf.WeftError, match="`z`"):
+        pool.map_async(_define, [1]).get(timeout=30)
