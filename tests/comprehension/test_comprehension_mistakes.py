@@ -225,12 +225,6 @@ def test_statements(statement: str, said: tuple[str, str, str]) -> None:
     assert one_mistake(statement) == said
 
 
-def test_a_builtin_that_weft_lacks() -> None:
-    marked, what, fix = one_mistake("C(i) = acos(B(i))")
-    assert (marked, what) == ("acos", "weft has no `acos`")
-    assert fix.startswith("the builtins are abs, ceil, cos")
-
-
 def test_declared_types_must_hold_what_is_put_into_them() -> None:
     text = "def f(float(N) A) -> (int32(N) C, double(M,N) D) { C(i) = A(i) D(i) = A(i) }"
     assert mistakes(text) == [

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from weft.comprehension.builtins import BUILTINS, LACKING, SCALAR_TYPES, spelled
+from weft.comprehension.builtins import TAKEN, spelled
 from weft.comprehension.mistakes import ComprehensionError, Mistake, counted, meant
 from weft.comprehension.nodes import (
     Between,
@@ -106,9 +106,8 @@ def _in_order(program: Program, report: Report) -> Iterator[Definition]:
         name = definition.name
         if name.name in named:
             report(Mistake(f"`{name}` is defined twice", name.span, "give one of the definitions another name"))
-        elif name.name in BUILTINS or name.name in SCALAR_TYPES or name.name in LACKING:
-            kind = "an element type" if name.name in SCALAR_TYPES else "a builtin"
-            report(Mistake(f"`{name}` is {kind}", name.span, "give the definition another name"))
+        elif name.name in TAKEN:
+            report(Mistake(f"`{name}` is {TAKEN[name.name]}", name.span, "give the definition another name"))
         named.setdefault(name.name, definition)
     depths: dict[str, int] = {}
     for first in named:

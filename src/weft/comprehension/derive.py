@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.comprehension.builtins import BUILTINS
+from weft.comprehension.builtins import BUILTINS, WRITTEN
 from weft.comprehension.nodes import (
     Apply,
     Binary,
@@ -43,15 +43,6 @@ _INFIX: Mapping[str, BinaryOp] = {
     "ne": "!=",
 }
 _JOINED: Mapping[str, BinaryOp] = {"and": "&&", "or": "||"}
-_CALLED = {
-    **{name: name for name in ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "tanh", "erf", "abs", "floor")},
-    "relu": "relu",
-    "recip_sqrt": "rsqrt",
-    "max": "max",
-    "min": "min",
-    "pow": "pow",
-    "fma": "fma",
-}
 _TRUTHS = {"lt", "le", "eq", "ne", "and", "or", "not"}
 
 
@@ -138,8 +129,8 @@ def _written(value: Scalar, args: Sequence[Expr]) -> Expr:
         case Call(op=op, args=(left, right)) if op in _INFIX:
             before, after = _written(left, args), _written(right, args)
             return times(before, after) if op == "mul" else Binary(_INFIX[op], before, after)
-        case Call(op=op, args=parts) if op in _CALLED:
-            return Apply(_CALLED[op], tuple(_written(part, args) for part in parts))
+        case Call(op=op, args=parts) if op in WRITTEN:
+            return Apply(WRITTEN[op], tuple(_written(part, args) for part in parts))
     raise AssertionError(f"no builtin is differentiated to {value}")
 
 

@@ -45,6 +45,8 @@ _LEVELS = {
     **dict.fromkeys(("*", "/", "%"), 5),
 }
 _CHOICE, _SIGN = 0, 6
+#: Casts are written by words of the language, which no tensor can be called.
+_CAST = {"float32": "float", "float64": "double"}
 _ASSIGN = {row: sign for sign, row in REDUCTIONS.items()}
 
 
@@ -136,5 +138,5 @@ def _atom(expr: Expr) -> str:
         case Read(tensor=name, subscripts=args) | Apply(function=name, args=args):
             return f"{name}({', '.join(map(show_expr, args))})"
         case Cast(dtype=dtype, value=value):
-            return f"{spelled(dtype)}({show_expr(value)})"
+            return f"{_CAST.get(dtype, dtype)}({show_expr(value)})"
     raise AssertionError(expr)

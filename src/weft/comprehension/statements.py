@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.comprehension.build import MAX_DEPTH
-from weft.comprehension.builtins import BUILTINS, LACKING, SCALAR_TYPES
+from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES, TAKEN
 from weft.comprehension.mistakes import Mistake, counted, listed, meant
 from weft.comprehension.nodes import (
     Apply,
@@ -59,12 +59,8 @@ class Scope:
 
     def check_new(self, name: Ident, kind: str) -> None:
         """A name that a definition gives to something cannot be one of the language's own."""
-        if name.name in SCALAR_TYPES:
-            self.wrong(f"`{name}` is an element type and cannot name {kind}", name.span, "rename it")
-        elif name.name in BUILTINS or name.name in LACKING:
-            self.wrong(f"`{name}` is a builtin and cannot name {kind}", name.span, "rename it")
-        elif name.name in self.functions:
-            self.wrong(f"`{name}` is a definition and cannot name {kind}", name.span, "rename it")
+        if name.name in TAKEN:
+            self.wrong(f"`{name}` is {TAKEN[name.name]} and cannot name {kind}", name.span, "rename it")
 
     def check_target(self, target: Ident) -> bool:
         """May this be written?"""
@@ -249,9 +245,7 @@ def _check_apply(one: Apply, scope: Scope) -> None:
     if name in BUILTINS:
         if BUILTINS[name].arity != given:
             what = f"`{name}` takes {counted(BUILTINS[name].arity, 'argument')}, not {given}"
-            scope.wrong(what, one.span, f"write `{name}({', '.join('xyz'[: BUILTINS[name].arity])})`")
-    elif name in LACKING:
-        scope.wrong(f"weft has no `{name}`", place, "the builtins are " + ", ".join(sorted(BUILTINS)))
+            scope.wrong(what, one.span, f"write `{name}({', '.join('xyzw'[: BUILTINS[name].arity])})`")
     elif name in scope.functions:
         fix = f"call it in a statement of its own: `x = {name}(A, B)`"
         scope.wrong(f"`{name}` is a definition: it takes whole tensors and fills whole ones", place, fix)

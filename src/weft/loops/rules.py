@@ -126,7 +126,7 @@ RULES: tuple[Rule, ...] = (
     Rule("fma(x, 1, y)", "add(x, y)"),
     Rule("fma(1, x, y)", "add(x, y)"),
     Rule("fma(x, y, 0)", "mul(x, y)", signless=True),
-    Rule("fma(C, D, x)", "add(mul(C, D), x)"),
+    Rule("fma(C, D, x)", "add(mul(C, D), x)", "fast"),
     Rule("fma(x, 0, y)", "y", "real", signless=True),
     Rule("fma(0, x, y)", "y", "real", signless=True),
     Rule("add(mul(x, y), z)", "fma(x, y, z)", "fast"),

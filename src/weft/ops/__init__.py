@@ -1,7 +1,8 @@
 """Primitive scalar operations and expressions over them."""
 
+from weft.ops.row import Op
 from weft.ops.scalar import Call, Num, Number, Scalar, call, leaves, scalar, substitute, where
-from weft.ops.table import OPS, Op, accumulator, find, starter, type_of
+from weft.ops.table import OPS, accumulator, find, starter, type_of
 
 __all__ = [
     "OPS",

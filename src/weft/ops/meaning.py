@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,41 @@ def power(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     base, exponent = np.broadcast_arrays(np.asarray(x), np.asarray(y))
     sign = np.where(exponent % 2 == 0, 1, base)
     return np.where(exponent >= 0, np.power(base, np.maximum(exponent, 0)), np.where(abs(base) == 1, sign, 0))
+
+
+def fused(x: npt.ArrayLike, y: npt.ArrayLike, z: npt.ArrayLike) -> Array:
+    """`x * y + z`, rounded once."""
+    dtype = np.result_type(x, y, z)
+    if dtype.kind != "f":
+        return np.asarray(np.add(np.multiply(x, y), z))
+    exact = _fused(np.asarray(x), np.asarray(y), np.asarray(z), dtype == np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray(exact).astype(dtype)
+
+
+def _fused_once(x: float, y: float, z: float, double: bool) -> float:
+    """The exact value rounded to double precision; towards an odd last digit if it is rounded again afterwards.
+
+    What is rounded so can be rounded to fewer digits as if it were still exact: it never lies halfway by chance.
+    """
+    if not (math.isfinite(x) and math.isfinite(y)) or not x or not y:
+        return x * y + z
+    if not math.isfinite(z):
+        return z
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if not exact:
+        return 0.0
+    try:
+        near = exact.numerator / exact.denominator
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+    rest = exact - Fraction(near)
+    if double or not rest or int(np.float64(near).view(np.int64)) & 1:
+        return near
+    return math.nextafter(near, math.inf if rest > 0 else -math.inf)
+
+
+_fused = np.vectorize(_fused_once, otypes=[np.float64])
 
 
 def threefry4x32(key: npt.ArrayLike, counter: npt.ArrayLike) -> Array:

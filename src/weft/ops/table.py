@@ -9,9 +9,8 @@ Parser, printer, interpreter and emitters all read this table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import pi, sqrt
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,48 +18,10 @@ from weft.errors import WeftError, user_origin
 from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
-from weft.ops.meaning import erf, floor_divide, power, threefry4x32, unit_interval
+from weft.ops.library import LIBRARY
+from weft.ops.meaning import erf, floor_divide, fused, power, threefry4x32, unit_interval
+from weft.ops.row import Op, binary, flat, unary
 from weft.ops.scalar import Call, Num, Number, Scalar, call, where
-from weft.ops.typing import Typing
-
-Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
-
-
-#: The partial derivatives of an operation, given its arguments and its value.
-Partials: TypeAlias = Callable[..., tuple[Number, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """One row of the table."""
-
-    name: str
-    arity: int
-    text: str
-    meaning: Callable[..., Any]
-    c: str
-    triton: str
-    gradient: Partials
-    typing: Typing = typing.alike
-    neutral: Neutral | None = None
-    start: Neutral | None = None
-    commutative: bool = False
-    associative: bool = False
-    idempotent: bool = False
-
-    @property
-    def truth(self) -> bool:
-        """Is its value a truth value, through which no gradient flows?"""
-        return self.typing in (typing.compared, typing.truths)
-
-    @property
-    def begins(self) -> Neutral | None:
-        """What an assignment that starts afresh begins with: the neutral element, or what takes its place."""
-        return self.neutral or self.start
-
-    @property
-    def infix(self) -> bool:
-        return self.arity == 2 and not self.text.isidentifier()
 
 
 def _lowest(dtype: np.dtype[Any]) -> object:
@@ -75,13 +36,12 @@ def _highest(dtype: np.dtype[Any]) -> object:
     return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.kind == "b" or np.inf
 
 
-def _flat(*args: Scalar) -> tuple[Number, ...]:
-    """The gradient of an operation that is constant almost everywhere."""
-    return tuple(0 for _ in args[:-1])
-
-
 def _pow_gradient(x: Scalar, y: Scalar, z: Scalar) -> tuple[Number, ...]:
-    """By a constant exponent the powers are spelled out, so that none is infinite without need."""
+    """By a constant exponent the powers are spelled out, so that none is infinite without need.
+
+    A power that is 0 whatever the exponent, or 1 whatever the base, does not change with it, also where the formula
+    has 0 times infinity.
+    """
     if isinstance(y, Num):
         match y.value:
             case 0:
@@ -91,7 +51,8 @@ def _pow_gradient(x: Scalar, y: Scalar, z: Scalar) -> tuple[Number, ...]:
             case 2:
                 return (2 * x, 0)
         return (y * call("pow", x, y.value - 1), 0)
-    return (y * call("pow", x, y - 1), z * call("log", x))
+    still = call("and", call("eq", x, 0), call("le", 0, y))
+    return where(call("eq", y, 0), 0, y * call("pow", x, y - 1)), where(still, 0, z * call("log", x))
 
 
 def _zero(dtype: np.dtype[Any]) -> object:
@@ -102,143 +63,115 @@ def _one(dtype: np.dtype[Any]) -> object:
     return 1
 
 
-def _unary(
-    name: str,
-    meaning: Callable[..., Any],
-    c: str,
-    triton: str,
-    gradient: Partials,
-    text: str = "",
-    typing: Typing = typing.alike,
-    **facts: bool,
-) -> Op:
-    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, **facts)
-
-
-def _binary(
-    name: str,
-    text: str,
-    meaning: Callable[..., Any],
-    c: str,
-    triton: str,
-    gradient: Partials,
-    neutral: Neutral | None = None,
-    typing: Typing = typing.alike,
-    start: Neutral | None = None,
-    **facts: bool,
-) -> Op:
-    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, start, **facts)
-
-
 _ROWS: tuple[Op, ...] = (
     # one operand
-    _unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", typing.first, idempotent=True),
-    _unary(
+    unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", typing.first, idempotent=True),
+    unary(
         "relu", lambda x: np.maximum(x, 0), "weft_relu_{t}({0})", "tl.maximum({0}, 0)",
         lambda x, y: (call("lt", 0, x),), "?/", idempotent=True,
     ),
-    _unary(
+    unary(
         "sat01", lambda x: np.minimum(np.maximum(x, 0), 1), "weft_sat01_{t}({0})",
         "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
         idempotent=True,
     ),
-    _unary("exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals),
-    _unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
-    _unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals),
-    _unary(
+    unary("exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals),
+    unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
+    unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals),
+    unary(
         "log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),),
         typing=typing.reals,
     ),
-    _unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals),
-    _unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals),
-    _unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals),
-    _unary("recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals),
-    _unary(
+    unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals),
+    unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals),
+    unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals),
+    unary("recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals),
+    unary(
         "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),),
         typing=typing.reals,
     ),
-    _unary("neg", np.negative, "(-{0})", "(-{0})", lambda x, y: (-1,), "~-"),
-    _unary(
+    unary("neg", np.negative, "(-{0})", "(-{0})", lambda x, y: (-1,), "~-"),
+    unary(
         "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals
     ),
-    _unary(
+    unary(
         "erf", erf, "weft_erf_{t}({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
         typing=typing.reals,
     ),
-    _unary(
+    unary(
         "abs", np.abs, "weft_abs_{t}({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
         idempotent=True,
     ),
-    _unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", _flat, idempotent=True),
-    _unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", _flat, typing=typing.truths),
-    _unary("uniform", unit_interval, "weft_uniform({0})", "weft_uniform({0})", _flat, typing=typing.unit),
+    unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", flat, idempotent=True),
+    unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
+    unary("uniform", unit_interval, "weft_uniform({0})", "weft_uniform({0})", flat, typing=typing.unit),
     # two operands
-    _binary(
+    binary(
         "arg1", "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
         typing=typing.first, associative=True, idempotent=True,
     ),
-    _binary(
+    binary(
         "arg2", "-/>", lambda x, y: np.broadcast_arrays(x, y)[1], "{1}", "{1}", lambda x, y, z: (0, 1),
         typing=typing.second, associative=True, idempotent=True,
     ),
-    _binary(
+    binary(
         "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
         commutative=True, associative=True,
     ),
-    _binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero),
-    _binary(
+    binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero),
+    binary(
         "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
         commutative=True, associative=True,
     ),
-    _binary(
+    binary(
         "div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
         typing=typing.reals, start=_one,
     ),
-    _binary(
-        "floordiv", "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", _flat,
+    binary(
+        "floordiv", "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", flat,
     ),
-    _binary(
+    binary(
         "pow", "**", power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
         _pow_gradient, start=_one,
     ),
-    _binary(
+    binary(
         "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",
         "tl.where({0} > 0, {1}, 0)",
         lambda x, y, z: (0, call("lt", 0, x)), start=_one,
     ),
-    _binary(
+    binary(
         "sat01_gate", "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "weft_sat01_gate_{t}({0}, {1})",
         "tl.where(({0} > 0) & ({0} < 1), {1}, 0)",
         lambda x, y, z: (0, call("and", call("lt", 0, x), call("lt", x, 1))),
     ),
-    _binary(
+    binary(
         "max", "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
         lambda x, y, z: (call("le", y, x), call("lt", x, y)), _lowest,
         commutative=True, associative=True, idempotent=True,
     ),
-    _binary(
+    binary(
         "min", "^^", np.minimum, "weft_min_{t}({0}, {1})", "tl.minimum({0}, {1})",
         lambda x, y, z: (call("le", x, y), call("lt", y, x)), _highest,
         commutative=True, associative=True, idempotent=True,
     ),
-    _binary(
+    binary(
         "mod", "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
         lambda x, y, z: (1, -call("floor", x / y)),
     ),
-    _binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", _flat, typing=typing.compared),
-    _binary("le", "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", _flat, typing=typing.compared),
-    _binary("eq", "=", np.equal, "({0} == {1})", "({0} == {1})", _flat, typing=typing.compared, commutative=True),
-    _binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", _flat, typing=typing.compared, commutative=True),
-    _binary(
-        "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", _flat, _zero, typing.truths,
+    binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", flat, typing=typing.compared),
+    binary("le", "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", flat, typing=typing.compared),
+    binary("eq", "=", np.equal, "({0} == {1})", "({0} == {1})", flat, typing=typing.compared, commutative=True),
+    binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", flat, typing=typing.compared, commutative=True),
+    binary(
+        "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", flat, _zero, typing.truths,
         commutative=True, associative=True, idempotent=True,
     ),
-    _binary(
-        "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", _flat, _one, typing.truths,
+    binary(
+        "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", flat, _one, typing.truths,
         commutative=True, associative=True, idempotent=True,
     ),
-    _binary(
-        "threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", _flat,
+    binary(
+        "threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", flat,
         typing=typing.bits,
     ),
     # three operands
@@ -247,9 +180,10 @@ _ROWS: tuple[Op, ...] = (
         lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.chosen,
     ),
     Op(
-        "fma", 3, "fma", lambda x, y, z: x * y + z, "({0} * {1} + {2})", "tl.fma({0}, {1}, {2})",
+        "fma", 3, "fma", fused, "weft_fma_{t}({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",
         lambda x, y, z, w: (y, x, 1),
     ),
+    *LIBRARY,
 )  # fmt: skip
 
 OPS: dict[str, Op] = {op.name: op for op in _ROWS}

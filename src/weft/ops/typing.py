@@ -32,6 +32,14 @@ def reals(*types: str) -> Typed:
 
 
 @cache
+def digits(*types: str) -> Typed:
+    """Operations on the last digits of numbers: those of the type they are computed in, single precision at least."""
+    common = promote(*map(real, types))
+    common = "float32" if common in ("float16", "bfloat16") else common
+    return (common,) * len(types), common
+
+
+@cache
 def compared(*types: str) -> Typed:
     """Comparisons: the operands meet, the value is a truth value."""
     return (promote(*types),) * len(types), "bool"

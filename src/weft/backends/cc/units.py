@@ -68,7 +68,9 @@ def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
 
 @cache
 def _prelude() -> str:
-    return files("weft.backends.cc").joinpath("prelude.h").read_text(encoding="utf-8")
+    """What every text can use. The library comes first: after <tgmath.h> its names would depend on types."""
+    folder = files("weft.backends.cc")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("library.h", "prelude.h"))
 
 
 def _loaded(folder: Path, keys: Mapping[str, str]) -> Loaded:

@@ -1,0 +1,94 @@
+"""What a row of the table of operations is (table.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from weft.errors import WeftError, user_origin
+from weft.ops import typing
+from weft.ops.scalar import Number, Scalar
+from weft.ops.typing import Typing
+
+Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
+#: The partial derivatives of an operation, given its arguments and its value.
+Partials: TypeAlias = Callable[..., tuple[Number, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the table."""
+
+    name: str
+    arity: int
+    text: str
+    meaning: Callable[..., Any]
+    c: str
+    triton: str
+    gradient: Partials
+    typing: Typing = typing.alike
+    neutral: Neutral | None = None
+    start: Neutral | None = None
+    commutative: bool = False
+    associative: bool = False
+    idempotent: bool = False
+
+    @property
+    def truth(self) -> bool:
+        """Is its value a truth value, through which no gradient flows?"""
+        return self.typing in (typing.compared, typing.truths)
+
+    @property
+    def begins(self) -> Neutral | None:
+        """What an assignment that starts afresh begins with: the neutral element, or what takes its place."""
+        return self.neutral or self.start
+
+    @property
+    def infix(self) -> bool:
+        return self.arity == 2 and not self.text.isidentifier()
+
+
+def unary(
+    name: str,
+    meaning: Callable[..., Any],
+    c: str,
+    triton: str,
+    gradient: Partials,
+    text: str = "",
+    typing: Typing = typing.alike,
+    **facts: bool,
+) -> Op:
+    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, **facts)
+
+
+def binary(
+    name: str,
+    text: str,
+    meaning: Callable[..., Any],
+    c: str,
+    triton: str,
+    gradient: Partials,
+    neutral: Neutral | None = None,
+    typing: Typing = typing.alike,
+    start: Neutral | None = None,
+    **facts: bool,
+) -> Op:
+    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, start, **facts)
+
+
+def flat(*args: Scalar) -> tuple[Number, ...]:
+    """The gradient of an operation that is constant almost everywhere."""
+    return tuple(0 for _ in args[:-1])
+
+
+def no_gradient(name: str) -> Partials:
+    """What asking for the gradient of an operation that has none comes to."""
+
+    def refuse(*args: Scalar) -> tuple[Number, ...]:
+        fix = "differentiate by something else, or compute this apart and pass it in"
+        raise WeftError(f"`{name}` has no derivative", origin=user_origin(), fix=fix)
+
+    return refuse
