@@ -30,6 +30,7 @@ from weft.comprehension import (
     Unary,
     infer,
 )
+from weft.comprehension.nodes import UNWANTED, left
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import numpy_type
 
@@ -53,15 +54,21 @@ def _run(checked: CheckedProgram, ranges: Ranges, inputs: Mapping[str, Array]) -
     for one in ranges.body:
         if isinstance(one, Called):
             args = {
-                param.name.name: tensors[arg.name]
+                param.name.name: evaluate(arg, tensors, ranges) if not is_whole(arg) else tensors[arg.tensor]
                 for param, arg in zip(one.ranges.definition.params, one.statement.args, strict=True)
             }
+            results = list(zip(one.statement.targets, one.ranges.definition.results, strict=True))
+            begun = checked[one.ranges.definition.name.name].accumulates
+            args |= {result.name.name: tensors[to.name] for to, result in results if result.name.name in begun}
             made = _run(checked, one.ranges, args)
-            for target, result in zip(one.statement.targets, one.ranges.definition.results, strict=True):
-                tensors[target.name] = made[result.name.name]
+            tensors |= {to.name: made[result.name.name] for to, result in results if to.name != UNWANTED}
         else:
             _loops(one, ranges, types, tensors)
     return {name: value.astype(numpy_type(types[name])) for name, value in tensors.items()}
+
+
+def is_whole(arg: Expr) -> bool:
+    return isinstance(arg, Read) and not arg.subscripts
 
 
 def _wide(dtype: str) -> np.dtype[Any]:
@@ -80,7 +87,11 @@ def _loops(loops: Loops, ranges: Ranges, types: Mapping[str, str], tensors: dict
     extents = [range.size for _, range in loops.indices]
     target, wide = statement.target.name, _wide(types[statement.target.name])
     value = np.broadcast_to(evaluate(statement.value, env, ranges), extents).astype(wide)
-    cells = tuple(slice(range.low, range.high) for _, range in loops.indices[: len(statement.indices)])
+    kept = len(left(statement))
+    cells = tuple(
+        range.low if isinstance(at, Int) else slice(range.low, range.high)
+        for at, range in zip(statement.at, loops.cells, strict=True)
+    )
     if target not in tensors:
         tensors[target] = np.zeros(ranges.shapes[target], wide)
     if statement.reduction is None:
@@ -89,7 +100,7 @@ def _loops(loops: Loops, ranges: Ranges, types: Mapping[str, str], tensors: dict
     op = OPS[statement.reduction]
     assert op.neutral is not None
     neutral = np.asarray(op.neutral(wide)).astype(wide)
-    axes = tuple(np.arange(len(cells), rank).tolist())
+    axes = tuple(np.arange(kept, rank).tolist())
     reduced = REDUCE[statement.reduction].reduce(value, axis=axes, initial=neutral)
     old = np.full(reduced.shape, neutral) if statement.resets else tensors[target][cells]
     tensors[target][cells] = REDUCE[statement.reduction](old, reduced)

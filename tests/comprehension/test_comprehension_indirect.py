@@ -154,3 +154,58 @@ def test_routines_check_too(backend: str) -> None:
     places[1] = 1
     step()
     assert_near(ctx[table.grad], np.array([2, 2, 0, 0, 2])[:, None] * np.ones(3))
+
+
+# What is more than affine, and what wraps around
+
+
+@backends
+def test_a_subscript_that_is_more_than_affine_is_checked(backend: str) -> None:
+    f = definition("def f(float(N) t, float(M) u) -> (O) { O(i) = t(i * i) where i in 0:M }", backend)
+    t = np.arange(10, dtype="float32")
+    np.testing.assert_array_equal(f(t, t[:4]), [0, 1, 4, 9])
+    with pytest.raises(wf.WeftError, match=r"`i \* i` is 16 somewhere, and axis 0 of `t` is 10"):
+        f(t, t[:5])
+
+
+@backends
+@pytest.mark.parametrize(
+    ("subscript", "dtype", "value", "said"),
+    [
+        ("r(b) + 1", "uint64", 2**64 - 1, "2**62 or more"),
+        ("r(b) * 2", "int64", 2**63 - 1, "2**62 or more"),
+        ("-3 * r(b) + 2", "int64", 2**62, "-2**62 or less"),
+        ("r(b) * r(b) * r(b) * r(b)", "int32", 2**16, "2**62 or more"),
+        ("r(b) * r(b)", "int32", 2**16, str(2**32)),
+        ("r(b) - 1", "uint8", 0, "-1"),
+        ("(r(b) + 1) / 2", "uint64", 2**64 - 1, "2**62 or more"),
+    ],
+)
+def test_a_subscript_that_wraps_around_is_reported(
+    backend: str, subscript: str, dtype: str, value: int, said: str
+) -> None:
+    f = definition(f"def f({dtype}(B) r, float(N) t) -> (O) {{ O(b) = t({subscript}) }}", backend)
+    t = np.arange(9, dtype="float32")
+    with pytest.raises(wf.WeftError) as raised:
+        f(np.array([value], dtype), t)
+    assert raised.value.what.endswith(f"is {said} somewhere, and axis 0 of `t` is 9")
+    if subscript[0] != "-":
+        f(np.array([1], dtype), t)
+
+
+@backends
+def test_what_cannot_stray_is_not_watched(backend: str) -> None:
+    f = definition("def f(int32(B) r, float(N) t) -> (O) { O(b) = t(r(b) % N) + t(min(max(r(b), 0), N - 1)) }", backend)
+    r, t = np.array([-7, 3, 90], "int32"), np.arange(4, dtype="float32")
+    np.testing.assert_array_equal(f(r, t), t[r % 4] + t[np.clip(r, 0, 3)])
+    assert "strayed" not in f.show("assign", r, t)
+    assert "strayed" in definition("def f(int32(B) r, float(N) t) -> (O) { O(b) = t(r(b)) }").show("assign", r % 4, t)
+
+
+def test_what_cannot_stray_is_not_watched_in_tensor_expressions() -> None:
+    f = definition("def f(int32(B) r, float(N) t) -> (O) { O(b) = t(r(b) % N) }")
+    r, t = wf.data(np.array([-7, 3], "int32")), wf.data(np.arange(4, dtype="float32"))
+    routine = wf.Context("interp").compile(wf.seq(f(r, t).forward))
+    assert "strayed[" not in routine.show("loops").replace("f.O.strayed[...] = 0", "")
+    watched = definition("def f(int32(B) r, float(N) t) -> (O) { O(b) = t(r(b)) }")
+    assert "f.O.strayed[0]" in wf.Context("interp").compile(wf.seq(watched(r, t).forward)).show("loops")

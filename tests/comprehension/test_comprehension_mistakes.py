@@ -27,9 +27,12 @@ SYNTAX = {
     "C(i) = B(i);": (";", "statements are not separated by `;`", "remove it; a statement ends where the next begins"),
     "C(i) = B(i) // x": ("//", "a comment begins with `#`", "write `#` for `//`"),
     "C(i) = B(i) ** 2": ("**", "there is no operator `**`", "write `pow(x, y)`, or `x * x`"),
-    "C(i) = B(i) <=> g(B(i))": (
-        "<=>", "there is no `<=>`", "leave it out: weft finds by itself what a library could do"
-    ),
+    "C(i) = B(i) /* x */": ("/*", "a comment begins with `#`", "write `#` before each line of it"),
+    "/* x */ C(i) = B(i)": ("/*", "a comment begins with `#`", "write `#` before each line of it"),
+    "C(i) = i =< 2 ? B(i) : 0": ("=<", "there is no operator `=<`", "write `<=`"),
+    "C(i) = i => 2 ? B(i) : 0": ("=>", "there is no operator `=>`", "write `>=`"),
+    "C(i) = B(i) where i in 0..2": ("..", "a range is written with `:`", "write `0:N`"),
+    "C(i) = B(i) <=> 3": ("3", "`3` cannot stand here", "write a name here"),
     "C(i) = B[i]": ("[", "subscripts are written in round brackets", "write `A(i, j)` for `A[i, j]`"),
     "C(i) -= B(i)": ("-=", "there is no `-=`", "accumulate the negative: `+= -(…)`"),
     "C(i) := B(i)": (":=", "an assignment is `=`, not `:=`", "write `=`"),
@@ -45,7 +48,7 @@ SYNTAX = {
     "C(i) = @": ("@", "`@` has no meaning here", "remove it"),
     "C(i + 1) = B(i)": (
         "i + 1",
-        "the left side takes plain indices",
+        "the left side takes indices and whole numbers",
         "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`",
     ),
     "C(i) = float(B(i), 2)": ("float(B(i), 2)", "`float` converts one value, not 2 values", "write `float(x)`"),
@@ -93,7 +96,6 @@ HEADS = {
     "def f(float(N) A) -> (C, C) { C(i) = A(i) }": [("C", "the result `C` is there twice", "remove one")],
     "def f(float(N) A) -> (Out) { out(i) = A(i) }": [
         ("Out", "nothing defines the result `Out`", "did you mean `out`?"),
-        ("out", "nothing uses `out`", "did you mean `Out`?"),
     ],
     "def f(float(N) A) -> (double(N) A) { A(i) += 1 }": [
         ("double(N)", "`A` comes in as float(N) and goes out as double(N)", "leave out the type of the result")
@@ -110,18 +112,58 @@ HEADS = {
     ],
     "def g(float s) -> (C) { C = s } def f(float(N) A, int32 n) -> (x, y, z) { x = g(A) y = g(n) z, w = g(n, n) }": [
         ("A", "`g` takes `s` with 0 axes, and `A` has 1", "pass another tensor"),
-        ("n", "`g` takes `s` as float, and `n` is int32", "convert it in a statement before: `x(i) = float(n(i))`"),
-        ("z", "`g` gives 1 tensor, not 2", "its results are C"),
-        ("w", "nothing uses `w`", "make it a result: `-> (…, w)`"),
+        ("n", "`g` takes `s` as float, and `n` is int32", "convert it: `float(n)`"),
+        ("z", "`g` gives 1 tensor, not 2", "its results are C; write `_` for one that is not wanted"),
         ("g", "`g` takes 1 tensor, not 2", "its parameters are s"),
-        ("n", "`g` takes `s` as float, and `n` is int32", "convert it in a statement before: `x(i) = float(n(i))`"),
+        ("n", "`g` takes `s` as float, and `n` is int32", "convert it: `float(n)`"),
+    ],
+    "def g(float(N) A) -> (C) { C(i) = A(i) } def f(double(N) A) -> (B) { B = g(A) }": [
+        (
+            "A",
+            "`g` takes `A` as float, and `A` is double",
+            "convert it in a statement before, and pass that: `A_float(i) = float(A(i))`",
+        ),
+    ],
+    "def f(float(N) a) -> (b) { b = g(a) }": [
+        ("g", "there is no definition `g` in the text", "define it with `def`"),
     ],
     "def fun(float s) -> (C) { C, D = fn(s) }": [
-        ("D", "nothing uses `D`", "make it a result: `-> (…, D)`"),
         ("fn", "there is no definition `fn` in the text", "did you mean `fun`?"),
     ],
-    "def f(float s) -> (C) { C += s } def g(float s) -> (x) { x = f(s) }": [
-        ("f", "`f` accumulates into `C`, which a call does not pass", "start it afresh in `f`: write `!` after its `=`")
+    "def g(uint8 s, float t) -> (C) { C = s } def f(float(N) A) -> (B) { B = g(300, 1) x = g(-1, N) y = g(1.5, 1) }": [
+        ("300", "`s` is uint8, which has no 300", "pass another number, or change the type of the parameter"),
+        ("-1", "`s` is uint8, which has no -1", "pass another number, or change the type of the parameter"),
+        ("1.5", "`g` takes `s` as uint8, and `1.5` is float", "convert it: `uint8(1.5)`"),
+    ],
+    "def g(float s) -> (C) { C = s } def f(float(N) A) -> (B) { B = g(i) x = g(i + 1) y = g(A(0)) z = g(A) }": [
+        ("i", "there is no tensor `i`", "the tensors here are `A`"),
+        ("i", "`i` is an index, and a call has none", "pass whole tensors, sizes and numbers"),
+        ("A", "`g` takes `s` with 0 axes, and `A` has 1", "pass another tensor"),
+    ],
+    "def f(float s) -> (C) { C += s } def g(float s) -> (x) { y = f(s) _ = f(s) x = y }": [
+        (
+            "y",
+            "`f` goes on from what `y` holds, and nothing has defined it",
+            "define it before, or write `!` after the `=` in `f`",
+        ),
+        ("_", "`f` accumulates into `C`, and nothing says from what", "give it the name of a tensor that is defined"),
+    ],
+    "def g(float s) -> (C) { C = s } def f(float s) -> (x) { x = s x = g(s) }": [
+        ("x", "`x` is already defined, and a call fills a new tensor", "give the result of the call another name"),
+    ],
+    "def f(float b, float(M,N) A) -> (C) { C(i,j) = b * C(i,j) + A(i,j) }": [
+        (
+            "C",
+            "`C` is read by the statement that defines it",
+            "go on from what the caller passes: `C(i, j) *= …`, or make `C` a parameter too",
+        ),
+    ],
+    "def f(float(T,B) x) -> (h) { h(t,b) = t > 0 ? tanh(h(t - 1,b) + x(t,b)) : x(t,b) }": [
+        (
+            "h",
+            "`h` is read by the statement that defines it",
+            "there are no recurrences: a cell cannot be made of other cells of its tensor",
+        ),
     ],
 }  # fmt: skip
 
@@ -148,7 +190,6 @@ STATEMENTS = {
     "T(i) max= A(i, j) C(i) = T(i)": (
         "T", "`max=` goes on from what `T` holds, and nothing has defined it", "write `max=!` to start afresh"
     ),
-    "C(i) = B(i) T(i) = B(i)": ("T", "nothing uses `T`", "make it a result: `-> (…, T)`"),
     "C(i) = B(i) C(i, j) = A(i, j)": (
         "C", "`C` is first defined with 1 axis and has 2 here", "use as many indices, or another name"
     ),
@@ -185,7 +226,9 @@ STATEMENTS = {
         "write to a result, or make `B` one: `-> (…, B)`",
     ),
     "M(i) = B(i) C = alpha": ("M", "`M` is a size and cannot be written", ONE_SET),
-    "C(i) = B(alpha)": ("alpha", "a subscript is a whole number, and this is float", "convert it: `int32(alpha)`"),
+    "C(i) = B(i) * B(alpha)": (
+        "alpha", "a subscript is a whole number, and this is float", "convert it: `int32(alpha)`"
+    ),
     "C(i) = B(i) && true": ("B(i)", "`&&` joins truth values, and this is float", "compare it: `B(i) != 0`"),
     "C(i) = !I(i)": ("I(i)", "`!` negates truth values, and this is int32", "compare it: `I(i) != 0`"),
     "C(i) = I(i) ? 1 : 2": ("I(i)", "`?` chooses by truth values, and this is int32", "compare it: `I(i) != 0`"),
@@ -193,6 +236,15 @@ STATEMENTS = {
     "C(i) = B(i) where i in 0:I(0)": (
         "I(0)", "a range cannot depend on what a tensor holds", "use a size, such as `I.0`"
     ),
+    "C(i) = B(i) where i in 0:alpha": (
+        "alpha",
+        "a range cannot depend on what a tensor holds",
+        "pass a tensor of that length for the number `alpha`, and use its size",
+    ),
+    "C(i) = B(i) where foo = B(i), foo in 1:2": (
+        "foo", "`foo` is a value and has no range", "give the range of an index"
+    ),
+    "C(i) = B(i) where N in 0:3": ("N", "`N` is a size and cannot be an index", ONE_SET),
     "C(i) = B(i) where i in 0:2.5": (
         "2.5", "the end of a range is a whole number, and this is float", "convert it: `int32(2.5)`"
     ),

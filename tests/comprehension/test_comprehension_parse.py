@@ -75,7 +75,7 @@ def test_a_definition() -> None:
                 Param(TensorType("float16", (Ident("K"), Int(3))), Ident("B")),
             ),
             (Result(Ident("C")),),
-            (Comprehension(Ident("C"), names("m", "n"), "add", True, product),),
+            (Comprehension(Ident("C"), (Index("m"), Index("n")), "add", True, product),),
         ),
     ))  # fmt: skip
 
@@ -181,7 +181,7 @@ def test_clauses() -> None:
 
 
 def test_a_single_number_has_no_indices() -> None:
-    assert statement("C +=! B(i)").indices == ()
+    assert statement("C +=! B(i)").at == ()
     assert statement("C() +=! B(i)") == statement("C +=! B(i)")
 
 
@@ -199,8 +199,8 @@ def test_calls_of_definitions() -> None:
         D = exp(s)
     }"""
     first, second, third = parse(text)["f"].body
-    assert first == Invoke(names("C"), Ident("g"), names("A"))
-    assert second == Invoke(names("x", "y"), Ident("h"), names("A", "C"))
+    assert first == Invoke(names("C"), Ident("g"), (Read("A"),))
+    assert second == Invoke(names("x", "y"), Ident("h"), (Read("A"), Read("C")))
     assert third == Comprehension(Ident("D"), (), None, False, Apply("exp", (Read("s"),)))
 
 

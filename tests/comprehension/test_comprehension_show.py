@@ -46,16 +46,16 @@ TENSORS, SIZES, LOCALS, INDICES = ("A", "B", "out", "t_1"), ("M", "N"), ("x", "y
 BINARY = ("||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%")
 names = st.sampled_from
 
-_leaves = st.one_of(
+_outside = st.one_of(
     st.builds(Int, st.integers(0, 2**63 - 1)),
     st.builds(Real, st.floats(0, 1e300).map(float)),
     st.builds(Truth, st.booleans()),
     st.builds(Index, names(INDICES)),
     st.builds(Size, names(SIZES)),
-    st.builds(Local, names(LOCALS)),
     st.builds(Dim, names(TENSORS), st.integers(0, 5)),
     st.builds(Read, names(TENSORS)),
 )
+_leaves = st.one_of(_outside, st.builds(Local, names(LOCALS)))
 
 
 def _larger(parts: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
@@ -71,6 +71,7 @@ def _larger(parts: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 
 
 exprs: st.SearchStrategy[Expr] = st.recursive(_leaves, _larger, max_leaves=12)
+plain_exprs: st.SearchStrategy[Expr] = st.recursive(_outside, _larger, max_leaves=4)
 idents = st.builds(Ident, names(INDICES))
 clauses: st.SearchStrategy[Where] = st.one_of(st.builds(Between, idents, exprs, exprs), st.builds(Exists, exprs))
 
@@ -81,16 +82,17 @@ def comprehensions(draw: st.DrawFn) -> Comprehension:
         names([(None, False), *((one, b) for one in ("add", "mul", "min", "max") for b in (0, 1))])
     )
     where = [*draw(st.lists(clauses, max_size=2)), *(Let(Ident(name), draw(exprs)) for name in LOCALS)]
-    left = tuple(draw(st.lists(idents, max_size=3)))
+    left = tuple(draw(st.lists(st.builds(Index, names(INDICES)) | st.builds(Int, st.integers(0, 9)), max_size=3)))
     target = Ident(draw(names(TENSORS)))
-    return Comprehension(target, left, reduction, resets, draw(exprs), tuple(draw(st.permutations(where))))
+    same = draw(st.none() | st.builds(Apply, names(("exp", "nonsense")), st.lists(exprs, max_size=2).map(tuple)))
+    return Comprehension(target, left, reduction, resets, draw(exprs), tuple(draw(st.permutations(where))), same)
 
 
 invokes = st.builds(
     Invoke,
-    st.lists(st.builds(Ident, names(TENSORS)), min_size=1, max_size=3).map(tuple),
+    st.lists(st.builds(Ident, names((*TENSORS, "_"))), min_size=1, max_size=3).map(tuple),
     st.builds(Ident, names(("f0", "f1"))),
-    st.lists(st.builds(Ident, names((*TENSORS, *SIZES, *INDICES))), max_size=3).map(tuple),
+    st.lists(plain_exprs, max_size=3).map(tuple),
 )
 types = st.builds(
     TensorType,
@@ -162,6 +164,8 @@ def test_a_whole_text() -> None:
 
 
 def test_statements() -> None:
-    call = Invoke((Ident("x"), Ident("y")), Ident("f"), (Ident("A"),))
-    assert show_statement(call) == "x, y = f(A)"
+    call = Invoke((Ident("x"), Ident("_")), Ident("f"), (Read("A"), Binary("*", Int(2), Size("N"))))
+    assert show_statement(call) == "x, _ = f(A, 2 * N)"
+    equal = Comprehension(Ident("O"), (Int(0), Index("i")), "add", True, Read("x"), (), Apply("sum", (Read("x"),)))
+    assert show_statement(equal) == "O(0, i) +=! x <=> sum(x)"
     assert show_statement(Comprehension(Ident("s"), (), "add", False, Int(1))) == "s += 1"

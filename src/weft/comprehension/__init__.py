@@ -2,7 +2,7 @@
 
 from weft.comprehension.affine import Range
 from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES, Builtin
-from weft.comprehension.check import Checked, CheckedProgram, check, read
+from weft.comprehension.check import CheckedProgram, check, read
 from weft.comprehension.mistakes import ComprehensionError, Mistake
 from weft.comprehension.nodes import (
     Apply,
@@ -39,7 +39,8 @@ from weft.comprehension.nodes import (
     walk,
 )
 from weft.comprehension.parse import parse
-from weft.comprehension.ranges import Called, Loops, Ranges, RuntimeCheck, infer
+from weft.comprehension.ranges import Called, Loops, Ranges, infer
+from weft.comprehension.scope import Checked
 from weft.comprehension.show import show, show_definition, show_expr, show_statement
 from weft.comprehension.types import accumulated, local_types, row_of, settled, type_of
 
@@ -76,7 +77,6 @@ __all__ = [
     "Read",
     "Real",
     "Result",
-    "RuntimeCheck",
     "Size",
     "Statement",
     "TensorType",

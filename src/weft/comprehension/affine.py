@@ -216,6 +216,20 @@ def is_interval(values: isl.Set, low: int, high: int) -> bool:
     return bool(every.is_subset(values))
 
 
+def box(ranges: Sequence[Range]) -> isl.Set:
+    """The points whose coordinates lie in some ranges."""
+    found = isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(ranges)))
+    for at, range in enumerate(ranges):
+        found = found.lower_bound_val(_SET, at, _val(range.low)).upper_bound_val(_SET, at, _val(range.high - 1))
+    return found
+
+
+def first_point(points: isl.Set) -> tuple[int, ...]:
+    """The first point of a set that is not empty and has one."""
+    point = points.lexmin().sample_point()
+    return tuple(point.get_coordinate_val(_SET, at).to_python() for at in range(points.dim(_SET)))
+
+
 def at_least(number: int) -> isl.Set:
     """The numbers from this on, as a set of one dimension."""
     return isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 1)).lower_bound_val(_SET, 0, _val(number))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, in_code, node_of, seq
 from weft.comprehension.flat import Extents, Step, is_lost, show_step
 from weft.comprehension.gradient import backward
-from weft.comprehension.indirect import is_indirect, strayed, verify, watching
+from weft.comprehension.indirect import is_indirect, is_proved, strayed, unproved, verify, watching
 from weft.comprehension.lower import lower
 from weft.comprehension.mistakes import counted
 from weft.comprehension.template import Split, Template
@@ -30,13 +30,21 @@ class Application:
     """A definition on some operands, in the order of the flat definition's parameters."""
 
     def __init__(
-        self, template: Template, operands: Sequence[Operand], origin: Origin | None, labels: Mapping[str, str]
+        self,
+        template: Template,
+        operands: Sequence[Operand],
+        origin: Origin | None,
+        labels: Mapping[str, str],
+        extents: Extents | None = None,
     ) -> None:
+        """`extents` are given where they are known: then only subscripts that may leave their tensors are watched."""
         self.template = template
         self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
         self.operations: dict[str, Operation] = {}
         self._origin = origin
-        self._watched = {tensor: self._watching(tensor) for tensor in template.indirect}
+        found = template.indirect
+        self._indirect = unproved(found, template.flat, extents) if extents else found
+        self._watched = {tensor: self._watching(tensor) for tensor in self._indirect}
         self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
         computed = list(dict.fromkeys(step.target for step in template.flat.steps))
         for tensor in computed:
@@ -44,19 +52,19 @@ class Application:
         for tensor in computed:
             self.node(tensor).definition = seq(*(self.assign(step) for step in template.flat.writing(tensor)))
         for tensor, node in self._watched.items():
-            watched = watching(tensor, template.indirect[tensor], template.flat.types)
+            watched = watching(tensor, self._indirect[tensor], template.flat.types)
             node.definition = seq(Fetch(node, Cells(Num(0))), *map(self.assign, watched))
 
     def _watching(self, tensor: str) -> Node:
         """The node that says how far the subscripts in a tensor's steps stray."""
-        name, count = f"{self.template.name}.{strayed(tensor)}", 2 * len(self.template.indirect[tensor])
+        name, count = f"{self.template.name}.{strayed(tensor)}", 2 * len(self._indirect[tensor])
         shape = infer(Literal(Shape(output=(Dim(count),))), name=name, origin=self._origin).result
         node = Node(name, shape, Precision.given("int64"), origin=self._origin)
         node.verify = partial(self._verify, tensor)
         return node
 
     def _verify(self, tensor: str, distances: npt.NDArray[Any]) -> None:
-        shapes, subscripts = self.extents.shapes, self.template.indirect[tensor]
+        shapes, subscripts = self.extents.shapes, self._indirect[tensor]
         sizes = [shapes[one.tensor][one.axis] for one in subscripts]
         verify(subscripts, sizes, distances, self._origin or user_origin())
 
@@ -78,10 +86,15 @@ class Application:
         return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
     @cached_property
-    def lost(self) -> set[Step]:
-        """The steps that need not run."""
+    def needless(self) -> set[Step]:
+        """The steps that need not run: copies that are written over, and those that watch what cannot stray."""
         flat = self.template.flat
-        return {step for step in flat.steps if is_lost(step, flat, self.extents)}
+        found = {step for step in flat.steps if is_lost(step, flat, self.extents)}
+        for tensor, ones in self._indirect.items():
+            for at, step in enumerate(watching(tensor, ones, flat.types)):
+                if is_proved(ones[at // 2], flat, self.extents):
+                    found.add(step)
+        return found
 
     def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
         """How many axes of each kind the parameters have; where that is still open, they are all output axes."""
@@ -154,13 +167,13 @@ class StepBody:
     def key(self) -> str:
         extents = self.application.extents
         ranges = {index: str(range) for index, range in extents.ranges(self.step).items()}
-        lost = self.step in self.application.lost
-        return f"{show_step(self.step)} {self.step.keeps} {lost} {ranges} {extents.sizes} {extents.shapes}"
+        needless = self.step in self.application.needless
+        return f"{show_step(self.step)} {self.step.keeps} {needless} {ranges} {extents.sizes} {extents.shapes}"
 
     def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
         buffers = {**dict(zip(self.read, operands, strict=False)), self.step.target: target}
         types = {name: buffer.dtype for name, buffer in buffers.items()}
-        if self.step in self.application.lost:
+        if self.step in self.application.needless:
             return []
         return lower(self.step, self.application.extents, types, buffers, taken)
 

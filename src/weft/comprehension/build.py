@@ -1,7 +1,7 @@
 """Trees of the grammar to nodes.
 
 Here it is settled what each name stands for: the sizes and tensors of a definition are gathered before its statements
-are built. What a grammar cannot say (there is such an element type, the left side has plain indices, numbers fit) is
+are built. What a grammar cannot say (there is such an element type, what the left side may be, numbers fit) is
 collected as mistakes; whatever is wrong gets a stand-in, so that one mistake does not hide another.
 """
 
@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from weft.comprehension.builtins import SCALAR_TYPES
+from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
 from weft.comprehension.mistakes import Mistake, counted, listed, meant
 from weft.comprehension.nodes import (
     REDUCTIONS,
+    UNWANTED,
     Apply,
     Between,
     Binary,
@@ -76,8 +77,10 @@ def _definition(tree: Tree, names: frozenset[str], mistakes: list[Mistake]) -> D
 
 
 def _targets(tree: Tree) -> list[Ident]:
-    left = _subtrees(tree)[0]
-    return [_ident(one) for one in (_subtrees(left) if tree.data == "invoke" else _subtrees(left)[:1])]
+    names = _subtrees(_subtrees(tree)[0])
+    if tree.data != "invoke" and len(names) > 1:  # the others are subscripts
+        return [_ident(names[0])]
+    return [target for one in names if (target := _ident(one)).name != UNWANTED]
 
 
 def _param(tree: Tree, mistakes: list[Mistake]) -> Param:
@@ -115,16 +118,29 @@ def _size(tree: Tree, mistakes: list[Mistake]) -> Int:
 
 def _number(tree: Tree, mistakes: list[Mistake]) -> Int | Real:
     word, span = _word(tree), _span(tree)
-    if word[:2] in ("0x", "0X"):
-        value: float = int(word, 16) if len(word) < 20 else _TOO_LARGE
-    elif word.isdigit():
-        value = int(word) if len(word.lstrip("0")) < 20 else _TOO_LARGE
+    digits = word.lower()
+    whole = digits.rstrip("ul")
+    if digits[:2] == "0x":
+        value = _power_of_two(digits.rstrip("fl")) if "p" in digits else _whole(whole[2:], 16)
+    elif whole.isdigit():
+        value = _whole(whole, 10)
     else:
-        value = float(word.rstrip("fF"))
+        value = float(digits.rstrip("fl"))
     if value == math.inf or (isinstance(value, int) and value >= _TOO_LARGE):
         mistakes.append(Mistake(f"`{word[:40]}` is too large", span, "write a number below 2**63, or a real number"))
         return Int(0, span)
     return Int(value, span) if isinstance(value, int) else Real(value, span)
+
+
+def _whole(digits: str, base: int) -> float:
+    return int(digits, base) if len(digits.lstrip("0")) < 20 else _TOO_LARGE
+
+
+def _power_of_two(digits: str) -> float:
+    try:
+        return float.fromhex(digits)
+    except OverflowError:
+        return math.inf
 
 
 class _Builder:
@@ -147,43 +163,54 @@ class _Builder:
 
     def _invoke(self, tree: Tree) -> Invoke:
         targets, function, args = _subtrees(tree)
-        named = tuple(map(_ident, _subtrees(args)))
-        return Invoke(tuple(map(_ident, _subtrees(targets))), _ident(function), named, _span(tree))
+        given = tuple(map(self.expr, _subtrees(args)))
+        return Invoke(tuple(map(_ident, _subtrees(targets))), _ident(function), given, _span(tree))
 
     def _comprehension(self, tree: Tree) -> Statement:
-        left, sign, value, *where = tree.children
+        left, sign, value, *rest = tree.children
         assert not isinstance(left, str)
         assert isinstance(sign, str)
         assert not isinstance(value, str)
-        clauses = [clause for one in where for clause in _subtrees(cast("Tree", one))]
+        after = {one.data: one for one in rest if not isinstance(one, str)}
+        clauses = _subtrees(after["where"]) if "where" in after else []
         self.locals = frozenset(_ident(_subtrees(one)[0]).name for one in clauses if one.data == "let")
         target, *subscripts = _subtrees(left)
-        plain = sign == "=" and not subscripts and not clauses
+        plain = sign == "=" and not subscripts and not after
         if plain and value.data == "call" and (called := self._call_of_definition(target, value, _span(tree))):
             return called
         return Comprehension(
             _ident(target),
-            tuple(map(self._left_index, subscripts)),
+            tuple(map(self._place, subscripts)),
             REDUCTIONS.get(sign.rstrip("!")),
             sign.endswith("!"),
             self.expr(value),
             tuple(map(self._clause, clauses)),
+            self._equivalent(after["equivalent"]) if "equivalent" in after else None,
             _span(tree),
         )
 
     def _call_of_definition(self, target: Tree, value: Tree, span: Span) -> Invoke | None:
         function, *args = _subtrees(value)
         name = _ident(function)
-        if name.name not in self.functions or name.name in self.tensors or any(one.data != "name" for one in args):
+        builtin = name.name in BUILTINS or name.name in SCALAR_TYPES
+        if name.name in self.tensors or (builtin and name.name not in self.functions):
             return None
-        return Invoke((_ident(target),), name, tuple(map(_ident, args)), span)
+        return Invoke((_ident(target),), name, tuple(map(self.expr, args)), span)
 
-    def _left_index(self, tree: Tree) -> Ident:
-        if tree.data != "name":
-            fix = "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`"
-            self.wrong("the left side takes plain indices", _span(tree), fix)
-            return Ident("_", _span(tree))
-        return _ident(tree)
+    def _equivalent(self, tree: Tree) -> Apply:
+        function, *args = _subtrees(_subtrees(tree)[0])
+        return Apply(_word(function), tuple(map(self.expr, args)), _span(_subtrees(tree)[0]))
+
+    def _place(self, tree: Tree) -> Index | Int:
+        """What stands on the left side for an axis."""
+        if tree.data == "name":
+            return Index(_word(tree), _span(tree))
+        number = _number(tree, self.mistakes) if tree.data == "number" else None
+        if isinstance(number, Int):
+            return number
+        fix = "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`"
+        self.wrong("the left side takes indices and whole numbers", _span(tree), fix)
+        return Index("_", _span(tree))
 
     def _clause(self, tree: Tree) -> Where:
         parts = _subtrees(tree)

@@ -10,61 +10,61 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from weft.comprehension.axes import find_axes
+from weft.comprehension.bounded import Names, check_begins, check_bounded
 from weft.comprehension.builtins import TAKEN, spelled
-from weft.comprehension.mistakes import ComprehensionError, Mistake, counted, meant
+from weft.comprehension.calls import check_argument, check_call
+from weft.comprehension.mistakes import ComprehensionError, Mistake, counted, meant, warn
 from weft.comprehension.nodes import (
+    UNWANTED,
     Between,
     Comprehension,
     Definition,
     Ident,
+    Index,
+    Int,
     Invoke,
     Program,
     Read,
     Result,
     Statement,
+    targets,
     walk,
     where_exprs,
 )
 from weft.comprehension.parse import parse, parse_all
+from weft.comprehension.scope import Checked, Scope
 from weft.comprehension.show import show_type
-from weft.comprehension.statements import Scope, check_statement
-from weft.comprehension.types import Report, accumulated, check_whole, local_types, settled, type_of
-from weft.errors import WeftError, user_origin
-from weft.ops.dtypes import UNKNOWN, promote
+from weft.comprehension.statements import check_statement
+from weft.comprehension.types import Report, accumulated, check_whole, fits, joined, local_types, settled, type_of
+from weft.errors import user_origin
+from weft.ops.dtypes import UNKNOWN
 
 #: Deeper calls than this are refused, so that nobody runs out of stack.
 MAX_CALLS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What is known of a definition before sizes are.
-
-    `types` and `ranks` are those of all its tensors; `temporaries` the tensors that neither come in nor go out;
-    `accumulates` the results that begin with what the caller put there, though they are no parameters: whoever runs the
-    definition must be given them.
-    """
-
-    definition: Definition
-    types: Mapping[str, str]
-    ranks: Mapping[str, int]
-    temporaries: tuple[str, ...]
-    accumulates: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedProgram:
+    """A program and what its definitions are; `doubts` are what may be meant and probably is not."""
+
     program: Program
     definitions: Mapping[str, Checked]
+    doubts: tuple[Mistake, ...] = ()
 
     def __getitem__(self, name: str) -> Checked:
         return self.definitions[name]
 
 
 def read(text: str) -> CheckedProgram:
-    """What the definitions of a text are; ComprehensionError with every mistake in it, of syntax and of meaning."""
+    """What the definitions of a text are; ComprehensionError with every mistake in it, of syntax and of meaning.
+
+    Of what may be meant and probably is not it warns.
+    """
     if not issubclass(type(text), str) or not parse_all(str.__str__(text))[1]:
-        return check(parse(text))
+        checked = check(parse(text))
+        warn(checked.program.text, checked.doubts)
+        return checked
     program, mistakes = parse_all(str.__str__(text))
     _, others = _check(_legible(program, mistakes), program.text)
     raise ComprehensionError(program.text, [*mistakes, *others], user_origin())
@@ -92,11 +92,14 @@ def check(program: Program) -> CheckedProgram:
 @lru_cache(maxsize=1024)
 def _check(program: Program, text: str) -> tuple[CheckedProgram, tuple[Mistake, ...]]:
     mistakes: list[Mistake] = []
+    doubts: list[Mistake] = []
     done: dict[str, Checked] = {}
+    functions = frozenset(one.name.name for one in program.definitions)
     for definition in _in_order(program, mistakes.append):
-        done[definition.name.name] = _definition(definition, done, program, mistakes.append)
+        scope = Scope(definition, functions, mistakes.append, doubts.append)
+        done[definition.name.name] = _definition(definition, done, scope)
     ordered = {one.name.name: done[one.name.name] for one in program.definitions}
-    return CheckedProgram(program, ordered), tuple(mistakes)
+    return CheckedProgram(program, ordered, tuple(doubts)), tuple(mistakes)
 
 
 def _in_order(program: Program, report: Report) -> Iterator[Definition]:
@@ -137,20 +140,52 @@ def _calls(definition: Definition) -> Iterator[Ident]:
     return (one.function for one in definition.body if isinstance(one, Invoke))
 
 
-def _definition(definition: Definition, done: Mapping[str, Checked], program: Program, report: Report) -> Checked:
-    functions = frozenset(one.name.name for one in program.definitions)
-    scope = Scope(definition, functions, report)
-    _check_head(definition, scope, report)
+def _definition(definition: Definition, done: Mapping[str, Checked], scope: Scope) -> Checked:
+    _check_head(definition, scope, scope.report)
+    declared = _declared(definition, scope)
     for statement in definition.body:
         if isinstance(statement, Invoke):
-            _check_call(statement, scope, done, report)
+            check_call(statement, scope, done)
         else:
+            shaped, mistakes = {*scope.ranks}, scope.mistakes
             check_statement(statement, scope)
-    types = _types(definition, done, report)
-    _check_results(definition, scope, report)
+            if scope.mistakes == mistakes:
+                _check_runs(statement, shaped, declared, definition, scope)
+    types = _types(definition, done, scope.report)
+    _check_results(definition, scope, scope.report)
     outside = {one.name.name for one in definition.params} | {one.name.name for one in definition.results}
     temporaries = tuple(name for name in scope.ranks if name not in outside)
-    return Checked(definition, types, dict(scope.ranks), temporaries, tuple(scope.accumulates))
+    axes = find_axes(definition, scope, done)
+    return Checked(definition, types, dict(scope.ranks), axes, temporaries, tuple(scope.accumulates))
+
+
+def _declared(definition: Definition, scope: Scope) -> dict[str, list[bool]]:
+    """Of the results with a type, which axes it bounds: those of a number or of a size that the parameters tell."""
+    return {
+        one.name.name: [isinstance(dim, Int) or dim.name in scope.sizes for dim in one.type.dims]
+        for one in definition.results
+        if one.type
+    }
+
+
+def _check_runs(
+    statement: Comprehension,
+    shaped: set[str],
+    declared: Mapping[str, Sequence[bool]],
+    definition: Definition,
+    scope: Scope,
+) -> None:
+    """Reports a statement that cannot run for any sizes."""
+    target = statement.target.name
+    shaped |= {*scope.accumulates}
+    bounds = declared.get(target, ()) if target not in shaped else ()
+    by_type = [one.name for one, known in zip(statement.at, bounds, strict=False) if known and isinstance(one, Index)]
+    names = Names(sorted(scope.sizes), [name for name, rank in scope.ranks.items() if not rank])
+    for mistake in check_bounded(statement, shaped, by_type, names):
+        scope.report(mistake)
+    once = sum(target in [one.name for one in targets(other)] for other in definition.body) == 1
+    for mistake in check_begins(statement) if once and target not in shaped else ():
+        scope.report(mistake)
 
 
 # The head
@@ -191,10 +226,12 @@ def _check_results(definition: Definition, scope: Scope, report: Report) -> None
             report(Mistake(f"nothing defines the result `{name}`", name.span, fix))
         elif result.type and len(result.type.dims) != scope.ranks[name.name]:
             _report_rank(result, scope.ranks[name.name], report)
+    called = {target.name for one in definition.body if isinstance(one, Invoke) for target in one.targets}
     for one, place in scope.written.items():
         if one not in results and one not in scope.read and one not in scope.params | scope.sizes:
             fix = meant(one, [result for result in results if result not in scope.written])
-            report(Mistake(f"nothing uses `{one}`", place.span, fix or f"make it a result: `-> (…, {one})`"))
+            aside = "write `_` for it" if one in called else f"make it a result: `-> (…, {one})`"
+            scope.doubt(Mistake(f"nothing uses `{one}`", place.span, fix or aside))
 
 
 def _report_rank(result: Result, rank: int, report: Report) -> None:
@@ -202,50 +239,6 @@ def _report_rank(result: Result, rank: int, report: Report) -> None:
     axes = counted(len(result.type.dims), "axis", "axes")
     what = f"`{result.name}` is declared with {axes} and defined with {rank}"
     report(Mistake(what, result.type.span, "make both the same, or leave out the type"))
-
-
-# Calls
-
-
-def _check_call(call: Invoke, scope: Scope, done: Mapping[str, Checked], report: Report) -> None:
-    callee = done.get(call.function.name)
-    for arg in call.args:
-        scope.check_read(arg.name, arg.span)
-    if callee is None:
-        if call.function.name not in scope.functions:
-            what = f"there is no definition `{call.function}` in the text"
-            report(
-                Mistake(what, call.function.span, meant(call.function.name, scope.functions, "define it with `def`"))
-            )
-    else:
-        _check_arguments(call, callee, scope, report)
-    results = callee.definition.results if callee else ()
-    for number, target in enumerate(call.targets):
-        rank = callee.ranks.get(results[number].name.name, 0) if callee and number < len(results) else 0
-        if scope.check_target(target) and target.name in scope.written:
-            what = f"`{target}` is already defined, and a call fills a new tensor"
-            report(Mistake(what, target.span, "give the result of the call another name"))
-        scope.define(target, rank)
-
-
-def _check_arguments(call: Invoke, callee: Checked, scope: Scope, report: Report) -> None:
-    params, results = callee.definition.params, callee.definition.results
-    name = call.function.name
-    if len(params) != len(call.args):
-        what = f"`{name}` takes {counted(len(params), 'tensor')}, not {len(call.args)}"
-        report(Mistake(what, call.function.span, f"its parameters are {', '.join(one.name.name for one in params)}"))
-    if len(results) != len(call.targets):
-        what = f"`{name}` gives {counted(len(results), 'tensor')}, not {len(call.targets)}"
-        report(Mistake(what, call.targets[0].span, f"its results are {', '.join(one.name.name for one in results)}"))
-    for param, arg in zip(params, call.args, strict=False):
-        rank = scope.ranks.get(arg.name)
-        if rank is not None and rank != len(param.type.dims):
-            what = f"`{name}` takes `{param.name}` with {counted(len(param.type.dims), 'axis', 'axes')}"
-            what += f", and `{arg}` has {rank}"
-            report(Mistake(what, arg.span, "pass another tensor"))
-    if callee.accumulates:
-        what = f"`{name}` accumulates into `{callee.accumulates[0]}`, which a call does not pass"
-        report(Mistake(what, call.function.span, f"start it afresh in `{name}`: write `!` after its `=`"))
 
 
 # Types
@@ -261,7 +254,7 @@ def _types(definition: Definition, done: Mapping[str, Checked], report: Report) 
         for statement in definition.body:
             for target, dtype in _results(statement, found, done, lambda mistake: None):
                 if target.name not in declared:
-                    found[target.name] = _joined(found.get(target.name, UNKNOWN), dtype)
+                    found[target.name] = joined(found.get(target.name, UNKNOWN), dtype)
         if found == before:
             break
     types = {name: settled(dtype) for name, dtype in found.items()}
@@ -289,23 +282,12 @@ def _results(
     if callee is None:
         return [(target, UNKNOWN) for target in statement.targets]
     for param, arg in zip(callee.definition.params, statement.args, strict=False):
-        if types.get(arg.name, UNKNOWN) not in (UNKNOWN, param.type.dtype):
-            given, wanted = spelled(settled(types[arg.name])), spelled(param.type.dtype)
-            what = f"`{statement.function}` takes `{param.name}` as {wanted}, and `{arg}` is {given}"
-            fix = f"convert it in a statement before: `x(i) = {wanted}({arg}(i))`"
-            report(Mistake(what, arg.span, fix))
+        check_argument(statement, param, arg, types, report)
     gives = [callee.types.get(one.name.name, UNKNOWN) for one in callee.definition.results]
-    return list(zip(statement.targets, gives, strict=False))
-
-
-def _joined(old: str, new: str) -> str:
-    try:
-        return promote(old, new) if UNKNOWN not in (old, new) else new if old == UNKNOWN else old
-    except WeftError:
-        return old
+    return [pair for pair in zip(statement.targets, gives, strict=False) if pair[0].name != UNWANTED]
 
 
 def _check_fits(target: Ident, dtype: str, declared: str, report: Report) -> None:
-    if dtype != UNKNOWN and _joined(declared, dtype) != declared:
+    if not fits(dtype, declared):
         what = f"`{target}` is declared {spelled(declared)}, and this is {spelled(settled(dtype))}"
         report(Mistake(what, target.span, f"convert the right side: `{spelled(declared)}(…)`"))

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.comprehension.affine import Range
-from weft.comprehension.check import Checked, CheckedProgram
+from weft.comprehension.check import CheckedProgram
 from weft.comprehension.nodes import (
     REDUCTIONS,
+    UNWANTED,
     Apply,
     Binary,
     Cast,
@@ -22,6 +23,7 @@ from weft.comprehension.nodes import (
     Dim,
     Expr,
     Index,
+    Int,
     Invoke,
     Let,
     Local,
@@ -31,6 +33,7 @@ from weft.comprehension.nodes import (
     walk,
 )
 from weft.comprehension.ranges import Called, Loops, Ranges
+from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_expr
 
 _SIGNS = {row: sign for sign, row in REDUCTIONS.items()}
@@ -60,13 +63,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is."""
+    """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is.
+
+    Of what is collected for a part of a tensor, `slices` has the statement and the indices that are its axes instead.
+    """
 
     params: tuple[str, ...]
     results: tuple[str, ...]
     steps: tuple[Step, ...]
     types: Mapping[str, str]
     homes: Mapping[str, tuple[str, str]]
+    slices: Mapping[str, tuple[int, tuple[str, ...]]]
     ranks: Mapping[str, int]
 
     def writing(self, tensor: str) -> tuple[Step, ...]:
@@ -83,7 +90,7 @@ def flatten(program: CheckedProgram, name: str) -> Flat:
     flattening.run(checked, "", names)
     results = tuple(names[one.name.name] for one in checked.definition.results)
     found = flattening
-    return Flat(tuple(params), results, tuple(found.steps), found.types, found.homes, found.ranks)
+    return Flat(tuple(params), results, tuple(found.steps), found.types, found.homes, found.slices, found.ranks)
 
 
 def cells(rank: int) -> tuple[Expr, ...]:
@@ -131,6 +138,7 @@ class _Flattening:
     steps: list[Step] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
     homes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    slices: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     statements: int = 0
     calls: int = 0
@@ -139,11 +147,15 @@ class _Flattening:
 
     def add(self, wanted: str, path: str, local: str, checked: Checked) -> str:
         """A tensor of its own, of the type and shape of one of a definition."""
+        name = self._new(wanted)
+        self.types[name], self.ranks[name], self.homes[name] = checked.types[local], checked.ranks[local], (path, local)
+        return name
+
+    def _new(self, wanted: str) -> str:
         name, number = wanted, 1
         while name in self.types:
             number += 1
             name = f"{wanted}_{number}"
-        self.types[name], self.ranks[name], self.homes[name] = checked.types[local], checked.ranks[local], (path, local)
         return name
 
     def run(self, checked: Checked, path: str, names: dict[str, str]) -> None:
@@ -158,30 +170,65 @@ class _Flattening:
     def _call(self, call: Invoke, path: str, names: dict[str, str]) -> None:
         callee = self.program[call.function.name]
         self.calls += 1
-        inner = {one.name.name: names[arg.name] for one, arg in zip(callee.definition.params, call.args, strict=True)}
-        self.run(callee, call_path(path, call, self.calls), inner)
-        for target, result in zip(call.targets, callee.definition.results, strict=True):
-            names[target.name] = inner[result.name.name]
+        inside = call_path(path, call, self.calls)
+        params = zip(callee.definition.params, call.args, strict=True)
+        inner = {one.name.name: self._given(arg, one.name.name, inside, callee, path, names) for one, arg in params}
+        results = list(zip(callee.definition.results, call.targets, strict=True))
+        inner |= {one.name.name: names[to.name] for one, to in results if one.name.name in callee.accumulates}
+        self.run(callee, inside, inner)
+        names |= {to.name: inner[one.name.name] for one, to in results if to.name != UNWANTED}
+
+    def _given(self, arg: Expr, param: str, inside: str, callee: Checked, path: str, names: Mapping[str, str]) -> str:
+        """The tensor that is passed for a parameter; a number is written to one first."""
+        if isinstance(arg, Read) and not arg.subscripts:
+            return names[arg.tensor]
+        name = self.add(f"{inside}{param}".replace(".", "_"), inside, param, callee)
+        value = Cast(self.types[name], rebuilt(arg, _naming(path, names, {})))
+        self.settled |= {one.tensor for one in walk(value) if isinstance(one, Read)}
+        self.steps.append(Step(name, (), None, False, value, name))
+        return name
 
     def _statement(self, statement: Comprehension, checked: Checked, path: str, names: dict[str, str]) -> None:
         value = _resolved(statement, path, names)
         read = {one.tensor for one in walk(value) if isinstance(one, Read)}
         local = statement.target.name
-        before = None if statement.resets else names.get(local)
-        settled = before in self.settled or before in read or statement.reduction not in (None, "add")
+        at: tuple[Expr, ...] = statement.at
+        loops: int | str = self.statements
+        resets, reduction = statement.resets, statement.reduction
+        if resets and any(isinstance(one, Int) for one in at):
+            part = self._collected(statement, value, path, checked)
+            at, value, loops, resets, reduction = _of_part(statement.at), part, part.tensor, False, None
+        self.statements += 1
+        before = None if resets else names.get(local)
+        settled = before in self.settled or before in read or reduction not in (None, "add")
         wanted = f"{path}{local}".replace(".", "_")
         target = before if before and not settled else self.add(wanted, path, local, checked)
         if before and settled:
             every = cells(self.ranks[target])
             self.steps.append(Step(target, every, None, False, Read(before, every), target))
-        at = tuple(Index(one.name) for one in statement.indices)
-        self.steps.append(Step(target, at, statement.reduction, before is not None, value, self.statements))
-        self.statements += 1
+        self.steps.append(Step(target, at, reduction, before is not None, value, loops))
         self.settled |= read
         self.settled.discard(target)
-        if statement.reduction in ("min", "max"):
+        if reduction in ("min", "max"):
             self.settled.add(target)  # its gradient asks what attained the value
         names[local] = target
+
+    def _collected(self, statement: Comprehension, value: Expr, path: str, checked: Checked) -> Read:
+        """What a part of a tensor is to hold, in a tensor of its own: only that part starts afresh."""
+        at = tuple(one for one in statement.at if isinstance(one, Index))
+        local = statement.target.name
+        name = self._new(f"{path}{local}_part".replace(".", "_"))
+        self.types[name], self.ranks[name] = checked.types[local], len(at)
+        self.slices[name] = self.statements, tuple(one.name for one in at)
+        self.steps.append(Step(name, at, statement.reduction, False, value, self.statements))
+        self.settled.add(name)
+        return Read(name, cells(len(at)))
+
+
+def _of_part(at: Sequence[Index | Int]) -> tuple[Expr, ...]:
+    """The left side of a part of a tensor, in terms of the cells of a tensor of its own."""
+    every = iter(range(len(at)))
+    return tuple(one if isinstance(one, Int) else Index(f"i{next(every)}") for one in at)
 
 
 def call_path(path: str, call: Invoke, number: int) -> str:
@@ -192,6 +239,15 @@ def call_path(path: str, call: Invoke, number: int) -> str:
 def _resolved(statement: Comprehension, path: str, names: Mapping[str, str]) -> Expr:
     """The right side over the tensors of all definitions, names of values put in."""
     values: dict[str, Expr] = {}
+    change = _naming(path, names, values)
+    for clause in statement.where:
+        if isinstance(clause, Let):
+            values[clause.name.name] = rebuilt(clause.value, change)
+    return rebuilt(statement.value, change)
+
+
+def _naming(path: str, names: Mapping[str, str], values: Mapping[str, Expr]) -> Callable[[Expr], Expr | None]:
+    """How the names of a definition are put in: tensors, sizes and values."""
 
     def change(expr: Expr) -> Expr | None:
         match expr:
@@ -205,10 +261,7 @@ def _resolved(statement: Comprehension, path: str, names: Mapping[str, str]) -> 
                 return replace(expr, name=f"{path}{name}")
         return None
 
-    for clause in statement.where:
-        if isinstance(clause, Let):
-            values[clause.name.name] = rebuilt(clause.value, change)
-    return rebuilt(statement.value, change)
+    return change
 
 
 # For given shapes
@@ -244,7 +297,9 @@ def measure(flat: Flat, ranges: Ranges) -> Extents:
     frames = dict(_frames(ranges, "", [0]))
     shapes = {name: frames[path].shapes[local] for name, (path, local) in flat.homes.items()}
     sizes = {f"{path}{name}": size for path, frame in frames.items() for name, size in frame.sizes.items()}
-    return Extents(shapes, sizes, tuple(dict(one.indices) for one in _loops(ranges)))
+    loops = tuple(dict(one.indices) for one in _loops(ranges))
+    shapes |= {name: tuple(loops[at][index].high for index in axes) for name, (at, axes) in flat.slices.items()}
+    return Extents(shapes, sizes, loops)
 
 
 def _frames(ranges: Ranges, path: str, calls: list[int]) -> Iterator[tuple[str, Ranges]]:

@@ -9,10 +9,11 @@ line 2, column 10: `Bb` is neither a tensor nor a builtin
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from weft.errors import Origin, Span, WeftError, carets, user_origin
+from weft.errors import Origin, Span, WeftError, WeftWarning, carets, user_origin
 
 #: As much of a long line as an error shows, and as many mistakes of one text.
 _SHOWN = 160
@@ -55,6 +56,14 @@ def fail(text: str, mistakes: Sequence[Mistake]) -> None:
     """Raises the mistakes, if there are any."""
     if mistakes:
         raise ComprehensionError(text, mistakes, user_origin())
+
+
+def warn(text: str, doubts: Sequence[Mistake]) -> None:
+    """Warns of what may be meant and probably is not, at the user's line."""
+    origin = user_origin()
+    for one in doubts:
+        file, line = (origin.file, origin.line) if origin else ("weft", 1)
+        warnings.warn_explicit(render(text, one), WeftWarning, file, line)
 
 
 def render(text: str, mistake: Mistake) -> str:

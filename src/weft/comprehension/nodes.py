@@ -5,8 +5,8 @@
     param      = type name
     result     = [type] name                              without a type it is inferred
     type       = element ["(" dim,* ")"]                  dim = size name | number;   no dims: a single number
-    statement  = name ["(" index,* ")"] assign expr ["where" where,+]             Comprehension
-               | name,+ "=" name "(" name,* ")"                                   Invoke: another definition
+    statement  = name ["(" at,* ")"] assign expr ["<=>" call] ["where" where,+]   Comprehension;  at = index | number
+               | name,+ "=" name "(" expr,* ")"                                   Invoke: another definition
     assign     = "=" | ("+=" | "*=" | "min=" | "max=") ["!"]                      "!" starts from the neutral element
     where      = index "in" expr ":" expr                                         Between: low <= index < high
                | "exists" expr                                                    Exists: only its reads matter
@@ -34,6 +34,8 @@ from typing import Literal, TypeAlias
 from weft.errors import Span
 
 NOWHERE = Span(0, 0)
+#: What is written for a result of a call that is not wanted.
+UNWANTED = "_"
 
 #: How accumulations are written, and the row of the table of operations each names.
 REDUCTIONS = {"+=": "add", "*=": "mul", "min=": "min", "max=": "max"}
@@ -197,29 +199,39 @@ Where: TypeAlias = Between | Exists | Let
 
 @dataclass(frozen=True, slots=True)
 class Comprehension:
-    """`target(indices) reduction= value where …`.
+    """`target(at) reduction= value where …`.
 
     `reduction` is the name of a row of the table of operations (add, mul, min, max), None for a plain `=`. With
-    `resets` the target starts from that row's neutral element, without it from what it holds.
+    `resets` the cells written start from that row's neutral element, without it from what they hold. `equivalent` is
+    what the text says to compute the same.
     """
 
     target: Ident
-    indices: tuple[Ident, ...]
+    at: tuple[Index | Int, ...]
     reduction: str | None
     resets: bool
     value: Expr
     where: tuple[Where, ...] = ()
+    equivalent: Apply | None = None
     span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """`targets = function(args)`: another definition of the same text, whole tensors in and out."""
+    """`targets = function(args)`: another definition of the same text. A target `_` is not wanted.
+
+    An argument is a whole tensor, written as a Read without subscripts, or a number made of sizes and numbers.
+    """
 
     targets: tuple[Ident, ...]
     function: Ident
-    args: tuple[Ident, ...]
+    args: tuple[Expr, ...]
     span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def wanted(self) -> tuple[Ident, ...]:
+        """The targets that have a name."""
+        return tuple(one for one in self.targets if one.name != UNWANTED)
 
 
 Statement: TypeAlias = Comprehension | Invoke
@@ -306,15 +318,25 @@ def exprs(statement: Comprehension) -> tuple[Expr, ...]:
     return (statement.value, *(one for clause in statement.where for one in where_exprs(clause)))
 
 
+def left(statement: Comprehension) -> tuple[str, ...]:
+    """The indices on the left side of a statement."""
+    return tuple(one.name for one in statement.at if isinstance(one, Index))
+
+
 def indices(statement: Comprehension) -> tuple[str, ...]:
     """The indices of a statement: those on the left, then the reduced ones in the order they appear on the right."""
     values = (clause.value for clause in statement.where if not isinstance(clause, Between))
     used = (one.name for expr in (statement.value, *values) for one in walk(expr) if isinstance(one, Index))
     bounded = (clause.index.name for clause in statement.where if isinstance(clause, Between))
-    return tuple(dict.fromkeys((*(one.name for one in statement.indices), *used, *bounded)))
+    return tuple(dict.fromkeys((*left(statement), *used, *bounded)))
 
 
 def reduced(statement: Comprehension) -> tuple[str, ...]:
     """The indices of a statement that are not on its left side."""
-    kept = {one.name for one in statement.indices}
+    kept = set(left(statement))
     return tuple(name for name in indices(statement) if name not in kept)
+
+
+def targets(statement: Statement) -> tuple[Ident, ...]:
+    """The tensors a statement writes."""
+    return (statement.target,) if isinstance(statement, Comprehension) else statement.wanted

@@ -3,21 +3,40 @@
 Ranges are as large as they can be without reading outside a tensor. They are found in rounds: a subscript with one
 index whose range is open bounds it, given the ranges found in the rounds before; all such subscripts count. Thus in
 `O(i) +=! I(i + k) * W(k)` the range of `k` is that of `W`, and only then `I(i + k)` bounds `i`. Then every read is
-proved to stay inside, refused, or, where it depends on what tensors hold, listed to be checked while running.
+proved to stay inside or refused; one that depends on what tensors hold is left to be checked while running
+(indirect.py). Before a tensor is read or given out, every cell of it must have been defined (defined.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from weft.comprehension.accesses import accesses
 from weft.comprehension.affine import Known, Range
-from weft.comprehension.check import Checked, CheckedProgram
+from weft.comprehension.bounded import late
+from weft.comprehension.check import CheckedProgram
+from weft.comprehension.defined import Undefined
 from weft.comprehension.mistakes import Mistake, counted, fail, listed, meant
-from weft.comprehension.nodes import Comprehension, Definition, Expr, Ident, Invoke, Param, Read, TensorType
-from weft.comprehension.rounds import Access, accesses, solve
+from weft.comprehension.nodes import (
+    UNWANTED,
+    Comprehension,
+    Definition,
+    Expr,
+    Ident,
+    Index,
+    Int,
+    Invoke,
+    Param,
+    Read,
+    TensorType,
+    exprs,
+    walk,
+)
+from weft.comprehension.rounds import solve
 from weft.comprehension.safety import outside
+from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_sign
 from weft.errors import WeftError, user_origin
 
@@ -25,30 +44,21 @@ _PASS = "pass another tensor"
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeCheck:
-    """A subscript that depends on what tensors hold: it must be in `0:size` when it is read."""
-
-    read: Read
-    axis: int
-    subscript: Expr
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Loops:
-    """A statement and the range of each of its indices: those on the left in order, then the reduced ones.
-
-    `guarded` are the reads that stay inside only where the choices around them (`c ? … : …`, `c && …`) let them happen;
-    `checks` the subscripts to be checked while running. All other reads stay inside over the whole of the ranges.
-    """
+    """A statement and the range of each of its indices: those on the left in order, then the reduced ones."""
 
     statement: Comprehension
     indices: tuple[tuple[str, Range], ...]
-    guarded: tuple[Read, ...]
-    checks: tuple[RuntimeCheck, ...]
 
     def __getitem__(self, index: str) -> Range:
         return dict(self.indices)[index]
+
+    @property
+    def cells(self) -> tuple[Range, ...]:
+        """The cells it writes, by axes."""
+        ranges = dict(self.indices)
+        at = self.statement.at
+        return tuple(Range(one.value, one.value + 1) if isinstance(one, Int) else ranges[one.name] for one in at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +105,48 @@ def _infer(program: CheckedProgram, checked: Checked, given: Mapping[str, tuple[
     fail(text, [*mistakes, *_check_given(checked, given)])
     shapes = {one.name.name: given[one.name.name] for one in definition.params}
     shapes |= {one: given[one] for one in checked.accumulates if one in given}
+    declared = _declared(definition, sizes)
+    undefined = Undefined()
     body: list[Loops | Called] = []
     for statement in definition.body:
-        known = Known(sizes, shapes, checked.types)
+        fail(text, [one for read in _read_by(statement, program) for one in undefined.read(*read)])
         if isinstance(statement, Invoke):
             called = _call(statement, program, shapes, done)
             body.append(called)
-            shapes |= zip((one.name for one in statement.targets), called.ranges.results, strict=True)
-        else:
-            loops, mistakes = _loops(statement, known)
-            fail(text, mistakes)
-            body.append(loops)
-            shapes.setdefault(statement.target.name, tuple(loops[one.name].high for one in statement.indices))
+            results = zip((one.name for one in statement.targets), called.ranges.results, strict=True)
+            shapes |= {target: shape for target, shape in results if target != UNWANTED}
+            continue
+        target = statement.target.name
+        loops, mistakes = _loops(statement, Known(sizes, shapes, checked.types), declared.get(target, ()))
+        fail(text, mistakes)
+        body.append(loops)
+        if target not in shapes:
+            shapes[target] = _first_shape(loops, definition, declared.get(target, ()))
+            undefined.begin(target, shapes[target])
+        fail(text, [*_check_cells(loops, shapes[target]), *undefined.write(statement, loops.cells, _late(loops))])
+    fail(text, [one for result in definition.results for one in undefined.read(result.name.name)])
     fail(text, _check_declared(definition, sizes, shapes))
     return Ranges(definition, sizes, shapes, tuple(body))
 
 
+def _read_by(statement: Comprehension | Invoke, program: CheckedProgram) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """The tensors a statement reads, and where."""
+    parts = statement.args if isinstance(statement, Invoke) else exprs(statement)
+    yield from ((one.tensor, one.subscripts) for part in parts for one in walk(part) if isinstance(one, Read))
+    if isinstance(statement, Invoke):
+        callee = program[statement.function.name]
+        results = zip(callee.definition.results, statement.targets, strict=True)
+        yield from ((target.name, ()) for result, target in results if result.name.name in callee.accumulates)
+
+
 def _call(call: Invoke, program: CheckedProgram, shapes: Mapping[str, tuple[int, ...]], done: _Done) -> Called:
     callee = program[call.function.name]
-    given = {param.name.name: shapes[arg.name] for param, arg in zip(callee.definition.params, call.args, strict=True)}
+    given = {
+        param.name.name: shapes[arg.tensor] if isinstance(arg, Read) and not arg.subscripts else ()
+        for param, arg in zip(callee.definition.params, call.args, strict=True)
+    }
+    results = zip(callee.definition.results, call.targets, strict=True)
+    given |= {one.name.name: shapes[to.name] for one, to in results if one.name.name in callee.accumulates}
     key = call.function.name, tuple(given.values())
     if key not in done:
         done[key] = _infer(program, callee, given, done)
@@ -190,44 +223,62 @@ def _check_declared(
     return mistakes
 
 
+def _declared(definition: Definition, sizes: Mapping[str, int]) -> dict[str, tuple[int | None, ...]]:
+    """The sizes that the types of results give their axes, where the parameters tell them."""
+    return {
+        one.name.name: tuple(dim.value if isinstance(dim, Int) else sizes.get(dim.name) for dim in one.type.dims)
+        for one in definition.results
+        if one.type
+    }
+
+
 # Statements
 
 
-def _loops(statement: Comprehension, known: Known) -> tuple[Loops, list[Mistake]]:
-    ranges, mistakes = solve(statement, known)
-    order = tuple(ranges.items())
-    if mistakes:
-        return Loops(statement, order, (), ()), mistakes
-    mistakes = _check_left(statement, ranges, known.shapes.get(statement.target.name))
-    reads = [one for one in accesses(statement) if one.read is not None]
-    guarded, unknown, wrong = outside(statement, reads, ranges, known)
-    checks = tuple(_runtime(one, known) for one in unknown)
-    return Loops(statement, order, tuple(dict.fromkeys(guarded)), checks), mistakes + wrong
+def _loops(statement: Comprehension, known: Known, declared: Sequence[int | None]) -> tuple[Loops, list[Mistake]]:
+    ranges, mistakes = solve(statement, known, declared)
+    if not mistakes:
+        reads = [one for one in accesses(statement) if one.read is not None]
+        mistakes = outside(statement, reads, ranges, known)
+    return Loops(statement, tuple(ranges.items())), mistakes
 
 
-def _runtime(access: Access, known: Known) -> RuntimeCheck:
-    assert access.read is not None
-    size = known.shapes[access.tensor][access.axis]
-    return RuntimeCheck(access.read, access.axis, access.subscript, size)
+def _first_shape(loops: Loops, definition: Definition, declared: Sequence[int | None]) -> tuple[int, ...]:
+    """The shape of a tensor by its first statement; an axis that it has a number in holds all numbers given for it."""
+    target = loops.statement.target
+    every = [one.at for one in definition.body if isinstance(one, Comprehension) and one.target == target]
+    sizes = []
+    for axis, one in enumerate(loops.statement.at):
+        numbers = [other.value for at in every if isinstance(other := at[axis], Int)]
+        own = declared[axis] if axis < len(declared) else None
+        sizes.append(loops[one.name].high if isinstance(one, Index) else max(numbers) + 1 if own is None else own)
+    return tuple(sizes)
 
 
-def _check_left(statement: Comprehension, ranges: Mapping[str, Range], shape: tuple[int, ...] | None) -> list[Mistake]:
-    """The first statement of a tensor defines all of it, from 0 on; later ones stay inside."""
-    target, mistakes = statement.target, list[Mistake]()
-    for axis, index in enumerate(statement.indices):
-        range = ranges[index.name]
-        if shape is None and range.low > 0:
-            what = f"`{index}` runs over {range}, so nothing defines `{target}` below {range.low}"
-            fix = f"let it begin at 0: write `{index} + {range.low}` for `{index}` on the right"
-            mistakes.append(Mistake(what, index.span, fix))
-        elif shape is None and range.low < 0:
-            what = f"`{index}` runs over {range}, and `{target}` begins at 0"
-            mistakes.append(Mistake(what, index.span, f"let it begin at 0: `where {index} in 0:{range.high}`"))
-        elif shape is not None and range.size and not 0 <= range.low <= range.high <= shape[axis]:
-            what = f"`{index}` runs over {range}, and axis {axis} of `{target}` is {shape[axis]}"
-            mistakes.append(Mistake(what, index.span, f"stay inside: `where {index} in 0:{shape[axis]}`"))
-        elif shape is not None and statement.resets and range != Range(0, shape[axis]):
-            sign = show_sign(statement)
-            what = f"`{sign}` starts `{target}` afresh, and `{index}` covers {range} of 0:{shape[axis]}"
-            mistakes.append(Mistake(what, index.span, f"cover all of it, or write `{sign[:-1]}`"))
-    return mistakes
+def _check_cells(loops: Loops, shape: tuple[int, ...]) -> Iterator[Mistake]:
+    """A statement writes inside its tensor, and what begins afresh does so along whole axes."""
+    statement = loops.statement
+    target, sign = statement.target, show_sign(statement)
+    for axis, (one, range) in enumerate(zip(statement.at, loops.cells, strict=True)):
+        if isinstance(one, Int) and one.value >= shape[axis]:
+            what = f"axis {axis} of `{target}` is {shape[axis]}, and {one.value} is not in it"
+            yield Mistake(what, one.span, "write the numbers from 0 on, or give the result a type that is long enough")
+        elif isinstance(one, Index) and range.size and range.low < 0:
+            what = f"`{one.name}` runs over {range}, and `{target}` begins at 0"
+            yield Mistake(what, one.span, f"let it begin at 0: `where {one.name} in 0:{range.high}`")
+        elif isinstance(one, Index) and range.size and range.high > shape[axis]:
+            what = f"`{one.name}` runs over {range}, and axis {axis} of `{target}` is {shape[axis]}"
+            yield Mistake(what, one.span, f"stay inside: `where {one.name} in 0:{shape[axis]}`")
+        elif isinstance(one, Index) and statement.resets and range != Range(0, shape[axis]):
+            what = f"`{sign}` starts `{target}` afresh, and `{one.name}` covers {range} of 0:{shape[axis]}"
+            yield Mistake(what, one.span, f"cover all of it, or write `{sign[:-1]}`")
+
+
+def _late(loops: Loops) -> Mistake | None:
+    """That a statement begins late, if it does."""
+    statement = loops.statement
+    for one in statement.at:
+        if isinstance(one, Index) and loops[one.name].low > 0:
+            range = loops[one.name]
+            return late(one.name, f"runs over {range}", statement.target.name, range.low, one)
+    return None

@@ -12,7 +12,7 @@ from weft.comprehension.mistakes import Mistake, meant
 from weft.errors import Span
 
 _NAME = r"[0-9]*[A-Za-z_]\w*"
-_ASSIGN = r"(?:=(?!=)|[-+*/]=|min=|max=)"
+_ASSIGN = r"(?:=(?![=<>])|[-+*/]=|min=|max=)"
 #: Where a statement begins: its left side and the sign. A name a `where` gives to a value looks the same.
 _STATEMENT = re.compile(
     rf"(?<![\w.])(?!where\b|exists\b|def\b)(?:{_NAME}(?:\s*,\s*{_NAME}){{0,20}})\s*(?:\([^()]*\)\s*)?{_ASSIGN}",
@@ -36,6 +36,7 @@ class Known:
 KNOWN: tuple[Known, ...] = (
     Known(r";", "statements are not separated by `;`", "remove it; a statement ends where the next begins"),
     Known(r"//", "a comment begins with `#`", "write `#` for `//`"),
+    Known(r"/\*", "a comment begins with `#`", "write `#` before each line of it"),
     Known(r"\*\*", "there is no operator `**`", "write `pow(x, y)`, or `x * x`"),
     Known(r"\^", "there is no operator `^`", "write `pow(x, y)` for a power"),
     Known(r"-=", "there is no `-=`", "accumulate the negative: `+= -(…)`"),
@@ -51,7 +52,9 @@ KNOWN: tuple[Known, ...] = (
     Known(r"not\b", "there is no operator `not`", "write `!`"),
     Known(r"if\b", "there is no `if`", "choose with `condition ? yes : no`"),
     Known(r"for\b", "there are no loops: each index runs by itself", "give its range by `where i in 0:N`"),
-    Known(r"<=>", "there is no `<=>`", "leave it out: weft finds by itself what a library could do"),
+    Known(r"=<", "there is no operator `=<`", "write `<=`"),
+    Known(r"=>", "there is no operator `=>`", "write `>=`"),
+    Known(r"\.\.", "a range is written with `:`", "write `0:N`"),
     Known(r"(?:sum|prod)\s*=", "that reduction is `+=` or `*=`", "write `+=!` to sum from 0, `*=!` to multiply from 1"),
     Known(r"[\"']", "there are no strings", "remove it"),
 )
@@ -86,6 +89,7 @@ _WORDS: Mapping[str, str] = {
     "_IN": "`in`",
     "_EXISTS": "`exists`",
     "_ARROW": "`->`",
+    "_EQUIVALENT": "",
     "$END": "",
 }
 
@@ -131,13 +135,12 @@ def _blanked(text: str) -> str:
 
 
 def _cut(text: str, span: Span, accepts: set[str]) -> Mistake | None:
-    """The end of a sign whose beginning is an operator: `//`, `**`, `<=>`."""
-    for length in (1, 2):
-        before = max(span.start - length, 0)
-        if text[before : span.start + 1] in ("//", "**", "<=>"):
-            known = next(one for sign, one in _KNOWN if sign.match(text, before))
-            return Mistake(known.what, Span(before, span.start + 1), known.fix)
-    return None
+    """The end of a sign whose beginning is an operator or the end of a number: `//`, `**`, `/*`, `..`."""
+    before = max(span.start - 1, 0)
+    if text[before : span.start + 1] not in ("//", "**", "/*", ".."):
+        return None
+    known = next(one for sign, one in _KNOWN if sign.match(text, before))
+    return Mistake(known.what, Span(before, span.start + 1), known.fix)
 
 
 def _missing_arrow(text: str, span: Span, accepts: set[str]) -> Mistake | None:

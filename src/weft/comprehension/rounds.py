@@ -2,116 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
+from weft.comprehension.accesses import Guards, place_of
 from weft.comprehension.affine import Affine, Known, Range, at_least, is_interval, span_of
-from weft.comprehension.mistakes import Mistake, listed, meant
-from weft.comprehension.nodes import (
-    Between,
-    Binary,
-    Choose,
-    Comprehension,
-    Exists,
-    Expr,
-    Ident,
-    Index,
-    Let,
-    Local,
-    Read,
-    children,
-    exprs,
-    indices,
-    walk,
-)
+from weft.comprehension.bounded import Names, Subscript, subscripts, unbounded
+from weft.comprehension.mistakes import Mistake, listed
+from weft.comprehension.nodes import Between, Comprehension, Expr, Index, Let, indices, left
 from weft.comprehension.show import show_expr
-from weft.errors import Span
-
-#: Conditions that hold where something is read, and those that do not.
-Guards: TypeAlias = tuple[tuple[Expr, bool], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One subscript: of a read, of an `exists` or of the left side (then there is no read)."""
-
-    tensor: str
-    axis: int
-    subscript: Expr
-    read: Read | None
-    guards: Guards
-    span: Span
-
-
-def accesses(statement: Comprehension) -> Iterator[Access]:
-    """Every subscript of a statement, that of the left side first."""
-    for axis, index in enumerate(statement.indices):
-        yield Access(statement.target.name, axis, Index(index.name, index.span), None, (), index.span)
-    yield from _within(statement.value, ())
-    for clause in statement.where:
-        if isinstance(clause, Let):
-            yield from _within(clause.value, ())
-        elif isinstance(clause, Exists):
-            for one in _within(clause.value, ()):
-                yield Access(one.tensor, one.axis, one.subscript, None, (), one.span)
-
-
-def _within(expr: Expr, guards: Guards) -> Iterator[Access]:
-    match expr:
-        case Choose(condition=condition, yes=yes, no=no):
-            yield from _within(condition, guards)
-            yield from _within(yes, (*guards, (condition, True)))
-            yield from _within(no, (*guards, (condition, False)))
-        case Binary(op="&&" | "||" as op, left=left, right=right):
-            yield from _within(left, guards)
-            yield from _within(right, (*guards, (left, op == "&&")))
-        case _:
-            if isinstance(expr, Read):
-                for axis, subscript in enumerate(expr.subscripts):
-                    yield Access(expr.tensor, axis, subscript, expr, guards, subscript.span)
-            for part in children(expr):
-                yield from _within(part, guards)
 
 
 @dataclass(frozen=True, slots=True)
 class _Constraint:
-    """One side of a subscript that must stay inside: the indices in it, and the points at which it does not.
+    """One side of a subscript that must stay inside: the points at which it does not.
 
     `reached` are the points at which it is read, by the guards that are known. A subscript that is not affine has no
     points.
     """
 
-    access: Access
-    indices: frozenset[str]
+    subscript: Subscript
     outside: isl.Set | None
     reached: isl.Set | None
 
+    @property
+    def indices(self) -> frozenset[str]:
+        return self.subscript.indices
 
-def solve(statement: Comprehension, known: Known) -> tuple[dict[str, Range], list[Mistake]]:
-    """The range of every index, in the order of `indices(statement)`, or why there is none."""
+
+def solve(
+    statement: Comprehension, known: Known, declared: Sequence[int | None] = ()
+) -> tuple[dict[str, Range], list[Mistake]]:
+    """The range of every index, in the order of `indices(statement)`, or why there is none.
+
+    `declared` are the sizes that the type of the result gives its axes: they bound what nothing else does.
+    """
     names = indices(statement)
     affine = Affine(names, known, _lets(statement))
     ranges, mistakes = _given(statement, affine)
     constraints = _constraints(statement, known, affine)
-    left = {one.name for one in statement.indices}
-    while not mistakes and (unresolved := [name for name in names if name not in ranges]):
+    kept = set(left(statement))
+    while not mistakes and (open := [name for name in names if name not in ranges]):
         found: dict[str, Range] = {}
-        for name in unresolved:
-            alone = [one for one in constraints if one.indices & set(unresolved) == {name} and one.outside is not None]
+        for name in open:
+            alone = [one for one in constraints if one.indices & {*open} == {name} and one.outside is not None]
             try:
-                range = _range_of(name, alone, ranges, affine, left)
+                range = _range_of(name, alone, ranges, affine, kept)
             except _Scattered:
                 mistakes.append(_scattered(name, statement, alone))
                 continue
             if range is not None:
                 found[name] = range
+        found = found or _of_declared(statement, open, declared)
         if not found and not mistakes:
-            mistakes.append(_unbounded(unresolved[0], unresolved, statement, constraints, known))
+            scalars = [tensor for tensor, shape in known.shapes.items() if not shape]
+            parts = [replace(one.subscript, affine=one.outside is not None) for one in constraints]
+            mistakes.append(unbounded(open, statement, parts, Names(list(known.sizes), scalars)))
         ranges |= found
     return {name: ranges[name] for name in names if name in ranges}, mistakes
+
+
+def _of_declared(statement: Comprehension, open: Sequence[str], declared: Sequence[int | None]) -> dict[str, Range]:
+    pairs = zip(statement.at, declared, strict=False)
+    return {
+        one.name: Range(0, size)
+        for one, size in pairs
+        if isinstance(one, Index) and one.name in open and size is not None
+    }
 
 
 def _lets(statement: Comprehension) -> list[Let]:
@@ -145,23 +104,16 @@ def _number(expr: Expr, affine: Affine) -> int | None:
 
 
 def _constraints(statement: Comprehension, known: Known, affine: Affine) -> list[_Constraint]:
-    locals = {clause.name.name: clause.value for clause in _lets(statement)}
-    behind: dict[str, frozenset[str]] = {}
-    for name, value in locals.items():
-        behind[name] = _indices(value, behind)
     found = []
-    for access in accesses(statement):
-        shape = known.shapes.get(access.tensor)
-        if shape is None:  # the left side of a tensor that this statement defines
-            continue
-        inside = _indices(access.subscript, behind)
+    for one in subscripts(statement, known.shapes):
+        access = one.access
         position = affine.value(access.subscript)
         if position is None:
-            found.append(_Constraint(access, inside, None, None))
+            found.append(_Constraint(one, None, None))
             continue
         reached = guarded(affine.all, access.guards, affine) if access.guards else None
-        for outside in (affine.below(position), affine.above(position, shape[access.axis])):
-            found.append(_Constraint(access, inside, outside, reached))
+        for outside in (affine.below(position), affine.above(position, known.shapes[access.tensor][access.axis])):
+            found.append(_Constraint(one, outside, reached))
     return found
 
 
@@ -174,22 +126,16 @@ def guarded(points: isl.Set, guards: Guards, affine: Affine) -> isl.Set:
     return points
 
 
-def _indices(expr: Expr, behind: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The indices in an expression, also behind its local names."""
-    own = frozenset(one.name for one in walk(expr) if isinstance(one, Index))
-    return own.union(*(behind.get(one.name, frozenset()) for one in walk(expr) if isinstance(one, Local)))
-
-
 def _range_of(
-    name: str, constraints: list[_Constraint], ranges: Mapping[str, Range], affine: Affine, left: set[str]
+    name: str, constraints: list[_Constraint], ranges: Mapping[str, Range], affine: Affine, kept: set[str]
 ) -> Range | None:
     """The range of an index in which every constraint holds, wherever the resolved indices are in theirs.
 
     A side that the guards of a read rule out anyway does not bound the index if the others do: in
     `i > 0 ? A(i - 1) : A(i)` nothing says that `i` begins at 1.
     """
-    needed = every = at_least(0) if name in left else affine.allowed(name, affine.all.complement())
-    box = affine.box(ranges, left)
+    needed = every = at_least(0) if name in kept else affine.allowed(name, affine.all.complement())
+    box = affine.box(ranges, kept)
     for one in constraints:
         assert one.outside is not None
         resolved = affine.box({index: ranges[index] for index in one.indices if index in ranges})
@@ -220,51 +166,7 @@ def _range(values: isl.Set) -> Range | None:
     return Range(low, high + 1)
 
 
-# What cannot be resolved
-
-
-def place_of(name: str, statement: Comprehension) -> Span:
-    """Where an index first appears, on the right if it is there."""
-    for expr in exprs(statement):
-        for one in walk(expr):
-            if isinstance(one, Index) and one.name == name:
-                return one.span
-    clauses: list[Ident] = [one.index for one in statement.where if isinstance(one, Between)]
-    return next(one.span for one in (*statement.indices, *clauses) if one.name == name)
-
-
 def _scattered(name: str, statement: Comprehension, constraints: list[_Constraint]) -> Mistake:
-    reads = listed(dict.fromkeys(_shown(one.access) for one in constraints))
+    reads = listed(dict.fromkeys(str(one.subscript.access) for one in constraints))
     what = f"the values of `{name}` at which {reads} stays inside are not one range"
     return Mistake(what, place_of(name, statement), f"say which: `where {name} in …:…`")
-
-
-def _shown(access: Access) -> str:
-    if access.read is not None:
-        return show_expr(access.read)
-    return f"{access.tensor}(… {show_expr(access.subscript)} …)"
-
-
-def _unbounded(
-    name: str, unresolved: list[str], statement: Comprehension, constraints: list[_Constraint], known: Known
-) -> Mistake:
-    mine = [one for one in constraints if name in one.indices]
-    others = [one for one in unresolved if any({name, one} <= both.indices for both in mine) and one != name]
-    shown = listed(dict.fromkeys(_shown(one.access) for one in mine))
-    size = next(iter(known.sizes), "N")
-    fix = f"give its range: `where {name} in 0:{size}`"
-    if not mine:
-        scalars = [tensor for tensor, shape in known.shapes.items() if not shape]
-        guess = meant(name, [*scalars, *known.sizes])
-        what = f"nothing says how far `{name}` runs"
-        return Mistake(what, place_of(name, statement), guess or fix)
-    if all(one.outside is None for one in mine):
-        data = any(isinstance(part, Read) for one in mine for part in walk(one.access.subscript))
-        why = "depends on what tensors hold" if data else "is not affine"
-        what = f"{shown} does not say how far `{name}` runs: the subscript {why}"
-    elif others:
-        what = f"{shown} does not say how far each of {listed([name, *others])} runs"
-        fix = f"give the range of one: `where {others[0]} in 0:{size}`"
-    else:
-        what = f"{shown} does not bound `{name}` on both sides"
-    return Mistake(what, place_of(name, statement), fix)

@@ -65,10 +65,15 @@ def show_definition(definition: Definition) -> str:
 def show_statement(statement: Statement) -> str:
     """`C(m, n) +=! A(m, k) * B(k, n) where k in 0:K`."""
     if isinstance(statement, Invoke):
-        return f"{_names(statement.targets)} = {statement.function}({_names(statement.args)})"
-    left = f"{statement.target}({_names(statement.indices)})" if statement.indices else statement.target.name
+        return f"{_names(statement.targets)} = {statement.function}({', '.join(map(show_expr, statement.args))})"
+    same = f" <=> {show_expr(statement.equivalent)}" if statement.equivalent else ""
     where = f" where {', '.join(map(_where, statement.where))}" if statement.where else ""
-    return f"{left} {show_sign(statement)} {show_expr(statement.value)}{where}"
+    return f"{show_left(statement)} {show_sign(statement)} {show_expr(statement.value)}{same}{where}"
+
+
+def show_left(statement: Comprehension) -> str:
+    """`C(m, n)`."""
+    return show_expr(Read(statement.target.name, statement.at))
 
 
 def show_sign(statement: Comprehension) -> str:

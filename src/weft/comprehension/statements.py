@@ -5,91 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.comprehension.build import MAX_DEPTH
-from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES, TAKEN
-from weft.comprehension.mistakes import Mistake, counted, listed, meant
+from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
+from weft.comprehension.mistakes import counted, listed, meant
 from weft.comprehension.nodes import (
     Apply,
     Between,
     Comprehension,
-    Definition,
     Dim,
     Exists,
     Expr,
     Ident,
     Index,
+    Int,
     Let,
     Local,
     Read,
     children,
     exprs,
     indices,
+    left,
     reduced,
     walk,
 )
-from weft.comprehension.show import show_sign
-from weft.comprehension.types import Report
+from weft.comprehension.scope import ONE_NAMESPACE, Scope
+from weft.comprehension.show import show_left, show_sign
 from weft.errors import Span
 
 #: A right side of more parts than this, names put in, is refused.
 MAX_PARTS = 10_000
-_ONE_NAMESPACE = "sizes, tensors and indices share one set of names: rename one"
-
-
-class Scope:
-    """The names of a definition, as far as its statements have been read."""
-
-    def __init__(self, definition: Definition, functions: frozenset[str], report: Report) -> None:
-        self.params = frozenset(one.name.name for one in definition.params)
-        self.results = frozenset(one.name.name for one in definition.results)
-        self.sizes = frozenset(dim.name for one in definition.params for dim in one.type.dims if isinstance(dim, Ident))
-        self.functions = functions
-        self.report = report
-        self.ranks: dict[str, int] = {}
-        self.written: dict[str, Ident] = {}
-        self.read: set[str] = set()
-        self.accumulates: list[str] = []
-        self.to_come = {
-            target.name
-            for one in definition.body
-            for target in ((one.target,) if isinstance(one, Comprehension) else one.targets)
-        }
-
-    def wrong(self, what: str, span: Span, fix: str) -> None:
-        self.report(Mistake(what, span, fix))
-
-    def check_new(self, name: Ident, kind: str) -> None:
-        """A name that a definition gives to something cannot be one of the language's own."""
-        if name.name in TAKEN:
-            self.wrong(f"`{name}` is {TAKEN[name.name]} and cannot name {kind}", name.span, "rename it")
-
-    def check_target(self, target: Ident) -> bool:
-        """May this be written?"""
-        if target.name in self.sizes:
-            self.wrong(f"`{target}` is a size and cannot be written", target.span, _ONE_NAMESPACE)
-            return False
-        if target.name in self.params and target.name not in self.results:
-            fix = f"write to a result, or make `{target}` one: `-> (…, {target})`"
-            self.wrong(f"`{target}` comes in and does not go out, so it cannot be written", target.span, fix)
-            return False
-        if target.name not in self.ranks and target.name not in self.results:
-            self.check_new(target, "a tensor")
-        return True
-
-    def check_read(self, name: str, span: Span) -> bool:
-        """Is this a tensor that has been defined?"""
-        self.read.add(name)
-        if name in self.ranks:
-            return True
-        if name in self.to_come or name in self.results:
-            self.wrong(f"`{name}` is read before it is defined", span, "put the statement that defines it before this")
-        else:
-            fix = meant(name, self.ranks, f"the tensors here are {listed(self.ranks)}")
-            self.wrong(f"there is no tensor `{name}`", span, fix)
-        return False
-
-    def define(self, target: Ident, rank: int) -> None:
-        self.ranks.setdefault(target.name, rank)
-        self.written.setdefault(target.name, target)
 
 
 def check_statement(statement: Comprehension, scope: Scope) -> None:
@@ -98,33 +41,40 @@ def check_statement(statement: Comprehension, scope: Scope) -> None:
     _check_left(statement, scope)
     _check_where(statement, scope)
     for expr in exprs(statement):
-        _check_expr(expr, scope)
+        check_expr(expr, scope, statement)
+    if statement.equivalent:
+        for expr in statement.equivalent.args:
+            check_expr(expr, scope, statement)
     _check_expanded(statement, scope)
     _check_reduction(statement, scope)
     _check_start(statement, scope)
     _check_own_reads(statement, scope)
-    scope.define(statement.target, len(statement.indices))
+    scope.define(statement.target, len(statement.at))
 
 
 def _check_left(statement: Comprehension, scope: Scope) -> None:
     target, seen = statement.target, set[str]()
-    for index in statement.indices:
+    for index in statement.at:
+        if isinstance(index, Int):
+            continue
         if index.name in seen:
             fix = f"write two indices and choose: `{target}(i, j) = i == j ? … : 0`"
-            scope.wrong(f"the index `{index}` is on the left twice", index.span, fix)
+            scope.wrong(f"the index `{index.name}` is on the left twice", index.span, fix)
         seen.add(index.name)
         _check_index(index, scope)
     rank = scope.ranks.get(target.name)
-    if rank is not None and rank != len(statement.indices):
+    if rank is not None and rank != len(statement.at):
         where = "declared" if target.name in scope.params else "first defined"
-        what = f"`{target}` is {where} with {counted(rank, 'axis', 'axes')} and has {len(statement.indices)} here"
+        what = f"`{target}` is {where} with {counted(rank, 'axis', 'axes')} and has {len(statement.at)} here"
         scope.wrong(what, target.span, "use as many indices, or another name")
 
 
-def _check_index(index: Ident, scope: Scope) -> None:
+def _check_index(index: Ident | Index, scope: Scope) -> bool:
+    """Is a name free to be an index?"""
     kind = "a size" if index.name in scope.sizes else "a tensor" if _is_tensor(index.name, scope) else ""
     if kind:
-        scope.wrong(f"`{index}` is {kind} and cannot be an index", index.span, _ONE_NAMESPACE)
+        scope.wrong(f"`{index.name}` is {kind} and cannot be an index", index.span, ONE_NAMESPACE)
+    return not kind
 
 
 def _is_tensor(name: str, scope: Scope) -> bool:
@@ -137,7 +87,7 @@ def _is_tensor(name: str, scope: Scope) -> bool:
 def _check_where(statement: Comprehension, scope: Scope) -> None:
     bounded, named = set[str](), set[str]()
     lets = {clause.name.name for clause in statement.where if isinstance(clause, Let)}
-    left = {one.name for one in statement.indices}
+    kept = set(left(statement))
     for clause in statement.where:
         match clause:
             case Between(index=index):
@@ -146,7 +96,7 @@ def _check_where(statement: Comprehension, scope: Scope) -> None:
                 if index.name in bounded:
                     scope.wrong(f"`{index}` is given two ranges", index.span, "keep one of them")
                 bounded.add(index.name)
-                if index.name not in left:
+                if index.name not in kept:
                     _check_index(index, scope)
                 for bound in (clause.low, clause.high):
                     _check_size(bound, scope)
@@ -154,16 +104,16 @@ def _check_where(statement: Comprehension, scope: Scope) -> None:
                 if not any(isinstance(one, Read) and one.subscripts for one in walk(value)):
                     scope.wrong("`exists` needs a tensor that is read", value.span, "write `exists A(i)`")
             case Let(name=name, value=value):
-                _check_let(name, value, left, named, lets, scope)
+                _check_let(name, value, kept, named, lets, scope)
                 named.add(name.name)
 
 
-def _check_let(name: Ident, value: Expr, left: set[str], named: set[str], lets: set[str], scope: Scope) -> None:
+def _check_let(name: Ident, value: Expr, kept: set[str], named: set[str], lets: set[str], scope: Scope) -> None:
     if name.name in named:
         scope.wrong(f"`{name}` is given two values", name.span, "give one of them another name")
-    elif name.name in scope.sizes or _is_tensor(name.name, scope) or name.name in left:
-        kind = "a size" if name.name in scope.sizes else "an index" if name.name in left else "a tensor"
-        scope.wrong(f"`{name}` is {kind} already", name.span, _ONE_NAMESPACE)
+    elif name.name in scope.sizes or _is_tensor(name.name, scope) or name.name in kept:
+        kind = "a size" if name.name in scope.sizes else "an index" if name.name in kept else "a tensor"
+        scope.wrong(f"`{name}` is {kind} already", name.span, ONE_NAMESPACE)
     scope.check_new(name, "a value")
     for one in walk(value):
         if isinstance(one, Local) and one.name in lets - named:
@@ -199,9 +149,10 @@ def _check_size(bound: Expr, scope: Scope) -> None:
                 fix = meant(name, scope.sizes, f"the sizes here are {listed(sorted(scope.sizes))}")
                 scope.wrong(f"`{name}` is no size, and a range is made of sizes", one.span, fix)
             case Read(tensor=tensor):
-                scope.wrong(
-                    "a range cannot depend on what a tensor holds", one.span, f"use a size, such as `{tensor}.0`"
-                )
+                fix = f"use a size, such as `{tensor}.0`"
+                if not scope.ranks.get(tensor, 1):
+                    fix = f"pass a tensor of that length for the number `{tensor}`, and use its size"
+                scope.wrong("a range cannot depend on what a tensor holds", one.span, fix)
             case Local(name=name):
                 scope.wrong(f"`{name}` is no size, and a range is made of sizes", one.span, "write it out")
 
@@ -209,9 +160,12 @@ def _check_size(bound: Expr, scope: Scope) -> None:
 # Expressions
 
 
-def _check_expr(expr: Expr, scope: Scope) -> None:
+def check_expr(expr: Expr, scope: Scope, by: Comprehension | None = None) -> None:
+    """Reports what is wrong with an expression of a statement, or of a call."""
     for one in walk(expr):
         match one:
+            case Read(tensor=tensor) if by and tensor == by.target.name and tensor not in scope.ranks:
+                _report_circle(one, by, scope)
             case Read(tensor=tensor, subscripts=subscripts):
                 if scope.check_read(tensor, _head(one.span, tensor)):
                     _check_subscripts(one, len(subscripts), scope)
@@ -224,6 +178,16 @@ def _check_expr(expr: Expr, scope: Scope) -> None:
                     scope.wrong(what, one.span, f"write {' or '.join(axes)}" if axes else "it is a single number")
             case Apply():
                 _check_apply(one, scope)
+
+
+def _report_circle(read: Read, by: Comprehension, scope: Scope) -> None:
+    """A statement that reads what it defines."""
+    target = by.target.name
+    fix = "there are no recurrences: a cell cannot be made of other cells of its tensor"
+    if read.subscripts == by.at:
+        fix = f"go on from what the caller passes: `{show_left(by)} *= …`, or make `{target}` a parameter too"
+    what = f"`{target}` is read by the statement that defines it"
+    scope.wrong(what, _head(read.span, target), fix)
 
 
 def _head(span: Span, name: str) -> Span:
@@ -265,17 +229,14 @@ def _check_reduction(statement: Comprehension, scope: Scope) -> None:
         return
     name = names[0]
     place = next(_uses(statement, name), statement.target.span)
+    lets = [clause.name.name for clause in statement.where if isinstance(clause, Let)]
+    if name in lets or name in scope.sizes or _is_tensor(name, scope):
+        return  # a clause gives it a range, which is what is wrong with it
     scalars = [one for one, rank in scope.ranks.items() if not rank]
-    locals = [clause.name.name for clause in statement.where if isinstance(clause, Let)]
-    left = [one.name for one in statement.indices]
-    sign = f"write `{statement.target}{_shown_indices(statement)} +=! …` to sum over it"
-    guess = meant(name, [*scalars, *locals, *scope.sizes, *(one for one in left if len(one) > 2)])
+    guess = meant(name, [*scalars, *lets, *scope.sizes, *(one for one in left(statement) if len(one) > 2)])
     what = f"`{name}` is not on the left, and `=` does not say how to reduce it"
+    sign = f"write `{show_left(statement)} +=! …` to sum over it"
     scope.wrong(what, place, guess or f"{sign}, or `*=!`, `min=!`, `max=!`")
-
-
-def _shown_indices(statement: Comprehension) -> str:
-    return f"({', '.join(one.name for one in statement.indices)})" if statement.indices else ""
 
 
 def _uses(statement: Comprehension, name: str) -> Iterator[Span]:
@@ -299,15 +260,19 @@ def _check_start(statement: Comprehension, scope: Scope) -> None:
 
 
 def _check_own_reads(statement: Comprehension, scope: Scope) -> None:
-    """A statement may read what it writes only in the cell it writes, since cells are written in any order."""
+    """A statement may read what it writes only in the cell it writes, since cells are written in any order.
+
+    Where both places are given by numbers, they may differ.
+    """
     target = statement.target.name
     own = [one for expr in exprs(statement) for one in walk(expr) if isinstance(one, Read) and one.tensor == target]
-    here = tuple(Index(one.name) for one in statement.indices)
     for read in own if target in scope.ranks else ():
-        if read.subscripts != here:
-            cell = f"{target}{_shown_indices(statement)}"
-            what = f"`{target}` is read while it is written, in another cell than `{cell}`"
+        pairs = list(zip(read.subscripts, statement.at, strict=False))
+        if any(isinstance(one, Int) and isinstance(other, Int) and one != other for one, other in pairs):
+            continue
+        if read.subscripts != statement.at:
+            what = f"`{target}` is read while it is written, in another cell than `{show_left(statement)}`"
             scope.wrong(what, read.span, "write to a tensor of another name")
-        elif statement.reduction is not None and (statement.resets or set(indices(statement)) - {o.name for o in here}):
+        elif statement.reduction is not None and (statement.resets or set(indices(statement)) - set(left(statement))):
             what = f"`{target}` is read while it is accumulated"
             scope.wrong(what, read.span, "accumulate into a tensor of another name")

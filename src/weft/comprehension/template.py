@@ -6,22 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from weft.comprehension.check import Checked, CheckedProgram
+from weft.comprehension.axes import axis_name, leading
+from weft.comprehension.check import CheckedProgram
 from weft.comprehension.flat import Extents, Flat, flatten, measure
 from weft.comprehension.indirect import Indirect, find_indirect
-from weft.comprehension.nodes import (
-    Comprehension,
-    Definition,
-    Expr,
-    Ident,
-    Index,
-    Int,
-    Param,
-    Read,
-    children,
-    exprs,
-)
+from weft.comprehension.nodes import Definition, Int
 from weft.comprehension.ranges import infer
+from weft.comprehension.scope import Checked
 from weft.einsum.nodes import Kind, Label
 from weft.shape.nodes import Computed, Constraint, Dim, RowIs, RowRef, Size, Term
 
@@ -66,20 +57,38 @@ class Template:
     # What it says about shapes
 
     def constraints(self, tensor: str, splits: Sequence[Split]) -> tuple[Constraint, ...]:
-        """The constraints on the shapes of a tensor (slot 0) and the parameters, whose axes lie in memory order."""
+        """The constraints on the shapes of a tensor (slot 0) and the parameters, whose axes lie in memory order.
+
+        The first axes of the tensor are batch axes as far as they are sizes of batch axes of parameters.
+        """
         found: list[Constraint] = []
         for slot, (param, split) in enumerate(zip(self.flat.params, splits, strict=True), 1):
             found += _rows(slot, self._terms(param), split)
-        rank = self.flat.ranks[tensor]
-        dims = self._dims.get(self.flat.homes[tensor][1]) if not self.flat.homes[tensor][0] else None
-        own = dims or (None,) * rank
-        terms = [Label(name or _axis(tensor, axis)) for axis, name in enumerate(own)]
-        found += _rows(0, terms, (0, 0, max(rank, 1)))
-        known = self._labels
+        own = self.axes(tensor)
+        batch = leading(own, self.batched(splits))
+        terms = [Label(name or axis_name(tensor, axis)) for axis, name in enumerate(own)]
+        found += _rows(0, terms, (batch, 0, max(len(own), 1) - batch))
         for axis, name in enumerate(own):
             if name is None:
-                found.append(Computed(Label(_axis(tensor, axis)), known, _Sized(self, tensor, axis)))
+                found.append(Computed(Label(axis_name(tensor, axis)), self._labels, _Sized(self, tensor, axis)))
         return tuple(found)
+
+    def axes(self, tensor: str) -> tuple[str | None, ...]:
+        """The sizes that the axes of a tensor are, in terms of the parameters' axes; None where that is not plain."""
+        path, local = self.flat.homes.get(tensor, (None, ""))
+        plain = self._axes.get(tensor) or (self.checked.axes.get(local) if path == "" else None)
+        return plain or (None,) * self.flat.ranks[tensor]
+
+    @cached_property
+    def _axes(self) -> dict[str, tuple[str | None, ...]]:
+        """Those of the results, which may be tensors of definitions that are called."""
+        results = (one.name.name for one in self.definition.results)
+        return dict(zip(self.flat.results, (self.checked.axes[one] for one in results), strict=True))
+
+    def batched(self, splits: Sequence[Split]) -> set[str]:
+        """The sizes of batch axes of parameters."""
+        terms = [self._terms(param)[: split[0]] for param, split in zip(self.flat.params, splits, strict=True)]
+        return {term.name for row in terms for term in row if isinstance(term, Label)}
 
     def shape_of(self, tensor: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of a tensor for the sizes of the parameters' axes."""
@@ -95,18 +104,7 @@ class Template:
         for one in self.definition.params:
             if one.name.name == param:
                 return [Size(Dim(dim.value)) if isinstance(dim, Int) else Label(dim.name) for dim in one.type.dims]
-        return [Label(_axis(param, axis)) for axis in range(self.flat.ranks[param])]
-
-    @cached_property
-    def _dims(self) -> dict[str, tuple[str | None, ...]]:
-        """Of every tensor of the definition itself, the size variables that its axes are, where that is plain."""
-        found = {one.name.name: _declared(one) for one in self.definition.params}
-        for one in self.checked.accumulates:
-            found[one] = tuple(_axis(one, axis) for axis in range(self.checked.ranks[one]))
-        for statement in self.definition.body:
-            if isinstance(statement, Comprehension) and statement.target.name not in found:
-                found[statement.target.name] = tuple(_plain(one.name, statement, found) for one in statement.indices)
-        return found
+        return [Label(axis_name(param, axis)) for axis in range(self.flat.ranks[param])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +117,6 @@ class _Sized:
 
     def __call__(self, sizes: Mapping[str, int]) -> int:
         return self.template.shape_of(self.tensor, sizes)[self.axis]
-
-
-def _axis(tensor: str, axis: int) -> str:
-    """The name of a size that the text gives none."""
-    return f"{tensor}.{axis}"
 
 
 def _size(term: Term, sizes: Mapping[str, int]) -> int:
@@ -143,30 +136,3 @@ def _rows(slot: int, terms: Sequence[Term], split: Split) -> list[Constraint]:
         "input": axes[batch + output :],
     }
     return [RowIs(RowRef(slot, kind), row) for kind, row in rows.items()]
-
-
-def _declared(param: Param) -> tuple[str | None, ...]:
-    return tuple(dim.name if isinstance(dim, Ident) else None for dim in param.type.dims)
-
-
-def _plain(index: str, statement: Comprehension, dims: Mapping[str, tuple[str | None, ...]]) -> str | None:
-    """The size variable an index runs to, if it only ever stands alone in axes of that size."""
-    if any(True for clause in statement.where):
-        return None
-    found = {name for expr in exprs(statement) for name in _axes(expr, index, dims)}
-    return next(iter(found)) if len(found) == 1 else None
-
-
-def _axes(expr: Expr, index: str, dims: Mapping[str, tuple[str | None, ...]]) -> list[str | None]:
-    """The size of every axis an index stands in; None for any other place."""
-    if isinstance(expr, Index):
-        return [None] if expr.name == index else []
-    if not isinstance(expr, Read):
-        return [name for part in children(expr) for name in _axes(part, index, dims)]
-    found: list[str | None] = []
-    for axis, part in enumerate(expr.subscripts):
-        if part == Index(index):
-            found.append(dims.get(expr.tensor, (None,) * len(expr.subscripts))[axis])
-        else:
-            found += _axes(part, index, dims)
-    return found

@@ -1,7 +1,7 @@
 """Gradients as definitions of the language, for given shapes.
 
-A left side of the language has indices only, and a gradient may write at `i + k`, `2 * i` or `I(b)`. Then the place
-that is written gets an index of its own: `d_X(2 * i + k) += d_O(i) * W(k)` becomes
+A left side of the language has indices and numbers, and a gradient may write at `i + k`, `2 * i` or `I(b)`. Then the
+place that is written gets an index of its own: `d_X(2 * i + k) += d_O(i) * W(k)` becomes
 `d_X(j) += (j - k) % 2 == 0 && … ? d_O((j - k) / 2) * W(k) : 0`, and `d_L(I(b)) += d_O(b)` becomes
 `d_L(j) += j == I(b) ? d_O(b) : 0`.
 """
@@ -17,6 +17,7 @@ from weft.comprehension.flat import Extents, Flat, Step, rebuilt
 from weft.comprehension.gradient import Backward, needed
 from weft.comprehension.linear import Linear, linear
 from weft.comprehension.nodes import (
+    Apply,
     Between,
     Binary,
     Cast,
@@ -29,6 +30,7 @@ from weft.comprehension.nodes import (
     Index,
     Int,
     Param,
+    Read,
     Real,
     Result,
     Size,
@@ -58,7 +60,34 @@ def gradient_definition(name: str, flat: Flat, made: Backward, extents: Extents,
     types = {**flat.types, **{one: flat.types[like] for one, like in made.like.items()}}
     types |= {new: flat.types[one] for one, new in (*found.items(), *seeds.items())}
     results = tuple(Result(Ident(one)) for one in found.values())
-    return Definition(Ident(name), tuple(params), results, _converted(body, types))
+    return _distinct(Definition(Ident(name), tuple(params), results, _converted(body, types)), taken)
+
+
+def _distinct(definition: Definition, taken: set[str]) -> Definition:
+    """The definition with other names for tensors that are called like a function or a type it uses."""
+    body = [one for one in definition.body if isinstance(one, Comprehension)]
+    parts = [part for one in body for part in walk(one.value)]
+    used = {one.function for one in parts if isinstance(one, Apply)} | {
+        one.dtype for one in parts if isinstance(one, Cast)
+    }
+    names = {one: _free(f"{one}_", taken) for one in sorted(used & taken)}
+    if not names:
+        return definition
+
+    def ident(one: Ident) -> Ident:
+        return Ident(names.get(one.name, one.name))
+
+    def change(one: Expr) -> Expr | None:
+        if isinstance(one, Read) and one.tensor in names:
+            return Read(names[one.tensor], tuple(rebuilt(part, change) for part in one.subscripts))
+        return None
+
+    return replace(
+        definition,
+        params=tuple(replace(one, name=ident(one.name)) for one in definition.params),
+        results=tuple(replace(one, name=ident(one.name)) for one in definition.results),
+        body=tuple(replace(one, target=ident(one.target), value=rebuilt(one.value, change)) for one in body),
+    )
 
 
 def _converted(body: Sequence[Comprehension], types: Mapping[str, str]) -> tuple[Comprehension, ...]:
@@ -100,7 +129,7 @@ def _zeros(tensor: str, shape: tuple[int, ...], tensors: Set[str]) -> Comprehens
     """Zeros in every cell."""
     taken = set(tensors)
     ranges = {_free(f"i{axis}", taken): Range(0, size) for axis, size in enumerate(shape)}
-    return Comprehension(Ident(tensor), tuple(map(Ident, ranges)), None, False, Real(0.0), _where(ranges))
+    return Comprehension(Ident(tensor), tuple(map(Index, ranges)), None, False, Real(0.0), _where(ranges))
 
 
 def _statements(step: Step, extents: Extents, shape: tuple[int, ...], tensors: Set[str]) -> list[Comprehension]:
@@ -109,19 +138,20 @@ def _statements(step: Step, extents: Extents, shape: tuple[int, ...], tensors: S
     taken = {*tensors, *ranges}
     names = {index: _free(index, taken) if index in tensors else index for index in ranges}
     writing = _Writing({names[one]: range for one, range in ranges.items()}, _plain(step.value, extents, names), taken)
-    at: list[Index] = []
+    at: list[Index | Int] = []
     for axis, size in enumerate(shape if step.at else ()):
-        at.append(writing.index([_plain(one, extents, names) for one in step.at], axis, size, at))
-    left = [one.name for one in at]
+        at.append(writing.place([_plain(one, extents, names) for one in step.at], axis, size, at))
+    left = {one.name for one in at if isinstance(one, Index)}
     ranges = {index: range for index, range in writing.ranges.items() if step.reduction or index in left}
-    covers = all(ranges[index] == Range(0, size) for index, size in zip(left, shape, strict=False))
+    covers = all(_covers(one, ranges, size) for one, size in zip(at, shape, strict=False))
     first = [] if step.keeps or covers else [_zeros(step.target, shape, tensors)]
     resets = step.reduction is not None and not step.keeps and not first
     target = Ident(step.target)
-    return [
-        *first,
-        Comprehension(target, tuple(map(Ident, left)), step.reduction, resets, writing.value, _where(ranges)),
-    ]
+    return [*first, Comprehension(target, tuple(at), step.reduction, resets, writing.value, _where(ranges))]
+
+
+def _covers(at: Index | Int, ranges: Mapping[str, Range], size: int) -> bool:
+    return size == 1 and at.value == 0 if isinstance(at, Int) else ranges[at.name] == Range(0, size)
 
 
 def _where(ranges: Mapping[str, Range]) -> tuple[Between, ...]:
@@ -136,17 +166,19 @@ class _Writing:
     value: Expr
     taken: set[str]
 
-    def index(self, at: Sequence[Expr], axis: int, size: int, before: Sequence[Index]) -> Index:
-        """The index of an axis: what stands there if it is one, else one for the place it stands for.
+    def place(self, at: Sequence[Expr], axis: int, size: int, before: Sequence[Index | Int]) -> Index | Int:
+        """The index of an axis: what stands there if it is one or a number, else one for the place it stands for.
 
         The subscript's own index is then expressed by the place, if it can be. Nothing comes of what lies outside.
         """
         subscript = at[axis]
+        if isinstance(subscript, Int):
+            return subscript
         if isinstance(subscript, Index) and subscript not in before:
             range = self.ranges[subscript.name]
             self.ranges[subscript.name] = Range(max(range.low, 0), min(range.high, size))
             return subscript
-        place = self._place()
+        place = self._index()
         others = {one for number, expr in enumerate(at) if number != axis for one in _indices(expr)}
         form = linear(subscript)
         index = next((one for one in form.factors if one not in others), None) if form else None
@@ -170,7 +202,7 @@ class _Writing:
         put = rebuilt(self.value, lambda one: instead if isinstance(one, Index) and one.name == index else None)
         self.value = Choose(holds, put, ZERO)
 
-    def _place(self) -> Index:
+    def _index(self) -> Index:
         """An index of its own."""
         number = 0
         while f"j{number}" in self.taken:

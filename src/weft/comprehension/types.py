@@ -1,13 +1,13 @@
 """Element types of expressions.
 
 Types meet as everywhere in weft (ops/dtypes.py). What differs from tensor expressions is what C programmers expect of
-this language: whole numbers divide to whole numbers, indices and sizes are int32, a truth value in arithmetic too, and
-a sum keeps the type of what is summed.
+this language: whole numbers divide to whole numbers, indices and sizes are int32, a truth value in arithmetic too, so
+is a whole number that is written beside one of fewer bits, and a sum keeps the type of what is summed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -37,6 +37,8 @@ from weft.ops.dtypes import UNKNOWN, WEAK_FLOAT, WEAK_INT, WHOLE, is_float, prom
 
 #: The type of indices, of sizes, and of numbers that nothing gives another type.
 INDEX = "int32"
+#: Types of fewer bits: a number that is written widens them, as in C.
+_NARROW = {"int8", "int16", "uint8", "uint16"}
 
 Report: TypeAlias = Callable[[Mistake], None]
 
@@ -78,6 +80,19 @@ def settled(dtype: str) -> str:
     return {WEAK_INT: INDEX, WHOLE: INDEX, WEAK_FLOAT: "float32", UNKNOWN: "float32"}.get(dtype, dtype)
 
 
+def joined(old: str, new: str) -> str:
+    """The type that holds what is of either type; the old one where there is none."""
+    try:
+        return promote(old, new) if UNKNOWN not in (old, new) else new if old == UNKNOWN else old
+    except WeftError:
+        return old
+
+
+def fits(dtype: str, declared: str) -> bool:
+    """Can what is of a type be put into what is declared so?"""
+    return dtype == UNKNOWN or joined(declared, dtype) == declared
+
+
 def accumulated(dtype: str, reduction: str | None) -> str:
     """The type of a tensor that collects values of a type: what is added up is a number."""
     return INDEX if dtype == "bool" and reduction in ("add", "mul") else dtype
@@ -104,8 +119,8 @@ def type_of(
         return type_of(part, tensors, locals, report)
 
     match expr:
-        case Int():
-            return WEAK_INT
+        case Int(value=value):
+            return WEAK_INT if value < 2**31 else "int64"
         case Real():
             return WEAK_FLOAT
         case Truth():
@@ -120,19 +135,31 @@ def type_of(
             of(value)
             return dtype
         case Apply(function=function, args=args):
-            types = [of(arg) for arg in args]
-            return _applied(expr, function, types, report)
+            return _applied(expr, function, _beside(args, [of(arg) for arg in args]), report)
         case Unary(op="!", value=value):
             _check_truth(value, of(value), "`!` negates", report)
             return "bool"
         case Unary(value=value):
             return _number(OPS["neg"].typing(of(value))[1])
         case Binary():
-            return _operated(expr, of(expr.left), of(expr.right), report)
+            left, right = _beside((expr.left, expr.right), [of(expr.left), of(expr.right)])
+            return _operated(expr, left, right, report)
         case Choose(condition=condition, yes=yes, no=no):
             _check_truth(condition, of(condition), "`?` chooses by", report)
-            return _met(expr, lambda: promote(of(yes), of(no)), report)
+            return _met(expr, lambda: promote(*_beside((yes, no), [of(yes), of(no)])), report)
     return INDEX
+
+
+def _beside(parts: Sequence[Expr], types: Sequence[str]) -> list[str]:
+    """The types of operands that meet.
+
+    A whole number that is written is an int32 beside one of fewer bits; else it takes the type of what it meets.
+    """
+    narrow, large = not _NARROW.isdisjoint(types), "uint64" in types
+    return [
+        INDEX if dtype == WEAK_INT and narrow else WEAK_INT if isinstance(part, Int) and large else dtype
+        for part, dtype in zip(parts, types, strict=True)
+    ]
 
 
 def _operated(expr: Binary, left: str, right: str, report: Report) -> str:

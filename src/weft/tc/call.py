@@ -29,10 +29,10 @@ class Call:
         self._context = context
         self.template = template
         flat = template.flat
-        template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
+        extents = template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
         self.params = [leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)]
         # It belongs to no line of the program: many of them may call it.
-        self.application = Application(template, self.params, None, {})
+        self.application = Application(template, self.params, None, {}, extents)
         self.options = options or Options()
         results = self.application.results
         self.function = Function(context, Keep(results), self.params, results, self.options)
