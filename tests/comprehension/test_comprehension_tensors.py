@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from comprehension.running import assert_near, backends
+from comprehension.running import assert_near, backends, definition
 
 TEXT = """
 def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
@@ -91,7 +91,7 @@ def test_axes_of_every_kind_in_memory_order() -> None:
     ("call", "said"),
     [
         (lambda tc: tc.mm(wf.data(A), wf.data(A)), "`K` cannot be both 4 and 3"),
-        (lambda tc: tc.mm(wf.data(A[0]), wf.data(B)), "`A` of `mm` has 2 axes, and what is given has 1"),
+        (lambda tc: tc.mm(wf.data(A[0]), wf.data(B)), "`A` of `mm` has 2 axes, and what is given is 4"),
         (
             lambda tc: tc.mm(wf.data(A), wf.data(B.astype("float64"))),
             "`B` of `mm` is float32, and what is given is float64",
@@ -211,3 +211,85 @@ def test_a_size_of_which_several_would_do_must_be_given() -> None:
     tc.pair(tc.skip(wf.data(np.ones(10, "float32")), kernel), wf.data(np.ones(4, "float32")))
     with pytest.raises(wf.WeftError, match="nothing says how big the output axis of parameter `kernel` is"):
         kernel.dims
+
+
+# Batch axes
+
+
+CONV = "def conv(float(B,T,C) x, float(K,C) w) -> (y) { y(b,t,c) +=! x(b,t + k,c) * w(k,c) }"
+
+
+def batched(*shape: int, batch: int = 1) -> wf.Tensor:
+    return wf.data(np.random.default_rng(len(shape)).standard_normal(shape).astype("float32"), batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "batch", "dims"),
+    [
+        (CONV, (8, 6, 4), 1, "8|4,4"),
+        (CONV, (8, 6, 4), 2, "8|4,4"),
+        (CONV, (8, 6, 4), 0, "8,4,4"),
+        ("def f(float(A,B,C) x, float(K,C) w) -> (y) { y(a,b,c) = x(a,b,c) * w(0,c) }", (8, 6, 4), 2, "8,6|4"),
+        ("def f(float(B,T,C) x, float(K,C) w) -> (y) { y(b,c) max=! x(b,t,c) + w(0,c) }", (8, 6, 4), 1, "8|4"),
+        ("def f(float(B,T,C) x, float(K,C) w) -> (y) { y(b) +=! x(b,t,c) * w(0,c) }", (8, 6, 4), 1, "8|1"),
+        (
+            "def f(float(B,T,C) x, float(K,C) w) -> (y) { y(b,t) max=! x(b,2 * t + k,c) + w(0,c) where k in 0:2 }",
+            (8, 6, 4),
+            1,
+            "8|3",
+        ),
+        (
+            "def g(float(P,Q,R) x) -> (z) { z(p,q,r) = x(p,q,r) * 2 }\n"
+            "def f(float(B,T,C) x, float(K,C) w) -> (y) { y = g(x) y(b,t,c) += w(0,c) }",
+            (8, 6, 4),
+            1,
+            "8|6,4",
+        ),
+    ],
+)
+def test_a_batch_axis_stays_one(text: str, shape: tuple[int, ...], batch: int, dims: str) -> None:
+    made = definition(text)(batched(*shape, batch=batch), wf.data(np.ones((3, 4), "float32")))
+    assert str(made.dims) == dims
+
+
+@backends
+def test_examples_do_not_mix_after_a_comprehension(backend: str) -> None:
+    x, w = batched(5, 6, 4), np.ones((3, 4), "float32")
+    y = definition(CONV)(x, wf.data(w))
+    v = wf.param("v", o=2)
+    out = wf.einsum("...|... => ...|0", v @ y)
+    ctx = wf.Context(backend)
+    weights = np.random.default_rng(1).standard_normal((2, 4, 4)).astype("float32")
+    ctx[v] = weights
+    values = sum(ctx[x][:, k : k + 4] for k in range(3))
+    np.testing.assert_allclose(ctx[out], np.einsum("btc,otc->b", values, weights)[:, None], rtol=1e-4)
+    loss = wf.einsum("...|... => 0", out * out)
+    step = ctx.compile(wf.grad_update(loss), keep=[v.grad])
+    step()
+    each = np.einsum("btc,otc->b", values, weights)
+    np.testing.assert_allclose(
+        ctx[v.grad], np.einsum("b,btc->tc", 2 * each, values)[None].repeat(2, 0), rtol=1e-3, atol=1e-3
+    )
+
+
+def test_the_kinds_of_an_operand_that_is_still_open_are_those_known_so_far() -> None:
+    h = wf.relu(wf.param("u", o=5) @ batched(8, 3))
+    square = definition("def square(float(B,N) x) -> (y) { y(b,n) = x(b,n) * x(b,n) }")
+    assert str(square(h).dims) == "8|5"
+    total = definition("def total(float(B,N) x) -> (y) { y(b) +=! x(b,n) }")
+    twice = definition("def twice(float(B) x) -> (y) { y(b) = 2 * x(b) }")
+    made = twice(total(h))
+    assert str(made.dims) == "8|1"
+    assert wf.Context("interp")[made].shape == (8, 1)
+
+
+def test_a_batch_axis_that_is_not_the_first_is_warned_of() -> None:
+    turned = definition("def turned(float(B,N) x) -> (y) { y(n,b) = x(b,n) }")
+    with pytest.warns(wf.WeftWarning) as caught:
+        assert str(turned(batched(8, 3)).dims) == "3,8"
+    (one,) = caught
+    assert one.filename == __file__
+    assert str(one.message) == (
+        "the batch axis `B` is an output axis of `y` of `turned`: it is not the first\n"
+        "  fix: let the index of `B` come first on the left side of `y`"
+    )

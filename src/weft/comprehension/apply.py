@@ -72,7 +72,7 @@ class Application:
         """The node of a tensor, its shape as far as the operands' shapes tell."""
         flat = self.template.flat
         shapes = [self.node(one).shape for one in flat.params]
-        constraints = self.template.constraints(tensor, self._splits(shapes))
+        constraints = self.template.constraints(tensor, self.splits)
         logic = Stated(len(shapes), constraints)
         operation = infer(
             logic,
@@ -97,16 +97,21 @@ class Application:
         return found
 
     def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
-        """How many axes of each kind the parameters have; where that is still open, they are all output axes."""
+        """How many axes of each kind the parameters have."""
         flat, found = self.template.flat, []
         for param, shape in zip(flat.params, shapes, strict=True):
-            axes, split = max(flat.ranks[param], 1), _split(shape)
-            if split is not None and sum(split) != axes:
-                what = f"`{param}` of `{self.template.name}` has {counted(axes, 'axis', 'axes')}"
+            split = _split(shape, flat.ranks[param])
+            if split is None:
+                what = f"`{param}` of `{self.template.name}` has {counted(flat.ranks[param], 'axis', 'axes')}"
                 fix = "pass a tensor of as many axes, of any kind"
-                raise ShapeError(f"{what}, and what is given has {sum(split)}", origin=self._origin, fix=fix)
-            found.append(split or (0, 0, axes))
+                raise ShapeError(f"{what}, and what is given is {shape}", origin=self._origin, fix=fix)
+            found.append(split)
         return found
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """How many axes of each kind the operands had when it was applied."""
+        return self._splits([self.node(one).shape for one in self.template.flat.params])
 
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
@@ -121,7 +126,7 @@ class Application:
         """Everything about sizes; asking closes the shapes of the operands."""
         ranks = self.template.flat.ranks
         shapes = {one: close(self.node(one).shape).array_shape for one in self.template.flat.params}
-        return self.template.extents([shape if ranks[one] else () for one, shape in shapes.items()])
+        return self.template.extents([shape[: ranks[one]] for one, shape in shapes.items()])
 
     def backward(
         self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, afresh: bool = False, masked: bool = False
@@ -181,10 +186,18 @@ class StepBody:
         return show_step(self.step, {**dict(zip(self.read, operands, strict=False)), self.step.target: target})
 
 
-def _split(shape: ShapeVar) -> Split | None:
-    """How many axes of each kind a tensor has; None if that is not known."""
-    rows = [shape.row(kind).axes for kind in ("batch", "input", "output")]
-    if any(row is None for row in rows):
-        return None
-    batch, input, output = (len(row or ()) for row in rows)
-    return (batch, input, output)
+def _split(shape: ShapeVar, rank: int) -> Split | None:
+    """How many axes of each kind a tensor with so many axes has; None if it has not so many.
+
+    Where that is still open, it has as many batch and input axes as are known so far, and the rest are output axes. A
+    tensor that has only batch axes in the text has an output axis of 1 besides.
+    """
+    batch, input, output = (shape.row(kind) for kind in ("batch", "input", "output"))
+    if batch.axes is None or input.axes is None or output.axes is None:
+        rest = rank - batch.lo - input.lo
+        return (batch.lo, input.lo, rest) if rest >= 0 else None
+    counts = len(batch.axes), len(input.axes), len(output.axes)
+    alone = counts[1:] == (0, 1) and output.axes[0].size == 1
+    if alone and counts[0] == rank:
+        return (rank, 0, 0)
+    return counts if sum(counts) == rank else None

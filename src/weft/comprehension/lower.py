@@ -96,10 +96,9 @@ class _Lowering:
         return [index for index in self.loops if index in used]
 
     def at(self, buffer: Buffer, subscripts: tuple[Expr, ...]) -> tuple[Scalar, ...]:
-        """Subscripts that stay inside a buffer; a single number is a buffer of one cell."""
-        if not subscripts:
-            return (Place(()),)
-        return tuple(self._inside(one, size) for one, size in zip(subscripts, buffer.shape, strict=True))
+        """Subscripts that stay inside a buffer, which may have an axis of 1 that the text does not know."""
+        places = tuple(self._inside(one, size) for one, size in zip(subscripts, buffer.shape, strict=False))
+        return places if len(places) == len(buffer.shape) else (*places, Place(()))
 
     def read(self, buffer: Buffer, subscripts: tuple[Expr, ...]) -> Scalar:
         """What a buffer holds there; of an empty one nothing is ever used."""

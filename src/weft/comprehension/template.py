@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from weft.comprehension.axes import axis_name, leading
 from weft.comprehension.check import CheckedProgram
@@ -16,8 +17,8 @@ from weft.comprehension.scope import Checked
 from weft.einsum.nodes import Kind, Label
 from weft.shape.nodes import Computed, Constraint, Dim, RowIs, RowRef, Size, Term
 
-#: How many axes of each kind a tensor has.
-Split = tuple[int, int, int]
+#: How many batch, input and output axes a tensor has, of those that the text gives it.
+Split: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Template:
         own = self.axes(tensor)
         batch = leading(own, self.batched(splits))
         terms = [Label(name or axis_name(tensor, axis)) for axis, name in enumerate(own)]
-        found += _rows(0, terms, (batch, 0, max(len(own), 1) - batch))
+        found += _rows(0, terms, (batch, 0, len(own) - batch))
         for axis, name in enumerate(own):
             if name is None:
                 found.append(Computed(Label(axis_name(tensor, axis)), self._labels, _Sized(self, tensor, axis)))
@@ -127,12 +128,11 @@ def _size(term: Term, sizes: Mapping[str, int]) -> int:
 
 
 def _rows(slot: int, terms: Sequence[Term], split: Split) -> list[Constraint]:
-    """The three rows of a tensor whose axes in memory order are these; a single number has an axis of 1."""
+    """The three rows of a tensor whose axes in memory order are these; without output axes it has one of 1."""
     batch, _, output = split
-    axes = tuple(terms) or (Size(Dim(1)),)
     rows: dict[Kind, tuple[Term, ...]] = {
-        "batch": axes[:batch],
-        "output": axes[batch : batch + output],
-        "input": axes[batch + output :],
+        "batch": tuple(terms[:batch]),
+        "output": tuple(terms[batch : batch + output]) or (Size(Dim(1)),),
+        "input": tuple(terms[batch + output :]),
     }
     return [RowIs(RowRef(slot, kind), row) for kind, row in rows.items()]

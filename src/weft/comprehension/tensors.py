@@ -10,10 +10,11 @@ import numpy as np
 
 from weft.assign import Code
 from weft.comprehension.apply import Application
+from weft.comprehension.axes import leading
 from weft.comprehension.builtins import spelled
 from weft.comprehension.gradient import backward
 from weft.comprehension.template import Template
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError, user_origin, warn
 from weft.ops.dtypes import is_float, numpy_type
 from weft.tensor.leaves import data, number
 from weft.tensor.scope import as_tensor, is_array
@@ -23,14 +24,15 @@ from weft.tensor.tensor import Tensor, TensorLike
 def applied(template: Template, operands: Sequence[TensorLike], label: str = "") -> tuple[Tensor, ...]:
     """The results of a definition on tensors, in order. Shapes are inferred both ways; nothing is computed yet.
 
-    The axes of an operand whose axes are known are taken in memory order, whatever their kinds; those of one that is
-    still to be inferred are output axes, and so are those of results.
+    The axes of an operand are taken in memory order, whatever their kinds. The first axes of a result are batch axes
+    as far as they are sizes of batch axes of operands; the others are output axes.
     """
     flat = template.flat
     tensors = tuple(_operand(template, *one) for one in zip(flat.params, operands, strict=True))
     check_types(template, [tensor.dtype for tensor in tensors])
     labels = {flat.results[0]: label} if label and len(flat.results) == 1 else {}
     application = Application(template, [tensor.operand for tensor in tensors], user_origin(), labels)
+    _warn_of_mixing(application)
     learned = [one for one, tensor in zip(flat.params, tensors, strict=True) if tensor.differentiable]
     found = []
     for result in flat.results:
@@ -45,6 +47,18 @@ def applied(template: Template, operands: Sequence[TensorLike], label: str = "")
             )
         )
     return tuple(found)
+
+
+def _warn_of_mixing(application: Application) -> None:
+    """Warn of results in which a batch axis does not come first: what works on outputs would mix examples."""
+    template = application.template
+    batched = template.batched(application.splits)
+    for result in template.flat.results:
+        axes = template.axes(result)
+        if late := [name for name in axes[leading(axes, batched) :] if name in batched]:
+            what = f"the batch axis `{late[0]}` is an output axis of `{result}` of `{template.name}`: it is not the first"
+            fix = f"let the index of `{late[0]}` come first on the left side of `{result}`"
+            warn(WeftError(what, origin=user_origin(), fix=fix))
 
 
 def _pullback(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
