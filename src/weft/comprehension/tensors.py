@@ -56,7 +56,9 @@ def _warn_of_mixing(application: Application) -> None:
     for result in template.flat.results:
         axes = template.axes(result)
         if late := [name for name in axes[leading(axes, batched) :] if name in batched]:
-            what = f"the batch axis `{late[0]}` is an output axis of `{result}` of `{template.name}`: it is not the first"
+            what = (
+                f"the batch axis `{late[0]}` is an output axis of `{result}` of `{template.name}`: it is not the first"
+            )
             fix = f"let the index of `{late[0]}` come first on the left side of `{result}`"
             warn(WeftError(what, origin=user_origin(), fix=fix))
 

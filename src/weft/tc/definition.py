@@ -19,6 +19,7 @@ from weft.schedule import Options
 from weft.tc import tuned
 from weft.tc.arguments import Arguments
 from weft.tc.call import Call, GradientCall
+from weft.tc.equivalent import check_equivalents
 from weft.tc.kinds import kind_of
 from weft.tc.stages import STAGES, show_stage
 from weft.tc.tune import Tuning
@@ -45,6 +46,7 @@ class Comprehensions:
             what = f"comprehensions are text, not {type(text).__name__}"
             raise WeftError(what, origin=user_origin(), fix='pass a string: "def f(float(N) x) -> (y) { … }"')
         self.program = read(text)
+        check_equivalents(self.program)
         context = _LazyContext(backend)
         self._definitions = {
             name: Definition(Template(self.program, name, unchecked), context) for name in self.program.definitions
