@@ -61,6 +61,22 @@ def test_the_first_array_says_which_kind(foreign: ModuleType) -> None:
     assert isinstance(f(2.0, A[0].copy()), np.ndarray)
 
 
+def test_a_class_made_of_the_librarys_and_one_that_says_its_namespace(foreign: ModuleType) -> None:
+    class Mine(Foreign):
+        """As torch.Tensor may be subclassed anywhere."""
+
+    class Elsewhere(Producer):
+        """As the arrays of jax are of a class of jaxlib."""
+
+        def __array_namespace__(self) -> ModuleType:
+            return foreign
+
+    f = definition("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }")
+    for kind in (Mine, Elsewhere):
+        assert isinstance(f(kind(A[0], (3,))), Taken)
+        assert isinstance(f.grad(kind(A[0], (3,))), Taken)
+
+
 def test_types_that_numpy_does_not_hand_over(foreign: ModuleType) -> None:
     f = definition("def f(bfloat16(N) x) -> (y) { y(i) = x(i) + x(i) }")
     found = f(of(np.arange(3).astype(ml_dtypes.bfloat16)))
@@ -97,6 +113,14 @@ def test_accumulating_into_an_array_of_another_library() -> None:
         (whole(np.zeros((2, 4), "float32"), flags=1), "its memory is read-only"),
         (OldProducer(np.zeros((2, 4), "float32"), (2, 4)), "its memory is read-only"),
         (whole(np.zeros((2, 4), "float32"), device=(2, 0)), "lies on CUDA device 0"),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(16, "float32"), (2, 4), (8, 4)),
+            "cells of it lie in the same memory",
+        ),
+        (
+            np.lib.stride_tricks.as_strided(np.zeros(16, "float32"), (2, 4), (0, 4)),
+            "cells of it lie in the same memory",
+        ),
         ([[0.0] * 4] * 2, "it gives no memory"),
         (None, "it gives no memory"),
     ],
@@ -107,6 +131,15 @@ def test_outputs_that_cannot_be_written(output: object, said: str) -> None:
     assert said in error.value.what
     assert "`C`" in error.value.what
     assert error.value.fix
+
+
+def test_outputs_whose_cells_are_interleaved_can_be_written() -> None:
+    memory = np.zeros(16, "float32")
+    for strides in ((12, 8), (4, 8), (4, 16), (-4, 8)):  # of the first, cells lie at 0 2 4 6 and at 3 5 7 9
+        start = memory[1:] if strides[0] < 0 else memory
+        target = np.lib.stride_tricks.as_strided(start, (2, 4), strides)
+        definition(MM)(A, B, outputs=(target,))
+        assert_near(target, A @ B)
 
 
 def test_arrays_that_lie_elsewhere() -> None:

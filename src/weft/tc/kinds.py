@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,26 +39,49 @@ def written(value: Any, name: str) -> Array:
     if isinstance(value, np.ndarray) or is_producer(value):
         try:
             array = value if isinstance(value, np.ndarray) else borrow(value, copy=False)
-            if array.flags.writeable:
+            if array.flags.writeable and not _overlaps(array):
                 return array
-            reason = "its memory is read-only"
+            reason = "cells of it lie in the same memory" if array.flags.writeable else "its memory is read-only"
         except ExchangeError as error:
             reason = error.what
     what = f"the output given for `{name}`, {type_of(value)}, cannot be written: {reason}"
     raise WeftError(what, origin=user_origin(), fix="pass a NumPy array or a tensor that may be written")
 
 
+def _overlaps(array: Array) -> bool:
+    """Do two cells of an array lie in the same memory?"""
+    axes = [(abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1]
+    reach = array.itemsize
+    for stride, size in sorted(axes):
+        if stride < reach:
+            break
+        reach += stride * (size - 1)
+    else:
+        return False
+    offsets = np.zeros((), np.int64)
+    for stride, size in axes:
+        offsets = np.add.outer(offsets, stride * np.arange(size))
+    return bool(array.size and np.diff(np.sort(offsets, None)).min() < array.itemsize)
+
+
 def kind_of(given: Sequence[Any]) -> Callable[[Array], Any]:
     """How to make a NumPy array one of the library that the first array of some arguments comes from."""
     first = next((one for one in given if isinstance(one, np.ndarray) or is_producer(one)), None)
-    library = sys.modules.get(type(first).__module__.partition(".")[0])
-    if library is None or first is None or isinstance(first, np.ndarray | np.generic):
+    if first is None or isinstance(first, np.ndarray | np.generic):
         return lambda array: array
-    for place in (library, getattr(library, "dlpack", None), getattr(library, "numpy", None)):
-        take = getattr(place, "from_dlpack", None)
-        if take is not None:
-            return lambda array: take(_Handed(array))
-    return lambda array: array
+    take = next((one for place in _libraries(first) if (one := getattr(place, "from_dlpack", None))), None)
+    return (lambda array: take(_Handed(array))) if take else lambda array: array
+
+
+def _libraries(array: Any) -> Iterator[Any]:
+    """Where the library of an array may have a function that takes arrays: it says so itself, or its classes do."""
+    namespace = getattr(array, "__array_namespace__", None)
+    if callable(namespace):
+        yield namespace()
+    for kind in type(array).__mro__:
+        library = sys.modules.get(kind.__module__.partition(".")[0])
+        if kind is not object:
+            yield from (library, getattr(library, "dlpack", None), getattr(library, "numpy", None))
 
 
 class _Handed:
