@@ -7,16 +7,19 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test test-torch lint format bench clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed ## install weft in .venv and run the demonstration
 	@$(BIN)/weft demo
 
 test: lint ## lint, then run every test
 	$(BIN)/python -m pytest -n auto
+
+test-torch: $(VENV)/.installed-dev $(VENV)/.installed-bench ## test with the real torch and jax (installs them)
+	$(BIN)/python -m pytest bench/_torch -o filterwarnings=default
 
 lint: $(VENV)/.installed-dev ## style, types and the order of imports
 	$(BIN)/ruff check

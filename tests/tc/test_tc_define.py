@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -115,3 +116,12 @@ def test_any_text_is_defined_or_refused(tokens: list[str]) -> None:
         with contextlib.suppress(wf.WeftError):
             for one in wf.tc.define(text):
                 assert one.template.flat.results
+
+
+def test_definitions_pickle_by_their_text() -> None:
+    tc = wf.tc.define("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", backend="interp", unchecked=True)
+    x = np.ones(3, "float32")
+    again, alone = pickle.loads(pickle.dumps((tc, tc.f)))
+    for one in (again.f, alone):
+        np.testing.assert_array_equal(one(x), tc.f(x))
+        assert one.source == tc.f.source == (tc.f.template.program.program.text, "f", True, "interp")

@@ -37,9 +37,16 @@ class Arguments:
         return tuple(one.name.name for one in self.template.definition.results)
 
     def ordered(
-        self, args: Sequence[Any], named: Mapping[str, Any], given: Mapping[str, Any] | None = None
+        self,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        given: Mapping[str, Any] | None = None,
+        into: str = "or by `outputs`",
     ) -> list[Any]:
-        """The arguments in the order of the parameters; `given` are those that come in another way."""
+        """The arguments in the order of the parameters; `given` are those that come in another way.
+
+        `into` says in which other way they may.
+        """
         found = dict(given or {})
         if len(args) > len(self.params):
             raise self._wrong(f"takes {len(self.params)} arguments and was given {len(args)}")
@@ -51,7 +58,7 @@ class Arguments:
             found[name] = one
         missing = [name for name in self.params if name not in found]
         if missing and missing[0] in self.results:
-            fix = f"pass what it starts from, as `{missing[0]}` or by `outputs`, or write `!` after its `=` in the text"
+            fix = f"pass what it starts from, as `{missing[0]}` {into}, or write `!` after its `=` in the text"
             raise WeftError(f"`{self.name}` accumulates into `{missing[0]}`", origin=user_origin(), fix=fix)
         if missing:
             raise self._wrong(f"was not given `{missing[0]}`")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from weft.backends import Array, Backend
-from weft.comprehension import read, show
+from weft.comprehension import Program, check, read, show
+from weft.comprehension.gradient import backward
 from weft.comprehension.show import show_definition
 from weft.comprehension.template import Template
 from weft.comprehension.tensors import applied
+from weft.comprehension.text import gradient_definition
 from weft.config import Chosen, config
 from weft.errors import WeftError, user_origin
 from weft.runtime import Context
@@ -51,6 +54,7 @@ class Comprehensions:
         self._definitions = {
             name: Definition(Template(self.program, name, unchecked), context) for name in self.program.definitions
         }
+        self._made_of = text, unchecked, backend
 
     def __getattr__(self, name: str) -> Definition:
         definitions: dict[str, Definition] = self.__dict__.get("_definitions", {})
@@ -73,11 +77,19 @@ class Comprehensions:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._definitions]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        text, unchecked, backend = self._made_of
+        return _defined, (text, unchecked, backend)
+
     def __str__(self) -> str:
         return show(self.program.program)
 
     def __repr__(self) -> str:
         return f"<comprehensions {', '.join(self._definitions)}>"
+
+
+def _defined(text: str, unchecked: bool, backend: str | Backend | None) -> Comprehensions:
+    return define(text, unchecked=unchecked, backend=backend)
 
 
 class _NoDefinition(WeftError, AttributeError):
@@ -88,12 +100,12 @@ class _LazyContext:
     """A context, made when something first runs."""
 
     def __init__(self, backend: str | Backend | None) -> None:
-        self._backend = backend
+        self.backend = backend
         self._context: Context | None = None
 
     def __call__(self) -> Context:
         if self._context is None:
-            self._context = unlisted(self._backend)
+            self._context = unlisted(self.backend)
         return self._context
 
 
@@ -128,6 +140,16 @@ class Definition:
     def results(self) -> tuple[str, ...]:
         """The names of what it gives, in order."""
         return self.arguments.results
+
+    @property
+    def source(self) -> tuple[str, str, bool, str | None]:
+        """What it can be defined from again: the text, its name in it, whether it is unchecked, and the backend."""
+        program, backend = self.template.program.program, self._context.backend
+        kept = backend if backend is None or isinstance(backend, str) else backend.name
+        return program.text or show(program), self.name, self.template.unchecked, kept
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, self.source
 
     def __str__(self) -> str:
         return show_definition(self.template.definition)
@@ -172,6 +194,15 @@ class Definition:
         kind = kind_of(given)
         found = [kind(one) for one in gradient(arrays, list(seeds.values()))]
         return found[0] if isinstance(wrt, str) else _single(found)
+
+    def gradient(self, shapes: Sequence[tuple[int, ...]], wrt: Sequence[str]) -> Definition:
+        """The definition that computes the gradients by some parameters, for parameters of these shapes."""
+        flat, extents = self.template.flat, self.template.extents(shapes)
+        made = backward(flat, flat.results, wrt, afresh=True)
+        definition = gradient_definition(f"{self.name}_gradient", flat, made, extents, wrt)
+        program = Program((definition,))
+        checked = check(replace(program, text=show(program)))
+        return Definition(Template(checked, definition.name.name, self.template.unchecked), self._context)
 
     def options(self, *args: Any, choose: Options | None = None, **named: Any) -> Options:
         """The schedule options for arrays like these: what tuning found, or none. `choose` sets others."""
@@ -227,6 +258,11 @@ class Definition:
 
     def _compiled(self, shapes: _Shapes, options: Options) -> Call:
         return Call(self.template, shapes, self._context(), options)
+
+
+def restored(text: str, name: str, unchecked: bool, backend: str | None) -> Definition:
+    """A definition of a text."""
+    return define(text, unchecked=unchecked, backend=backend)[name]
 
 
 def _single(found: Sequence[Any]) -> Any:
