@@ -255,6 +255,20 @@ def test_tc_of_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "none.tc cannot be read: No such file or directory" in said
 
 
+def test_tc_tune(comprehensions: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sizes = ("--sizes", "M=2", "K=3", "N=4")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(tmp_path))
+        given = ("tc", "tune", comprehensions, "--def", "mm", *sizes, "--backend", "interp", "--seconds", "0.05")
+        assert main(given) == 0
+        printed, said = capsys.readouterr()
+        assert said.startswith("mm: ")
+        assert printed
+        assert main((*given, "--wrt", "A")) == 0
+        assert capsys.readouterr().err.startswith("mm, by A: ")
+        assert len((tmp_path / "tc" / "tuned.jsonl").read_text().splitlines()) == 2
+
+
 # The cache
 
 

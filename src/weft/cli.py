@@ -100,17 +100,18 @@ def _demo(arguments: argparse.Namespace) -> str:
 def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "tc",
-        help="check, run or show a file of tensor comprehensions",
-        description="Check, run or show the definitions of a file in the Tensor Comprehensions language.",
+        help="check, run, tune or show a file of tensor comprehensions",
+        description="Check, run, tune or show the definitions of a file in the Tensor Comprehensions language.",
         epilog="example: weft tc run matmul.tc --def mm --sizes M=64 K=32 N=16",
     )
     actions = parser.add_subparsers(required=True, metavar="action")
     checking = actions.add_parser("check", help="say what is wrong with a file, or what it defines")
     running = actions.add_parser("run", help="run a definition on random numbers and time it")
+    tuning = actions.add_parser("tune", help="look for better schedule options, and keep them for later processes")
     showing = actions.add_parser("show", help="print a stage of a definition")
-    for one in (checking, running, showing):
+    for one in (checking, running, tuning, showing):
         one.add_argument("file", type=Path, help="the file, such as matmul.tc")
-    for one in (running, showing):
+    for one in (running, tuning, showing):
         one.add_argument("--def", dest="name", metavar="NAME", help="the definition, where the file has several")
         one.add_argument(
             "--sizes", nargs="+", default=[], metavar="NAME=N", type=_size, help="the values of the size variables"
@@ -118,11 +119,14 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         one.add_argument("--backend", help='"cc" or "interp" (default: the best that works)')
     running.add_argument("--times", type=_whole, default=10, help="how often to run it (default: %(default)s)")
     running.add_argument("--seed", type=_whole, default=0, help="of the random numbers (default: %(default)s)")
+    tuning.add_argument("--seconds", type=float, default=10.0, help="how long to look (default: %(default)s)")
+    tuning.add_argument("--wrt", nargs="+", metavar="NAME", help="tune the gradients by these parameters")
     showing.add_argument(
         "--stage", default="kernels", choices=["text", *STAGES], help="what to print (default: %(default)s)"
     )
     checking.set_defaults(run=lambda given: command.check(given.file))
     running.set_defaults(run=_tc_run)
+    tuning.set_defaults(run=_tc_tune)
     showing.set_defaults(
         run=lambda given: command.show(given.file, given.name, given.stage, dict(given.sizes), given.backend)
     )
@@ -155,6 +159,11 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     clearing.add_argument("--all", action="store_true", help="what tuning found too")
     info.set_defaults(run=lambda given: report())
     clearing.set_defaults(run=lambda given: clear(given.older_than, given.all))
+
+
+def _tc_tune(given: argparse.Namespace) -> str:
+    sizes = dict(given.sizes)
+    return command.tune(given.file, given.name, sizes, backend=given.backend, seconds=given.seconds, wrt=given.wrt)
 
 
 if __name__ == "__main__":

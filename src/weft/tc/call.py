@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 from weft.assign import Keep, Node, Precision
 from weft.backends import Array
 from weft.comprehension.apply import Application
+from weft.comprehension.flat import Extents, Step
+from weft.comprehension.gradient import backward
 from weft.comprehension.template import Template
 from weft.runtime import Context
 from weft.runtime.function import Function
@@ -27,7 +31,7 @@ class Call:
         options: Options | None = None,
     ) -> None:
         self._context = context
-        self.template = template
+        self.template, self.given = template, tuple(shapes)
         flat = template.flat
         extents = template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
         self.params = [leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)]
@@ -36,6 +40,11 @@ class Call:
         self.options = options or Options()
         results = self.application.results
         self.function = Function(context, Keep(results), self.params, results, self.options)
+
+    @cached_property
+    def loops(self) -> dict[str, int]:
+        """Its loops by name, and how far the longest of a name runs."""
+        return _loops(self.template.flat.steps, self.application.extents)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -50,18 +59,35 @@ class Call:
 class GradientCall:
     """The gradients of some results by some parameters, on parameters of known shapes."""
 
-    def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str]) -> None:
+    def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str], options: Options | None = None) -> None:
         application, flat, shapes = call.application, call.template.flat, call.shapes
         self.shapes = [shapes[one] for one in wrt]
+        self.options = options or Options()
         seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in of}
         found = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in wrt}
         code = application.backward(seeds, found, afresh=True)
         inputs = [*call.params, *seeds.values()]
-        self.function = Function(call._context, code, inputs, list(found.values()))
+        self.function = Function(call._context, code, inputs, list(found.values()), self.options)
 
     def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:
         found = self.function(*arrays, *seeds)
         return [one.reshape(shape) for one, shape in zip(found, self.shapes, strict=True)]
+
+
+def gradient_loops(call: Call, of: Sequence[str], wrt: Sequence[str]) -> dict[str, int]:
+    """The loops of gradients by name, those of what they are computed from included."""
+    flat, extents = call.template.flat, call.application.extents
+    made = backward(flat, of, wrt, afresh=True)
+    shapes = {**extents.shapes, **{one: extents.shapes[like] for one, like in made.like.items()}}
+    return {**call.loops, **_loops(made.steps, replace(extents, shapes=shapes))}
+
+
+def _loops(steps: Sequence[Step], extents: Extents) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for step in steps:
+        for name, range in extents.ranges(step).items():
+            found[name] = max(found.get(name, 0), range.size)
+    return found
 
 
 def leaf(name: str, shape: tuple[int, ...], dtype: str) -> Node:

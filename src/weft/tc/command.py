@@ -49,6 +49,20 @@ def run(path: Path, name: str | None, sizes: Mapping[str, int], *, backend: str 
     return "\n".join([*lines, f"{best * 1e6:.1f} µs, the best of {max(times, 1)}"])
 
 
+def tune(
+    path: Path,
+    name: str | None,
+    sizes: Mapping[str, int],
+    *,
+    backend: str | None,
+    seconds: float,
+    wrt: Sequence[str] | None,
+) -> str:
+    """Tune a definition on random numbers, or its gradients, and say what is used from now on."""
+    definition = chosen(read(path, backend), name)
+    return str(definition.autotune(*inputs(definition, sizes, 0), seconds=seconds, wrt=wrt))
+
+
 def chosen(text: Comprehensions, name: str | None) -> Definition:
     """The definition of a name, or the only one."""
     if name is not None:

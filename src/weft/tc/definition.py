@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -15,18 +15,24 @@ from weft.comprehension.tensors import applied
 from weft.comprehension.text import gradient_definition
 from weft.config import Chosen, config
 from weft.errors import WeftError, user_origin
+from weft.ops.dtypes import is_float
 from weft.runtime import Context
 from weft.runtime.context import unlisted
 from weft.runtime.recent import Recent
 from weft.schedule import Options
 from weft.tc import tuned
 from weft.tc.arguments import Arguments
-from weft.tc.call import Call, GradientCall
+from weft.tc.call import Call, GradientCall, gradient_loops
 from weft.tc.equivalent import check_equivalents
 from weft.tc.kinds import kind_of
 from weft.tc.stages import STAGES, show_stage
-from weft.tc.tune import Tuning
+from weft.tc.tune import Run, Tuning, console, knobs, summary
+from weft.tc.tuned import Subject
 from weft.tensor.tensor import Tensor
+
+_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
+#: Shorter loops are not worth changing.
+_WORTH_TUNING = 8
 
 
 def define(text: str, *, unchecked: bool = False, backend: str | Backend | None = None) -> Comprehensions:
@@ -109,8 +115,6 @@ class _LazyContext:
         return self._context
 
 
-#: The shapes of the arrays of a call.
-_Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 #: So many calls of a definition are kept compiled, those used last.
 _CALLS = 128
 
@@ -122,9 +126,10 @@ class Definition:
         self.template = template
         self.arguments = Arguments(template)
         self._context = context
-        self._calls: Recent[tuple[_Shapes, Options | None, Chosen], Call] = Recent(_CALLS)
+        self._calls: Recent[tuple[_Shapes, Options, Chosen], Call] = Recent(_CALLS)
         self._gradients: Recent[tuple[object, ...], GradientCall] = Recent(_CALLS)
-        self._options: dict[_Shapes, Options] = {}  # what was chosen, or found by tuning here
+        #: Options in use for parameters of some shapes: of the definition, or of its gradients by some parameters.
+        self._options: dict[tuple[_Shapes, tuple[str, ...]], Options] = {}
         self._last: tuple[_Shapes, Chosen, Call] | None = None  # most calls are like the one before
 
     @property
@@ -189,10 +194,8 @@ class Definition:
         call = self._call(arrays)
         wanted = self.arguments.wrt(wrt)
         seeds = self.arguments.seeds(d, call.shapes)
-        key = (tuple(array.shape for array in arrays), tuple(seeds), wanted, config.chosen)
-        gradient = self._gradients.get(key) or self._gradients.put(key, GradientCall(call, list(seeds), wanted))
         kind = kind_of(given)
-        found = [kind(one) for one in gradient(arrays, list(seeds.values()))]
+        found = [kind(one) for one in self._gradient(call, tuple(seeds), wanted)(arrays, list(seeds.values()))]
         return found[0] if isinstance(wrt, str) else _single(found)
 
     def gradient(self, shapes: Sequence[tuple[int, ...]], wrt: Sequence[str]) -> Definition:
@@ -204,27 +207,97 @@ class Definition:
         checked = check(replace(program, text=show(program)))
         return Definition(Template(checked, definition.name.name, self.template.unchecked), self._context)
 
-    def options(self, *args: Any, choose: Options | None = None, **named: Any) -> Options:
-        """The schedule options for arrays like these: what tuning found, or none. `choose` sets others."""
-        arrays = self.arguments.arrays(self.arguments.ordered(args, named))
+    def options(
+        self, *args: Any, choose: Options | None = None, wrt: str | Sequence[str] | None = None, **named: Any
+    ) -> Options:
+        """The schedule options for arrays like these: what tuning found, or none. `choose` sets others.
+
+        With `wrt`, those of the gradients by these parameters.
+        """
+        call = self._call(self.arguments.arrays(self.arguments.ordered(args, named)))
+        wanted = () if wrt is None else self.arguments.wrt(wrt)
         if choose is not None:
             if not isinstance(choose, Options):
                 fix = "pass wf.tc.Options(threads=2, …)"
                 raise WeftError(f"{choose!r} are no options", origin=user_origin(), fix=fix)
-            self._choose(tuple(array.shape for array in arrays), choose)
-        return self._call(arrays).options
+            self._check_loops(choose, gradient_loops(call, self._real, wanted) if wanted else call.loops)
+            self._use(call, wanted, choose)
+        return self._gradient(call, self._real, wanted).options if wanted else self._call_of(call.given).options
 
-    def autotune(self, *args: Any, seconds: float = 10.0, show: bool = True, **named: Any) -> Options:
-        """Look for better options for arrays like these, for so many seconds, and use them from now on.
+    def autotune(
+        self,
+        *args: Any,
+        seconds: float = 10.0,
+        show: bool = True,
+        wrt: str | Sequence[str] | None = None,
+        **named: Any,
+    ) -> Options:
+        """Look for better options for arrays like these, for so many seconds, and use the best from now on.
 
-        What is found is kept, and used by later processes without asking. Ctrl-C ends it early and keeps the best.
+        It begins with what is in use and what was found before, so it never ends with something slower. What is found
+        is kept, and used by later processes without asking. Ctrl-C ends it early and keeps the best. With `wrt`, the
+        gradients by these parameters are tuned.
         """
         arrays = self.arguments.arrays(self.arguments.ordered(args, named))
-        shapes = tuple(array.shape for array in arrays)
-        found = Tuning(lambda options: self._compiled(shapes, options), arrays).run(seconds, show)
-        tuned.keep(self.template, shapes, found)
-        self._choose(shapes, found.options)
-        return found.options
+        call = self._call(arrays)
+        wanted = () if wrt is None else self.arguments.wrt(wrt)
+        subject = Subject(self.template, call.given, wanted)
+        used = (self._gradient(call, self._real, wanted) if wanted else call).options
+        make, loops, products = self._tunable(call, arrays, wanted)
+        tuning = Tuning(make, knobs(loops, products), used, seed=len(tuned.known(subject)))
+        found = tuning.run(seconds, show)
+        if found is not None:
+            tuned.keep(subject, found)
+            self._use(call, wanted, found.options)
+        console(show).print(summary(f"{self.name}, by {', '.join(wanted)}" if wanted else self.name, tuning, found))
+        return found.options if found else used
+
+    def _tunable(
+        self, call: Call, arrays: Sequence[Array], wanted: tuple[str, ...]
+    ) -> tuple[Callable[[Options], Run], dict[str, int], bool]:
+        """How to compile a candidate and run it on arrays; its loops; and whether there are products."""
+        if wanted:
+            seeds = list(self.arguments.seeds(None, call.shapes).values())
+
+            def make(options: Options) -> Run:
+                made = GradientCall(call, self._real, wanted, options)
+                return lambda: made(arrays, seeds)
+
+            loops, routine = gradient_loops(call, self._real, wanted), self._gradient(call, self._real, wanted).function
+        else:
+
+            def make(options: Options) -> Run:
+                made = self._compiled(call.given, options)
+                return lambda: made(arrays, [None] * len(self.results))
+
+            loops, routine = call.loops, call.function
+        large = {name: size for name, size in loops.items() if size >= _WORTH_TUNING}
+        return make, large, "product of" in routine.routine.show("kernels")
+
+    @property
+    def _real(self) -> tuple[str, ...]:
+        """The results that have a gradient."""
+        flat = self.template.flat
+        return tuple(one for one in flat.results if is_float(flat.types[one]))
+
+    def _check_loops(self, options: Options, loops: Mapping[str, int]) -> None:
+        for name in (*options.order, *(one for one, _ in options.tiles)):
+            if name not in loops:
+                fix = f"its loops are {', '.join(loops) or 'none'}"
+                raise WeftError(f"`{self.name}` has no loop `{name}`", origin=user_origin(), fix=fix)
+
+    def _use(self, call: Call, wanted: tuple[str, ...], options: Options) -> None:
+        """Use options for parameters of the shapes of a call from now on, if what they choose can be compiled."""
+        before = self._options.get((call.given, wanted))
+        self._options[call.given, wanted], self._last = options, None
+        try:
+            if wanted:
+                self._gradient(call, self._real, wanted)
+            else:
+                self._call_of(call.given)
+        except WeftError:
+            self._options[call.given, wanted] = before or Options()
+            raise
 
     def show(self, stage: str, *args: Any, **named: Any) -> str:
         """A stage as text, for arrays like these: the text itself, ranges, gradient, assignments, loops, kernels, …"""
@@ -238,23 +311,28 @@ class Definition:
 
     def _call(self, arrays: Sequence[Array]) -> Call:
         shapes = tuple([array.shape for array in arrays])
-        last, chosen = self._last, config.chosen
-        if last is not None and last[0] == shapes and last[1] is chosen:
-            return last[2]
-        options = self._options.get(shapes)
-        key = (shapes, options, chosen)
-        found = self._calls.get(key)
-        if found is None:
-            known = None if options else tuned.best(self.template, shapes)
-            best = known.options if known else Options()
-            found = self._calls.put(key, self._compiled(shapes, options or best))
+        last = self._last
+        return last[2] if last and last[0] == shapes and last[1] is config.chosen else self._call_of(shapes)
+
+    def _call_of(self, shapes: _Shapes) -> Call:
+        options, chosen = self._used(shapes), config.chosen
+        key = shapes, options, chosen
+        found = self._calls.get(key) or self._calls.put(key, self._compiled(shapes, options))
         self._last = (shapes, chosen, found)
         return found
 
-    def _choose(self, shapes: _Shapes, options: Options) -> None:
-        """Use these options from now on, if they can be compiled."""
-        self._calls.put((shapes, options, config.chosen), self._compiled(shapes, options))
-        self._options[shapes], self._last = options, None
+    def _gradient(self, call: Call, of: tuple[str, ...], wanted: tuple[str, ...]) -> GradientCall:
+        options = self._used(call.given, wanted)
+        key = call.given, of, wanted, options, config.chosen
+        return self._gradients.get(key) or self._gradients.put(key, GradientCall(call, of, wanted, options))
+
+    def _used(self, shapes: _Shapes, wanted: tuple[str, ...] = ()) -> Options:
+        """The options in use: those chosen here, else the best that tuning found."""
+        found = self._options.get((shapes, wanted))
+        if found is None:
+            found = tuned.best(Subject(self.template, shapes, wanted)) or Options()
+            self._options[shapes, wanted] = found
+        return found
 
     def _compiled(self, shapes: _Shapes, options: Options) -> Call:
         return Call(self.template, shapes, self._context(), options)

@@ -1,25 +1,29 @@
 """What tuning has found, kept in a file of JSON lines: program, shapes, kind of machine, options, seconds.
 
-Lines are only ever added, each in one write. The best line for a program, its shapes and this kind of machine counts;
-lines that cannot be read are passed over.
+The program is the one definition with those it calls, whatever its names are (canonical.py); loops are called in the
+file as they are there. Lines are only ever added, each in one write. The best line for a program, its shapes and this
+kind of machine counts; lines that cannot be read, or whose options are none, are passed over.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 from weft.backends.cc.compiler import machine
 from weft.cache import cache_folder, opened
-from weft.comprehension.show import show
+from weft.comprehension.canonical import Canonical, canonical
 from weft.comprehension.template import Template
+from weft.errors import WeftError
 from weft.schedule import Options
 
 _FILE = "tuned.jsonl"
+#: Options of another version may mean something else.
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +35,35 @@ class Found:
     default: float
 
 
-def key_of(template: Template, shapes: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """What a line is about."""
-    text = show(template.program.program)
-    return {
-        "program": sha256(text.encode()).hexdigest()[:16],
-        "definition": template.name,
-        "shapes": [list(shape) for shape in shapes],
-        "machine": sha256(machine().encode()).hexdigest()[:16],
-    }
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What options are for: a definition on parameters of some shapes, or its gradients by some of them."""
+
+    template: Template
+    shapes: tuple[tuple[int, ...], ...]
+    wrt: tuple[str, ...] = ()
+
+    @property
+    def canonical(self) -> Canonical:
+        return canonical(self.template.program.program, self.template.name)
+
+    def key(self) -> dict[str, Any]:
+        """What a line is about."""
+        program = self.canonical
+        return {
+            "version": _VERSION,
+            "program": sha256(program.text.encode()).hexdigest()[:16],
+            "wrt": [program.names[one] for one in self.wrt],
+            "shapes": [list(shape) for shape in self.shapes],
+            "machine": sha256(machine().encode()).hexdigest()[:16],
+        }
 
 
-def keep(template: Template, shapes: Sequence[tuple[int, ...]], found: Found) -> None:
+def keep(subject: Subject, found: Found) -> None:
     """Add a line; where nothing can be kept, nothing is."""
-    what = {"options": asdict(found.options), "seconds": found.seconds, "default": found.default}
-    line = json.dumps({**key_of(template, shapes), **what}) + "\n"
+    options = _called(found.options, subject.canonical.names)
+    what = {"options": asdict(options), "seconds": found.seconds, "default": found.default}
+    line = json.dumps({"definition": subject.template.name, **subject.key(), **what}) + "\n"
     with opened(cache_folder("tc")) as cache:
         if cache.place is None:
             return
@@ -59,11 +77,25 @@ def keep(template: Template, shapes: Sequence[tuple[int, ...]], found: Found) ->
             os.close(handle)
 
 
-def best(template: Template, shapes: Sequence[tuple[int, ...]]) -> Found | None:
-    """The best that was found, if anything was."""
-    wanted = key_of(template, shapes)
+def known(subject: Subject) -> list[Found]:
+    """All that was found, the best first."""
+    wanted = subject.key()
+    back = {new: old for old, new in subject.canonical.names.items()}
     fitting = [found for line in _lines() if (found := _fitting(line, wanted)) is not None]
-    return min(fitting, key=lambda one: one.seconds / one.default, default=None)
+    fitting.sort(key=lambda one: one.seconds / one.default)
+    return [replace(one, options=_called(one.options, back)) for one in fitting]
+
+
+def best(subject: Subject) -> Options | None:
+    """The best options that were found, if any were."""
+    found = known(subject)
+    return found[0].options if found else None
+
+
+def _called(options: Options, names: Mapping[str, str]) -> Options:
+    """Options with other names for loops."""
+    order = tuple(names.get(one, one) for one in options.order)
+    return replace(options, order=order, tiles=tuple((names.get(one, one), size) for one, size in options.tiles))
 
 
 def _lines() -> Iterator[str]:
@@ -86,6 +118,7 @@ def _fitting(line: str, wanted: dict[str, Any]) -> Found | None:
         tiles = tuple((str(name), int(size)) for name, size in given.pop("tiles"))
         order = tuple(map(str, given.pop("order")))
         options = Options(order=order, tiles=tiles, **{name: int(value) for name, value in given.items()})
-        return Found(options, float(read["seconds"]), float(read["default"]))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        found = Found(options, float(read["seconds"]), float(read["default"]))
+        return found if found.seconds > 0 and found.default > 0 else None
+    except (ValueError, TypeError, KeyError, AttributeError, WeftError):
         return None
