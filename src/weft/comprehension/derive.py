@@ -22,8 +22,9 @@ from weft.comprehension.nodes import (
     Real,
     Truth,
     Unary,
+    fold,
 )
-from weft.comprehension.types import row_of, type_of
+from weft.comprehension.types import operation
 from weft.ops import Call, Num, Scalar, call
 from weft.ops.dtypes import is_float
 from weft.tensor.apply import differentiate
@@ -48,41 +49,51 @@ _TRUTHS = {"lt", "le", "eq", "ne", "and", "or", "not"}
 
 def differentiable_reads(expr: Expr, types: Mapping[str, str]) -> list[Read]:
     """The different reads of floating-point tensors whose values an expression depends on continuously."""
+    found, waiting = dict[Read, None](), [expr]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Read) and is_float(types[one.tensor]):
+            found[one] = None
+        waiting += reversed(_continuous(one))
+    return list(found)
+
+
+def _continuous(expr: Expr) -> Sequence[Expr]:
+    """The parts that an expression depends on continuously."""
     match expr:
-        case Read(tensor=tensor):
-            return [expr] if is_float(types[tensor]) else []
         case Choose(yes=yes, no=no):
-            parts: Sequence[Expr] = (yes, no)
+            return (yes, no)
         case Apply(args=args):
-            parts = args
+            return args
         case Cast(dtype=dtype, value=value):
-            parts = (value,) if is_float(dtype) else ()
+            return (value,) if is_float(dtype) else ()
         case Unary(op="-", value=value):
-            parts = (value,)
+            return (value,)
         case Binary(op="+" | "-" | "*" | "/" | "%", left=left, right=right):
-            parts = (left, right)
-        case _:
-            parts = ()
-    return list(dict.fromkeys(read for part in parts for read in differentiable_reads(part, types)))
+            return (left, right)
+    return ()
 
 
 def derivative(expr: Expr, by: Read, types: Mapping[str, str]) -> Expr:
     """How an expression changes with what a read reads."""
-    match expr:
-        case Read():
-            return ONE if expr == by else ZERO
-        case Cast(dtype=dtype, value=value):
-            return derivative(value, by, types) if is_float(dtype) else ZERO
-        case Choose(condition=condition, yes=yes, no=no):
-            return choose(condition, derivative(yes, by, types), derivative(no, by, types))
-        case Apply(function=function, args=args):
-            return _chained(BUILTINS[function].build(*map(_Part, range(len(args)))), args, by, types)
-        case Unary(op="-", value=value):
-            return negative(derivative(value, by, types))
-        case Binary(op=op, left=left, right=right) if op in ("+", "-", "*", "/", "%"):
-            row = row_of(op, type_of(left, types, {}), type_of(right, types, {}))
-            return _chained(call(row, _Part(0), _Part(1)), (left, right), by, types)
-    return ZERO
+
+    def combine(one: Expr, inner: list[Expr]) -> Expr:
+        match one:
+            case Read():
+                return ONE if one == by else ZERO
+            case Cast():
+                return inner[0] if inner else ZERO
+            case Choose(condition=condition):
+                return choose(condition, *inner)
+            case Apply(function=function, args=args):
+                return _chained(BUILTINS[function].build(*map(_Part, range(len(args)))), args, inner)
+            case Unary(op="-"):
+                return negative(inner[0])
+            case Binary(left=left, right=right) if inner:
+                return _chained(call(operation(one, types), _Part(0), _Part(1)), (left, right), inner)
+        return ZERO
+
+    return fold(expr, combine, _continuous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,8 @@ class _Part(Scalar):
     number: int
 
 
-def _chained(value: Scalar, args: Sequence[Expr], by: Read, types: Mapping[str, str]) -> Expr:
-    inner = [derivative(arg, by, types) for arg in args]
+def _chained(value: Scalar, args: Sequence[Expr], inner: Sequence[Expr]) -> Expr:
+    """The derivative of an operation on some arguments, given those of the arguments."""
     terms = [
         times(_written(differentiate(value, _Part(number)), args), one)
         for number, one in enumerate(inner)

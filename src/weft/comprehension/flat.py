@@ -15,10 +15,7 @@ from weft.comprehension.check import CheckedProgram
 from weft.comprehension.nodes import (
     REDUCTIONS,
     UNWANTED,
-    Apply,
-    Binary,
     Cast,
-    Choose,
     Comprehension,
     Dim,
     Expr,
@@ -29,8 +26,10 @@ from weft.comprehension.nodes import (
     Local,
     Read,
     Size,
-    Unary,
+    children,
+    fold,
     walk,
+    with_children,
 )
 from weft.comprehension.ranges import Called, Loops, Ranges
 from weft.comprehension.scope import Checked
@@ -115,21 +114,19 @@ def show_step(step: Step, names: Mapping[str, str] | None = None) -> str:
 
 def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """An expression with parts changed, outermost first; None leaves a part as it is and looks inside."""
-    found = change(expr)
-    if found is not None:
-        return found
-    match expr:
-        case Read(subscripts=parts):
-            return replace(expr, subscripts=tuple(rebuilt(one, change) for one in parts))
-        case Apply(args=parts):
-            return replace(expr, args=tuple(rebuilt(one, change) for one in parts))
-        case Cast(value=value) | Unary(value=value):
-            return replace(expr, value=rebuilt(value, change))
-        case Binary(left=left, right=right):
-            return replace(expr, left=rebuilt(left, change), right=rebuilt(right, change))
-        case Choose(condition=condition, yes=yes, no=no):
-            return replace(expr, condition=rebuilt(condition, change), yes=rebuilt(yes, change), no=rebuilt(no, change))
-    return expr
+    changed: dict[int, Expr] = {}
+
+    def parts(one: Expr) -> Sequence[Expr]:
+        found = change(one)
+        if found is None:
+            return children(one)
+        changed[id(one)] = found
+        return ()
+
+    def combine(one: Expr, inner: list[Expr]) -> Expr:
+        return changed.pop(id(one)) if id(one) in changed else with_children(one, inner)
+
+    return fold(expr, combine, parts)
 
 
 @dataclass(slots=True)

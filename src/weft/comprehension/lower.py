@@ -30,9 +30,11 @@ from weft.comprehension.nodes import (
     Size,
     Truth,
     Unary,
+    children,
+    fold,
     walk,
 )
-from weft.comprehension.types import row_of, type_of
+from weft.comprehension.types import operation
 from weft.loops import Buffer, Fill, Place, Stmt, Store, Update
 from weft.loops import Cast as LoopCast
 from weft.loops import Read as LoopRead
@@ -132,6 +134,10 @@ class _Lowering:
         return self.extents.shapes[expr.tensor][expr.axis]
 
     def value(self, expr: Expr) -> Scalar:
+        """An expression as a scalar."""
+        return fold(expr, self._value, lambda one: () if isinstance(one, Read) else children(one))
+
+    def _value(self, expr: Expr, parts: list[Scalar]) -> Scalar:
         match expr:
             case Int() | Size() | Dim():
                 return Num(self.number(expr))
@@ -143,16 +149,14 @@ class _Lowering:
                 return place
             case Read(tensor=tensor, subscripts=subscripts):
                 return self.read(self.buffers[tensor], subscripts)
-            case Apply(function=function, args=args):
-                return BUILTINS[function].build(*map(self.value, args))
-            case Cast(dtype=dtype, value=value):
-                return LoopCast(dtype, self.value(value))
-            case Unary(op=op, value=value):
-                return call("not" if op == "!" else "neg", self.value(value))
-            case Binary(op=op, left=left, right=right):
-                args = (right, left) if op in (">", ">=") else (left, right)
-                row = row_of(op, type_of(left, self.types, {}), type_of(right, self.types, {}))
-                return call(row, *map(self.value, args))
-            case Choose(condition=condition, yes=yes, no=no):
-                return where(self.value(condition), self.value(yes), self.value(no))
+            case Apply(function=function):
+                return BUILTINS[function].build(*parts)
+            case Cast(dtype=dtype):
+                return LoopCast(dtype, parts[0])
+            case Unary(op=op):
+                return call("not" if op == "!" else "neg", parts[0])
+            case Binary(op=op):
+                return call(operation(expr, self.types), *(reversed(parts) if op in (">", ">=") else parts))
+            case Choose():
+                return where(*parts)
         raise AssertionError(f"{expr} is put in before steps are lowered")

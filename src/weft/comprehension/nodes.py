@@ -27,11 +27,13 @@ statement. So no later stage looks a name up to learn its kind. Spans take no pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, TypeVar
 
 from weft.errors import Span
+
+T = TypeVar("T")
 
 NOWHERE = Span(0, 0)
 #: What is written for a result of a call that is not wanted.
@@ -297,6 +299,38 @@ def children(expr: Expr) -> tuple[Expr, ...]:
         case Choose(condition=condition, yes=yes, no=no):
             return (condition, yes, no)
     return ()
+
+
+def with_children(expr: Expr, parts: Sequence[Expr]) -> Expr:
+    """The same expression made of others, in the order of `children`."""
+    match expr:
+        case Read():
+            return replace(expr, subscripts=tuple(parts))
+        case Apply():
+            return replace(expr, args=tuple(parts))
+        case Cast() | Unary():
+            return replace(expr, value=parts[0])
+        case Binary():
+            return replace(expr, left=parts[0], right=parts[1])
+        case Choose():
+            return replace(expr, condition=parts[0], yes=parts[1], no=parts[2])
+    return expr
+
+
+def fold(expr: Expr, combine: Callable[[Expr, list[T]], T], parts: Callable[[Expr], Sequence[Expr]] = children) -> T:
+    """What an expression comes to, given what its parts come to; however deep it is, the stack is not."""
+    done: list[T] = []
+    waiting: list[tuple[Expr, int]] = [(expr, -1)]
+    while waiting:
+        one, count = waiting.pop()
+        if count < 0:
+            inner = parts(one)
+            waiting.append((one, len(inner)))
+            waiting += [(part, -1) for part in reversed(inner)]
+        else:
+            first = len(done) - count
+            done[first:] = [combine(one, done[first:])]
+    return done[0]
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from weft.comprehension.builtins import spelled
 from weft.comprehension.nodes import (
@@ -34,6 +35,7 @@ from weft.comprehension.nodes import (
     Truth,
     Unary,
     Where,
+    fold,
 )
 
 #: How tightly operators bind; what binds less tightly than its place allows gets brackets.
@@ -44,7 +46,9 @@ _LEVELS = {
     **dict.fromkeys(("+", "-"), 4),
     **dict.fromkeys(("*", "/", "%"), 5),
 }
-_CHOICE, _SIGN = 0, 6
+_CHOICE, _SIGN, _ATOM = 0, 6, 7
+#: A text, and how tightly it binds.
+_Text: TypeAlias = tuple[str, int]
 #: Casts are written by words of the language, which no tensor can be called.
 _CAST = {"float32": "float", "float64": "double"}
 _ASSIGN = {row: sign for sign, row in REDUCTIONS.items()}
@@ -83,7 +87,7 @@ def show_sign(statement: Comprehension) -> str:
 
 
 def show_expr(expr: Expr) -> str:
-    return _at(expr, _CHOICE)
+    return fold(expr, _shown)[0]
 
 
 def _names(names: Iterable[Ident]) -> str:
@@ -113,22 +117,27 @@ def _where(clause: Where) -> str:
             return f"{name} = {show_expr(value)}"
 
 
-def _at(expr: Expr, level: int) -> str:
-    """An expression in a place that takes what binds at least so tightly."""
+def _shown(expr: Expr, parts: list[_Text]) -> _Text:
+    """An expression, given its parts."""
     match expr:
-        case Choose(condition=condition, yes=yes, no=no):
-            text, own = f"{_at(condition, _CHOICE + 1)} ? {show_expr(yes)} : {show_expr(no)}", _CHOICE
-        case Binary(op=op, left=left, right=right):
+        case Choose():
+            condition, (yes, _), (no, _) = parts
+            return f"{_at(condition, _CHOICE + 1)} ? {yes} : {no}", _CHOICE
+        case Binary(op=op):
             own = _LEVELS[op]
-            text = f"{_at(left, own)} {op} {_at(right, own + 1)}"
-        case Unary(op=op, value=value):
-            text, own = op + _at(value, _SIGN), _SIGN
-        case _:
-            return _atom(expr)
+            return f"{_at(parts[0], own)} {op} {_at(parts[1], own + 1)}", own
+        case Unary(op=op):
+            return op + _at(parts[0], _SIGN), _SIGN
+    return _atom(expr, [text for text, _ in parts]), _ATOM
+
+
+def _at(shown: _Text, level: int) -> str:
+    """An expression in a place that takes what binds at least so tightly."""
+    text, own = shown
     return text if own >= level else f"({text})"
 
 
-def _atom(expr: Expr) -> str:
+def _atom(expr: Expr, parts: list[str]) -> str:
     match expr:
         case Int(value=value):
             return str(value)
@@ -140,8 +149,8 @@ def _atom(expr: Expr) -> str:
             return name
         case Dim(tensor=tensor, axis=axis):
             return f"{tensor}.{axis}"
-        case Read(tensor=name, subscripts=args) | Apply(function=name, args=args):
-            return f"{name}({', '.join(map(show_expr, args))})"
-        case Cast(dtype=dtype, value=value):
-            return f"{_CAST.get(dtype, dtype)}({show_expr(value)})"
+        case Read(tensor=name) | Apply(function=name):
+            return f"{name}({', '.join(parts)})"
+        case Cast(dtype=dtype):
+            return f"{_CAST.get(dtype, dtype)}({parts[0]})"
     raise AssertionError(expr)

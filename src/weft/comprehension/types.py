@@ -28,6 +28,7 @@ from weft.comprehension.nodes import (
     Real,
     Truth,
     Unary,
+    fold,
 )
 from weft.comprehension.show import show_expr
 from weft.errors import WeftError
@@ -75,6 +76,13 @@ def row_of(op: BinaryOp, left: str, right: str) -> str:
     return "floordiv" if whole else _ROWS[op]
 
 
+def operation(expr: Binary, tensors: Mapping[str, str]) -> str:
+    """The row of the table that an operator means; only of a quotient that depends on types."""
+    if expr.op != "/":
+        return _ROWS[expr.op]
+    return row_of("/", type_of(expr.left, tensors, {}), type_of(expr.right, tensors, {}))
+
+
 def settled(dtype: str) -> str:
     """The element type of a number that nothing raises any more."""
     return {WEAK_INT: INDEX, WHOLE: INDEX, WEAK_FLOAT: "float32", UNKNOWN: "float32"}.get(dtype, dtype)
@@ -114,10 +122,11 @@ def type_of(
 
     Numbers of the program have the weak types of ops/dtypes.py; `settled` says what they are when nothing meets them.
     """
+    return fold(expr, lambda one, types: _type(one, types, tensors, locals, report))
 
-    def of(part: Expr) -> str:
-        return type_of(part, tensors, locals, report)
 
+def _type(expr: Expr, types: list[str], tensors: Mapping[str, str], locals: Mapping[str, str], report: Report) -> str:
+    """The type of an expression, given those of its parts."""
     match expr:
         case Int(value=value):
             return WEAK_INT if value < 2**31 else "int64"
@@ -128,25 +137,24 @@ def type_of(
         case Local(name=name):
             return locals.get(name, UNKNOWN)
         case Read(tensor=tensor, subscripts=subscripts):
-            for subscript in subscripts:
-                check_whole(subscript, of(subscript), "a subscript", report)
+            for subscript, dtype in zip(subscripts, types, strict=True):
+                check_whole(subscript, dtype, "a subscript", report)
             return tensors.get(tensor, UNKNOWN)
-        case Cast(dtype=dtype, value=value):
-            of(value)
+        case Cast(dtype=dtype):
             return dtype
         case Apply(function=function, args=args):
-            return _applied(expr, function, _beside(args, [of(arg) for arg in args]), report)
+            return _applied(expr, function, _beside(args, types), report)
         case Unary(op="!", value=value):
-            _check_truth(value, of(value), "`!` negates", report)
+            _check_truth(value, types[0], "`!` negates", report)
             return "bool"
-        case Unary(value=value):
-            return _number(OPS["neg"].typing(of(value))[1])
+        case Unary():
+            return _number(OPS["neg"].typing(types[0])[1])
         case Binary():
-            left, right = _beside((expr.left, expr.right), [of(expr.left), of(expr.right)])
+            left, right = _beside((expr.left, expr.right), types)
             return _operated(expr, left, right, report)
         case Choose(condition=condition, yes=yes, no=no):
-            _check_truth(condition, of(condition), "`?` chooses by", report)
-            return _met(expr, lambda: promote(*_beside((yes, no), [of(yes), of(no)])), report)
+            _check_truth(condition, types[0], "`?` chooses by", report)
+            return _met(expr, lambda: promote(*_beside((yes, no), types[1:])), report)
     return INDEX
 
 

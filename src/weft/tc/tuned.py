@@ -53,7 +53,7 @@ class Subject:
         return {
             "version": _VERSION,
             "program": sha256(program.text.encode()).hexdigest()[:16],
-            "wrt": [program.names[one] for one in self.wrt],
+            "wrt": [program.names.get(one, one) for one in self.wrt],
             "shapes": [list(shape) for shape in self.shapes],
             "machine": sha256(machine().encode()).hexdigest()[:16],
         }
