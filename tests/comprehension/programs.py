@@ -6,8 +6,9 @@ values of floating point compares numbers that come in or are whole, so that rou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ from weft.errors import WeftError
 from weft.ops.dtypes import is_float, numpy_type
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+#: One of several things.
+Pick: TypeAlias = Callable[..., Any]
 
 SIZES = ("M", "N", "K")
 CALLED = """
@@ -25,8 +28,27 @@ def called({real}(P,Q) X, {real}(Q) Y) -> (Z, W) {{ h(p) +=! X(p,q) * Y(q)
     Z(p) = h(p) > 0 ? h(p) : 0.5 * h(p)
     W max=! Z(p) * Q }}
 def product({real}(P) X) -> (Z) {{ Z(p,q) = X(p) * X(q) + p }}
+def scaled({real}(P) X, {real} s, int32 n) -> (Z) {{ Z(p) = X(p) * s + n }}
+def added({real}(P) X) -> (Z) {{ Z(p) += X(p) }}
+def parts({real}(P) X) -> (sum) {{ sum(0) +=! X(p)  sum(1) max=! X(p)  sum(2) = 0.5 }}
 """
 SMOOTH = ("tanh", "sin", "cos", "sigmoid")
+#: Functions that are defined and continuous everywhere, and what is put in with a number for the others.
+FUNCTIONS = (
+    *SMOOTH,
+    *(f"{name}({{}})" for name in ("atan", "asinh", "erf", "erfc", "normcdf", "sinpi", "cospi", "j0", "j1", "fabs")),
+    "expm1(tanh({}))",
+    "acosh(1.5 + sigmoid({}))",
+    "lgamma(1.25 + sigmoid({}))",
+    "log1p(sigmoid({}))",
+    "cyl_bessel_i1(tanh({}))",
+    "erfinv(0.9 * tanh({}))",
+    "atan2({}, 2.5)",
+    "hypot({}, 0.5)",
+    "rnorm3d({}, 0.5, 1)",
+    "fdim({}, 0.25)",
+    "fma({}, 0.5, 1)",
+)
 REDUCTIONS = ("+=", "*=", "min=", "max=")
 
 
@@ -51,21 +73,29 @@ class Program:
 @st.composite
 def programs(draw: st.DrawFn, *, smooth: bool = False, sizes: tuple[int, int] = (1, 4)) -> Program:
     """A program of some statements; if `smooth`, of doubles, and it can be differentiated almost everywhere."""
-    real = "double" if smooth else draw(st.sampled_from(["float", "float", "double", "half"]))
-    bounds = {name: draw(st.integers(*sizes)) for name in SIZES}
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    return grown(lambda *options: draw(st.sampled_from(options)), rng, smooth=smooth, sizes=sizes)
+
+
+def grown(pick: Pick, rng: np.random.Generator, *, smooth: bool = False, sizes: tuple[int, int] = (1, 4)) -> Program:
+    """The same, by some way to pick one of several things."""
+    real = "double" if smooth else pick("float", "float", "double", "half")
+    bounds = {name: pick(*range(sizes[0], sizes[1] + 1)) for name in SIZES}
     params = {
         "A": (real, "M", "N"),
         "B": (real, "N"),
         "C": (real, "N", "K"),
         "s": (real,),
-        "I": (draw(st.sampled_from(["int32", "int64", "uint8"])), "N"),
+        "I": (pick("int32", "int64", "uint8"), "N"),
         "T": ("bool", "M"),
+        "U": (pick("uint8", "int8", "int16"), "M"),
     }
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     inputs = {name: _values(rng, dtype, [bounds[dim] for dim in dims]) for name, (dtype, *dims) in params.items()}
     inputs["I"] = rng.integers(0, max(bounds["M"], 1), bounds["N"]).astype(numpy_type(params["I"][0]))
-    growing = _Growing(draw, real, params, inputs, smooth)
-    for _ in range(draw(st.integers(2, 8))):
+    narrow = numpy_type(params["U"][0])
+    inputs["U"] = rng.integers(np.iinfo(narrow).min, np.iinfo(narrow).max + 1, bounds["M"]).astype(narrow)
+    growing = _Growing(pick, real, params, inputs, smooth)
+    for _ in range(pick(*range(2, 9))):
         growing.grow()
     return growing.program()
 
@@ -79,7 +109,7 @@ def _values(rng: np.random.Generator, dtype: str, shape: list[int]) -> Array:
 
 @dataclass
 class _Growing:
-    draw: st.DrawFn
+    pick: Pick
     real: str
     params: Mapping[str, tuple[str, ...]]
     inputs: Mapping[str, Array]
@@ -89,16 +119,11 @@ class _Growing:
     ranges: Ranges | None = None
     types: Mapping[str, str] = field(default_factory=dict)
 
-    def pick(self, *options: Any) -> Any:
-        return self.draw(st.sampled_from(options))
-
     def grow(self) -> None:
         """One more statement, if it means something."""
         new = f"t{len(self.targets)}"
-        if self.pick(*range(7)) == 0:
-            line, names = self.call(new)
-        else:
-            line, names = self.comprehension(new)
+        kind = self.pick(*range(8))
+        line, names = self.call(new) if kind == 0 else self.parts(new) if kind == 1 else self.comprehension(new)
         targets = list(dict.fromkeys([*self.targets, *names]))
         try:
             checked = check(parse(self.text([*self.statements, line], targets)))
@@ -122,14 +147,9 @@ class _Growing:
         if not self.statements:
             self.statements, self.targets = ["t0(i) = 2 * B(i)"], ["t0"]
         last = self.targets[-1]
-        for keep in ([last], self.targets):
-            results = [one for one in self.targets if one in keep or not self._read(one)]
-            text = self.text(self.statements, results)
-            try:
-                return Program(text, check(parse(text)), self.inputs)
-            except WeftError:
-                continue
-        raise AssertionError(self.text(self.statements, self.targets))
+        results = [one for one in self.targets if one == last or one in self.params or not self._read(one)]
+        text = self.text(self.statements, results)
+        return Program(text, check(parse(text)), self.inputs)
 
     def _read(self, tensor: str) -> bool:
         return any(tensor in line.partition("=")[2] for line in self.statements)
@@ -137,18 +157,44 @@ class _Growing:
     # Statements
 
     def call(self, new: str) -> tuple[str, list[str]]:
+        vector = self.pick("B", *self.targets)
+        match self.pick("product", "called", "called", "scaled", "added", "parts"):
+            case "product":
+                return f"{new} = product({vector})", [new]
+            case "parts":
+                return f"{new} = parts({vector})", [new]
+            case "scaled":
+                number, whole = self.pick("N", "0.5", "-1.5", "s", "B.0 * 0.25", "M + K"), self.pick("N", "3", "M - 2")
+                return f"{new} = scaled({vector}, {number}, {whole})", [new]
+            case "added" if self.targets:
+                old = self.pick(*self.targets)
+                return f"{old} = added({vector})", [old]
+        kept = self.pick((new, f"{new}b"), (new, "_"), ("_", f"{new}b"))
+        called = f"called({self.pick('A', *self.targets)}, {vector})"
+        return f"{kept[0]}, {kept[1]} = {called}", [one for one in kept if one != "_"]
+
+    def parts(self, new: str) -> tuple[str, list[str]]:
+        """A tensor of which each statement writes a part."""
+        rest = self.pick((), ("i",))
+        last = self.pick(0, 1, 2)
+        order = list(range(last + 1))[:: self.pick(1, -1)]
+        lines = []
+        for at in order:
+            sign = self.pick("=", "+=!", "max=!", "*=!")
+            free = [*rest, *(self.pick((), ("k",)) if sign != "=" else ())]
+            lines.append(f"{new}({', '.join([str(at), *rest])}) {sign} {self.number(free, 1)}{self.runs(rest)}")
         if self.pick(True, False):
-            return f"{new} = product({self.pick('B', *self.targets)})", [new]
-        return f"{new}, {new}b = called({self.pick('A', *self.targets)}, {self.pick('B', *self.targets)})", [
-            new,
-            f"{new}b",
-        ]
+            lines.append(f"{new}({', '.join(['0', *rest])}) += {self.number(list(rest), 1)}{self.runs(rest)}")
+        return " ".join(lines), [new]
+
+    def runs(self, left: tuple[str, ...]) -> str:
+        return " where i in 0:2" if left else ""
 
     def comprehension(self, new: str) -> tuple[str, list[str]]:
         old = self.pick(None, None, "A", "s", *self.targets)
         target = old or new
         rank = len(self.shape(target)) if old else self.pick(0, 1, 1, 2)
-        left = list(self.draw(st.permutations(["i", "j", "k"])))[:rank]
+        left = list(self.pick(*permutations(["i", "j", "k"])))[:rank]
         where = ""
         if old and left and self.pick(True, False):
             where = f" where {left[0]} in {self.pick(0, 1)}:{self.pick(1, 2)}"
@@ -184,7 +230,8 @@ class _Growing:
             case 2 | 3:
                 return f"{inner()} * {inner()}"
             case 4:
-                return f"{self.pick(*SMOOTH)}({inner()})"
+                function = self.pick(*SMOOTH if self.smooth else FUNCTIONS)
+                return function.format(inner()) if "{" in function else f"{function}({inner()})"
             case 5:
                 return f"({self.condition(indices)} ? {inner()} : {inner()})"
             case 6:
@@ -197,7 +244,8 @@ class _Growing:
         index = self.pick(*indices, "M") if indices else "K"
         options = [index, f"{index} / 2", f"(3 - {index}) % 3", f"{index} * M"]
         if indices:
-            options += [f"I({index}) + 1", f"int32(T({index}))"]
+            options += [f"I({index}) + 1", f"int32(T({index}))", f"U({index}) - 128", f"(U({index}) + 100) / 3"]
+            options += [f"-U({index}) * 2", f"(U({index}) > 5 ? U({index}) : 7)", f"min(U({index}), 200)"]
         if not self.smooth and indices:
             options.append(f"int32(B({index}) * 4)")
         return str(self.pick(*options))

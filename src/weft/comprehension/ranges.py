@@ -85,7 +85,7 @@ class Ranges:
 
 
 #: What has been inferred of the definitions called, by name and shapes.
-_Done: TypeAlias = dict[tuple[str, tuple[tuple[int, ...], ...]], Ranges]
+_Done: TypeAlias = dict[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], Ranges]
 
 
 def infer(checked: CheckedProgram, name: str, shapes: Mapping[str, Sequence[int]]) -> Ranges:
@@ -145,9 +145,9 @@ def _call(call: Invoke, program: CheckedProgram, shapes: Mapping[str, tuple[int,
         param.name.name: shapes[arg.tensor] if isinstance(arg, Read) and not arg.subscripts else ()
         for param, arg in zip(callee.definition.params, call.args, strict=True)
     }
-    results = zip(callee.definition.results, call.targets, strict=True)
-    given |= {one.name.name: shapes[to.name] for one, to in results if one.name.name in callee.accumulates}
-    key = call.function.name, tuple(given.values())
+    results = [(one.name.name, to.name) for one, to in zip(callee.definition.results, call.targets, strict=True)]
+    given |= {one: shapes[to] for one, to in results if one in callee.accumulates and to in shapes}
+    key = call.function.name, tuple(given.items())
     if key not in done:
         done[key] = _infer(program, callee, given, done)
     return Called(call, done[key])
