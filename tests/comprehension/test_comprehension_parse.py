@@ -20,6 +20,7 @@ from weft.comprehension import (
     Cast,
     Choose,
     Comprehension,
+    ComprehensionError,
     Definition,
     Dim,
     Exists,
@@ -167,6 +168,41 @@ def test_expressions(text: str, node: Expr) -> None:
 
 def test_kinds_of_numbers_differ() -> None:
     assert len({Int(1), Real(1.0), Truth(True)}) == 3
+
+
+NUMBERS = {
+    **dict.fromkeys(("10", "10L", "10l", "10u", "10UL", "10ull", "10LLU", "010", "0xA", "0XAu", "0xaL"), Int(10)),
+    **dict.fromkeys(("10.", "1e1", "10.0f", "10F", "1.0E+1", "10.0L", "0x1.4p3", "0x5P1f", "0xA.p0"), Real(10.0)),
+    "0x1p3": Real(8.0),
+    ".5": Real(0.5),
+    "0x.8p0": Real(0.5),
+    "9223372036854775807u": Int(2**63 - 1),
+}
+
+
+@pytest.mark.parametrize("written", NUMBERS)
+def test_numbers_are_written_as_in_c(written: str) -> None:
+    assert statement(f"C = {written}").value == NUMBERS[written]
+
+
+@pytest.mark.parametrize("written", ["10x", "0xg", "1e", "10Lq", "1_0", "10uuuu"])
+def test_what_only_begins_with_digits_is_a_name(written: str) -> None:
+    assert statement(f"C +=! {written}").value == Index(written)
+
+
+@pytest.mark.parametrize("written", ["9223372036854775808L", "0xFFFFFFFFFFFFFFFFu", "1e999", "0x1p99999"])
+def test_numbers_that_are_too_large(written: str) -> None:
+    with pytest.raises(ComprehensionError, match="is too large"):
+        statement(f"C = {written}")
+
+
+def test_numbers_on_the_left_and_arguments_that_are_no_tensors() -> None:
+    one = statement("C(0, i) +=! B(i) <=> sum(B(i), s) where i in 0:3")
+    assert one.at == (Int(0), Index("i"))
+    assert one.equivalent == Apply("sum", (Read("B", (Index("i"),)), Read("s")))
+    call = parse(HEAD + "C, _ = g(A, N, 2.5 * s) _ = h(A) }").definitions[0].body
+    assert call[0] == Invoke(names("C", "_"), Ident("g"), (Read("A"), Size("N"), Binary("*", Real(2.5), Read("s"))))
+    assert call[1] == Invoke(names("_"), Ident("h"), (Read("A"),))
 
 
 def test_clauses() -> None:

@@ -1,4 +1,4 @@
-"""Random programs, tensors without cells among them: what the generator checks, with examples made smaller on failure."""
+"""Random programs, tensors without cells among them: what the generator checks, made smaller where it fails."""
 
 from __future__ import annotations
 
