@@ -95,6 +95,9 @@ def test_compile_in_one_graph() -> None:
     for size in (5, 7, 9):
         y = random(size)
         torch.testing.assert_close(any_size(y), y**3 + 1)
+    scale = wf.torch.wrap(tc.scale)
+    torch.testing.assert_close(torch.compile(lambda x: scale(2.0, x), fullgraph=True)(x), 2 * x)
+    torch.testing.assert_close(torch.compile(lambda x: scale(x=x, s=x.sum()), fullgraph=True)(x), x.sum() * x)
     product = torch.compile(wf.torch.wrap(tc.mm), fullgraph=True)
     a, b = random(3, 4), random(4, 5)
     torch.testing.assert_close(product(a, b), a @ b)

@@ -11,7 +11,7 @@ from weft.ops.dtypes import UNKNOWN, WEAK_FLOAT, WEAK_INT
 
 PARAMS = (
     "float(N) f, double(N) d, half(N) h, bfloat16(N) bf, int8(N) i8, uint8(N) u8, int32(N) i32, int64(N) i64, "
-    "uint64(N) u64, bool(N) b"
+    "uint32(N) u32, uint64(N) u64, bool(N) b"
 )
 
 
@@ -27,6 +27,8 @@ TYPES = {
     "h(n) * i32(n)": "float16",
     "f(n) + d(n)": "float64",
     "i8(n) + u8(n)": "int16",
+    "i32(n) + u32(n)": "int64",
+    "u32(n) + 1": "uint32",
     "i32(n) * 2": "int32",
     "i32(n) * 2.0": "float32",
     "u8(n) / 2": "int32",

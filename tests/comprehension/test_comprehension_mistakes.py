@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+
 import pytest
 
 from weft.comprehension import ComprehensionError, check, infer, parse, read, show
 from weft.comprehension.build import MAX_DEPTH
+from weft.comprehension.gradient import backward
+from weft.comprehension.show import show_definition
+from weft.comprehension.template import Template
+from weft.comprehension.text import gradient_definition
 
 HEAD = "def f(float(M,N) A, float(N) B, float alpha, int32(M) I) -> (C) { "
 
@@ -413,3 +420,21 @@ def test_mistakes_of_syntax_and_of_meaning_are_told_together() -> None:
         "`}` cannot stand here",
         "`z` is neither a tensor nor a builtin",
     ]
+
+
+def test_nothing_here_is_deep_where_a_program_is_long() -> None:
+    """Hundreds of statements, and an expression of many levels, differentiated and written on a short stack."""
+    lines = [f"t{n}(i) = t{n - 1}(i) + {n}" for n in range(1, 200)]
+    nested = "sin(" * 60 + "x(i)" + ")" * 60
+    text = f"def f(float(N) x) -> (y) {{ t0(i) = x(i) {' '.join(lines)} y(i) = t199(i) * {nested} }}"
+    program = check(parse(text))
+    template = Template(program, "f")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 60)
+    try:
+        extents = template.extents([(3,)])
+        made = backward(template.flat, template.flat.results, ["x"], afresh=True)
+        written = show_definition(gradient_definition("g", template.flat, made, extents, ["x"]))
+    finally:
+        sys.setrecursionlimit(limit)
+    assert written.count("\n") > 200

@@ -89,6 +89,7 @@ def standin() -> Any:
     module.autograd = SimpleNamespace(Function=Function, forward_ad=SimpleNamespace(_current_level=-1))
     module._C = SimpleNamespace(_are_functorch_transforms_active=lambda: module.transforming)
     module.transforming = False
+    module.compiler = SimpleNamespace(is_compiling=lambda: False)
     module.ops = SimpleNamespace(weft=SimpleNamespace(apply=SimpleNamespace(default=known)))
     module.library = SimpleNamespace(
         define=lambda name, schema: setattr(known, "schema", schema),

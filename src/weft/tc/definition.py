@@ -198,7 +198,7 @@ class Definition:
         found = [kind(one) for one in self._gradient(call, tuple(seeds), wanted)(arrays, list(seeds.values()))]
         return found[0] if isinstance(wrt, str) else _single(found)
 
-    def gradient(self, shapes: Sequence[tuple[int, ...]], wrt: Sequence[str]) -> Definition:
+    def derived(self, shapes: Sequence[tuple[int, ...]], wrt: Sequence[str]) -> Definition:
         """The definition that computes the gradients by some parameters, for parameters of these shapes."""
         flat, extents = self.template.flat, self.template.extents(shapes)
         made = backward(flat, flat.results, wrt, afresh=True)

@@ -62,7 +62,7 @@ class Operator:
         """The gradients of the results by some inputs, for inputs of these shapes."""
         if self.wrt is None:
             return Operator(self.definition, tuple(self.inputs[at] for at in by))
-        gradient = self.definition.gradient(shapes[: len(self.definition.params)], self.wrt)
+        gradient = self.definition.derived(shapes[: len(self.definition.params)], self.wrt)
         return Operator(gradient, tuple(gradient.params[at] for at in by))
 
 

@@ -57,7 +57,8 @@ class Wrapped:
             return value
         if isinstance(value, bool | int | float):
             dtype = self._types[name]
-            check_number(value, dtype, name)
+            if not self._torch.compiler.is_compiling():
+                check_number(value, dtype, name)
             return self._torch.tensor(value, dtype=getattr(self._torch, dtype))
         return self._torch.as_tensor(value)
 
