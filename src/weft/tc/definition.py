@@ -306,8 +306,10 @@ class Definition:
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
         if stage == "text":
             return str(self)
-        wrt = self.arguments.wrt(None) if stage == "gradient" else ()
-        return show_stage(stage, self._call(self.arguments.arrays(self.arguments.ordered(args, named))), wrt)
+        call = self._call(self.arguments.arrays(self.arguments.ordered(args, named)))
+        if stage == "gradient":
+            return str(self.derived(call.given, self.arguments.wrt(None)))
+        return show_stage(stage, call)
 
     def _call(self, arrays: Sequence[Array]) -> Call:
         shapes = tuple([array.shape for array in arrays])

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from weft.comprehension.flat import show_step
-from weft.comprehension.gradient import backward
-from weft.comprehension.show import show_definition
-from weft.comprehension.text import gradient_definition
 from weft.tc.call import Call
 
 STAGES = ("ranges", "gradient", "assign", "loops", "virtual", "kernels", "source")
 
 
-def show_stage(stage: str, call: Call, wrt: Sequence[str]) -> str:
-    """A stage, one of `STAGES`, of a compiled definition."""
-    match stage:
-        case "ranges":
-            return _ranges(call)
-        case "gradient":
-            return _gradient(call, wrt)
-    return call.function.routine.show(stage)
+def show_stage(stage: str, call: Call) -> str:
+    """A stage of a compiled definition, one of `STAGES` but the gradient, which is a definition of its own."""
+    return _ranges(call) if stage == "ranges" else call.function.routine.show(stage)
 
 
 def _ranges(call: Call) -> str:
@@ -32,10 +22,3 @@ def _ranges(call: Call) -> str:
         lines.append(show_step(step) + (f" where {ranges}" if ranges else ""))
     lines += (f"{tensor}: {flat.types[tensor]}{list(shape)}" for tensor, shape in extents.shapes.items())
     return "\n".join(lines)
-
-
-def _gradient(call: Call, wrt: Sequence[str]) -> str:
-    """A definition that computes the gradient for these shapes."""
-    flat, extents = call.template.flat, call.application.extents
-    made = backward(flat, flat.results, wrt, afresh=True)
-    return show_definition(gradient_definition(f"{call.template.name}_gradient", flat, made, extents, wrt))
