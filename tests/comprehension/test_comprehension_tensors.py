@@ -290,6 +290,6 @@ def test_a_batch_axis_that_is_not_the_first_is_warned_of() -> None:
     (one,) = caught
     assert one.filename == __file__
     assert str(one.message) == (
-        "the batch axis `B` is not the first of `y` of `turned`, and becomes an output\n"
+        "the batch axis `B` is an output axis of `y` of `turned`: it is not the first\n"
         "  fix: let the index of `B` come first on the left side of `y`"
     )
