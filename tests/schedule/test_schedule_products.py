@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,12 +16,29 @@ from schedule.programs import numbers
 from schedule.test_schedule_random import OPTIMISERS, Fusing, agree
 from tensor.models import Model, models
 from weft.backends.interp import run
-from weft.loops import Buffer, If, MalformedLoops, Product, Program, Read, Staged, Stmt, check, show
+from weft.loops import (
+    Buffer,
+    Cast,
+    For,
+    If,
+    Let,
+    Local,
+    MalformedLoops,
+    Product,
+    Program,
+    Read,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    check,
+    show,
+)
 from weft.loops.staged import described, mismatch, parts_of, plain
-from weft.ops import Scalar, call
+from weft.ops import Num, Scalar, call
 from weft.schedule import Kernel, products
 from weft.schedule.canonical import canonical
-from weft.schedule.products import refusals, stage, staged_in
+from weft.schedule.products import lost, refusals, stage, staged_in
 
 
 class Staging(Fusing):
@@ -190,6 +208,121 @@ def test_other_work_in_its_loops_gets_loops_of_its_own() -> None:
     (kernel,) = stage([Kernel((), (summed(after, start=(before,)),))], [C, D])
     kinds = [type(stmt).__name__ for stmt in kernel.body]
     assert kinds == ["For", "Staged", "For"]
+
+
+BESIDE = """\
+for i in range(32):
+    t: float32 = 0
+    for k in range(32):
+        for l in range(32):
+            c[i, l] += a[i, k] * b[k, l]
+        t = t + (a[i, k] * d[0, k])
+    v[i] = t"""
+
+APART = """\
+product of left i; right l; sums k:
+    for i in range(32):
+        for l in range(32):
+            c_total: float32 = c[i, l]
+            for k in range(32):
+                c_total = c_total + (a[i, k] * b[k, l])
+            c[i, l] = c_total
+product of left i; sums k:
+    for i in range(32):
+        t: float32 = 0
+        for k in range(32):
+            t = t + (a[i, k] * d[0, k])
+        v[i] = t"""
+
+V, T = floats(6, "v", 32), Local("t", "float32")
+
+
+def two_sums(*, turned: bool = False) -> For:
+    """A product and, in the loops of its sums, another sum over the same operand: two heads on one layer."""
+    core = loop("l", 32, add(C, at("i", "l"), times(read(A, "i", "k"), read(B, "k", "l"))))
+    beside = Set(T, plus(T, times(read(A, "i", "k"), read(D, 0, "k"))))
+    inner = (beside, core) if turned else (core, beside)
+    return loop("i", 32, Let(T, Cast("float32", Num(0))), loop("k", 32, *inner), Store(V, at("i"), T))
+
+
+def test_a_sum_beside_another_gets_loops_of_its_own() -> None:
+    assert show(Program((two_sums(),))) == BESIDE
+    (kernel,) = stage([Kernel((), (two_sums(),))], [C, V])
+    assert show(check(Program(kernel.body))) == APART
+    (turned,) = stage([Kernel((), (two_sums(turned=True),))], [C, V])
+    assert sorted(map(show, map(Program, zip(turned.body)))) == sorted(map(show, map(Program, zip(kernel.body))))
+
+
+def test_what_depends_on_a_sum_in_its_own_loops_keeps_it_from_being_staged() -> None:
+    """v[k] is read by the turn of k that wrote it, before the sum of c[i, 0] goes on: the sums cannot run at once."""
+    stmt = loop(
+        "i",
+        32,
+        loop(
+            "k",
+            32,
+            store(V, at("k"), read(C, "i", 0)),
+            loop("l", 32, add(C, at("i", "l"), times(read(A, "i", "k"), read(B, "k", "l")))),
+        ),
+    )
+    (kernel,) = stage([Kernel((), (stmt,))], [C, V])
+    assert not [one for one in staged_in(kernel.body) if one.what.sums]
+    assert "`c` goes from turn to turn of `k`" in refusals([stmt])[0]
+
+
+def test_nothing_is_lost_where_products_are_staged() -> None:
+    cleared = loop("i", 32, loop("j", 32, store(C, at("i", "j"), 0.0)))
+    product, number = two_sums().body[1].body  # type: ignore[union-attr]
+    assert lost((cleared, two_sums()), stage([Kernel((), (cleared, two_sums()))], [C, V])[0].body) == ""
+    assert lost((cleared, product), (cleared,)) == "a write of `c`"
+    assert lost((product, number), (product,)) == "a write of `t`"
+    assert lost((cleared, number), (number,)) == "`c`"
+    assert lost((two_sums(),), (loop("i", 32, add(C, at("i", 0), read(A, "i", 0)), number, store(V, at("i"), T)),)) in (
+        "a read of `b`",
+        "a read of `d`",
+    )
+
+
+def test_a_loss_is_told_and_the_kernel_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products._Staging, "block", lambda self, body: body[:-1])
+    kernel = Kernel((), (loop("j", 32, store(V, at("j"), read(A, 0, "j"))), two_sums()))
+    with pytest.warns(wf.WeftWarning, match=r"an error in weft, please report it: a write of `[cvt]` is lost"):
+        (left,) = stage([kernel], [C, V])
+    assert left == kernel
+
+
+def two_heads(ctx: wf.Context) -> None:
+    h, policy, value = (numbers(*shape, label=name) for name, shape in HEADS.items())
+    scores, worth = wf.einsum("bi; io => bo", h, policy), wf.einsum("bi; i => b", h, value)
+    ctx.compile(wf.seq(scores.forward, worth.forward))()
+    np.testing.assert_allclose(ctx[scores], ctx[h] @ ctx[policy], rtol=1e-4)
+    np.testing.assert_allclose(ctx[worth], ctx[h] @ ctx[value], rtol=1e-4)
+
+
+def update_in_place(ctx: wf.Context) -> None:
+    A, C = (wf.param(name, o=shape, dtype="float64", init=0.0) for name, shape in (("A", [33, 64]), ("C", [33, 33])))
+    w, v, t = wf.data(np.linspace(-1, 1, 64), label="w"), wf.node("v"), wf.node("t")
+
+    @wf.cd
+    def step() -> None:
+        v[:] = wf.einsum("ij; j => i", A, w)
+        A.accumulate("+", wf.einsum("ij; jk => ik", C, A))
+        t[:] = wf.einsum("ij; j => i", C, v)
+
+    rng = np.random.default_rng(0)
+    a, c = ctx[A], ctx[C] = rng.uniform(-1, 1, (33, 64)), rng.uniform(-1, 1, (33, 33))
+    ctx.compile(step())()
+    np.testing.assert_allclose(ctx[A], a + c @ a)
+    np.testing.assert_allclose(ctx[t], c @ (a @ np.linspace(-1, 1, 64)))
+
+
+HEADS = {"h": (32, 64), "policy": (64, 10), "value": (64,)}
+
+
+@pytest.mark.parametrize("program", [two_heads, update_in_place])
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_products_that_share_an_operand_with_another_sum(program: Callable[[wf.Context], None], backend: str) -> None:
+    program(wf.Context(backend))
 
 
 def test_what_nobody_reads_is_not_stored() -> None:

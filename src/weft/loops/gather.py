@@ -2,7 +2,8 @@
 
     for k: y[b] += (labels[b] == k) * w[k]      becomes      k = labels[b];  if 0 <= k < size: y[b] += w[k]
 
-Only the term where the comparison holds is computed. The others are zero times something: that counts as nothing, also
+Where the place found depends on loops inside the one it replaces, it is found in those. Only the term where the
+comparison holds is computed. The others are zero times something: that counts as nothing, also
 where the something is infinite or not a number.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.loops.nests import free, rewritten
+from weft.loops.nests import around, free, rewritten
 from weft.loops.nodes import Cast, For, If, Inside, Let, Local, Place, Remark, Set, Stmt, Store, Update
 from weft.loops.typed import dtype_of
 from weft.ops import Call, Num, Scalar
@@ -54,7 +55,7 @@ def _gathered(stmt: Stmt) -> tuple[Stmt, ...]:
 class _Effect:
     """The one statement of a loop's body that does something, with the numbers and loops around it."""
 
-    outer: tuple[Stmt, ...]
+    outer: tuple[For, ...]
     core: Set | Update
     values: Mapping[Local, Scalar]
 
@@ -76,8 +77,11 @@ def _one_point(loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]
         return None
     rest = _product([one for one in _factors(known) if one is not factor], core)
     index = Local(f"{loop}_at", "int64")
-    new = _moved_all(_rebuilt(effect.outer, core, rest), loop, index)
-    return (Let(index, place), If((Inside(index, size),), new))
+    names = free(place)
+    depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
+    new = _moved_all(_rebuilt(effect.outer[depth:], core, rest), loop, index)
+    outside = [(one.loop, one.size) for one in effect.outer[:depth]]
+    return around(outside, (Let(index, place), If((Inside(index, size),), new)))
 
 
 def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect | None:
@@ -163,17 +167,13 @@ def _keeps(source: str, target: str) -> bool:
     return whole and bool(np.can_cast(numpy_type(source), numpy_type(target), "safe"))
 
 
-def _rebuilt(outer: tuple[Stmt, ...], core: Set | Update, value: Scalar) -> tuple[Stmt, ...]:
-    body: tuple[Stmt, ...]
+def _rebuilt(outer: tuple[For, ...], core: Set | Update, value: Scalar) -> tuple[Stmt, ...]:
+    loops = [(one.loop, one.size) for one in outer]
     match core:
         case Set(local=local):
-            body = (Set(local, Call("add", (local, value))),)
+            return around(loops, (Set(local, Call("add", (local, value))),))
         case Update(buffer=buffer, at=at, op=op):
-            body = (Update(buffer, at, op, value),)
-    for stmt in reversed(outer):
-        assert isinstance(stmt, For)
-        body = (For(stmt.loop, stmt.size, body),)
-    return body
+            return around(loops, (Update(buffer, at, op, value),))
 
 
 def _moved_all(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:

@@ -19,6 +19,9 @@ from weft.loops.nodes import Buffer, Cast, Place, Read, Store, walk
 from weft.loops.order import sums_inside
 from weft.ops import Call, Scalar
 
+#: Through so many copies a one-hot is looked for.
+_COPIES = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -191,21 +194,34 @@ class _Deciding:
         only = [self.uses.nests[number] for number in self.uses.writes[buffer]]
         if len(only) != 1 or only[0].tests or not isinstance(only[0].core, Store):
             return False
-        value = self._opened(only[0].core.value)
+        value, number = self._opened(only[0].core.value, self.uses.writes[buffer][0])
         while isinstance(value, Cast):
             value = value.value
-        return isinstance(value, Call) and compares(Call(value.op, tuple(map(self._opened, value.args)))) is not None
+        if not isinstance(value, Call):
+            return False
+        return compares(Call(value.op, tuple(self._opened(arg, number)[0] for arg in value.args))) is not None
 
-    def _opened(self, scalar: Scalar) -> Scalar:
-        """What is computed in the cell that a scalar reads; what goes into that stays as it is."""
-        match scalar:
-            case Cast(dtype=dtype, value=value):
-                return Cast(dtype, self._opened(value))
-            case Read(buffer=buffer, at=at) if len(self.uses.writes.get(buffer, ())) == 1:
-                writer = self.uses.nests[self.uses.writes[buffer][0]]
-                solution = solve(writer, at) if isinstance(writer.core, Store) else None
-                return self._opened(moved(writer.core.value, solution.places)) if solution else scalar
-        return scalar
+    def _opened(self, scalar: Scalar, number: int) -> tuple[Scalar, int]:
+        """What is computed in the cell that a scalar of a nest reads, and in which nest: one that runs before.
+
+        What goes into that stays as it is, and copies of copies are followed only so far.
+        """
+        casts: list[str] = []
+        for _ in range(_COPIES):
+            while isinstance(scalar, Cast):
+                casts.append(scalar.dtype)
+                scalar = scalar.value
+            writers = self.uses.writes.get(scalar.buffer, ()) if isinstance(scalar, Read) else ()
+            if not isinstance(scalar, Read) or len(writers) != 1 or writers[0] >= number:
+                break
+            writer = self.uses.nests[writers[0]]
+            solution = solve(writer, scalar.at) if isinstance(writer.core, Store) else None
+            if solution is None:
+                break
+            scalar, number = moved(writer.core.value, solution.places), writers[0]
+        for dtype in reversed(casts):
+            scalar = Cast(dtype, scalar)
+        return scalar, number
 
 
 def _reduces(nest: Nest) -> bool:

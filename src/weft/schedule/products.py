@@ -15,16 +15,19 @@ cell by cell: then they belong to it (`results.py`). What gathers, tests or is s
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from weft.loops import Buffer, For, If, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
+from weft.errors import WeftWarning
+from weft.loops import Buffer, Cast, For, If, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
 from weft.loops.effects import effects, everything, numbers, sources, with_body
 from weft.loops.nests import Loop, around, free, rewritten
 from weft.loops.staged import product
 from weft.loops.typed import dtype_of
-from weft.ops import Call, Scalar
+from weft.ops import Call, Num, Scalar
 from weft.schedule.access import read_in
 from weft.schedule.apart import mentioned, obstacle
 from weft.schedule.fuse import Kernel
@@ -39,9 +42,47 @@ _CHEAP = {"add", "sub", "mul", "neg", "relu", "max", "min", "arg1", "arg2", "rel
 
 def stage(kernels: Sequence[Kernel], outside: Collection[Buffer]) -> list[Kernel]:
     """The kernels with products staged; `outside` are the buffers that must be written for later."""
-    staged = [replace(one, body=_Staging().block(one.body)) for one in kernels]
+    staged = [_checked(one, replace(one, body=_Staging().block(one.body))) for one in kernels]
     wanted = set(outside).union(*(read_in(one.body) for one in staged))
     return [replace(one, body=tuple(_needed(stmt, wanted) for stmt in one.body)) for one in staged]
+
+
+def _checked(kernel: Kernel, staged: Kernel) -> Kernel:
+    """The staged kernel, if it still does all that the kernel does: else this very file has an error, which is told,
+    and the kernel stays as it is."""
+    if not (gone := lost(kernel.body, staged.body)):
+        return staged
+    text = f"an error in weft, please report it: {gone} is lost where products are staged; this kernel runs without"
+    warnings.warn(text, WeftWarning, stacklevel=2)
+    return kernel
+
+
+def lost(before: Sequence[Stmt], after: Sequence[Stmt]) -> str:
+    """A write or a buffer read that is no longer in a block that should do the same; nothing if all of them are.
+
+    Clearing a buffer may go, where a product that writes it starts from there.
+    """
+    for one in _writes(before) - _writes(after):
+        return f"a write of `{one.name}`"
+    for buffer in effects(before).buffers - effects(after).buffers:
+        return f"`{buffer.name}`"
+    for buffer in read_in(before) - effects(before).buffers - read_in(after):
+        return f"a read of `{buffer.name}`"
+    return ""
+
+
+def _writes(body: Sequence[Stmt]) -> Counter[Buffer | Local]:
+    """How often a block writes each buffer, other than to clear it, and sets each number."""
+    found: Counter[Buffer | Local] = Counter()
+    for stmt in everything(body):
+        match stmt:
+            case Store(value=Cast(value=Num())):
+                pass
+            case Store(buffer=buffer) | Update(buffer=buffer):
+                found[buffer] += 1
+            case Set(local=local):
+                found[local] += 1
+    return found
 
 
 def refusals(body: Sequence[Stmt]) -> list[str]:
@@ -178,11 +219,6 @@ class _Attempt:
             raise _No("")
         if prod(loops[name] for name in (*left, *right, *sums)) < WORTH:
             raise _No("too small")
-        between = [stmt for level in core.blocks[depth + 1 :] for stmt in level if not isinstance(stmt, For)]
-        if any(stmt is not core.stmt and not self._is_name(stmt) for stmt in between) or any(
-            len([one for one in level if isinstance(one, For)]) > 1 for level in core.blocks[depth + 1 :]
-        ):
-            raise _No("other code runs between its sums")
         groups = tuple([(name, loops[name]) for name in some] for some in (left, right, sums))
         results = self._results(depth, tuple((name, loops[name]) for name in kept))
         return self._put(depth, results, factors, groups, [(name, loops[name]) for name in batch])
@@ -268,18 +304,19 @@ class _Attempt:
         core, before, after = self.core, list[Stmt](), list[Stmt]()
         read = sources(factors[0]) | sources(factors[1])
         own = isinstance(core.stmt, Set)
-        for level in range(depth, -1, -1):
+        for level in range(len(core.blocks) - 1, -1, -1):
             block, at = core.blocks[level], core.at[level]
             lead = [one for one in block[:at] if level == 0 or not self._is_name(one)]
             trail = list(block[at + 1 :])
             if own and level == depth:
-                lead, after = [one for one in lead if one != results.start], results.later(self._inside(depth))
-                trail = []
-            inner = {name for name, _ in core.loops[:level]}
-            lead = results.started(lead, inner, before)
-            if not after:
-                trail = results.followed(trail, inner, read)
-            results.complete(self._lets(level, results.rest))
+                lead = [one for one in lead if one != results.start]
+                trail = results.later(self._inside(depth))
+            if level <= depth:  # here the sum is finished
+                inner = {name for name, _ in core.loops[:level]}
+                lead = results.started(lead, inner, before)
+                if not after and not (own and level == depth):
+                    trail = results.followed(trail, inner, read)
+                results.complete(self._lets(level, results.rest))
             before, after = [*lead, *before], [*after, *trail]
             begun = [one for one in lead if level and _begins(one, after)]  # numbers that only what follows knows
             before, after = [one for one in before if one not in begun], [*begun, *after]
