@@ -16,6 +16,15 @@ from weft.ops.dtypes import numpy_type
 ALIGNMENT = 64
 
 
+def aligned(length: int) -> Array:
+    """New memory of so many bytes, all zero, that starts where allocated memory does."""
+    if length > sys.maxsize - ALIGNMENT:
+        raise MemoryError
+    space = np.zeros(length + ALIGNMENT, np.uint8)
+    start = -space.ctypes.data % ALIGNMENT
+    return space[start : start + length]
+
+
 class HostMemory:
     """The memory half of a backend. A block is an array; devices differ in which arrays they hold."""
 
@@ -34,12 +43,7 @@ class HostMemory:
 
     def allocate(self, buffer: Buffer, device: int) -> Array:
         dtype = numpy_type(buffer.dtype)
-        length = math.prod(buffer.shape) * dtype.itemsize
-        if length > sys.maxsize - ALIGNMENT:
-            raise MemoryError
-        space = np.zeros(length + ALIGNMENT, np.uint8)
-        start = -space.ctypes.data % ALIGNMENT
-        return space[start : start + length].view(dtype).reshape(buffer.shape)
+        return aligned(math.prod(buffer.shape) * dtype.itemsize).view(dtype).reshape(buffer.shape)
 
     def view(self, block: Array, buffer: Buffer, offset: int) -> Array:
         dtype = numpy_type(buffer.dtype)

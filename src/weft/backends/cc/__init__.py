@@ -10,7 +10,7 @@ from pathlib import Path
 from weft.backends.cc.build import Compiler, find_compiler
 from weft.backends.cc.kernels import Pieces
 from weft.backends.cc.units import Loaded, environment, find, load
-from weft.backends.host import HostMemory
+from weft.backends.host import HostMemory, aligned
 from weft.backends.seam import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
@@ -75,7 +75,11 @@ class _Native:
         arrays = {buffer: memory[buffer] for call in self.calls for buffer in call.buffers}
         assert all(array.flags.c_contiguous for array in arrays.values())
         address = {buffer: array.ctypes.data for buffer, array in arrays.items()}
-        pointers = [(ctypes.c_void_p * max(len(one.buffers), 1))(*map(address.get, one.buffers)) for one in self.calls]
+        scratch = aligned(self._loaded.scratch)  # one kernel runs after another, and no two threads run this at once
+        pointers = [
+            (ctypes.c_void_p * (len(one.buffers) + 1))(*map(address.get, one.buffers), scratch.ctypes.data)
+            for one in self.calls
+        ]
         places = [(ctypes.c_int64 * max(len(one.given), 1))() for one in self.calls]
         entries = (_Entry * max(len(self.calls), 1))(
             *(
@@ -86,7 +90,7 @@ class _Native:
         play, count = self._loaded.play, ctypes.c_int64(len(self.calls))
         slots = [(at, n, name) for one, at in zip(self.calls, places, strict=True) for n, name in enumerate(one.given)]
 
-        def run(given: Mapping[str, int], _alive: object = (arrays, pointers, places)) -> None:
+        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, places)) -> None:
             for at, number, name in slots:
                 at[number] = given[name]
             play(entries, count)

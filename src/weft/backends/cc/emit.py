@@ -3,7 +3,9 @@
     void kernel(void *const *buffers, const int64_t *given)
 
 `buffers[n]` is the memory of the kernel's n-th buffer, `given[n]` the position of its n-th static index. Buffers never
-overlap. Sums of floats over an innermost loop are carried in double precision, in whatever order is fastest.
+overlap. After the last buffer comes scratch memory, of `kernel_scratch` bytes where there is such a constant: what a
+kernel has on the stack stays small. Sums of floats over an innermost loop are carried in double precision, in whatever
+order is fastest.
 """
 
 from __future__ import annotations
@@ -62,7 +64,10 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
     parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
     parameters += [f"int64_t {writer.given[one]}" for one in given]
     parameters += ["int64_t first", "int64_t end"] if threaded else []
+    parameters += ["char *restrict scratch"] if writer.products else []
     arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
+    scratch = _scratch(name, list(writer.products.values()), spread.threads if threaded else 1)
+    space = f"buffers[{len(buffers)}]" if scratch else "0"
     shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
     lines = [
         *(line for one in writer.products.values() for line in one.functions()),
@@ -71,9 +76,27 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         f"    /* {shapes} */",
         *(writer.part(body[0], "    ") if threaded else writer.block(body, "    ")),
         "}",
-        *(_divided(name, writer.pieces(body[0]), arguments, spread.threads) if threaded else _called(name, arguments)),
+        *scratch,
     ]
+    if threaded:
+        lines += _divided(name, writer.pieces(body[0]), arguments, spread.threads, space)
+    else:
+        lines += _called(name, [*arguments, space] if scratch else arguments)
     return "\n".join(lines) + "\n"
+
+
+def _scratch(name: str, products: Sequence[Placed], threads: int) -> list[str]:
+    """The constants that say how much scratch memory a thread needs, and all of them; none if none is needed.
+
+    Products run one after another: the largest has room for all.
+    """
+    if not products:
+        return []
+    rooms = ", ".join(f"p{at}[{one.room}]" for at, one in enumerate(products))
+    return [
+        f"enum {{ {name}_each = (sizeof(union {{ char {rooms}; }}) + 63) / 64 * 64 }};",
+        f"const int64_t {name}_scratch = {f'{threads} * (int64_t)' if threads > 1 else ''}{name}_each;",
+    ]
 
 
 def _called(name: str, arguments: Sequence[str]) -> list[str]:
@@ -81,16 +104,19 @@ def _called(name: str, arguments: Sequence[str]) -> list[str]:
     return [f"void {name}(void *const *buffers, const int64_t *given) {{ {name}_on({', '.join(arguments)}); }}"]
 
 
-def _divided(name: str, pieces: str, arguments: Sequence[str], threads: int) -> list[str]:
+def _divided(name: str, pieces: str, arguments: Sequence[str], threads: int, space: str) -> list[str]:
     """The kernel's own function, where threads share its pieces."""
+    own = ["scratch"] if space != "0" else []
+    each = f"{name}_each" if own else "0"
     return [
-        f"static void {name}_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end)",
+        f"static void {name}_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end,",
+        "    char *scratch)",
         "{",
-        f"    {name}_on({', '.join([*arguments, 'first', 'end'])});",
+        f"    {name}_on({', '.join([*arguments, 'first', 'end', *own])});",
         "}",
         f"void {name}(void *const *buffers, const int64_t *given)",
         "{",
-        f"    weft_divide({name}_part, buffers, given, {pieces}, {threads});",
+        f"    weft_divide({name}_part, buffers, given, {pieces}, {threads}, {space}, {each});",
         "}",
     ]
 

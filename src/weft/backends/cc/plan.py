@@ -28,6 +28,8 @@ _COPY, _TURN, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
 _ACROSS_LINES = 1.4
 #: More rows than this, on more bytes than this, are worth a panel even if columns lie side by side.
 _MANY_ROWS, _MANY_BYTES = 512, 1 << 20
+#: A tile has no more vectors than this, whatever is asked for: what registers do not hold lies on the stack.
+_MOST_VECTORS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ def plan(parts: Parts, what: Description | None = None) -> Plan | None:
         return None
     tile = _tile(best)
     if isinstance(what, Product):
-        tile = replace(tile, rows=what.rows or tile.rows, vectors=what.vectors or tile.vectors)
+        vectors = min(what.vectors or tile.vectors, _MOST_VECTORS)
+        tile = replace(tile, rows=min(what.rows, _MOST_VECTORS // vectors) or tile.rows, vectors=vectors)
     return replace(best, tile=tile)
 
 

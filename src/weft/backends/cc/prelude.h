@@ -410,32 +410,36 @@ WEFT_TURN(float, float32)
 WEFT_TURN(double, float64)
 
 /* Threads share the points of a loop: each claims a piece, works on it and claims the next, the calling thread too. If no
-   thread can be started the calling one does it all. */
-typedef void weft_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end);
+   thread can be started the calling one does it all. Each has a part of the scratch memory, `each` bytes, to itself. */
+typedef void weft_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end, char *scratch);
 
 typedef struct {
     weft_part *part;
     void *const *buffers;
     const int64_t *given;
     int64_t size, piece;
-    _Atomic int64_t next;
+    char *scratch;
+    int64_t each;
+    _Atomic int64_t next, threads;
 } weft_loop;
 
 static void *weft_claim(void *shared)
 {
     weft_loop *loop = shared;
+    char *const scratch = loop->scratch + loop->each * atomic_fetch_add(&loop->threads, 1);
     for (int64_t first; (first = atomic_fetch_add(&loop->next, loop->piece)) < loop->size;) {
         int64_t end = first + loop->piece;
-        loop->part(loop->buffers, loop->given, first, end < loop->size ? end : loop->size);
+        loop->part(loop->buffers, loop->given, first, end < loop->size ? end : loop->size, scratch);
     }
     return 0;
 }
 
-static inline void weft_divide(weft_part *part, void *const *buffers, const int64_t *given, int64_t size, int threads)
+static inline void weft_divide(weft_part *part, void *const *buffers, const int64_t *given, int64_t size, int threads,
+                               char *scratch, int64_t each)
 {
     enum { most = 64 };
     pthread_t started[most];
-    weft_loop loop = {part, buffers, given, size, (size + 4 * threads - 1) / (4 * threads), 0};
+    weft_loop loop = {part, buffers, given, size, (size + 4 * threads - 1) / (4 * threads), scratch, each, 0, 0};
     int others = 0;
     while (others < threads - 1 && others < most && !pthread_create(&started[others], 0, weft_claim, &loop)) others++;
     weft_claim(&loop);

@@ -262,15 +262,16 @@ class Placed:
 
     def lines(self) -> Lines:
         """The product itself, as a block."""
-        name, blocked = self.name, self.plan.blocked
         grown = self._grown()
-        rows = f"tall * {_TILES_AT_ONCE}" if blocked else "tall"
         body = self._columns()
-        room = f"{self.number} room[lanes + {rows} * wide] __attribute__((aligned(64)));"
-        sizes = ", ".join(f"{word} = {name}_{size}" for word, size in _SIZES)
-        lines = [f"enum {{ {sizes} }};", room, *([] if blocked else [f"{self.number} *const sums = room + lanes;"])]
+        sizes = ", ".join(f"{word} = {self.name}_{size}" for word, size in _SIZES)
+        space, sums = f"({self.number} *)__builtin_assume_aligned(scratch, 64)", "room" if self.plan.blocked else "sums"
         if self.plan.packed:
-            lines.append(f"{self.number} panel[{self._panel()} * wide] __attribute__((aligned(64)));")
+            panel = f"{self.number} *const panel = {space};"
+            lines = [panel, f"{self.number} *const {sums} = panel + {self._panel()} * wide + lanes;"]
+        else:
+            lines = [f"{self.number} *const {sums} = {space} + lanes;"]
+        lines = [f"enum {{ {sizes} }};", *lines]
         words = [self.writer.variable(one.name) for one in grown]
         return [
             "{",
@@ -280,9 +281,16 @@ class Placed:
             "}",
         ]
 
-    def _panel(self) -> str:
-        first = self.plan.sums[0][1]
-        return str(self._block() * (self.plan.depth // first) if self.plan.blocked else self.plan.depth)
+    @property
+    def room(self) -> str:
+        """The bytes of memory that its panel and its sums take, in C."""
+        rows = f"{self.name}_rows" + (f" * {_TILES_AT_ONCE}" if self.plan.blocked else "")
+        rows = f"({self._panel()} + {rows})" if self.plan.packed else rows
+        return f"sizeof({self.number}) * ({rows} * {self.name}_wide + {self.name}_lanes)"
+
+    def _panel(self) -> int:
+        """How many sums a panel has, all columns of each."""
+        return self._block() * (self.plan.depth // self.plan.sums[0][1]) if self.plan.blocked else self.plan.depth
 
     def _block(self) -> int:
         """How many turns of the outermost sum are done at once."""
@@ -317,7 +325,7 @@ class Placed:
             return _steps(at, side.size, tall, [*body, *self._call_tile(), *self._rest()])
         end, size = f"{at}_end", self.plan.sums[0][1]
         body += [
-            f"{self.number} *const sums = room + lanes + ({at} - {at}_begin) * wide;",
+            f"{self.number} *const sums = room + ({at} - {at}_begin) * wide;",
             *self._call_tile(),
             f"if (sums_to < {size}) continue;",
             *self._rest(),

@@ -20,15 +20,36 @@ from weft.cache import Cache, opened
 #: So many kernels are worth starting another compiler for.
 _WORTH_A_UNIT = 4
 
-#: The kernels of this process: where they are kept, what they are; the library stays loaded with them.
-_known: dict[tuple[Path, str], Any] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of a library, which stays loaded with it, and the bytes of scratch memory it needs."""
+
+    function: Any
+    scratch: int
+
+    @staticmethod
+    def of(library: ctypes.CDLL | None, name: str) -> _Function | None:
+        """The function of that name; None if the library has none."""
+        function = getattr(library, name, None)
+        if library is None or function is None:
+            return None
+        try:
+            return _Function(function, ctypes.c_int64.in_dll(library, f"{name}_scratch").value)
+        except ValueError:
+            return _Function(function, 0)
+
+
+#: The functions of this process: where they are kept, what they are.
+_known: dict[tuple[Path, str], _Function] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Kernels by name, as addresses, and the function that plays a list of them."""
+    """Kernels by name, as addresses, the most scratch memory one needs, and the function that plays a list of them."""
 
     kernels: Mapping[str, int]
+    scratch: int
     play: Callable[..., None]
 
 
@@ -44,7 +65,9 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
         with opened(folder) as kept:
             for unit, text, library in zip(units, texts_of, made, strict=True):
                 for name in unit:
-                    _known[folder, keys[name]] = getattr(library, name)
+                    function = _Function.of(library, name)
+                    assert function is not None, f"the text of {name} is that of a function"
+                    _known[folder, keys[name]] = function
                     kept.keep(f"{keys[name]}.in", key_of(compiler, text).encode())
     return _loaded(folder, keys)
 
@@ -75,10 +98,11 @@ def _prelude() -> str:
 
 def _loaded(folder: Path, keys: Mapping[str, str]) -> Loaded:
     functions = {name: _known[folder, key] for name, key in keys.items()}
-    play = functions.pop("weft_play")
+    play = functions.pop("weft_play").function
     play.restype = None
-    addresses = {name: ctypes.cast(one, ctypes.c_void_p).value for name, one in functions.items()}
-    return Loaded({name: at for name, at in addresses.items() if at is not None}, play)
+    addresses = {name: ctypes.cast(one.function, ctypes.c_void_p).value for name, one in functions.items()}
+    scratch = max((one.scratch for one in functions.values()), default=0)
+    return Loaded({name: at for name, at in addresses.items() if at is not None}, scratch, play)
 
 
 def _find(folder: Path, keys: Mapping[str, str]) -> list[str]:
@@ -92,7 +116,7 @@ def _find(folder: Path, keys: Mapping[str, str]) -> list[str]:
                 unit = _unit_of(kept, key)
                 if unit not in libraries:
                     libraries[unit] = loaded(kept, unit) if unit else None
-                function = getattr(libraries[unit], name, None)
+                function = _Function.of(libraries[unit], name)
                 if function is None:
                     missing.append(name)
                 else:
