@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from string import ascii_lowercase
@@ -121,10 +122,11 @@ class _Builder:
 
     def _factors(self) -> tuple[Factor, ...]:
         grouped = {part: group for group in self.coupled for part in group}
-        factors: dict[tuple[Id, ...], Factor] = {}
+        factors: dict[Id, Factor] = {}
         for key in self.loops:
             members = grouped.get(key, (key,))
-            factors.setdefault(members, tuple(self.loops[one] for one in members if one in self.loops))
+            if members[0] not in factors:
+                factors[members[0]] = tuple(self.loops[one] for one in members if one in self.loops)
         return tuple(factors.values())
 
     def _index(self, axis: Id) -> Index:
@@ -162,9 +164,9 @@ class _Builder:
 
 
 def _refuse_repeats(term: notation.Concat) -> None:
-    names = [label.name for label in notation.labels_in(term)]
+    times = Counter(label.name for label in notation.labels_in(term))
     for label in notation.labels_in(term):
-        if names.count(label.name) > 1:
+        if times[label.name] > 1:
             raise ProjectionError(
                 f"part `{label.name}` stands twice in one concatenation",
                 spans=[one.span for one in notation.labels_in(term) if one.name == label.name],

@@ -56,9 +56,14 @@ class Affine:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Concat:
     parts: tuple[tuple[str, int], ...]
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Where each part begins."""
+        return dict(self.parts)
 
 
 Index: TypeAlias = Iter | Fix | Given | Affine | Concat
@@ -101,6 +106,25 @@ class Projection:
         active = {loop.name for loop in choice}
         return all(_reachable(index, active) for index in self.maps[slot])
 
+    def slots(self, choice: Choice) -> list[int]:
+        """The tensors read or written while these loops run, in order; of many parts only those are looked at."""
+        always, waiting = self._slots
+        found = {slot: None for loop in choice for slot in waiting.get(loop.name, ())}
+        return [slot for slot in sorted([*always, *found]) if self.present(slot, choice)]
+
+    @cached_property
+    def _slots(self) -> tuple[list[int], dict[str, list[int]]]:
+        """The slots whose maps mention no parts of a concatenation, and the others by the loops of one such axis."""
+        parts = {loop.name for factor in self.factors if len(factor) > 1 for loop in factor}
+        always, waiting = list[int](), dict[str, list[int]]()
+        for slot, one in enumerate(self.maps):
+            needed = next((names for index in one if not parts.isdisjoint(names := loops_in(index))), None)
+            if needed is None:
+                always.append(slot)
+            for name in needed or ():
+                waiting.setdefault(name, []).append(slot)
+        return always, waiting
+
     def renamed(self, names: Mapping[str, str]) -> Projection:
         """The same projection with some loops called differently."""
         factors, runs = (
@@ -142,9 +166,8 @@ def linear(index: Index, choice: Choice) -> tuple[dict[str, int], int]:
             for coefficient, loop in terms:
                 coefficients[loop] = coefficients.get(loop, 0) + coefficient
             return coefficients, offset
-        case Concat(parts=parts):
-            active = {loop.name for loop in choice}
-            return next(({loop: 1}, offset) for loop, offset in parts if loop in active)
+        case Concat():
+            return next(({loop.name: 1}, index.offsets[loop.name]) for loop in choice if loop.name in index.offsets)
 
 
 def stays_inside(index: Index, size: int, choice: Choice) -> bool:
@@ -170,5 +193,6 @@ def _renamed(index: Index, names: Mapping[str, str]) -> Index:
 
 
 def _reachable(index: Index, active: set[str]) -> bool:
-    names = loops_in(index)
-    return any(name in active for name in names) if isinstance(index, Concat) else all(name in active for name in names)
+    if isinstance(index, Concat):
+        return any(name in index.offsets for name in active)
+    return all(name in active for name in loops_in(index))

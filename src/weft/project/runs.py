@@ -25,34 +25,34 @@ def with_runs(
 ) -> Projection:
     """The projection with its runs."""
     everything = Projection(factors, tuple(product(*factors)), maps, shapes)
-    possible = [choice for choice in everything.choices() if _reads(everything, choice, parts)]
+    turns = _turns(everything, parts)
+    possible = {choice: everything.slots(choice) for choice in everything.choices()}
+    possible = {choice: slots for choice, slots in possible.items() if not turns or not turns.isdisjoint(slots)}
     _refuse_unread(everything, possible)
-    runs = [choice for choice in possible if all(loop.size for loop in choice if loop.name in parts)]
-    _refuse_ambiguity(everything, runs, parts)
-    runs = list(dict.fromkeys(_mentioned(everything, choice) for choice in runs))
-    running = {loop.name for choice in runs for loop in choice}
+    runs = {choice: slots for choice, slots in possible.items() if all(one.size for one in choice if one.name in parts)}
+    _refuse_ambiguity(turns, runs, parts)
+    found = tuple(dict.fromkeys(_mentioned(everything, choice, slots) for choice, slots in runs.items()))
+    running = {loop.name for choice in found for loop in choice}
     kept = tuple(tuple(loop for loop in factor if loop.name in running) for factor in factors)
     trimmed = tuple(tuple(_without(index, running) for index in one) for one in maps)
-    return Projection(tuple(factor for factor in kept if factor), tuple(runs), trimmed, shapes)
+    return Projection(tuple(factor for factor in kept if factor), found, trimmed, shapes)
 
 
-def _reads(everything: Projection, choice: Choice, parts: Parts) -> bool:
-    turns = _turns(everything, parts)
-    return not turns or any(everything.present(slot, choice) for slot in turns)
+#: Runs, and the slots of the tensors that are present in them.
+Present: TypeAlias = Mapping[Choice, Sequence[int]]
 
 
-def _turns(everything: Projection, parts: Parts) -> list[int]:
+def _turns(everything: Projection, parts: Parts) -> set[int]:
     """The operands whose maps mention parts of concatenations."""
-    return [
+    return {
         slot
         for slot, one in enumerate(everything.maps)
         if slot and any(name in parts for index in one for name in loops_in(index))
-    ]
+    }
 
 
-def _refuse_ambiguity(everything: Projection, runs: list[Choice], parts: Parts) -> None:
-    turns = _turns(everything, parts)
-    present = [(choice, [slot for slot in turns if everything.present(slot, choice)]) for choice in runs]
+def _refuse_ambiguity(turns: set[int], runs: Present, parts: Parts) -> None:
+    present = [(choice, [slot for slot in slots if slot in turns]) for choice, slots in runs.items()]
     if all(len(slots) == len(turns) for _, slots in present):
         return
     for choice, slots in present:
@@ -65,20 +65,23 @@ def _refuse_ambiguity(everything: Projection, runs: list[Choice], parts: Parts) 
             )
 
 
-def _refuse_unread(everything: Projection, runs: list[Choice]) -> None:
+def _refuse_unread(everything: Projection, runs: Present) -> None:
+    read = {slot for slots in runs.values() for slot in slots}
     for slot in range(1, len(everything.maps)):
-        if not any(everything.present(slot, choice) for choice in runs):
+        if slot not in read:
             raise ProjectionError(
                 f"operand {slot} is never read: its parts and the result's never run together",
                 fix="name the parts alike on both sides",
             )
 
 
-def _mentioned(everything: Projection, choice: Choice) -> Choice:
+def _mentioned(everything: Projection, choice: Choice, slots: Sequence[int]) -> Choice:
     """The loops of a choice that a tensor present there mentions."""
-    present = [one for slot, one in enumerate(everything.maps) if everything.present(slot, choice)]
-    names = {name for one in present for index in one for name in loops_in(index)}
-    return tuple(loop for loop in choice if loop.name in names)
+    return tuple(loop for loop in choice if any(_mentions(everything.maps[slot], loop.name) for slot in slots))
+
+
+def _mentions(one: IndexMap, loop: str) -> bool:
+    return any(loop in index.offsets if isinstance(index, Concat) else loop in loops_in(index) for index in one)
 
 
 def _without(index: Index, running: set[str]) -> Index:

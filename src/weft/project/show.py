@@ -63,11 +63,8 @@ class _Nest:
         if guards := self._guards(choice):
             yield f"{_indent(depth)}if {' and '.join(guards)}:"
             depth += 1
-        target, *operands = [
-            _access(name, self.projection.maps[slot], choice)
-            for slot, name in enumerate(self.names)
-            if self.projection.present(slot, choice)
-        ]
+        slots = self.projection.slots(choice)
+        target, *operands = [_access(self.names[slot], self.projection.maps[slot], choice) for slot in slots]
         value = _combine(self.op, operands)
         if is_injective(self.projection):
             yield f"{_indent(depth)}{target} = {value}"
@@ -79,9 +76,8 @@ class _Nest:
     def _guards(self, choice: Choice) -> list[str]:
         found = {
             f"0 <= {_subscript(index, choice)} < {size}": None
-            for slot, (one, shape) in enumerate(zip(self.projection.maps, self.projection.shapes, strict=True))
-            if self.projection.present(slot, choice)
-            for index, size in zip(one, shape.array_shape, strict=True)
+            for slot in self.projection.slots(choice)
+            for index, size in zip(self.projection.maps[slot], self.projection.shapes[slot].array_shape, strict=True)
             if not isinstance(index, Given) and not stays_inside(index, size, choice)
         }
         return list(found)

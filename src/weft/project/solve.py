@@ -26,9 +26,12 @@ class Classes:
     iterated: dict[Id, None] = field(default_factory=dict)
 
     def find(self, axis: Id) -> Id:
-        while (parent := self.parent.get(axis, axis)) != axis:
-            axis = parent
-        return axis
+        root = axis
+        while (parent := self.parent.get(root, root)) != root:
+            root = parent
+        while axis != root:  # the way is shorter next time
+            self.parent[axis], axis = root, self.parent[axis]
+        return root
 
     def union(self, left: Id, right: Id) -> None:
         left, right = self.find(left), self.find(right)
