@@ -35,7 +35,7 @@ def eager(tmp_path: Path) -> Iterator[None]:
     """Compute all that can be computed again, wherever that saves a byte, past any sum."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(tmp_path))
-        for name, value in (("is_heavy", lambda body: True), ("_PART", 0), ("_WORTH", 1 << 20)):
+        for name, value in (("reuses", lambda body, points: True), ("_PART", 0), ("_WORTH", 1 << 20)):
             patch.setattr(sys.modules["weft.schedule.again"], name, value)
         yield
 

@@ -132,16 +132,19 @@ def test_what_differs_has_another_digest() -> None:
 
 
 def test_layers_of_equal_shape_are_one_kernel() -> None:
-    def digests(sizes: list[int]) -> list[str]:
-        h = wf.data(np.ones((5, sizes[0]), np.float32), batch=1)
+    def digests(sizes: list[int], batch: int = 16) -> list[str]:
+        h = wf.data(np.ones((batch, sizes[0]), np.float32), batch=1)
         for number, size in enumerate(sizes[1:]):
             h = wf.tanh(wf.param(f"w{number}") @ h + wf.param(f"b{number}", o=size))
         return [digest(one) for one in scheduled(wf.grad_update(wf.einsum("...|... => 0", h))).kernels]
 
-    deep, deeper = digests([8] * 5), digests([8] * 9)
+    deep, deeper = digests([32] * 5), digests([32] * 9)
     assert len(deeper) > len(deep)
     assert len(set(deeper)) == len(set(deep))
-    assert not set(digests([6] * 5)) & set(deep)
+    assert not set(digests([31] * 5)) & set(deep)
+    narrow, longer = digests([8] * 40, 5), digests([8] * 60, 5)  # several layers run as one kernel, but no more
+    assert len(longer) > len(narrow)
+    assert len(set(longer)) == len(set(narrow)) < 12
 
 
 def test_a_digest_is_the_same_in_every_process() -> None:

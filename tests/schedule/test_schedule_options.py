@@ -90,7 +90,7 @@ def test_what_is_asked_of_loops_is_shown_and_emitted() -> None:
     definition.options(*arrays("softmax"), choose=Options(threads=2, lanes=8))
     assert "spread over threads 2, lanes 8:" in definition.show("kernels", *arrays("softmax"))
     source = definition.show("source", *arrays("softmax"))
-    assert "weft_divide(kernel_0_part, buffers, given, 70, 2);" in source
+    assert "weft_divide(kernel_0_part, buffers, given, 70, 2, 0, 0);" in source
     assert "simdlen(8)" in source
     definition.options(*arrays("softmax"), choose=Options(unroll=4))
     assert "#pragma GCC unroll 4" in definition.show("source", *arrays("softmax"))
@@ -107,8 +107,8 @@ def test_threads_share_the_panels_of_a_product() -> None:
     definition.options(*arrays("mm"), choose=Options(threads=2, rows=4, vectors=3))
     source = definition.show("source", *arrays("mm"))
     assert (
-        "weft_divide(kernel_0_part, buffers, given, (151 + kernel_0_product0_wide - 1) / kernel_0_product0_wide, 2);"
-        in source
+        "weft_divide(kernel_0_part, buffers, given, (151 + kernel_0_product0_wide - 1) / kernel_0_product0_wide, 2, "
+        "buffers[3], kernel_0_each);" in source
     )
     assert "kernel_0_product0_wide = 3 * kernel_0_product0_lanes," in source
     assert "kernel_0_product0_rows = WEFT_EVEN(45, 4)," in source

@@ -23,7 +23,7 @@ from weft.assign.nodes import (
     node_of,
     statements,
 )
-from weft.ops import Call, Num, Scalar
+from weft.ops import Num, Scalar, computed
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -85,9 +85,11 @@ class Fingerprint:
 
 
 def _value(value: Scalar) -> str:
+    return computed(value, _leaf, lambda one, args: f"{one.op}({','.join(args)})")
+
+
+def _leaf(value: Scalar) -> str:
     match value:
-        case Call(op=op, args=args):
-            return f"{op}({','.join(map(_value, args))})"
         case Arg(number=number):
             return f"#{number}"
         case Num(value=number):

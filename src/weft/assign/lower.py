@@ -33,8 +33,9 @@ from weft.assign.nodes import (
 from weft.assign.show import Printer, show
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
+from weft.loops.bounded import bounded
 from weft.loops.nests import around
-from weft.ops import OPS, Call, Num, Scalar, substitute
+from weft.ops import OPS, Call, Num, Scalar, computed, substitute
 from weft.ops.dtypes import accumulator
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
@@ -49,7 +50,7 @@ def lower(code: Code, buffers: Buffers, static: Iterable[str] = ()) -> Program:
     """The typed loop program of the code; no loop is called like one of the `static` indices."""
     known = cache(buffers)
     lowering = _Lowering(known, Printer(code, lambda node: known(node).name), frozenset(static))
-    return typed(Program(tuple(lowering.lower(code))))
+    return bounded(typed(Program(tuple(lowering.lower(code)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +183,17 @@ def _value(
 
 def _present(value: Scalar, places: Sequence[_Places]) -> Scalar | None:
     """The value with the operands absent from this part of a concatenation left out."""
-    if isinstance(value, Arg):
-        return value if places[value.number] is not None else None
-    if not isinstance(value, Call):
-        return value
-    kept = [one for arg in value.args if (one := _present(arg, places)) is not None]
-    if len(kept) == len(value.args):
-        return value if all(map(is_, kept, value.args)) else Call(value.op, tuple(kept))
-    return kept[0] if kept else None
+
+    def leaf(one: Scalar) -> Scalar | None:
+        return None if isinstance(one, Arg) and places[one.number] is None else one
+
+    def call(one: Call, args: Sequence[Scalar | None]) -> Scalar | None:
+        kept = [arg for arg in args if arg is not None]
+        if len(kept) == len(args):
+            return one if all(map(is_, kept, one.args)) else Call(one.op, tuple(kept))
+        return kept[0] if kept else None
+
+    return computed(value, leaf, call) if None in places else value
 
 
 def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:

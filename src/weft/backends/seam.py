@@ -101,11 +101,14 @@ class Placing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A kernel, by a name that says all about it, and what a program calls it with: buffers and static indices."""
+    """A kernel, by a name that says all about it, and what a program calls it with.
+
+    That are buffers and places: static indices by name, or numbers.
+    """
 
     kernel: str
     buffers: tuple[Buffer, ...]
-    given: tuple[str, ...]
+    given: tuple[str | int, ...]
 
 
 @runtime_checkable

@@ -6,10 +6,11 @@ where they run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.loops.nodes import (
+    DEEPEST,
     Fill,
     For,
     If,
@@ -25,6 +26,7 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
+    depth,
     walk,
 )
 from weft.loops.show import show_scalar
@@ -39,9 +41,16 @@ class MalformedLoops(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
+    """What holds in a block: loops and their sizes, tests, and the numbers declared so far."""
+
     ranges: Mapping[str, int]
     tests: frozenset[Inside] = field(default_factory=frozenset)
-    locals: frozenset[Local] = field(default_factory=frozenset)
+    locals: set[Local] = field(default_factory=set)
+
+    def inside(self, loop: str = "", size: int = 0, tests: Collection[Inside] = ()) -> _Scope:
+        """A block inside: what it declares is not known outside."""
+        ranges = {**self.ranges, loop: size} if loop else self.ranges
+        return _Scope(ranges, self.tests.union(tests), set(self.locals))
 
 
 def check(program: Program, given: Mapping[str, int] | None = None) -> Program:
@@ -54,7 +63,7 @@ def _block(body: Sequence[Stmt], scope: _Scope) -> None:
     for stmt in body:
         _check(stmt, scope)
         if isinstance(stmt, Let):
-            scope = _Scope(scope.ranges, scope.tests, scope.locals | {stmt.local})
+            scope.locals.add(stmt.local)
 
 
 def _check(stmt: Stmt, scope: _Scope) -> None:
@@ -63,11 +72,11 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
             if loop in scope.ranges:
                 raise MalformedLoops(f"loop {loop} inside a loop of the same name")
             if size:  # what never runs leaves no axis
-                _block(body, _Scope({**scope.ranges, loop: size}, scope.tests, scope.locals))
+                _block(body, scope.inside(loop, size))
         case If(tests=tests, body=body):
             for test in tests:
                 _typed(test.place, "int64", scope)
-            _block(body, _Scope(scope.ranges, scope.tests | frozenset(tests), scope.locals))
+            _block(body, scope.inside(tests=tests))
         case Store(buffer=buffer, at=at, value=value):
             _scalar(Read(buffer, at), scope)
             _typed(value, buffer.dtype, scope)
@@ -81,9 +90,9 @@ def _check(stmt: Stmt, scope: _Scope) -> None:
             _scalar(local, scope)
             _typed(value, local.dtype, scope)
         case Remark(body=body):
-            _block(body, scope)
+            _block(body, scope.inside())
         case Staged(what=what, body=body):
-            _block(body, scope)
+            _block(body, scope.inside())
             if problem := mismatch(what, body):
                 raise MalformedLoops(f"what is staged is no {type(what).__name__.lower()}: {problem}")
         case Fill():
@@ -97,6 +106,8 @@ def _typed(scalar: Scalar, dtype: str, scope: _Scope) -> None:
 
 
 def _scalar(scalar: Scalar, scope: _Scope) -> None:
+    if depth(scalar) > DEEPEST:
+        raise MalformedLoops(f"a scalar is nested {depth(scalar)} deep, more than {DEEPEST}")
     for one in reversed(walk(scalar)):  # innermost first
         match one:
             case Place(terms=terms):

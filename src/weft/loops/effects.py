@@ -51,6 +51,12 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
     return found
 
 
+def weight(body: Sequence[Stmt]) -> int:
+    """How long a block is: its statements, those of the blocks inside it, and their operations."""
+    stmts = everything(body)
+    return len(stmts) + sum(isinstance(one, Call) for stmt in stmts for part in parts(stmt) for one in walk(part))
+
+
 def with_body(stmt: For | If | Remark | Staged, body: tuple[Stmt, ...]) -> Stmt:
     """A statement with another body."""
     match stmt:

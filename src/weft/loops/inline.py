@@ -3,7 +3,8 @@
     h[i, j] = x[i, j] + b[j];  y[i, j] = relu(h[i, j])      becomes      h: float32 = x[i, j] + b[j];  y[i, j] = relu(h)
 
 The loops of the write are solved for the place that is read; loops that the place does not determine are run there and
-then. A number is computed in the outermost loop that determines it, once for each place read.
+then. A number is computed in the outermost loop that determines it, once for each place read. What is computed from
+what may be a chain as long as the program, so numbers wait for others on a stack of their own (`ops/steps.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.typed import combine
 from weft.ops import Num, Scalar
+from weft.ops.steps import Steps, finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,9 @@ class _Expansion:
     names: set[str] = field(default_factory=set)
 
     def expand(self, nest: Nest) -> Stmt:
+        return finished(self._expanded(nest))
+
+    def _expanded(self, nest: Nest) -> Steps[Stmt]:
         self.names |= {name for name, _ in nest.loops} | self.static
         root = _Block(None, {})
         blocks = [root]
@@ -129,30 +134,43 @@ class _Expansion:
         if nest.tests:
             blocks.append(blocks[-1].inside(guarded=True))
         inner = blocks[-1]
-        at = tuple(self._scalar(one, inner) for one in nest.core.at)
-        value = self._scalar(nest.core.value, inner)
+        places = []
+        for one in nest.core.at:
+            places.append((yield self._scalar(one, inner)))
+        at, value = tuple(places), (yield self._scalar(nest.core.value, inner))
         core = nest.core
         inner.stmts.append(
             Store(core.buffer, at, value) if isinstance(core, Store) else Update(core.buffer, at, core.op, value)
         )
-        if nest.tests:
-            blocks[-2].stmts.append(If(nest.tests, tuple(inner.stmts)))
-            blocks.pop()
-        for loop, outer, block in reversed(list(zip(nest.loops, blocks, blocks[1:], strict=False))):
-            outer.stmts += around([loop], tuple(block.stmts))
+        _close(blocks, nest.loops, nest.tests)
         self.remarks |= dict.fromkeys(nest.remarks)
         text = "\n".join(self.remarks)
         return Remark(text, tuple(root.stmts))
 
-    def _scalar(self, scalar: Scalar, block: _Block) -> Scalar:
+    def _scalar(self, scalar: Scalar, block: _Block) -> Steps[Scalar]:
+        """The scalar with numbers in place of what it reads of virtual buffers."""
+        numbers: dict[Scalar, Scalar] = {}
+        for read in self._virtual(scalar):
+            places = []
+            for one in read.at:
+                places.append((yield self._scalar(one, block)))
+            numbers[read] = yield self._number(read.buffer, tuple(places), block)
+        return rewritten(scalar, lambda one: numbers.get(one) if isinstance(one, Read) else None) if numbers else scalar
+
+    def _virtual(self, scalar: Scalar) -> list[Read]:
+        """What a scalar reads of virtual buffers, in the order written; not what stands in the subscripts of that."""
+        found: dict[Read, None] = {}
+
         def leaf(one: Scalar) -> Scalar | None:
             if not isinstance(one, Read) or one.buffer not in self.writers:
                 return None
-            return self._number(one.buffer, tuple(self._scalar(place, block) for place in one.at), block)
+            found[one] = None
+            return one
 
-        return rewritten(scalar, leaf)
+        rewritten(scalar, leaf)
+        return list(found)
 
-    def _number(self, buffer: Buffer, at: tuple[Scalar, ...], block: _Block) -> Local:
+    def _number(self, buffer: Buffer, at: tuple[Scalar, ...], block: _Block) -> Steps[Scalar]:
         """The number a virtual buffer holds at a place."""
         found = block.find((buffer, at))
         if found is not None:
@@ -161,11 +179,11 @@ class _Expansion:
         local = Local(identifier(buffer.name, self.names), buffer.dtype)
         for number, writer in enumerate(self.writers[buffer]):
             self.remarks |= dict.fromkeys(writer.remarks)
-            self._write(local, writer, at, home, first=number == 0)
+            yield self._write(local, writer, at, home, first=number == 0)
         home.known[buffer, at] = local
         return local
 
-    def _write(self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _Block, *, first: bool) -> None:
+    def _write(self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _Block, *, first: bool) -> Steps[None]:
         """What one of the buffer's writers does to its number."""
         solution = solve(writer, at)
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
@@ -178,7 +196,8 @@ class _Expansion:
         value = moved(writer.core.value, places)
         plain = isinstance(writer.core, Store) and not loops and not tests
         if first:
-            home.stmts.append(Let(local, self._scalar(value, home) if plain else Cast(local.dtype, Num(0))))
+            started = (yield self._scalar(value, home)) if plain else Cast(local.dtype, Num(0))
+            home.stmts.append(Let(local, started))
         if first and plain:
             return
         blocks = [home]
@@ -186,16 +205,20 @@ class _Expansion:
             blocks.append(blocks[-1].inside([loop]))
         if tests:
             blocks.append(blocks[-1].inside(guarded=True))
-        inner = blocks[-1]
-        new = self._scalar(value, inner)
+        new = yield self._scalar(value, blocks[-1])
         if isinstance(writer.core, Update):
             new = combine(writer.core.op, local, new, local.dtype)
-        inner.stmts.append(Set(local, new))
-        if tests:
-            blocks[-2].stmts.append(If(tests, tuple(inner.stmts)))
-            blocks.pop()
-        for loop, outer, block in reversed(list(zip(loops, blocks, blocks[1:], strict=False))):
-            outer.stmts += around([loop], tuple(block.stmts))
+        blocks[-1].stmts.append(Set(local, new))
+        _close(blocks, loops, tests)
+
+
+def _close(blocks: list[_Block], loops: Sequence[Loop], tests: tuple[Inside, ...]) -> None:
+    """Write each of some blocks at the end of the one around it."""
+    if tests:
+        inner = blocks.pop()
+        blocks[-1].stmts.append(If(tests, tuple(inner.stmts)))
+    for loop, outer, block in reversed(list(zip(loops, blocks, blocks[1:], strict=False))):
+        outer.stmts += around([loop], tuple(block.stmts))
 
 
 def holds(test: Inside, ranges: Mapping[str, int]) -> bool:

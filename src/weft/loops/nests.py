@@ -1,6 +1,9 @@
 """A program as a list of nests: loops, tests and one write each, which is what assignments lower to.
 
 nest = for loops: if tests: core            core = Store | Update
+
+A number before a write (`bounded.py`) is a nest of its own, that writes a buffer with a cell for every point; computed
+where it is read, it becomes a number again.
 """
 
 from __future__ import annotations
@@ -8,8 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from operator import is_
 
+from weft.loops.effects import mapped
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -17,6 +22,8 @@ from weft.loops.nodes import (
     For,
     If,
     Inside,
+    Let,
+    Local,
     Place,
     Program,
     Read,
@@ -62,9 +69,20 @@ class Nest:
         return around(self.loops, (If(self.tests, (self.core,)) if self.tests else self.core,))[0]
 
 
+#: Buffers that stand for numbers are numbered down from here: further from zero than what belongs to a buffer, but
+#: nearer than copies and folded buffers.
+_NUMBERS = -(1 << 33)
+
+
 def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
-    return [nest for stmt in program.body for nest in _nests(stmt, ())]
+    numbers = count(1 - _NUMBERS)
+    return [nest for stmt in program.body for nest in _nests(stmt, (), numbers)]
+
+
+def is_number(buffer: Buffer) -> bool:
+    """Does a buffer stand for a number, to be computed where it is read?"""
+    return 2 * _NUMBERS < buffer.id < _NUMBERS
 
 
 def around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -145,11 +163,11 @@ def identifier(name: str, taken: set[str]) -> str:
     return found
 
 
-def _nests(stmt: Stmt, remarks: tuple[str, ...]) -> Iterator[Nest]:
+def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iterator[Nest]:
     if isinstance(stmt, Remark):
         inner = (*remarks, stmt.text)
         for one in stmt.body:
-            yield from _nests(one, inner)
+            yield from _nests(one, inner, numbers)
         return
     loops: list[Loop] = []
     tests: tuple[Inside, ...] = ()
@@ -159,10 +177,32 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...]) -> Iterator[Nest]:
         core = Store(stmt.buffer, at, Cast(stmt.buffer.dtype, Num(stmt.value)))
         yield Nest(tuple(loop for loop in sizes if loop[1] != 1), (), core, remarks)
         return
-    while isinstance(stmt, For) and len(stmt.body) == 1:
-        loops.append((stmt.loop, stmt.size))
-        stmt = stmt.body[0]
-    if isinstance(stmt, If) and len(stmt.body) == 1:
-        tests, stmt = stmt.tests, stmt.body[0]
-    assert isinstance(stmt, Store | Update), f"not a nest of one write: {stmt!r}"
-    yield Nest(tuple(loops), tests, stmt, remarks)
+    block: tuple[Stmt, ...] = (stmt,)
+    while isinstance(block[0], For) and len(block) == 1:
+        loops.append((block[0].loop, block[0].size))
+        block = block[0].body
+    if isinstance(block[0], If) and len(block) == 1:
+        tests, block = block[0].tests, block[0].body
+    for one in _writes(block, loops, numbers):
+        yield Nest(tuple(loops), tests, one, remarks)
+
+
+def _writes(block: Sequence[Stmt], loops: Sequence[Loop], numbers: Iterator[int]) -> Iterator[Store | Update]:
+    """The writes of a block in loops: numbers go to cells, one for every point."""
+    cells: dict[Local, Scalar] = {}
+    at = tuple(Place(((1, name),)) for name, _ in loops) or (Place(()),)
+    shape = tuple(size for _, size in loops) or (1,)
+
+    def leaf(one: Scalar) -> Scalar | None:
+        return cells.get(one) if isinstance(one, Local) else None
+
+    for stmt in block:
+        match mapped(stmt, lambda scalar: rewritten(scalar, leaf)):
+            case Let(local=local, value=value):
+                buffer = Buffer(-next(numbers), local.name, shape, local.dtype)
+                cells[local] = Read(buffer, at)
+                yield Store(buffer, at, value)
+            case Store() | Update() as write:
+                yield write
+            case other:
+                raise AssertionError(f"not a nest of one write: {other!r}")

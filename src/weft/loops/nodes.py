@@ -15,16 +15,21 @@
     scalar  = Num | Call | Read(buffer, at) | Place(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
 
-A `Place` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather.
+A `Place` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather. No scalar
+is nested deeper than `DEEPEST`, however long the program is: parts of what would be are numbers (`bounded.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import TypeAlias
 
 from weft.ops import Call, Scalar
+
+#: How deep scalars may be nested.
+DEEPEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +184,45 @@ def walk(scalar: Scalar) -> list[Scalar]:
 
 
 def _walk(scalar: Scalar, found: list[Scalar]) -> None:
-    inner: tuple[Scalar, ...] = ()
-    if type(scalar) is Call:
-        inner = scalar.args
-    elif type(scalar) is Read:
-        inner = scalar.at
-    elif type(scalar) is Cast:
-        inner = (scalar.value,)
-    for one in inner:
+    for one in inner(scalar):
         found.append(one)
         if type(one) is not Place:
             _walk(one, found)
+
+
+def inner(scalar: Scalar) -> tuple[Scalar, ...]:
+    """The scalars that a scalar is made of."""
+    if type(scalar) is Call:
+        return scalar.args
+    if type(scalar) is Read:
+        return scalar.at
+    if type(scalar) is Cast:
+        return (scalar.value,)
+    return ()
+
+
+def with_inner(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
+    """A scalar made of others in the same way; the very same if they are."""
+    if all(map(is_, parts, inner(scalar))):
+        return scalar
+    match scalar:
+        case Call(op=op):
+            return Call(op, parts)
+        case Read(buffer=buffer):
+            return Read(buffer, parts)
+        case Cast(dtype=dtype):
+            return Cast(dtype, parts[0])
+    return scalar
+
+
+def depth(scalar: Scalar) -> int:
+    """How deep a scalar is nested."""
+    deepest, rest = 0, [(scalar, 1)]
+    while rest:
+        one, level = rest.pop()
+        deepest = max(deepest, level)
+        rest += [(part, level + 1) for part in inner(one)]
+    return deepest
 
 
 def reads(scalar: Scalar) -> list[Read]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import TypeAlias
 
 from weft.loops.constants import value_of
@@ -38,6 +37,7 @@ from weft.loops.nodes import (
     Store,
     Update,
     walk,
+    with_inner,
 )
 from weft.loops.simplify import Simplifier
 from weft.loops.typed import dtype_of
@@ -167,13 +167,13 @@ class _Sharing:
         first = self._first(scalar, seen) if _is_work(scalar) else None
         if first is not None:
             return self._taken(first, scalar)
-        return _with_parts(scalar, tuple(self._known(one, seen) for one in _parts_of(scalar)))
+        return with_inner(scalar, tuple(self._known(one, seen) for one in _parts_of(scalar)))
 
     def _parts(self, scalar: Scalar, seen: _Seen) -> Scalar:
         inner = _parts_of(scalar)
         if not inner:
             return scalar
-        found = _with_parts(scalar, tuple([self._scalar(one, seen) for one in inner]))
+        found = with_inner(scalar, tuple([self._scalar(one, seen) for one in inner]))
         for one in self.simplifier.doubled(scalar) if isinstance(scalar, Call) else ():
             first = self._first(one, seen)
             if first is not None:
@@ -248,16 +248,3 @@ def _parts_of(scalar: Scalar) -> tuple[Scalar, ...]:
         case Cast(value=value) if not isinstance(value, Num):
             return (value,)
     return ()
-
-
-def _with_parts(scalar: Scalar, inner: tuple[Scalar, ...]) -> Scalar:
-    if all(map(is_, inner, _parts_of(scalar))):
-        return scalar
-    match scalar:
-        case Call(op=op):
-            return Call(op, inner)
-        case Read(buffer=buffer):
-            return Read(buffer, inner)
-        case Cast(dtype=dtype) if inner:
-            return Cast(dtype, inner[0])
-    return scalar

@@ -8,6 +8,8 @@ it is computed with, and a backend converts where a `Cast` stands and nowhere el
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from weft.loops.nodes import (
     Cast,
     Fill,
@@ -26,8 +28,9 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.ops import OPS, Call, Num, Scalar, type_of
+from weft.ops import OPS, Call, Num, Scalar, computed, type_of
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, is_float, is_weak
+from weft.ops.steps import Steps, finished
 
 
 def typed(program: Program) -> Program:
@@ -37,7 +40,9 @@ def typed(program: Program) -> Program:
 
 def dtype_of(scalar: Scalar) -> str:
     """The type of a scalar of a typed program."""
-    return type_of(scalar, _typed_leaf)
+    if isinstance(scalar, Call):
+        return OPS[scalar.op].typing(*map(dtype_of, scalar.args))[1]
+    return "int64" if isinstance(scalar, Place) else type_of(scalar, _leaf)
 
 
 def combined(update: Update) -> Scalar:
@@ -47,7 +52,7 @@ def combined(update: Update) -> Scalar:
 
 def combine(op: str, old: Scalar, value: Scalar, dtype: str) -> Scalar:
     """An old value of a typed program combined with a new one, as it is stored in `dtype`."""
-    return _stored(Call(op, (old, value)), dtype)
+    return finished(_stored(Call(op, (old, value)), dtype))
 
 
 def _stmt(stmt: Stmt) -> Stmt:
@@ -61,16 +66,33 @@ def _stmt(stmt: Stmt) -> Stmt:
         case Staged(what=what, body=body):
             return Staged(what, tuple(map(_stmt, body)))
         case Store(buffer=buffer, at=at, value=value):
-            return Store(buffer, tuple(map(_place, at)), _stored(value, buffer.dtype))
+            return Store(buffer, tuple(map(_place, at)), finished(_stored(value, buffer.dtype)))
         case Update(buffer=buffer, at=at, op=op, value=value):
-            (_, wanted), _ = OPS[op].typing(buffer.dtype, type_of(value, _leaf))
-            return Update(buffer, tuple(map(_place, at)), op, _computed(value, wanted))
+            types = _Types(value)
+            (_, wanted), _ = OPS[op].typing(buffer.dtype, types.of(value))
+            return Update(buffer, tuple(map(_place, at)), op, finished(_computed(value, wanted, types)))
         case Let(local=local, value=value):
-            return Let(local, _stored(value, local.dtype))
+            return Let(local, finished(_stored(value, local.dtype)))
         case Set(local=local, value=value):
-            return Set(local, _stored(value, local.dtype))
+            return Set(local, finished(_stored(value, local.dtype)))
         case Fill():
             return stmt
+
+
+class _Types:
+    """The types that the calls of a scalar have by their operands, and what is typed of it already."""
+
+    def __init__(self, scalar: Scalar) -> None:
+        self._calls: dict[int, str] = {}
+        self.done: dict[tuple[int, str], Scalar] = {}
+        computed(scalar, self.of, self._call)
+
+    def of(self, scalar: Scalar) -> str:
+        return self._calls[id(scalar)] if isinstance(scalar, Call) else type_of(scalar, _leaf)
+
+    def _call(self, call: Call, types: Sequence[str]) -> str:
+        found = self._calls[id(call)] = OPS[call.op].typing(*types)[1]
+        return found
 
 
 def _leaf(scalar: Scalar) -> str:
@@ -82,52 +104,67 @@ def _leaf(scalar: Scalar) -> str:
     return WEAK_INT
 
 
-def _typed_leaf(scalar: Scalar) -> str:
-    return "int64" if isinstance(scalar, Place) else _leaf(scalar)
-
-
-def _read(read: Read) -> Read:
-    return Read(read.buffer, tuple(map(_place, read.at)))
-
-
 def _place(scalar: Scalar) -> Scalar:
-    return scalar if isinstance(scalar, Place) else _computed(scalar, "int64")
+    return finished(_typed_place(scalar))
 
 
-def _stored(value: Scalar, dtype: str) -> Scalar:
+def _typed_place(scalar: Scalar) -> Steps[Scalar]:
+    return scalar if isinstance(scalar, Place) else (yield _computed(scalar, "int64", _Types(scalar)))
+
+
+def _read(read: Read) -> Steps[Scalar]:
+    places = []
+    for one in read.at:
+        places.append((yield _typed_place(one)))
+    return Read(read.buffer, tuple(places))
+
+
+def _stored(value: Scalar, dtype: str) -> Steps[Scalar]:
     """The value, computed in its own type, as it is stored in `dtype`."""
+    while isinstance(value, Cast) and value.dtype == dtype:
+        value = value.value
     match value:
-        case Cast(dtype=own, value=inner) if own == dtype:
-            return _stored(inner, dtype)
-        case Read():
-            return _cast(_read(value), dtype)
-        case Local():
-            return _cast(value, dtype)
+        case Read(buffer=buffer):
+            return _cast((yield _read(value)), buffer.dtype, dtype)
+        case Local(dtype=own):
+            return _cast(value, own, dtype)
         case Num():
             return Cast(dtype, value)
-    own = type_of(value, _leaf)
+    types = _Types(value)
+    own = types.of(value)
     if is_weak(own):
         own = dtype if own == WEAK_INT or is_float(dtype) else "float64"
-    return _cast(_computed(value, own), dtype)
+    return _cast((yield _computed(value, own, types)), carrier(own), dtype)
 
 
-def _computed(scalar: Scalar, dtype: str) -> Scalar:
+def _computed(scalar: Scalar, dtype: str, types: _Types) -> Steps[Scalar]:
     """The scalar in the carrier of `dtype`; where it has no type of its own, computed in that."""
     to = carrier(dtype)
     match scalar:
         case Num():
             return Cast(to, scalar)
         case Cast(dtype=own, value=value):
-            return _cast(_stored(value, own), to)
-        case Read():
-            return _cast(_read(scalar), to)
+            return _cast((yield _stored(value, own)), own, to)
+        case Read(buffer=buffer):
+            return _cast((yield _read(scalar)), buffer.dtype, to)
         case Call(op=op, args=args):
-            wanted, own = OPS[op].typing(*(type_of(arg, _leaf) for arg in args))
+            found = types.done.get((id(scalar), dtype))
+            if found is not None:
+                return found
+            wanted, own = OPS[op].typing(*map(types.of, args))
             if own == WEAK_FLOAT and is_float(dtype):
                 wanted = tuple(dtype if one == WEAK_FLOAT else one for one in wanted)
-            return _cast(Call(op, tuple(map(_computed, args, wanted))), to)
-    return _cast(scalar, to)
+            typed_args = []
+            for arg, one in zip(args, wanted, strict=True):
+                typed_args.append((yield _computed(arg, one, types)))
+            made = OPS[op].typing(*map(carrier, wanted))[1]
+            done = types.done[id(scalar), dtype] = _cast(Call(op, tuple(typed_args)), made, to)
+            return done
+        case Local(dtype=own):
+            return _cast(scalar, own, to)
+    return _cast(scalar, "int64", to)
 
 
-def _cast(scalar: Scalar, dtype: str) -> Scalar:
-    return scalar if dtype_of(scalar) == dtype else Cast(dtype, scalar)
+def _cast(scalar: Scalar, own: str, dtype: str) -> Scalar:
+    """A scalar of one type in another."""
+    return scalar if own == dtype else Cast(dtype, scalar)

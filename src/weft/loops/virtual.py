@@ -2,11 +2,15 @@
 
 A buffer is virtual when nothing outside the program wants it, everything written to it is written before it is read,
 the writes can be solved for the place read, what it is computed from has not changed by then, and no cell would be
-computed more often than `max_visits` times. Copies and constants cost nothing to compute again.
+computed more often than `max_visits` times. Copies and constants cost nothing to compute again. Where a nest would grow
+longer than `longest` by all that is computed in it, the longest of that is stored after all: however long a program is,
+its nests are not. Of several products as large as `tiled` all but one are stored: each has tiles of its own.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -14,8 +18,8 @@ from math import prod
 
 from weft.loops.gather import compares
 from weft.loops.inline import solve
-from weft.loops.nests import Nest, free, moved
-from weft.loops.nodes import Buffer, Cast, Place, Read, Store, walk
+from weft.loops.nests import Nest, free, is_number, moved
+from weft.loops.nodes import Buffer, Cast, Place, Read, Store, Update, walk
 from weft.loops.order import sums_inside
 from weft.ops import Call, Scalar
 
@@ -28,12 +32,16 @@ class Settings:
     """How freely buffers become virtual.
 
     `max_visits`: how often a cell may be computed instead of stored. `max_tracing_dim`: how far loops are traced where
-    visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored.
+    visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
+    how many statements and operations a nest may have with all that is computed in it. `tiled`: from so many points on
+    a product has tiles of its own.
     """
 
     max_visits: int = 1
     max_tracing_dim: int = 5
     device_only: bool = True
+    longest: int = 128
+    tiled: int = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +65,53 @@ def decide(
     nothing is summed.
     """
     uses = _Uses(nests)
+    forced = frozenset([*forced, *(buffer for buffer in uses.all if is_number(buffer))])
     verdicts: dict[Buffer, Verdict] = {}
-    deciding = _Deciding(uses, kept, settings, frozenset(forced), often or {}, verdicts)
+    deciding = _Deciding(uses, kept, settings, forced, often or {}, verdicts)
     for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
         verdicts[buffer] = deciding.verdict(buffer)
+    virtual = {buffer for buffer, one in verdicts.items() if not one.stored and buffer not in forced}
+    verdicts |= {one: Verdict(True, why) for one, why in _crowding(nests, virtual, settings).items()}
     return {buffer: verdicts[buffer] for buffer in uses.all}
+
+
+def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Settings) -> dict[Buffer, str]:
+    """The virtual buffers to be stored after all, and why, so that no nest becomes too much by what is computed in it.
+
+    Storing one changes nothing for the others: they are computed earlier, or as before.
+    """
+    stored: dict[Buffer, str] = {}
+    #: Of each buffer that is still virtual, how long its computation is, and how many products are in it.
+    inside: dict[Buffer, tuple[int, int]] = {}
+    for nest in nests:
+        times = Counter(read.buffer for read in nest.reads if read.buffer in inside)
+        length = _length(nest) + sum(inside[one][0] * count for one, count in times.items())
+        products = _is_product(nest, settings.tiled) + sum(inside[one][1] for one in times)
+        for one in sorted(times, key=lambda one: (-inside[one][1], -inside[one][0])):
+            own, crowd = inside[one]
+            crowded = crowd and products > 1
+            if crowded or length > settings.longest:
+                stored[one] = "beside another product" if crowded else "its nest would be too long"
+                length, products = length - times[one] * own, products - crowd
+                del inside[one]
+        if nest.target in virtual and nest.target not in stored:
+            before = inside.get(nest.target, (0, 0))
+            inside[nest.target] = before[0] + length, before[1] + products
+    return stored
+
+
+def _length(nest: Nest) -> int:
+    """The statements and operations that computing a number in the place of its nest takes."""
+    calls = sum(isinstance(one, Call) for one in walk(nest.core.value))
+    told = {name for one in nest.core.at for name in free(one)}
+    return 1 + calls + len(nest.tests) + sum(name not in told for name, _ in nest.loops)
+
+
+def _is_product(nest: Nest, points: int) -> bool:
+    """Is it a sum of products that a backend may have tiles for?"""
+    sums = isinstance(nest.core, Update) and nest.core.op == "add" and _reduces(nest)
+    factors = isinstance(nest.core.value, Call) and nest.core.value.op == "mul"
+    return sums and factors and prod(size for _, size in nest.loops) >= points
 
 
 class _Uses:
@@ -108,7 +158,7 @@ class _Deciding:
             return Verdict(True, f"`{changed}` changes before it is read")
         self.visits[buffer] = sum(self._visits(number, read) for number, read in reads)
         if buffer in self.forced:
-            return Verdict(False, "to be computed again")
+            return Verdict(False, "part of a long expression" if is_number(buffer) else "to be computed again")
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
         if self._is_free(buffer):
@@ -164,12 +214,13 @@ class _Deciding:
         for number in self.uses.writes[buffer]:
             nest = self.uses.nests[number]
             for read in nest.reads:
-                for writer in self.uses.writes.get(read.buffer, []):
-                    if number < writer < self.last[buffer]:
-                        return read.buffer.name
-                    same = read.at == nest.core.at and not _reduces(nest) and self.aligned[buffer]
-                    if writer == self.last[buffer] and not same:
-                        return read.buffer.name
+                writers, last = self.uses.writes.get(read.buffer, []), self.last[buffer]
+                after = bisect(writers, number)
+                if after == len(writers) or writers[after] > last:
+                    continue
+                same = read.at == nest.core.at and not _reduces(nest) and self.aligned[buffer]
+                if writers[after] < last or not same:
+                    return read.buffer.name
         return ""
 
     def _visits(self, number: int, read: Read) -> int:

@@ -5,9 +5,9 @@ scalar = Num(value) | Call(op, args) | the leaves of whoever builds the expressi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -28,6 +28,8 @@ UFUNCS: Mapping[str, str] = {
     "greater": "gt",
     "greater_equal": "ge",
 }
+
+T = TypeVar("T")
 
 
 class Scalar:
@@ -143,18 +145,45 @@ def call(op: str, *args: Number) -> Call:
 
 def leaves(expression: Scalar) -> Iterator[Scalar]:
     """Everything in the expression that is not a call, in the order written."""
-    if isinstance(expression, Call):
-        for arg in expression.args:
-            yield from leaves(arg)
-    else:
-        yield expression
+    rest = [expression]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, Call):
+            rest += one.args[::-1]
+        else:
+            yield one
+
+
+def computed(expression: Scalar, leaf: Callable[[Scalar], T], call: Callable[[Call, Sequence[T]], T]) -> T:
+    """What an expression comes to, from its leaves up: of each call from what its arguments came to.
+
+    An expression may be as deep as somebody cared to write it, and have one part in many places: this does not recurse,
+    and comes to each call once.
+    """
+    if not isinstance(expression, Call):
+        return leaf(expression)
+    done: list[T] = []
+    known: dict[int, T] = {}
+    rest: list[tuple[Scalar, bool]] = [(expression, False)]
+    while rest:
+        one, inside = rest.pop()
+        if not isinstance(one, Call):
+            done.append(leaf(one))
+        elif inside:
+            start = len(done) - len(one.args)
+            known[id(one)] = found = call(one, done[start:])
+            done[start:] = [found]
+        elif id(one) in known:
+            done.append(known[id(one)])
+        else:
+            rest.append((one, True))
+            rest += [(arg, False) for arg in reversed(one.args)]
+    return done[0]
 
 
 def substitute(expression: Scalar, leaf: Callable[[Scalar], Scalar]) -> Scalar:
     """The expression with every leaf replaced."""
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(substitute(arg, leaf) for arg in expression.args))
-    return leaf(expression)
+    return computed(expression, leaf, lambda one, args: Call(one.op, tuple(args)))
 
 
 def where(condition: Number, then: Number, otherwise: Number) -> Call:

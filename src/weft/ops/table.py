@@ -21,7 +21,7 @@ from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
 from weft.ops.meaning import erf, floor_divide, fused, power, threefry4x32, unit_interval
 from weft.ops.row import Op, binary, flat, unary
-from weft.ops.scalar import Call, Num, Number, Scalar, call, where
+from weft.ops.scalar import Num, Number, Scalar, call, computed, where
 
 
 def _lowest(dtype: np.dtype[Any]) -> object:
@@ -232,11 +232,18 @@ def starter(name: str) -> Op:
 
 def type_of(value: Scalar, leaf: Callable[[Scalar], str]) -> str:
     """The type of a scalar expression, given that of its leaves."""
-    if isinstance(value, Call):
-        return OPS[value.op].typing(*[type_of(arg, leaf) for arg in value.args])[1]
+    return computed(value, lambda one: _constant_type(one) or leaf(one), lambda one, types: result_type(one.op, *types))
+
+
+def result_type(op: str, *types: str) -> str:
+    """The type an operation's value has, given those of its operands."""
+    return OPS[op].typing(*types)[1]
+
+
+def _constant_type(value: Scalar) -> str | None:
     match value:
         case Num(value=bool()):
             return "bool"
         case Num(value=constant):
             return WEAK_INT if isinstance(constant, int) else WEAK_FLOAT
-    return leaf(value)
+    return None

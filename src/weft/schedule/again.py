@@ -25,7 +25,7 @@ from weft.loops.nests import Nest, rewritten
 from weft.ops import OPS, Call, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.cut import END, Network
-from weft.schedule.levels import is_heavy
+from weft.schedule.levels import reuses
 
 #: How many operations are worth a byte held: 64 for a number of single precision.
 _WORTH = 16
@@ -38,6 +38,9 @@ _SLOW = dict.fromkeys(("div", "recip", "sqrt", "recip_sqrt"), 8)
 
 #: A copy is computed where it is read, not stored, if its operations then count for no more than this.
 _FEW = 8
+
+#: From so many points on a product is large.
+_LARGE = 1 << 15
 
 #: Nothing is computed again to save less than this part of what is held.
 _PART = 1 / 8
@@ -87,7 +90,7 @@ class _Uses:
             for buffer in self.inputs[number]:
                 self.readers.setdefault(buffer, []).append(number)
         #: How many large products there are up to each nest.
-        self.products = list(accumulate(nest.accumulates and is_heavy((nest.stmt,)) for nest in self.nests))
+        self.products = list(accumulate(nest.accumulates and reuses((nest.stmt,), _LARGE) for nest in self.nests))
 
     def read(self, number: int) -> Sequence[int]:
         """The nests that read what a nest writes, in order."""

@@ -6,19 +6,31 @@ where they still run in their order. Other subscripts are decided by isl (`depen
 earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the first nest
 that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
 joins nothing from before its time. What may be joined is weighed (`gain.py`).
+
+A kernel is no longer than `LONGEST`, so that a long program becomes many kernels, layers that are alike become kernels
+that are alike, and the time all that follows takes grows with the program and no faster.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Program, Remark, Stmt
+from weft.loops.effects import weight
 from weft.schedule.called import new_names
 from weft.schedule.gain import Scales
-from weft.schedule.levels import Level, Shared, Touched, is_heavy, names_in
+from weft.schedule.levels import Level, Shared, Touched, names_in, reuses
 
-__all__ = ["Kernel", "fuse", "kernels"]
+__all__ = ["LONGEST", "Kernel", "fuse", "kernels"]
+
+#: A kernel of nests that were joined has at most so many statements and operations.
+LONGEST = 256
+#: From so many points on a product has tiles of its own.
+_TILED = 1 << 10
+#: A nest tries to join so many of the kernels it shares data with, the nearest first.
+_TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,10 @@ def fuse(
     What writes a buffer of `late` joins no kernel before the first that does.
     """
     found = [
-        _Part(list(part.remarks), Level.of(part.body), set(names_in(part.body)), is_heavy(part.body)) for part in parts
+        _Part(
+            list(one.remarks), Level.of(one.body), set(names_in(one.body)), reuses(one.body, _TILED), weight(one.body)
+        )
+        for one in parts
     ]
     before = len(found) + 1
     while len(found) < before:
@@ -65,19 +80,23 @@ class _Part:
     remarks: list[str]
     level: Level
     names: set[str]
-    heavy: bool
+    tiled: bool
+    length: int
     why: str = ""
 
     def join(self, other: _Part, scales: Scales) -> str:
         """Take another part in; or leave both as they are and say why not."""
-        if self.heavy and other.heavy:
-            return "both are products that want the caches for themselves"
+        if self.length + other.length > LONGEST:
+            return "the kernel would be too long"
+        if self.tiled and other.tiled:
+            return "both are products, and each has tiles of its own"
         names = new_names(other.names, self.names)
-        why = self.level.join(other.level, names, _freely if self.heavy or other.heavy else scales.obstacle)
+        why = self.level.join(other.level, names, _freely if self.tiled or other.tiled else scales.obstacle)
         if not why:
             self.remarks += other.remarks
             self.names.update(names.values())
-            self.heavy |= other.heavy
+            self.tiled |= other.tiled
+            self.length += other.length
         return why
 
 
@@ -86,8 +105,9 @@ class _Fusing:
     late: Collection[Buffer]
     scales: Scales
     parts: list[_Part] = field(default_factory=list)
+    #: The last kernel that writes a buffer, and all that touch it, the latest last.
     writers: dict[Buffer, int] = field(default_factory=dict)
-    users: dict[Buffer, dict[int, None]] = field(default_factory=dict)
+    users: dict[Buffer, list[int]] = field(default_factory=dict)
     #: Buffers cleared and not touched since, and what was cleared before everything else.
     cleared: dict[Buffer, _Part] = field(default_factory=dict)
     first: list[_Part] = field(default_factory=list)
@@ -118,7 +138,7 @@ class _Fusing:
         touched = part.level.touched
         earliest = self._earliest(touched)
         why = ""
-        for number in sorted(self._sharing(touched, earliest), reverse=True):
+        for number in sorted(self._sharing(touched, earliest), reverse=True)[:_TRIES]:
             obstacle = self.parts[number].join(part, self.scales)
             if not obstacle:
                 self._note(touched, number)
@@ -134,21 +154,25 @@ class _Fusing:
         for buffer, accesses in touched.items():
             found = max(found, self.writers.get(buffer, 0))
             if any(one.writes for one in accesses):
-                found = max([found, *self.users.get(buffer, ())])
+                found = max([found, *self.users.get(buffer, ())[-1:]])
                 if buffer in self.late:
                     self.begun = len(self.parts) if self.begun is None else self.begun
                     found = max(found, self.begun)
         return found
 
     def _sharing(self, touched: Touched, earliest: int) -> set[int]:
-        users = (number for buffer in touched for number in self.users.get(buffer, ()))
+        """The latest kernels that touch something of it, from the earliest it may join on."""
+        users = (number for buffer in touched for number in self.users.get(buffer, ())[-_TRIES:])
         return {number for number in users if number >= earliest}
 
     def _note(self, touched: Touched, number: int) -> None:
         for buffer, accesses in touched.items():
             if any(one.writes for one in accesses):
                 self.writers[buffer] = max(number, self.writers.get(buffer, 0))
-            self.users.setdefault(buffer, {})[number] = None
+            users = self.users.setdefault(buffer, [])
+            at = bisect_left(users, number)
+            if at == len(users) or users[at] != number:
+                users.insert(at, number)
 
 
 def _freely(mine: Level, theirs: Level, shared: Shared) -> str:

@@ -13,8 +13,8 @@ from weft.schedule.access import Access, accesses, own_accesses
 from weft.schedule.called import Calling, Names
 from weft.schedule.dependence import turns_around
 
-#: From so many points on, and so many uses of a cell on average, a nest wants the processor for itself.
-_HEAVY, _REUSE = 1 << 15, 4
+#: What is used so many times on average is worth being held in registers.
+_REUSE = 4
 
 #: Every different access, by buffer.
 Touched = dict[Buffer, dict[Access, None]]
@@ -134,18 +134,18 @@ def _clash(one: Access, touched: Touched) -> bool:
     return bool(here) and (one.writes or any(access.writes for access in here))
 
 
-def is_heavy(body: Sequence[Stmt], loops: Mapping[str, int] | None = None) -> bool:
-    """Does a block use what it reads many times over, as a product of large matrices does?"""
+def reuses(body: Sequence[Stmt], points: int, loops: Mapping[str, int] | None = None) -> bool:
+    """Does a block use what it reads many times over, as a product does, at so many points or more?"""
     loops = loops or {}
     for stmt in body:
         if isinstance(stmt, For | If | Remark):
             inner = {**loops, stmt.loop: stmt.size} if isinstance(stmt, For) else loops
-            if is_heavy(stmt.body, inner):
+            if reuses(stmt.body, points, inner):
                 return True
-        elif prod(loops.values()) >= _HEAVY:
+        elif (count := prod(loops.values())) >= points:
             named = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
             cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in named)
-            if prod(loops.values()) >= _REUSE * cells:
+            if count >= _REUSE * cells:
                 return True
     return False
 

@@ -80,7 +80,8 @@ class _Native:
             (ctypes.c_void_p * (len(one.buffers) + 1))(*map(address.get, one.buffers), scratch.ctypes.data)
             for one in self.calls
         ]
-        places = [(ctypes.c_int64 * max(len(one.given), 1))() for one in self.calls]
+        fixed = [[place if isinstance(place, int) else 0 for place in one.given] for one in self.calls]
+        places = [(ctypes.c_int64 * max(len(one), 1))(*one) for one in fixed]
         entries = (_Entry * max(len(self.calls), 1))(
             *(
                 _Entry(self._loaded.kernels[call.kernel], ctypes.addressof(to), ctypes.addressof(at))
@@ -88,7 +89,12 @@ class _Native:
             )
         )
         play, count = self._loaded.play, ctypes.c_int64(len(self.calls))
-        slots = [(at, n, name) for one, at in zip(self.calls, places, strict=True) for n, name in enumerate(one.given)]
+        slots = [
+            (at, number, name)
+            for one, at in zip(self.calls, places, strict=True)
+            for number, name in enumerate(one.given)
+            if isinstance(name, str)
+        ]
 
         def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, places)) -> None:
             for at, number, name in slots:

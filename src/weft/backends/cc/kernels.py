@@ -14,6 +14,7 @@ from weft.backends.cc.emit import emit, safe, static_in
 from weft.backends.seam import Call
 from weft.loops import Program, Remark, Stmt, buffers_of
 from weft.schedule import Kernel
+from weft.schedule.anchored import anchored
 from weft.schedule.canonical import canonical
 
 #: Plays a list of kernels.
@@ -64,12 +65,13 @@ class Pieces:
 
 
 def _piece(stmt: Stmt) -> Piece:
-    kernel, buffers, given = canonical(Kernel((), (stmt,)))
+    body, fixed = anchored((stmt,))
+    kernel, buffers, given = canonical(Kernel((), body))
     neutral = buffers_of(Program(kernel.body))
     ordered = sorted(neutral, key=lambda one: one.id)
     text = emit("NAME", kernel.body, ordered, [f"s{at}" for at in range(len(given))])
     name = f"weft_{sha256(text.encode()).hexdigest()[:32]}"
-    return Piece(text.replace("NAME", name), Call(name, buffers, given))
+    return Piece(text.replace("NAME", name), Call(name, buffers, tuple(fixed.get(one, one) for one in given)))
 
 
 def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
