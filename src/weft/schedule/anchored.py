@@ -1,17 +1,21 @@
-"""Kernels that differ in where along an axis they touch a tensor become the same kernel, to be compiled once.
+"""Kernels that differ in where along an axis they touch a tensor, or in random keys, become the same kernel, to be
+compiled once.
 
     for i: h[i] = x[7, i]      becomes      for i: h[i] = x[s, i]      with s = 7
 
-So the steps of a recurrence that is written out are one kernel, though each reads another slice. Where a kernel touches
-several positions, and no loop moves along that axis, they are counted from the first of them.
+So the steps of a recurrence that is written out are one kernel, though each reads another slice, and so is what fills
+parameters of one shape. Where a kernel touches several positions, and no loop moves along that axis, they are counted
+from the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.loops import Buffer, Place, Stmt
-from weft.ops import Scalar
+from weft.loops import Buffer, Cast, Place, Stmt
+from weft.loops.effects import mapped
+from weft.loops.nests import rewritten
+from weft.ops import Num, Scalar
 from weft.schedule.access import Cell, accesses
 from weft.schedule.elsewhere import elsewhere
 
@@ -19,8 +23,32 @@ from weft.schedule.elsewhere import elsewhere
 _Axis = tuple[Buffer, int]
 
 
+#: Whole numbers of more bits are keys: no step of a computation is that long.
+_KEY_BITS = 40
+
+
 def anchored(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
-    """A block with static indices for the first positions it touches, and what those are."""
+    """A block with static indices for the first positions it touches and for its keys, and what those are."""
+    found, keys = _keyed(body)
+    found, firsts = _positioned(found)
+    return found, {**keys, **firsts}
+
+
+def _keyed(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
+    names: dict[int, str] = {}
+
+    def leaf(one: Scalar) -> Scalar | None:
+        match one:
+            case Cast(dtype="uint64", value=Num(value=int(key))) if key.bit_length() > _KEY_BITS:
+                name = names.setdefault(key, f"key {len(names)}")
+                return Cast("uint64", Place(((1, name),)))
+        return None
+
+    found = tuple(mapped(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)
+    return found, {name: key - (1 << 64 if key >> 63 else 0) for key, name in names.items()}
+
+
+def _positioned(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
     firsts = _firsts(body)
     names = {axis: f"{number} of {axis[0].name}" for number, axis in enumerate(firsts)}
 
