@@ -295,6 +295,11 @@ def test_text(spec: str, shapes: tuple[object, ...], sizes: dict[str, Any], text
             ["the output row of `A` needs at least 6 axes but can have at most 2 axes", "    row col => col row",
              "  A is 3,4", "  fix: without a comma each letter is an axis: write `row, col => col, row`"],
         ),
+        (
+            "hidden=>0", (3,),
+            ["the output row of `A` needs at least 6 axes but can have at most 1 axis", "    hidden=>0", "  A is 3",
+             "  fix: without a comma each letter is an axis: if `hidden` is the name of one, write `hidden,`"],
+        ),
     ],
 )  # fmt: skip
 def test_text_apart_from_the_lines_of_code(spec: str, shapes: tuple[object, ...], lines: list[str]) -> None:

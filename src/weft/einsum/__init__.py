@@ -18,7 +18,7 @@ from weft.einsum.nodes import (
     Spec,
     labels_in,
 )
-from weft.einsum.parse import parse_spec, text_with_commas
+from weft.einsum.parse import long_word, parse_spec, text_with_commas
 from weft.einsum.show import show_axis, show_spec
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Skip",
     "Spec",
     "labels_in",
+    "long_word",
     "parse_spec",
     "show_axis",
     "show_spec",

@@ -80,6 +80,12 @@ def text_with_commas(text: str) -> str:
     return found if found != text else ""
 
 
+def long_word(text: str) -> str:
+    """A word in a text without commas that looks like the name of one axis; empty if there is none."""
+    found = None if "," in text else re.search(r"(?<![\w.])[A-Za-z]{4,}(?![\w.])", text)
+    return found[0] if found else ""
+
+
 class _Wrong(Exception):
     """The inside of an EinsumError, before anyone looked whose line of code it answers."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from weft.einsum import show_axis, text_with_commas
+from weft.einsum import long_word, show_axis, text_with_commas
 from weft.einsum.nodes import Affine
 from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
@@ -219,6 +219,8 @@ def _rank_fix(step: Step, row: RowCell) -> str:
         return "only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
     if with_commas := text_with_commas(step.text):
         return f"without a comma each letter is an axis: write `{with_commas}`"
+    if word := long_word(step.text):
+        return f"without a comma each letter is an axis: if `{word}` is the name of one, write `{word},`"
     if step.text and "..." in step.text:
         return "`...` stands for the same axes everywhere and does not broadcast: give every operand those axes"
     if step.text:
