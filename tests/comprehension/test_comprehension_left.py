@@ -143,6 +143,22 @@ NEVER = {
     "def f(float(N) x) -> (y) { y(i) = x(i - 1) }": "`i` begins at 1, so nothing defines `y` below 1",
     "def f(float(N) x) -> (y) { y(i) = x(3 * i - 7) }": "`i` begins at 3, so nothing defines `y` below 3",
     "def f(float(N) x) -> (y) { y(i) = x(i) where i in 4:8 }": "`i` begins at 4, so nothing defines `y` below 4",
+    "def f(float(N) x) -> (y) { y(i) = x(i + 1) where i in 0:N }": (
+        "`i + 1` leaves axis 0 of `x`, which is `N`, whatever the sizes"
+    ),
+    "def f(float(N) x) -> (y) { y(i) = x(i - 1) where i in 0:N }": (
+        "`i - 1` leaves axis 0 of `x`, which is `N`, whatever the sizes"
+    ),
+    "def f(float(4) x) -> (y) { y(i) = x(7) * x(i) }": "`7` leaves axis 0 of `x`, which is `4`, whatever the sizes",
+    "def f(float(4) x) -> (y) { y(i) = x(i) where i in 0:9 }": (
+        "`i` leaves axis 0 of `x`, which is `4`, whatever the sizes"
+    ),
+    "def f(float(N,M) x) -> (y) { y(i) +=! x(i + j, j) where i in 0:N, j in 0:2 }": (
+        "`i + j` leaves axis 0 of `x`, which is `N`, whatever the sizes"
+    ),
+    "def f(float(N) x, float(M) z) -> (y) { y(i) = x(i + M) where i in 0:N }": (
+        "`i + M` leaves axis 0 of `x`, which is `N`, whatever the sizes"
+    ),
 }
 
 
@@ -160,5 +176,11 @@ def test_what_could_run_for_some_sizes_is_not_refused_beforehand() -> None:
         "y(i) = x(i - 1) y(0) = 0",
         "y(i) = i > 0 ? x(i - 1) : x(i)",
         "y(i) = x((i - i + 2) * i)",
+        "y(i) = x(7) * x(i)",
+        "y(i) = x(i + 1) where i in 0:N-1",
+        "y(i) = x(4 - i) where i in 0:N",
+        "y(i) = i < N - 1 ? x(i + 1) : x(i) where i in 0:N",
+        "y(i) +=! x(i + k) where i in 0:N, k in 0:1",
+        "y(i) +=! x(i + k) where i in 0:N, k in 0:N-2",
     ):
         check(parse(f"def f(float(N) x) -> (y) {{ {body} }}"))

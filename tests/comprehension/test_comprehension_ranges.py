@@ -221,11 +221,11 @@ def test_where_is_taken_at_its_word() -> None:
     text = "def f(float(N) A) -> (C) { C(i) = A(i) where i in 0:7 }"
     assert found(text, A=(9,)) == {"i": "0:7"}
     assert refused(text, A=(5,))[1] == "`i` takes the values 0 to 6, and axis 0 of `A` is 5"
-    back = "def f(float(N) A) -> (C) { C(i) = A(i - 1) where i in 0:N }"
+    back = "def f(float(N) A) -> (C) { C(i) = A(3 - i) where i in 0:N }"
     assert refused(back, A=(5,)) == (
-        "i - 1",
-        "`i - 1` takes the values -1 to 3, and axis 0 of `A` is 5",
-        "stay in 0:5: give a range by `where`, or choose: `i - 1 >= 0 ? … : …`",
+        "3 - i",
+        "`3 - i` takes the values -1 to 3, and axis 0 of `A` is 5",
+        "stay in 0:5: give a range by `where`, or choose: `3 - i >= 0 ? … : …`",
     )
 
 

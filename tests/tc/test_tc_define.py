@@ -57,7 +57,7 @@ def test_a_name_that_is_not_there() -> None:
 
 @pytest.mark.parametrize("text", [3, None, b"def f"])
 def test_what_is_not_text(text: object) -> None:
-    with pytest.raises(wf.WeftError, match="comprehensions are text, not"):
+    with pytest.raises(wf.WeftError, match="`define` takes text for `text`, not "):
         wf.tc.define(text)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
 def add(float(N) x) -> (y) { y(i) += x(i) }
 def three(float(3) x) -> (y) { y(i) = x(i) }
 def scalars(int32 a, uint8 b, bool c) -> (y) { y = c ? a + int32(b) : 0 }
-def beyond(float(N) x) -> (y) { y(i) = x(i + 1) where i in 0:N }
+def beyond(float(N) x) -> (y) { y(i) = x(i + 1) where i in 0:4 }
 def split(float(N) x) -> (y, z) { y(i) = x(i) + 1
     z(i) = x(i) * 2 }
 """

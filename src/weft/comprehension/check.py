@@ -33,6 +33,7 @@ from weft.comprehension.nodes import (
     where_exprs,
 )
 from weft.comprehension.parse import parse, parse_all
+from weft.comprehension.reach import check_inside
 from weft.comprehension.scope import Checked, Scope
 from weft.comprehension.show import show_type
 from weft.comprehension.statements import check_statement
@@ -182,6 +183,9 @@ def _check_runs(
     by_type = [one.name for one, known in zip(statement.at, bounds, strict=False) if known and isinstance(one, Index)]
     names = Names(sorted(scope.sizes), [name for name, rank in scope.ranks.items() if not rank])
     for mistake in check_bounded(statement, shaped, by_type, names):
+        scope.report(mistake)
+    types = {one.name.name: one.type for one in reversed(definition.params)}
+    for mistake in check_inside(statement, types):
         scope.report(mistake)
     once = sum(target in [one.name for one in targets(other)] for other in definition.body) == 1
     for mistake in check_begins(statement) if once and target not in shaped else ():

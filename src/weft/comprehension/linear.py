@@ -44,12 +44,12 @@ class Linear:
         return Binary("+" if self.offset > 0 else "-", found, Int(abs(self.offset)))
 
 
-def linear(expr: Expr, number: Callable[[Int | Size | Dim], int | None] | None = None) -> Linear | None:
-    """An expression as such a sum, None if it is none; `number` gives the values of sizes."""
+def linear(expr: Expr, number: Callable[[Int | Size | Dim], int | Linear | None] | None = None) -> Linear | None:
+    """An expression as such a sum, None if it is none; `number` gives the values of sizes, or what stands for them."""
     match expr:
         case Int() | Size() | Dim():
             value = expr.value if isinstance(expr, Int) else number(expr) if number else None
-            return None if value is None else Linear({}, value)
+            return Linear({}, value) if isinstance(value, int) else value
         case Index(name=name):
             return Linear({name: 1}, 0)
         case Unary(op="-", value=inner):

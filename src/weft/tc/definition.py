@@ -51,9 +51,6 @@ class Comprehensions:
     """The definitions of a text, by name."""
 
     def __init__(self, text: str, *, unchecked: bool = False, backend: str | Backend | None = None) -> None:
-        if not isinstance(text, str):
-            what = f"comprehensions are text, not {type(text).__name__}"
-            raise WeftError(what, origin=user_origin(), fix='pass a string: "def f(float(N) x) -> (y) { … }"')
         self.program = read(text)
         check_equivalents(self.program)
         context = _LazyContext(backend)
