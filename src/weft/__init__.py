@@ -179,11 +179,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Comprehensions are loaded when somebody asks for them."""
     if name in ("tc", "torch"):
-        found = import_module(f"weft.{name}")
-        open_door(vars(found), found.__all__)
-        if name == "tc":
-            public_methods(found.Definition)
-        return found
+        return import_module(f"weft.{name}")
     raise no_name(name, __all__)
 
 
