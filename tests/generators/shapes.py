@@ -73,7 +73,9 @@ class Model:
     def layer(self, x: wf.Tensor) -> wf.Tensor:
         """A layer from `x`, a batch of vectors, to another."""
         width = self.size()
-        match self.pick("dense", "spec", "heads", "square", "gate", "window", "noisy", "joined", "norm", "residual"):
+        match self.pick(
+            "dense", "spec", "heads", "square", "gate", "window", "noisy", "joined", "norm", "residual", "turned"
+        ):
             case "dense":
                 return self.on_inner(self.param() @ x) + self.param(o=width)
             case "spec":
@@ -99,6 +101,16 @@ class Model:
             case "norm":
                 mean = wf.einsum("...|i => ...|0", x) / 4.0
                 return (x - self.on_inner(mean)) * self.param() + self.param()
+            case "turned":
+                angle = wf.data(np.ones(self.size()))
+                query = self.on_inner(self.param() @ x)
+                even, odd = (wf.einsum(f"...|..., 2*i{offset} => ...|..., i", query) for offset in ("", "+1"))
+                free = odd if self.pick("both", "one") == "one" else odd * angle
+                turned = self.on_inner(even * angle) - free, even * angle + self.on_inner(odd * angle)
+                back = (
+                    wf.einsum(f"...|..., i => ...|..., 2*i{at}", t) for at, t in zip(("", "+1"), turned, strict=True)
+                )
+                return wf.einsum("...|h, d => ...|h", self.on_inner(sum(back, start=wf.constant(0))), h=width)
             case _:
                 return x + self.on_inner(self.param() @ wf.tanh(self.param(o=width) @ x))
 

@@ -62,6 +62,31 @@ def test_what_a_spec_says_of_an_intermediate_reaches_the_parameter_below_it(spec
     assert str(weight.dims) == "3->4,5"
 
 
+SUMS: dict[str, tuple[Callable[[wf.Tensor, wf.Tensor, wf.Tensor], wf.Tensor], list[str]]] = {
+    "of two that have fewer": (lambda x, u, v: (x + u) + (x * v), ["2,4", "2,4"]),
+    "behind something pointwise": (lambda x, u, v: wf.tanh((x + u) - 2 * (x * v)), ["2,4", "2,4"]),
+    "of three": (lambda x, u, v: wf.where(u < x, x * v, x - v), ["2,4", "2,4"]),
+    "beside a constant": (lambda x, u, v: ((x + u) * v + 1.0) / wf.constant(3.0), ["4", "2,4"]),
+    "beside nothing but a constant": (lambda x, u, v: wf.constant(1.0) + (x + u) * (x - v), ["2,4", "2,4"]),
+    "of one that is used with fewer elsewhere": (lambda x, u, v: x * u - (u + v * x), ["2,4", "4"]),
+    "of one that may have more": (lambda x, u, v: (x + u) + v, ["4", "2,4"]),
+    "of one that has more": (lambda x, u, v: (x + u) + wf.data(np.ones((2, 4))) * v, ["4", "2,4"]),
+    "through a spec that keeps the axes": (
+        lambda x, u, v: wf.einsum("..., i => ..., 2*i", x + u) + wf.einsum("..., i => ..., 2*i+1", x + v),
+        ["2,4", "2,4"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "shapes"), SUMS.values(), ids=SUMS)
+def test_axes_a_sum_must_have_come_from_its_open_operands_unless_one_has_them(
+    build: Callable[[wf.Tensor, wf.Tensor, wf.Tensor], wf.Tensor], shapes: list[str]
+) -> None:
+    u, v = wf.param("u"), wf.param("v")
+    assert str(wf.einsum("h, i => h", build(wf.data(np.ones(4)), u, v), h=2).dims) == "2"
+    assert [str(u.dims), str(v.dims)] == shapes
+
+
 @pytest.mark.parametrize("change", UNARY.values(), ids=UNARY)
 @pytest.mark.parametrize("update", OPTIMISERS.values(), ids=OPTIMISERS)
 def test_code_that_updates_never_changes_the_model(update: Callable[[wf.Tensor], wf.Code], change: Change) -> None:

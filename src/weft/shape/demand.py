@@ -1,19 +1,21 @@
 """How many axes the uses of an open row ask for.
 
 A row that something with axes goes into is *anchored*: it has as many axes as it must have for that, and no more.
-Any other row is asked for what its uses have, the fewest over all of them; a use that is not anchored is seen through
-to its own uses. Where nothing above is anchored, the axes that a specification names are what is asked for. So
-`w + x`, `relu(w) + x` and `(w + v) + x` ask the same of `w`, and so do an einsum of `w` and one of `w @ x`,
-while in `(x + w) + y` it is `x` that `w` goes with. A row of no axes, or of ones, fits anything and anchors nothing.
+Where a sum above must have more axes than anything that goes into it, they come from all its open operands. Any other
+row is asked for what its uses have, the fewest over all of them; a use that is not anchored is seen through to its own
+uses. Where nothing above is anchored, the axes that a specification names are what is asked for. So `w + x`,
+`relu(w) + x` and `(w + v) + x` ask the same of `w`, and so do an einsum of `w` and one of `w @ x`, while in
+`(x + w) + y` it is `x` that `w` goes with. A row of no axes, or of ones, fits anything and anchors nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.shape.cells import AxisCell, RowCell
+from weft.shape.floors import raised_floors
 from weft.shape.rows import RowBelowRule, RowIsRule
 
 
@@ -27,25 +29,35 @@ class Demand:
 
 def rank_demand(rows: Sequence[RowCell]) -> Demand:
     """What is asked of these open rows."""
+    floors = {row: row.lo for row in rows}
+    while True:
+        demand = _demand(rows, floors)
+        if not (raised := raised_floors(rows, floors, demand.ranks, demand.anchored)):
+            return demand
+        floors = raised
+
+
+def _demand(rows: Sequence[RowCell], floors: Mapping[RowCell, int]) -> Demand:
+    """What is asked of open rows that must have so many axes at least."""
     anchored = _reach(row for row in rows if any(map(_speaks, _sources(row))))
-    ranks = {row: row.lo for row in anchored}
-    _ask(ranks, [row for row in rows if row not in anchored])
+    ranks = {row: floors.get(row, row.lo) for row in anchored}
+    _ask(ranks, [row for row in rows if row not in anchored], floors)
     named = _reach(filter(_has_named_axes, rows))
     left = [row for row in rows if row not in ranks]
-    ranks |= {row: row.lo for row in left if row in named}
-    _ask(ranks, [row for row in left if row not in named])
+    ranks |= {row: floors[row] for row in left if row in named}
+    _ask(ranks, [row for row in left if row not in named], floors)
     return Demand(anchored, ranks)
 
 
-def _ask(ranks: dict[RowCell, int], rows: Sequence[RowCell]) -> None:
+def _ask(ranks: dict[RowCell, int], rows: Sequence[RowCell], floors: Mapping[RowCell, int]) -> None:
     """Ask rows for what their uses have until nothing changes; bounded below, so a row that feeds itself ends."""
     asked = dict.fromkeys(reversed(rows))  # uses come before what they use, so most rows are looked at once
     queue = deque(asked)
     while queue:
         row = queue.popleft()
         least = min(_asks(row, ranks), default=None)
-        if least is not None and (row not in ranks or max(row.lo, least) < ranks[row]):
-            ranks[row] = max(row.lo, least)
+        if least is not None and (row not in ranks or max(floors[row], least) < ranks[row]):
+            ranks[row] = max(floors[row], least)
             queue.extend(one for one in _feeding(row) if one in asked)
 
 
