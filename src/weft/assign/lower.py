@@ -86,7 +86,7 @@ class _Lowering:
         wide = accumulator(target.dtype)
         cells = target if injective or wide == target.dtype else scratch(target, "sum")
         stmts: list[Stmt] = []
-        plain = code.accum == "arg2" or (code.reset and injective and OPS[code.accum].neutral is not None)
+        plain = code.accum == "arg2" or (code.reset and injective and _is_kept(code.accum, target))
         if code.reset and OPS[code.accum].begins is not None and not (plain and surjective):
             stmts.append(started(cells, code.accum))
         elif cells != target:
@@ -126,6 +126,11 @@ def _reads_only_own_cells(
     """Does the target, where it is also an operand, give each cell only its own old value?"""
     own = (one for one, operand in zip(projection.maps[1:], operands, strict=True) if operand == target)
     return injective and not cleared and all(one == projection.maps[0] for one in own)
+
+
+def _is_kept(accum: str, target: Buffer) -> bool:
+    """Is what an accumulation makes of its start and one value that value? Logic makes a truth value of a number."""
+    return OPS[accum].neutral is not None and (not OPS[accum].truth or target.dtype == "bool")
 
 
 #: The subscripts of a tensor in a run; none if it is absent from this part of a concatenation.
