@@ -21,7 +21,7 @@ import pytest
 import weft as wf
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```\n", re.MULTILINE | re.DOTALL)
@@ -92,7 +92,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_index_lists_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    pages = [page.name for page in PAGES[1:] if page.name != "README.md"]
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:] if page.name != "README.md"]
     assert pages
     assert [name for name in pages if f"({name})" not in index] == []
 
