@@ -80,9 +80,10 @@ class Below:
         operand, result = self.operand, self.result
         if operand.basis is not None or operand.least > 1 or operand.size not in (None, 1):
             equate(solver, operand, result, self.why)
-        elif result.plain or (operand.size == 1 and result.size not in (None, 1)):
+            return
+        if result.plain or (operand.size == 1 and result.size not in (None, 1)):
             solver.set_plain(operand, self._after(result.why))
-        elif result.size is not None:
+        if result.size is not None:
             if adds(operand, result.size, result.basis):
                 solver.set_cap(operand, Cap(result.size, result.basis, self._after(result.why)))
         elif result.cap is not None and adds(operand, result.cap.size, result.cap.basis):
