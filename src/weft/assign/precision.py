@@ -18,6 +18,7 @@ from weft.errors import Origin as Line
 from weft.errors import WeftError, user_origin
 from weft.ops import Scalar, leaves, type_of
 from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, accumulator, carrier, decided, is_float, is_weak, promote, total
+from weft.shape.alone import alone
 
 Origin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
 
@@ -52,6 +53,7 @@ class Precision:
         assert self.settled is not None
         return self.settled
 
+    @alone
     def computed_by(self, value: Scalar, operands: Sequence[Operand], *, sums: bool) -> None:
         """One of the assignments that compute the node; `sums`: it adds or multiplies many values up."""
         makes = self.origin == "from its operands" and self.settled is None
@@ -91,7 +93,10 @@ class Rule:
         return total(counted) if self.sums else meeting
 
 
+@alone
 def _settle(start: Precision) -> None:
+    if start.settled is not None:
+        return  # by another thread in the meantime
     types = _Inference(*_connected(start)).infer()
     for cell, found in types.items():
         if _open(found):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from weft.errors import WeftError, user_origin
+from weft.shape.alone import INFERRING
 
 if TYPE_CHECKING:
     from weft.runtime.worker import Worker
@@ -94,6 +95,7 @@ def _before_fork() -> None:
         held += fresh
     _held.enter_context(_watching)
     _held.enter_context(LOWERING)
+    _held.enter_context(INFERRING)
 
 
 def _after_fork() -> None:

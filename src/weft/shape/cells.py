@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, TypeA
 from weft.einsum.nodes import KINDS, Kind, Label
 from weft.errors import Origin, ShapeError, Span, user_origin
 from weft.public import public
+from weft.shape.alone import alone
 from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
 
 if TYPE_CHECKING:
@@ -289,6 +290,7 @@ class ShapeVar:
             return None
         return Shape(batch, input, output, self.marks)
 
+    @alone
     def __str__(self) -> str:
         return show_rows(*(str(self.row(kind)) for kind in KINDS))
 

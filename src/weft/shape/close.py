@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import ShapeError, WeftError, user_origin
+from weft.shape.alone import alone
 from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.conflicts import CLOSING
 from weft.shape.decide import Decision
@@ -36,6 +37,7 @@ def close(shape: ShapeVar) -> Shape:
     return closed
 
 
+@alone
 def close_all(shapes: Iterable[ShapeVar]) -> None:
     """Settle shapes and all that they are computed from."""
     pending = _unchecked(shapes)
@@ -54,11 +56,13 @@ def close_all(shapes: Iterable[ShapeVar]) -> None:
             _drop_closed(store)
 
 
+@alone
 def close_axes(store: Store, axes: Sequence[AxisCell]) -> None:
     """Settle the sizes of axes of an operation."""
     _settle(store.find(), (), axes)
 
 
+@alone
 def peek(shape: ShapeVar) -> Shape:
     """The shape that closing would find now; nothing is decided by asking."""
     pending = _unchecked((shape,))

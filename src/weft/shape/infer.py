@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
+from weft.shape.alone import alone
 from weft.shape.cells import CODE, MODEL, AxisCell, Role, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.derived import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
@@ -70,6 +71,7 @@ class Operation:
         return self.step.rows
 
 
+@alone
 def infer(
     logic: Logic,
     operands: Sequence[ShapeVar] = (),

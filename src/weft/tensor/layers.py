@@ -11,7 +11,7 @@ from weft.errors import WeftError, user_origin
 from weft.habits import no_layer_attribute
 from weft.public import public
 from weft.tensor.leaves import UNNAMED
-from weft.tensor.scope import Scope, current_scope, inside, is_array, told_apart
+from weft.tensor.scope import Scope, current_application, inside, is_array, told_apart
 from weft.tensor.tensor import Tensor
 
 
@@ -117,8 +117,8 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
         def layer(full_label: str) -> Layer:
             return Layer(function, config, full_label, bool(label))
 
-        scope = current_scope()
-        made = scope.place(label or function.__name__, layer) if scope else layer(label or function.__name__)
+        body = current_application()
+        made = body.place(label or function.__name__, layer) if body else layer(label or function.__name__)
         return made(*args) if args else made
 
     return make

@@ -23,7 +23,7 @@ from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
 from weft.tensor.initial import Rows, computed_init, read_init
 from weft.tensor.leaves import precision_of
-from weft.tensor.scope import current_scope
+from weft.tensor.scope import current_application
 from weft.tensor.tensor import Tensor
 
 Distribution: TypeAlias = Literal["uniform", "normal"]
@@ -165,23 +165,23 @@ def param(
     def make(label: str) -> Tensor:
         return _make(label, given, init, dtype, square=square, origin=origin)
 
-    scope = current_scope()
+    body = current_application()
     _check_name(name)
-    return scope.declare(name, make) if scope else make(name)
+    return body.declare(name, make) if body else make(name)
 
 
 def named_param(name: str) -> Tensor:
     """The parameter that a bare string stands for inside a layer."""
     origin = user_origin()
-    scope = current_scope()
-    if scope is None:
+    body = current_application()
+    if body is None:
         raise WeftError(
             f"the string {name!r} stands for a parameter only inside a function under @wf.op",
             origin=origin,
             fix=f"write wf.param({name!r}), or move the expression into a function under @wf.op",
         )
     _check_name(name)
-    return scope.named(name, lambda label: _make(label, Rows(), origin=origin))
+    return body.named(name, lambda label: _make(label, Rows(), origin=origin))
 
 
 def _check_name(name: object) -> None:

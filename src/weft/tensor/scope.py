@@ -14,6 +14,7 @@ import numpy as np
 
 from weft.dlpack import is_producer
 from weft.errors import Origin, WeftError, user_origin
+from weft.shape.alone import alone
 from weft.shape.nodes import Dim
 from weft.tensor.tensor import Tensor, is_number
 
@@ -25,31 +26,55 @@ if TYPE_CHECKING:
 class Scope:
     """What one configured layer owns: parameters by name, and the layers its body makes, counted by name along it.
 
-    `owned` has both in order of first use. `declared` says where the body, as it runs, declared which parameter; `seen`
-    which layers it has made.
+    `owned` has both in order of first use.
     """
 
     label: str
     params: dict[str, Tensor] = field(default_factory=dict)
     layers: dict[tuple[str, int], Layer] = field(default_factory=dict)
     owned: list[Tensor | Layer] = field(default_factory=list)
+
+    @alone
+    def param(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
+        """The parameter of a name, made when an application first asks for it."""
+        if name not in self.params:
+            self.params[name] = make(self.within(name))
+            self.owned.append(self.params[name])
+        return self.params[name]
+
+    @alone
+    def layer(self, name: str, number: int, make: Callable[[str], Layer]) -> Layer:
+        """The layer that a place of the body owns, made when an application first comes by."""
+        if (name, number) not in self.layers:
+            taken = {layer.label for layer in self.layers.values()}
+            labels = (self.within(f"{name}{turn}" if turn > 1 else name) for turn in count(number + 1))
+            self.layers[name, number] = make(next(label for label in labels if label not in taken))
+            self.owned.append(self.layers[name, number])
+        return self.layers[name, number]
+
+    def within(self, name: str) -> str:
+        return f"{self.label}.{name}" if self.label else name
+
+
+@dataclass(slots=True)
+class Application:
+    """A body as it runs, in one thread: where it declared which parameter, and how many layers of a name it made."""
+
+    scope: Scope
     declared: dict[str, Origin | None] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
     def named(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
         """The parameter of a name, wherever in the body it stands."""
         self.declared.setdefault(name, user_origin())
-        if name not in self.params:
-            self.params[name] = make(self._within(name))
-            self.owned.append(self.params[name])
-        return self.params[name]
+        return self.scope.param(name, make)
 
     def declare(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
         """The parameter that the body declares; a name is declared once in an application."""
         if name in self.declared:
             first = self.declared[name]
             raise WeftError(
-                f"`{self._within(name)}` is declared twice in one application of `{self.label}`",
+                f"`{self.scope.within(name)}` is declared twice in one application of `{self.scope.label}`",
                 origin=user_origin(),
                 notes=[f"first at {first}: {first.code}"] if first else [],
                 fix=f'for the same parameter write the string "{name}" here; for another one, also in a loop, give it '
@@ -58,38 +83,26 @@ class Scope:
         return self.named(name, make)
 
     def place(self, name: str, make: Callable[[str], Layer]) -> Layer:
-        """The layer that this place of the body owns, made when the body first comes by."""
-        number = self.seen[name]
+        """The layer that this place of the body owns."""
         self.seen[name] += 1
-        if (name, number) not in self.layers:
-            taken = {layer.label for layer in self.layers.values()}
-            labels = (self._within(f"{name}{turn}" if turn > 1 else name) for turn in count(number + 1))
-            self.layers[name, number] = make(next(label for label in labels if label not in taken))
-            self.owned.append(self.layers[name, number])
-        return self.layers[name, number]
-
-    def _within(self, name: str) -> str:
-        return f"{self.label}.{name}" if self.label else name
+        return self.scope.layer(name, self.seen[name] - 1, make)
 
 
-_scope: ContextVar[Scope | None] = ContextVar("weft_scope", default=None)
+_application: ContextVar[Application | None] = ContextVar("weft_application", default=None)
 
 
-def current_scope() -> Scope | None:
-    return _scope.get()
+def current_application() -> Application | None:
+    return _application.get()
 
 
 @contextmanager
 def inside(scope: Scope) -> Iterator[None]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
-    token = _scope.set(scope)
-    outer = scope.seen, scope.declared  # of an application that this one is a part of
-    scope.seen, scope.declared = Counter(), {}
+    token = _application.set(Application(scope))
     try:
         yield
     finally:
-        scope.seen, scope.declared = outer
-        _scope.reset(token)
+        _application.reset(token)
 
 
 def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:

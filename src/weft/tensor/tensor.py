@@ -16,6 +16,7 @@ from weft.habits import no_attribute, numpy_refused
 from weft.ops import Number, Scalar
 from weft.ops.scalar import UFUNCS
 from weft.public import public
+from weft.shape.alone import INFERRING
 from weft.shape.cells import ShapeVar
 from weft.shape.close import peek
 from weft.shape.infer import Operation
@@ -114,11 +115,12 @@ class Tensor:
                 origin=user_origin(),
                 fix="use a parameter, or make it differentiable with wf.require_grad",
             )
-        if self._grad is None:
-            node = self.node
-            self._grad = Tensor(
-                Node(f"{node.label}.grad", node.shape, node.precision, origin=node.origin, gradient_of=node)
-            )
+        with INFERRING:
+            if self._grad is None:
+                node = self.node
+                self._grad = Tensor(
+                    Node(f"{node.label}.grad", node.shape, node.precision, origin=node.origin, gradient_of=node)
+                )
         return self._grad
 
     @grad.setter
