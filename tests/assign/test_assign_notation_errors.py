@@ -245,7 +245,7 @@ p =: a ~logics:"@"
 line 1, column 8: there is no option `~logics`
     p =: a ~logics:"@"
            ^^^^^^^^^^^
-  fix: the options are ~logic:"…", ~slots:"…" and ~sizes:"…"
+  fix: the options are ~logic:"…", ~slots:"…", ~sizes:"…" and ~type:"…"
 """,
     """
 p =+ a ~slots:"1,2=>0"

@@ -16,7 +16,7 @@ A, B = np.array([1.0, 2.0, 3.0]), np.array([4.0, -5.0, 6.0])
 
 
 def node(label: str = "n") -> wf.Tensor:
-    return wf.node(label, dtype="float64")
+    return wf.node(label)
 
 
 def ran(code: Code, *wanted: wf.Tensor) -> list[list[float]]:
@@ -592,3 +592,40 @@ def test_code_with_a_long_expression_is_recorded() -> None:
 
     ctx.compile(code())()
     assert ctx[n].tolist() == [2000.0, 2000.0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda x: wf.cast(wf.cast(x, "float16"), "float64") % 0.3,
+        lambda x: wf.cast(x * x + 1, "float16") * 2,
+        lambda x: wf.cast(10 * x, "int8") // 3,
+        lambda x: wf.einsum("i => i", wf.cast(x, "float16")),
+    ],
+    ids=["casts", "a cast of an expression", "whole numbers", "under a spec"],
+)
+def test_printed_code_says_the_types_that_were_given(value: Callable[[wf.Tensor], wf.Tensor]) -> None:
+    x = wf.data(np.random.default_rng(0).normal(size=6), label="x")
+    n, narrow, one = wf.node("n"), wf.node("narrow", dtype="float16"), wf.node("one", dtype="float16", scalar=True)
+
+    @wf.cd
+    def code() -> None:
+        target, factor, number = n, narrow, one
+        factor[:] = 3 * x
+        number[:] = 0.1
+        target[:] = value(x)
+        target *= factor
+        target *= number
+
+    text, ctx, again = str(code()), wf.Context("interp"), wf.node("again")
+    ctx.compile(code())()
+    assert str(wf.parse_cd(text, x=x, declare=True)) == text
+    ctx.compile(wf.parse_cd(f"{text};\nagain =: {n.label}", x=x, again=again, declare=True))()
+    np.testing.assert_array_equal(ctx[again], ctx[n])
+    assert again.dtype == n.dtype
+
+
+def test_a_type_that_a_tensor_does_not_have_is_refused() -> None:
+    w = wf.param("w", o=2, dtype="float32")
+    with pytest.raises(wf.WeftError, match="`w` is stored in float32, not in float16"):
+        wf.parse_cd('w =: 2.0 *. w ~type:"float16"', w=w)

@@ -187,9 +187,9 @@ def _right(tree: Tree) -> Right:
     given: dict[str, Quoted] = {}
     for option in options:
         name, text = (str(child) for child in option.children)
-        if name not in ("~logic", "~slots", "~sizes") or name in given:
+        if name not in ("~logic", "~slots", "~sizes", "~type") or name in given:
             what = f"`{name}` is given twice" if name in given else f"there is no option `{name}`"
-            raise Misread(what, _span(option), 'the options are ~logic:"…", ~slots:"…" and ~sizes:"…"')
+            raise Misread(what, _span(option), 'the options are ~logic:"…", ~slots:"…", ~sizes:"…" and ~type:"…"')
         given[name] = Quoted(unescaped(text[1:-1]), _span(option))
     slots, sizes = given.get("~slots"), given.get("~sizes")
     return Right(
@@ -197,6 +197,7 @@ def _right(tree: Tree) -> Right:
         given.get("~logic"),
         _slots(slots) if slots else None,
         _sizes(sizes) if sizes else {},
+        given.get("~type"),
         _span(tree),
     )
 
@@ -381,7 +382,7 @@ def _bracket(tree: Tree) -> Value:
     """A tensor without a name if the brackets say how it is computed, else what stands in them."""
     signs = [child for child in tree.children if isinstance(child, str)]
     right = _right(_subtrees(tree)[0])
-    if not signs and not (right.logic or right.slots or right.sizes):
+    if not signs and not (right.logic or right.slots or right.sizes or right.type):
         return right.value
     return Bracket(_sign(signs[0]) if signs else None, right, _span(tree))
 

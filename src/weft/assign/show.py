@@ -74,8 +74,7 @@ class Printer:
         self._called = name or self._names(code)
         self._first: dict[Node, Assignment] = {}
         for statement in statements(code):
-            if target(statement).sizes:
-                self._first.setdefault(target(statement), statement)
+            self._first.setdefault(target(statement), statement)
 
     def name(self, node: Node) -> str:
         return spelled_name(self._called(node))
@@ -92,14 +91,14 @@ class Printer:
             case Accum():
                 return f"{self._target(code)} {_sign(code)} {self._right(code)}"
             case Fetch(source=source):
-                return f"{self._target(code)} =: {self._source(source, 'top')}"
+                return f"{self._target(code)} =: {self._source(source, 'top')}{self._type(code)}"
             case Direct(lhs=lhs, body=body):
                 return body.show(self.name(lhs), [self._operand(one, _Line(()), "inside") for one in code.operands])
 
     def _target(self, code: Accum | Fetch) -> str:
         """The left side, with the sizes a node was given where it is first written."""
         node = target(code)
-        if self._first.get(node) is not code:
+        if not node.sizes or self._first.get(node) is not code:
             return self.name(node)
         rows = (f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.sizes.items())
         return "{ " + "; ".join([self.name(node), *rows]) + " }"
@@ -115,7 +114,14 @@ class Printer:
             shown += f' ~slots:"{self._slots(code)}"'
         if record.operation.sizes:
             shown += f' ~sizes:"{", ".join(f"{name}={dim.size}" for name, dim in record.operation.sizes.items())}"'
-        return shown
+        return shown + self._type(code)
+
+    def _type(self, code: Accum | Fetch) -> str:
+        """The type a computed tensor or a node was given, where it is first written; leaves bring theirs."""
+        node = target(code)
+        own = node.gradient_of is None and (node.made_inline or node.definition is not None or node.init is None)
+        said = own and node.precision.origin == "given" and self._first.get(node, code) is code
+        return f" ~type:{spelled_string(node.dtype)}" if said else ""
 
     def _slots(self, code: Accum) -> str:
         """The slot of each operand, or of each place where one stands if the text shows some operand twice."""
@@ -151,7 +157,7 @@ class Printer:
         # A function alone on the right of other loops would be the assignment's own operation.
         own = place == "top" and not line.pointwise and not _is_infix(code.value)
         part = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call) and not own
-        if part and not line.apart and not _needs_slots(code):
+        if part and not self._type(code) and not line.apart and not _needs_slots(code):
             bare = place == "argument" or (place == "top" and line.pointwise)
             return self._value(code.value, _Line(code.operands), "argument" if bare else "inside")
         usual = not line.apart and _sign(code) == _USUAL_SIGNS.get(type(logic))

@@ -3,7 +3,7 @@
 program   = statement; statement; …
 statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; b = 2; o = [3; rgb = 4] } =: …
           | Remark(parts, body)                       ~~("words" p; …)
-right     = Right(value, logic, slots, sizes)         value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3"
+right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
 value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
           | Infix(op, left, right)                    a + b
           | Apply(function, args)                     relu(x), max a b, and -x
@@ -114,6 +114,7 @@ class Right:
     logic: Quoted | None
     slots: Slots | None
     sizes: Mapping[str, int]
+    type: Quoted | None
     span: Span
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from weft.assign import Node, Precision, Slot
 from weft.assign.parse import Misread, wrong
-from weft.assign.syntax import Name, Statement, assigns
+from weft.assign.syntax import Name, Right, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
 from weft.ops import Num, Scalar
+from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
 from weft.shape.logic import Assigned, Parameter, elaborate
 from weft.tensor.code import node
@@ -62,8 +63,9 @@ class Names:
         self.exact = declare  # nodes are called just what the text calls them
         self.unwritten: set[Node] = set()
         try:
+            types = {one.target.text: dtype for one in assigns(program) if (dtype := said_type(one.right))}
             for statement in assigns(program):
-                self._declare(statement.target, declare)
+                self._declare(statement.target, declare, types)
         except Misread as error:
             raise wrong(text, error.what, error.span, error.fix) from None
 
@@ -80,7 +82,7 @@ class Names:
             return found
         raise Misread(f"`{name.text}` is a number and cannot be assigned to", name.span, "give a tensor by this name")
 
-    def _declare(self, name: Name, undeclared: bool) -> None:
+    def _declare(self, name: Name, undeclared: bool, types: Mapping[str, str]) -> None:
         base = name.text if name.declares else _split(name.text)[0]
         if name.declares and base in self.given and not name.sizes:
             fix = "leave out the quotes to assign to it, or declare another name"
@@ -93,9 +95,10 @@ class Names:
             if name.sizes:
                 self._state(name)
         elif name.declares:
-            self._make(base, node(base, o=name.sizes.get("o"), i=name.sizes.get("i"), b=name.sizes.get("b")))
+            o, i, b = (name.sizes.get(row) for row in "oib")
+            self._make(base, node(base, o=o, i=i, b=b, dtype=types.get(base)))
         elif undeclared:
-            self._make(base, _plain_node(base))
+            self._make(base, _plain_node(base, types.get(base)))
 
     def _make(self, base: str, made: Tensor) -> None:
         self.meaning[base] = made
@@ -150,6 +153,11 @@ class Names:
             raise Misread(f"`{name.text}` is not a name: quote it to declare a node", name.span, fix)
 
 
+def said_type(right: Right) -> str | None:
+    """The element type that a right side is stored in, if it says one."""
+    return element_type(right.type.text) if right.type else None
+
+
 def _split(text: str) -> tuple[str, tuple[str, ...]]:
     """A name and the accessors after it."""
     parts = text.split(".")
@@ -168,11 +176,12 @@ def _access(found: Tensor | Scalar, accessor: str, name: Name) -> Tensor:
     return found.grad if accessor == "grad" else found.merge if accessor == "merge" else found
 
 
-def _plain_node(label: str) -> Tensor:
+def _plain_node(label: str, dtype: str | None) -> Tensor:
     """A node called exactly as the text says, whose gradient can be named too."""
     origin = user_origin()
     shape = infer(Assigned(), name=label, title="node", origin=origin, code=True).result
-    return Tensor(Node(label, shape, Precision.from_operands(), origin=origin), differentiable=True)
+    precision = Precision.given(dtype) if dtype else Precision.from_operands()
+    return Tensor(Node(label, shape, precision, origin=origin), differentiable=True)
 
 
 def unheld(what: str, span: Span) -> Misread:

@@ -49,7 +49,7 @@ from weft.tensor.code import assignable, record_over
 from weft.tensor.contract import einsum
 from weft.tensor.functions import compose
 from weft.tensor.leaves import constant
-from weft.tensor.names import Given, Names, checked, unheld
+from weft.tensor.names import Given, Names, checked, said_type, unheld
 from weft.tensor.slices import StaticIndex, slice_batch
 from weft.tensor.tensor import Tensor, given
 
@@ -124,6 +124,7 @@ class _Reader:
         lhs = self.names.target(statement.target)
         reading = self._right(statement.right)
         target = assignable(lhs)
+        _check_type(statement, target)
         self.names.unwritten.discard(target)
         operation = _operation(reading, target)
         accum, reset = _accumulation(statement.sign)
@@ -273,7 +274,7 @@ class _Reader:
         if reading.lhs != 0 or sorted(reading.slots) != list(range(1, arity(reading.logic) + 1)):
             what = "a tensor without a name is the result, and each slot of an operand holds one"
             raise Misread(what, reading.span, "assign it to a name of its own")
-        return _computed(reading, accum)
+        return _computed(reading, accum, said_type(bracket.right))
 
 
 def _place(tensor: Tensor, found: list[Tensor]) -> Arg:
@@ -303,6 +304,14 @@ def _accumulation(sign: Sign) -> tuple[str, bool]:
 def _dims(sizes: Mapping[str, int], logic: Einsum) -> dict[str, Dim]:
     check_labels(logic.spec, sizes, user_origin())
     return {name: as_dim(size, f"`{name}`", user_origin()) for name, size in sizes.items()}
+
+
+def _check_type(statement: Assign, target: Node) -> None:
+    """Refuse a type that the target does not have."""
+    dtype = said_type(statement.right)
+    if dtype is not None and target.dtype != dtype:
+        fix = f"give it: wf.cast(t, {dtype!r}), or a node with dtype={dtype!r}"
+        raise Misread(f"`{target}` is stored in {target.dtype}, not in {dtype}", statement.right.span, fix)
 
 
 def _check_compose(value: Value) -> None:
@@ -350,7 +359,7 @@ def _primitive(value: Value, count: int, right: Right) -> tuple[Scalar, Sequence
 # Operations
 
 
-def _computed(reading: _Reading, accum: str) -> Tensor:
+def _computed(reading: _Reading, accum: str, dtype: str | None = None) -> Tensor:
     """The tensor a right side computes, its gradients left behind."""
 
     def forward(v: Slot, *operands: Slot) -> None:
@@ -367,7 +376,7 @@ def _computed(reading: _Reading, accum: str) -> Tensor:
     names = {Compose: "compose", Einsum: "einsum", Transpose: "transpose", Slice: "slice"}
     own = reading.value.op if isinstance(reading.value, Call) else "identity"
     return Operator(names.get(type(reading.logic), own), None, forward).apply(
-        reading.logic, tensors, sizes=reading.sizes
+        reading.logic, tensors, sizes=reading.sizes, dtype=dtype
     )
 
 
