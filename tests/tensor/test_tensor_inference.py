@@ -252,6 +252,16 @@ def test_the_open_part_of_a_concatenation_is_what_is_left() -> None:
     assert str(other.dims) == "4"
 
 
+@pytest.mark.parametrize("change", [lambda t: t, wf.tanh, lambda t: wf.cast(t, "float64") * 2])
+def test_an_open_part_beside_a_single_cell_is_what_is_left(change: Callable[[wf.Tensor], wf.Tensor]) -> None:
+    bias, weight, turned = wf.param("bias"), wf.param("weight"), wf.param("turned")
+    one, three = wf.data(np.zeros(1)), wf.data(np.ones(3), label="three")
+    assert str((wf.concat(change(bias), one) + three).dims) == "3"
+    assert str((wf.concat(change(weight) @ examples(), wf.data(np.zeros((5, 1)), batch=1)) + three).dims) == "5|3"
+    assert str((wf.einsum("a^b => b^a", change(turned), a=1) + three).dims) == "3"
+    assert (str(bias.dims), str(weight.dims), str(turned.dims)) == ("2", "3->2", "3")
+
+
 def test_a_row_variable_has_a_size() -> None:
     x = wf.data(np.arange(24.0).reshape(2, 3, 4), batch=1)
     mean = wf.einsum("...|..d.. => ...|0", x)

@@ -103,7 +103,7 @@ class Decision:
     def _grow(self, level: int) -> None:
         """Leaves take the size of what they broadcast to; so do the parts of a computed size that is still open."""
         chosen = [axis for axis in self._axes(level) if axis.grows and axis.cap]
-        while chosen or (chosen := [axis for axis in self._parts(level) if axis.cap]):
+        while chosen or (chosen := [axis for axis in self._parts(level) if axis.cap] or self._wholes(level)):
             mark = len(self.solver.trail)
             self._set([(axis, axis.cap.size) for axis in chosen if axis.cap])
             capped = (target for target, name, _ in self.solver.trail[mark:] if name == "cap")
@@ -112,11 +112,18 @@ class Decision:
     def _parts(self, level: int) -> list[AxisCell]:
         """Labels that must be told, and the open axes that other sizes are computed from."""
         demanded = [axis for axis, _ in self.solver.store.demands if axis.size is None and axis.level <= level]
-        rules = (
-            rule for axis in self._axes(level) for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)
-        )
-        computing = [part for rule in dict.fromkeys(rules) for part in rule.cells[1:] if part.size is None]
+        computing = [part for rule in self._computing(level) for part in rule.cells[1:] if part.size is None]
         return list(dict.fromkeys([*demanded, *computing]))
+
+    def _wholes(self, level: int) -> list[AxisCell]:
+        """Concatenations that must not be guessed to be 1: closing makes no part smaller than that."""
+        rules = [rule for rule in self._computing(level) if isinstance(rule, ConcatRule) and rule.smallest > 1]
+        return list(dict.fromkeys(rule.axis for rule in rules if rule.axis.size is None and rule.axis.cap))
+
+    def _computing(self, level: int) -> list[AffineRule | ConcatRule]:
+        """What computes open axes, or computes from them."""
+        watchers = (rule for axis in self._axes(level) for rule in axis.watchers)
+        return list(dict.fromkeys(rule for rule in watchers if isinstance(rule, AffineRule | ConcatRule)))
 
     def _lend(self, level: int) -> None:
         """A labelled 1 lends its label to the leaf below it."""

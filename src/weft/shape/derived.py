@@ -122,6 +122,11 @@ class ConcatRule:
     def step(self) -> Step:
         return self.why.step
 
+    @property
+    def smallest(self) -> int:
+        """The size with every open part as small as closing makes it."""
+        return self.skipped + sum(max(part.least, 1) if part.size is None else part.size for part in self.parts)
+
     def run(self, solver: Solver) -> None:
         for part in self.parts:
             share_basis(solver, part, self.axis, self.why)
