@@ -171,7 +171,7 @@ class Meaning:
                 return stride * at[over.name] + offset
             case Affine(stride=stride, over=over, kernel=kernel, offset=offset):
                 window = kernel.dilation * (self.sizes[kernel.label.name] - 1) + 1
-                outside = max(window - stride, 0) // 2 if kernel.padded else 0
+                outside = max(window, 0) // 2 if kernel.padded else 0
                 return stride * at[over.name] + kernel.dilation * at[kernel.label.name] + offset - outside
             case Concat(parts=parts):
                 before = 0

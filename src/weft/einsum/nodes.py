@@ -52,6 +52,11 @@ class Kernel:
     dilation: int
     padded: bool
 
+    def left_of_axis(self, size: int) -> int:
+        """How far a window of a kernel of this size begins before its place: half of its span, if it is padded."""
+        span = self.dilation * (size - 1) + 1
+        return max(span, 0) // 2 if self.padded else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:

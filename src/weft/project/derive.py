@@ -147,7 +147,7 @@ class _Builder:
         offset = term.offset
         if term.kernel is not None:
             terms.append((term.kernel.dilation, self._index(_id(term.kernel.label))))
-            offset -= _padding(term, self.classes.size(_id(term.kernel.label)))
+            offset -= term.kernel.left_of_axis(self.classes.size(_id(term.kernel.label)))
         return _affine(terms, offset)
 
     def _concatenated(self, term: notation.Concat) -> Concat:
@@ -193,13 +193,6 @@ class _Names:
 
 def _id(label: notation.Label) -> LabelId:
     return LabelId(label.name)
-
-
-def _padding(term: notation.Affine, kernel: int) -> int:
-    """Positions a padded window reaches left of the axis: half of what it needs beyond its stride, rounded down."""
-    assert term.kernel is not None
-    span = term.kernel.dilation * (kernel - 1) + 1
-    return max(span - term.stride, 0) // 2 if term.kernel.padded else 0
 
 
 def _affine(terms: list[tuple[int, Index]], offset: int) -> Index:
