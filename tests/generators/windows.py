@@ -1,8 +1,8 @@
 """Windows, padded and not, against a reading of their meaning point by point.
 
 One to three windows at once, with strides, dilations and offsets, of kernels that are an operand, an axis beside the
-window, a diagonal, or only a size; every accumulation; values and gradients on every backend. All numbers are whole or
-powers of two, so that sums are exact and results equal to the last bit.
+window, a diagonal, or only a size; every accumulation; values and gradients on every backend. All numbers are small and
+whole, so that sums are exact and results equal to the last bit.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import weft as wf
 
 #: More points than this take too long one by one.
 POINTS = 3000
+#: A sum counts most: what compilers make of one is the hardest.
+ODDS = (0.55, 0.15, 0.15, 0.15)
 ACCUMULATIONS: dict[str, tuple[float, Callable[[float, float], float]]] = {
     "+": (0.0, lambda old, new: old + new),
     "max": (-np.inf, max),
@@ -86,7 +88,7 @@ class Draw:
             second += [label] if side != 0 else []
         rng.shuffle(first)  # type: ignore[arg-type]
         self.axes = [first, second] if second else [first]
-        self.result = [label for label in self.sizes if rng.random() < 0.45]
+        self.result = [label for label in self.sizes if rng.random() < 0.45] if rng.random() < 0.6 else []
         rng.shuffle(self.result)  # type: ignore[arg-type]
 
     @property
@@ -113,10 +115,10 @@ class Draw:
 
 def check(rng: np.random.Generator) -> None:
     draw = Draw.of(rng)
-    accum = str(rng.choice(list(ACCUMULATIONS)))
-    op = str(rng.choice(["*", "+"]))
+    accum = str(rng.choice(list(ACCUMULATIONS), p=ODDS))
+    op = str(rng.choice(["*", "+"])) if accum != "*" else "*"
     dtype = str(rng.choice(["float64", "float32", "int64"]))
-    whole = rng.integers(1, 9, 1 << 12) if accum != "*" else rng.choice([1, -1, 2, 1], 1 << 12)
+    whole = rng.integers(1, 9, 1 << 12) if accum != "*" else rng.choice([1, -1], 1 << 12)
     arrays = [np.resize(np.roll(whole, 7 * n), shape).astype(dtype) for n, shape in enumerate(draw.shapes)]
     expected, slopes = reading(draw, arrays, accum, op)
     free = {name: size for name, size in draw.sizes.items() if name in given(draw)}

@@ -14,10 +14,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.backends.cc.choices import chooses
 from weft.backends.cc.collapse import collapsed
 from weft.backends.cc.product import Placed
 from weft.backends.cc.types import c_type, converted, literal
+from weft.backends.cc.vectors import sums
 from weft.loops import (
     Buffer,
     Cast,
@@ -44,10 +44,6 @@ from weft.loops import (
 )
 from weft.loops.effects import everything
 from weft.ops import OPS, Call, Num, Scalar
-from weft.schedule.independent import independent
-
-#: Sums over shorter loops are written as they stand.
-_LONG = 8
 
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
@@ -164,16 +160,27 @@ class _Writer:
             self.products[stmt].pieces if isinstance(stmt, Staged) else str(stmt.size) if isinstance(stmt, For) else "1"
         )
 
-    def _asked(self, stmt: For, indent: str) -> Iterator[str]:
-        """What is asked for an innermost loop."""
-        inside = everything(stmt.body)
-        if any(isinstance(one, For | Staged) for one in inside):
+    def _innermost(self, stmt: For, indent: str) -> Iterator[str]:
+        """A loop that holds no other: on vectors where it can run so, unless it is to be unrolled."""
+        added = sums(stmt)
+        if added is None or (self.spread.unroll and not added):
+            if self.spread.unroll and not any(isinstance(one, For | Staged) for one in everything(stmt.body)):
+                yield f"{indent}#pragma GCC unroll {self.spread.unroll}"
+            yield from self.loop(stmt, indent)
             return
-        if self.spread.unroll:
-            yield f"{indent}#pragma GCC unroll {self.spread.unroll}"
-        elif stmt.size >= _LONG and not any(map(chooses, inside)) and independent(stmt):
-            lanes = f" simdlen({self.spread.lanes})" if self.spread.lanes else ""
-            yield f"{indent}#pragma omp simd{lanes}"
+        wide = [one for one in added if one.dtype in ("float32", "float64")]
+        names = [_word(one.name) + ("sum" if one in wide else "") for one in added]
+        clause = f" reduction(+ : {', '.join(names)})" if names else ""
+        lanes = f" simdlen({self.spread.lanes})" if self.spread.lanes else ""
+        inner = indent + "    " * bool(wide)
+        yield from [indent + "{"] if wide else []
+        yield from (f"{inner}double {_word(one.name)}sum = {_word(one.name)};" for one in wide)
+        yield f"{inner}#pragma omp simd{clause}{lanes}"
+        yield from replace(self, summed=frozenset(wide)).loop(stmt, inner)
+        for one in wide:
+            word = _word(one.name)
+            yield f"{inner}{word} = {converted(f'{word}sum', 'float64', one.dtype)};"
+        yield from [indent + "}"] if wide else []
 
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
         for stmt in body:
@@ -194,19 +201,8 @@ class _Writer:
                 yield indent + "{"
                 yield from self.block(_summed(stmt, update), indent + "    ")
                 yield indent + "}"
-            case For(size=size, body=body) if size >= _LONG and (sums := _sums(body)):
-                words = [_word(one.name) for one in sums]
-                yield indent + "{"
-                yield from (f"{indent}    double {word}sum = {word};" for word in words)
-                lanes = f" simdlen({self.spread.lanes})" if self.spread.lanes else ""
-                yield f"{indent}    #pragma omp simd reduction(+ : {', '.join(f'{word}sum' for word in words)}){lanes}"
-                yield from replace(self, summed=frozenset(sums)).loop(stmt, indent + "    ")
-                for one, word in zip(sums, words, strict=True):
-                    yield f"{indent}    {word} = {converted(f'{word}sum', 'float64', one.dtype)};"
-                yield indent + "}"
             case For():
-                yield from self._asked(stmt, indent)
-                yield from self.loop(stmt, indent)
+                yield from self._innermost(stmt, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
                     f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.place)]
@@ -227,6 +223,7 @@ class _Writer:
             case Fill(buffer=buffer, value=number):
                 cells = math.prod(buffer.shape)
                 name, value_text = self.buffers[buffer], literal(number, buffer.dtype)
+                yield f"{indent}#pragma omp simd"
                 yield f"{indent}for (int64_t at = 0; at < {cells}; at++) {name}[at] = {value_text};"
 
     def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
@@ -338,29 +335,6 @@ def _summed(loop: For, update: Update) -> tuple[Stmt, ...]:
         For(loop.loop, loop.size, (grown,)),
         Store(update.buffer, update.at, total),
     )
-
-
-def _sums(body: Sequence[Stmt]) -> list[Local]:
-    """The numbers declared outside that a block without stores and inner loops only adds to."""
-    found: list[Local] = []
-    declared = {stmt.local for stmt in body if isinstance(stmt, Let)}
-    for stmt in body:
-        match stmt:
-            case Let():
-                pass
-            case Set(local=local, value=Call(op="add", args=(first, rest))) if (
-                local not in declared
-                and first == local
-                and local.dtype in ("float32", "float64")
-                and local not in walk(rest)
-            ):
-                found.append(local)
-            case Set(local=local) if local in declared:
-                pass
-            case _:
-                return []
-    uses = [one for stmt in body if isinstance(stmt, Let | Set) for one in walk(stmt.value) if one in found]
-    return found if len(uses) == len(found) == len(set(found)) else []
 
 
 def _word(name: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.backends.cc.choices import chooses
 from weft.backends.cc.plan import Plan, Side, plan, row_major, stride
 from weft.backends.cc.types import c_type
 from weft.loops import Buffer, Cast, Local, Place, Read, Set, Staged, Stmt, Store, Update, walk
@@ -392,7 +391,7 @@ class Placed:
         own = {*effects(self.parts.rest).lets, *grown}
         cells = [one.at for one in self.parts.rest if isinstance(one, Store | Update)]
         alone = all(any(isinstance(place, Place) and [loop] == [*free(place)] for place in at) for at in cells)
-        return alone and own >= effects(self.parts.rest).sets and not any(map(chooses, self.parts.rest))
+        return alone and own >= effects(self.parts.rest).sets
 
     # Names and parameters
 

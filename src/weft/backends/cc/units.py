@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from weft.backends.cc import faults
 from weft.backends.cc.build import build_all, key_of, loaded
 from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
@@ -55,7 +56,7 @@ class Loaded:
 
 def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
     """The functions of some C texts, by name. A name stands for its text: no two texts have one."""
-    wanted = {**texts, "weft_play": PLAYER}
+    wanted = {**texts, "weft_play": PLAYER, "weft_fault": faults.texts()}
     keys = _keys(compiler, wanted)
     missing = _find(folder, keys)
     if missing:
@@ -69,18 +70,18 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
                     assert function is not None, f"the text of {name} is that of a function"
                     _known[folder, keys[name]] = function
                     kept.keep(f"{keys[name]}.in", key_of(compiler, text).encode())
-    return _loaded(folder, keys)
+    return _loaded(compiler, folder, keys)
 
 
 def find(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
     """Functions by name, if all of them are in this process or on disk."""
-    keys = _keys(compiler, [*names, "weft_play"])
-    return None if _find(folder, keys) else _loaded(folder, keys)
+    keys = _keys(compiler, [*names, "weft_play", "weft_fault"])
+    return None if _find(folder, keys) else _loaded(compiler, folder, keys)
 
 
 def environment(compiler: Compiler) -> str:
     """Whatever a function depends on besides its text."""
-    return key_of(compiler, f"{_prelude()}\n{PLAYER}")
+    return key_of(compiler, f"{_prelude()}\n{PLAYER}\n{faults.texts()}")
 
 
 def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
@@ -96,8 +97,9 @@ def _prelude() -> str:
     return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("library.h", "prelude.h"))
 
 
-def _loaded(folder: Path, keys: Mapping[str, str]) -> Loaded:
+def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded:
     functions = {name: _known[folder, key] for name, key in keys.items()}
+    faults.refuse(compiler, functions.pop("weft_fault").function)
     play = functions.pop("weft_play").function
     play.restype = None
     addresses = {name: ctypes.cast(one.function, ctypes.c_void_p).value for name, one in functions.items()}

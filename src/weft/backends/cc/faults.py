@@ -1,0 +1,47 @@
+"""What compilers get wrong, and how generated code keeps clear of it.
+
+    seen in                      what goes wrong                                      what weft does
+    gcc 11, 12 <12.4, 13 <13.2   sums in order of neighbours that lie turned around,  vectors only where asked for, with
+                                 put on vectors unasked, count some of them twice     sums named: `-fno-tree-vectorize`
+    gcc 12                       a function on vectors is taken for one that does     no function knows another:
+                                 not read or write what it does                       `WEFT_APART`
+
+`faults.h` has such a text for each, with its answer, and what all generated code rests on besides: choices and named
+sums on vectors. It is compiled as all code is, kept with it, and asked once in a process: what a compiler makes of
+them is known before anything it compiled runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.resources import files
+
+from weft.backends.cc.compiler import Compiler
+from weft.errors import WeftError, user_origin
+
+#: What the texts do, by number.
+KNOWN = (
+    "sums of neighbours in turned order",
+    "what functions read through their arguments",
+    "choices on vectors",
+    "sums on vectors",
+)
+
+
+@cache
+def texts() -> str:
+    """The texts, in C, and `weft_fault`, which tries them."""
+    return files("weft.backends.cc").joinpath("faults.h").read_text(encoding="utf-8")
+
+
+def refuse(compiler: Compiler, fault: ctypes._NamedFuncPointer) -> None:
+    """Refuse a compiler that gets one of the texts wrong."""
+    fault.restype = ctypes.c_int64
+    wrong = fault()
+    if wrong:
+        raise WeftError(
+            f"the C compiler gets {KNOWN[wrong - 1]} wrong: {' '.join(compiler.command)}",
+            origin=user_origin(),
+            fix='set WEFT_CC to another compiler, or use Context("interp")',
+        )
