@@ -69,7 +69,7 @@ MOST_IN_A_PROGRAM = dict.fromkeys(("float32", "float64"), 1024) | dict.fromkeys(
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 WHOLE = tuple(name for name in ELEMENT_TYPES if not is_float(name) and name != "bool")
 AT = (Place(((1, "i"),)),)
-RANDOM_BITS = {"uniform", "threefry4x32"}
+RANDOM_BITS = {"uniform", "normal", "threefry4x32"}
 
 
 PAIRS = {name: meaning for name, (_, meaning) in BINARY.items()}

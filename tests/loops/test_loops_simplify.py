@@ -133,7 +133,9 @@ def test_constants_keep_their_value(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_calls_of_constants_come_to_what_they_mean(data: st.DataObject) -> None:
-    op = data.draw(st.sampled_from([one for one in OPS.values() if one.name not in ("uniform", "threefry4x32")]))
+    op = data.draw(
+        st.sampled_from([one for one in OPS.values() if one.name not in ("uniform", "normal", "threefry4x32")])
+    )
     dtype = data.draw(st.sampled_from(["int64", "float32", "float64"]))
     kinds = st.integers(-9, 9) if dtype == "int64" else st.floats(-9, 9, width=32)
     wanted, _ = op.typing(*[dtype] * op.arity)

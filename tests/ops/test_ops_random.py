@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.ops import OPS
-from weft.ops.meaning import threefry4x32, unit_interval
+from weft.ops.random import standard_normal, threefry4x32, unit_interval
 
 MASK = 0xFFFFFFFF
 ROTATIONS = [(10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)]
@@ -64,14 +64,17 @@ def test_arrays_of_counters_are_taken_cell_by_cell() -> None:
     assert [[int(threefry4x32(5, int(one))) for one in row] for row in counters] == whole.tolist()
 
 
-def test_the_unit_interval_is_the_top_bits() -> None:
-    bits = np.array([0, 2**64 - 1, 1 << 63, (1 << 40) - 1, 1 << 40], np.uint64)
-    assert unit_interval(bits).tolist() == [0.0, 1 - 2.0**-24, 0.5, 0.0, 2.0**-24]
-    assert unit_interval(bits).dtype == np.float32
+@pytest.mark.parametrize(("dtype", "digits"), [("float32", 24), ("float32", 11), ("float32", 3), ("float64", 53)])
+def test_the_unit_interval_is_the_top_bits(dtype: str, digits: int) -> None:
+    step = 1 << (64 - digits)
+    bits = np.array([0, 2**64 - 1, 1 << 63, step - 1, step], np.uint64)
+    found = unit_interval(bits, np.array(digits, dtype))
+    assert found.tolist() == [0.0, 1 - 2.0**-digits, 0.5, 0.0, 2.0**-digits]
+    assert found.dtype == dtype
 
 
 def test_uniform_numbers_are_uniform() -> None:
-    numbers = unit_interval(threefry4x32(1234, np.arange(100_000))).astype(np.float64)
+    numbers = unit_interval(threefry4x32(1234, np.arange(100_000)), 53.0)
     counts, _ = np.histogram(numbers, bins=20, range=(0, 1))
     assert counts.sum() == 100_000
     assert abs(numbers.mean() - 0.5) < 0.005
@@ -80,8 +83,22 @@ def test_uniform_numbers_are_uniform() -> None:
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.015
 
 
+@pytest.mark.parametrize(("dtype", "digits", "close"), [("float32", 24, 1e-6), ("float64", 53, 2e-15)])
+def test_normal_numbers_are_those_of_box_and_muller(dtype: str, digits: int, close: float) -> None:
+    ends = np.array([0, 2**64 - 1, 1 << 63, 1 << 62, 3 << 62, 1 << 61, 7 << 61], np.uint64)
+    first = np.concatenate([np.repeat(ends, len(ends)), threefry4x32(1, np.arange(50_000))])
+    second = np.concatenate([np.tile(ends, len(ends)), threefry4x32(2, np.arange(50_000))])
+    found = standard_normal(first, second, np.array(digits, dtype))
+    below, turn = (unit_interval(bits, np.array(digits, dtype)).astype(np.longdouble) for bits in (first, second))
+    wanted = np.sqrt(-2 * np.log(1 - below)) * np.cos(2 * np.longdouble(np.pi) * turn)
+    assert found.dtype == dtype
+    assert float(np.abs(found - wanted).max()) < close * float(np.abs(wanted).max())
+    assert abs(found.mean()) < 0.02
+    assert abs(found.std() - 1) < 0.02
+
+
 def test_neighbouring_keys_are_unrelated() -> None:
-    first, second = (unit_interval(threefry4x32(key, np.arange(50_000))).astype(np.float64) for key in (1, 2))
+    first, second = (unit_interval(threefry4x32(key, np.arange(50_000)), 53.0) for key in (1, 2))
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.015
 
 

@@ -18,18 +18,18 @@ from weft.ops.scalar import call
 ROWS = list(OPS.values())
 NEUTRAL = [op for op in ROWS if op.neutral is not None]
 EXPECTED = {
-    1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh erf abs floor not uniform "
+    1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh erf abs floor not "
     "tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt rcbrt ceil trunc "
     "round erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma digamma trigamma j0 j1 y0 y1 cyl_bessel_i0 "
     "cyl_bessel_i1",
-    2: "arg1 arg2 add sub mul div floordiv pow relu_gate sat01_gate max min mod lt le eq ne or and threefry4x32 "
-    "atan2 hypot rhypot fmod remainder copysign nextafter fmax fmin fdim",
-    3: "where fma norm3d rnorm3d",
+    2: "arg1 arg2 type_as add sub mul div floordiv pow relu_gate sat01_gate max min mod lt le eq ne or and "
+    "threefry4x32 uniform atan2 hypot rhypot fmod remainder copysign nextafter fmax fmin fdim",
+    3: "normal where fma norm3d rnorm3d",
     4: "norm4d rnorm4d",
 }
-INTEGER_ONLY = {"uniform", "threefry4x32"}
+RANDOM = {"uniform", "normal", "threefry4x32"}
 BOOLEAN = {"or", "and"}
-IGNORES = {"arg1": {1}, "arg2": {0}}
+IGNORES = {"arg1": {1}, "arg2": {0}, "type_as": {1}}
 FACTS = ("commutative", "associative", "idempotent")
 
 
@@ -83,21 +83,23 @@ def test_an_operation_is_infix_when_it_has_two_operands_and_a_sign() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_numpy_meaning_takes_arrays_and_scalars(op: Op, dtype: str) -> None:
     args = [np.array([0.25, 0.5, 0.75], dtype) for _ in range(op.arity)]
-    if op.name in INTEGER_ONLY:
+    if op.name in RANDOM:
         args = [np.arange(3, dtype=np.uint64) for _ in range(op.arity)]
+        args[-1] = args[-1] if op.name == "threefry4x32" else np.full(3, 24, dtype)
     whole = np.asarray(op.meaning(*args))
     assert whole.shape == (3,)
     single = np.array([op.meaning(*(arg[at] for arg in args)) for at in range(3)])
     np.testing.assert_array_equal(single.astype(whole.dtype), whole)
-    if whole.dtype.kind == "f" and op.name not in INTEGER_ONLY:
+    if whole.dtype.kind == "f":
         assert whole.dtype == dtype
 
 
 @each(ROWS)
 def test_the_numpy_meaning_broadcasts(op: Op) -> None:
     shapes = [(3, 1), (1, 2), (3, 2), (1, 1)][: op.arity]
-    dtype = np.uint64 if op.name in INTEGER_ONLY else np.float64
+    dtype = np.uint64 if op.name in RANDOM else np.float64
     args = [np.ones(shape, dtype) for shape in shapes]
+    args[-1] = args[-1].astype(np.float64) if op.name in ("uniform", "normal") else args[-1]
     assert np.shape(op.meaning(*args)) == np.broadcast_shapes(*shapes)
 
 
@@ -126,6 +128,7 @@ MEANINGS = [
     ("not", (3.0,), 0.0),
     ("arg1", (2.0, 3.0), 2.0),
     ("arg2", (2.0, 3.0), 3.0),
+    ("type_as", (2.5, 3.0), 2.5),
     ("add", (2.0, 3.0), 5.0),
     ("sub", (2.0, 3.0), -1.0),
     ("mul", (2.0, 3.0), 6.0),
@@ -160,7 +163,7 @@ def test_what_each_operation_means(name: str, args: tuple[float, ...], value: fl
 
 def test_every_meaning_is_tested() -> None:
     library = {op.name for op in LIBRARY}  # test_ops_library.py
-    assert {name for name, _, _ in MEANINGS} | INTEGER_ONLY | library == set(OPS)
+    assert {name for name, _, _ in MEANINGS} | RANDOM | library == set(OPS)
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ DOMAINS = {
 UNDIFFERENTIABLE = {"nextafter", "trigamma"}
 
 
-@each([op for op in ROWS if op.name not in INTEGER_ONLY | UNDIFFERENTIABLE])
+@each([op for op in ROWS if op.name not in RANDOM | UNDIFFERENTIABLE])
 def test_gradients_agree_with_finite_differences(op: Op) -> None:
     low, high = DOMAINS.get(op.name, (-np.inf, np.inf))
     inside = [point for point in POINTS[op.arity] if low < point[0] < high]
@@ -227,7 +230,7 @@ def test_powers_by_a_constant(exponent: float) -> None:
         assert evaluate(OPS["pow"].gradient(*flat, Call("pow", flat))[0]) == (exponent == 1)
 
 
-@each([op for op in ROWS if op.name in INTEGER_ONLY])
+@each([op for op in ROWS if op.name in RANDOM])
 def test_random_bits_have_no_gradient(op: Op) -> None:
     leaf = [Num(1)] * op.arity
     assert op.gradient(*leaf, Call(op.name, tuple(leaf))) == (0,) * op.arity
@@ -284,7 +287,11 @@ def test_idempotent_operations_do_nothing_twice(op: Op, dtype: str) -> None:
     np.testing.assert_array_equal(again, once)
 
 
-@each([op for op in ROWS if op.arity == 2 and op.name not in INTEGER_ONLY and not op.name.endswith("_gate")])
+#: What a conversion does shows between types only.
+CONVERSIONS = {"type_as"}
+
+
+@each([op for op in ROWS if op.arity == 2 and op.name not in {*RANDOM, *CONVERSIONS} and not op.name.endswith("_gate")])
 def test_facts_that_integers_refute_are_not_claimed_and_others_are(op: Op) -> None:
     """The table claims a fact of a binary operation exactly if random integers do not refute it."""
     x, y, z = (np.abs(one) % 4 + 1.0 if op.name == "pow" else one * 1.0 for one in samples(op, "int64", 3))

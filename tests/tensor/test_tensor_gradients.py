@@ -62,6 +62,7 @@ BINARY: dict[str, Callable[[wf.Tensor, wf.Tensor], wf.Tensor]] = {
     "min": wf.minimum,
     "arg1": lambda x, y: pointwise("arg1", x, y),
     "arg2": lambda x, y: pointwise("arg2", x, y),
+    "type_as": lambda x, y: pointwise("type_as", x, y),
     "relu_gate": lambda x, y: pointwise("relu_gate", x, y),
     "sat01_gate": lambda x, y: pointwise("sat01_gate", x, y),
     "pow": lambda x, y: pointwise("pow", wf.abs(x), y),
@@ -71,7 +72,7 @@ BINARY: dict[str, Callable[[wf.Tensor, wf.Tensor], wf.Tensor]] = {
 
 
 def test_every_differentiable_operation_is_tested() -> None:
-    flat = {"lt", "le", "eq", "ne", "or", "and", "not", "floordiv", "threefry4x32", "uniform"}
+    flat = {"lt", "le", "eq", "ne", "or", "and", "not", "floordiv", "threefry4x32", "uniform", "normal"}
     library = {op.name for op in LIBRARY}  # functions of comprehensions, differentiated there
     assert set(UNARY) | set(BINARY) | flat | library >= set(OPS)
 

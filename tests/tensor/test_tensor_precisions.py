@@ -343,7 +343,6 @@ def test_accumulations_start_from_the_ends_of_a_type_without_infinities(backend:
     assert value(backend, wf.einsum("i=>2*i+1", x, accum="max")) == [-448, 5, -448, 7]
 
 
-@pytest.mark.xfail(reason="the largest so far wraps around at every step, so the order of the steps matters")
 @BACKENDS
 @pytest.mark.parametrize("accum", ["max", "min"])
 def test_the_largest_of_what_is_computed_is_exact(backend: str, accum: str) -> None:
@@ -473,7 +472,7 @@ def test_long_sums_of_narrow_floats_do_not_stall(backend: str, dtype: str) -> No
 def test_a_padded_convolution_of_halves(backend: str) -> None:
     x, k = data(np.arange(8), "float16"), wf.param("k", o=3, init=[1.0, 2.0, 1.0])
     y = wf.einsum("2*o=+k;k=>o", x, k)
-    assert (y.dtype, k.dtype, value(backend, y)) == ("float16", "float16", [4, 12, 20, 20])
+    assert (y.dtype, k.dtype, value(backend, y)) == ("float16", "float16", [1, 8, 16, 24])
 
 
 @BACKENDS
@@ -595,7 +594,6 @@ def test_literals_beyond_64_bits_are_refused() -> None:
         wf.tensor([1, 2**64])
 
 
-@pytest.mark.xfail(reason="a number just below 1 rounds to 1 in a narrow type")
 @BACKENDS
 @pytest.mark.parametrize("dtype", NARROW)
 def test_uniform_numbers_lie_below_1_in_every_type(backend: str, dtype: str) -> None:
@@ -604,7 +602,6 @@ def test_uniform_numbers_lie_below_1_in_every_type(backend: str, dtype: str) -> 
     assert drawn.max() < 1
 
 
-@pytest.mark.xfail(reason="a concatenation is typed like the product it is written as")
 @pytest.mark.parametrize("dtype", ["bool", "float8_e4m3fn"])
 def test_concatenation_keeps_every_type(dtype: str) -> None:
     assert wf.concat(data([1, 0], dtype), data([1], dtype)).dtype == dtype

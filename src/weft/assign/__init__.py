@@ -1,6 +1,6 @@
 """Assignments: code before it is known how it loops."""
 
-from weft.assign.beside import copied, scratch, started
+from weft.assign.beside import copied, growing, started
 from weft.assign.complete import complete
 from weft.assign.fingerprint import Fingerprint
 from weft.assign.lower import closed_buffer, lower
@@ -71,6 +71,7 @@ __all__ = [
     "complete",
     "copied",
     "current",
+    "growing",
     "in_code",
     "infer_precision",
     "intermediate",
@@ -79,7 +80,6 @@ __all__ = [
     "operands_of",
     "record",
     "recording",
-    "scratch",
     "seq",
     "show",
     "started",

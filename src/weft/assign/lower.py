@@ -12,7 +12,7 @@ from math import prod
 from operator import is_
 from typing import TypeAlias
 
-from weft.assign.beside import copied, every_cell, scratch, started, untaken
+from weft.assign.beside import before, copied, every_cell, growing, started, untaken
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -36,7 +36,6 @@ from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, S
 from weft.loops.bounded import bounded
 from weft.loops.nests import around
 from weft.ops import OPS, Call, Num, Scalar, computed, substitute
-from weft.ops.dtypes import accumulator
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 from weft.project.plan import project
@@ -83,19 +82,18 @@ class _Lowering:
         projection, injective, surjective = space.projection, space.injective, space.surjective
         if code.accum == "arg2" and (not injective or any(not loop.size for loop in projection.reduced)):
             raise _overwrites(code, projection)
-        wide = accumulator(target.dtype)
-        cells = target if injective or wide == target.dtype else scratch(target, "sum")
+        operands = [self.buffers(operand) for operand in code.operands]
+        cells = target if injective else _growing(code, target, operands, space.runs)
         stmts: list[Stmt] = []
         plain = code.accum == "arg2" or (code.reset and injective and _is_kept(code.accum, target))
         if code.reset and OPS[code.accum].begins is not None and not (plain and surjective):
-            stmts.append(started(cells, code.accum))
+            stmts.append(started(cells, code.accum, target))
         elif cells != target:
             stmts.append(copied(cells, target, self.static))
-        operands = [self.buffers(operand) for operand in code.operands]
         if target in operands and not _reads_only_own_cells(projection, operands, target, injective, bool(stmts)):
-            before = scratch(target, "before")
-            stmts.insert(0, copied(before, target, self.static))
-            operands = [before if operand == target else operand for operand in operands]
+            old = before(target)
+            stmts.insert(0, copied(old, target, self.static))
+            operands = [old if operand == target else operand for operand in operands]
         for run in space.runs:
             at, *places = run.places
             assert at is not None, "runs write the result"
@@ -118,6 +116,13 @@ class _Lowering:
         at, loops = every_cell(target, self.static)
         value = substitute(code.source.value, lambda one: _leaf(one, target, at))
         return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
+
+
+def _growing(code: Accum, target: Buffer, operands: list[Buffer], runs: Sequence[_Run]) -> Buffer:
+    """Where an accumulation grows: as its values demand, in whatever run they are computed."""
+    values = (_value(code.value, operands, places, target, at or ()) for at, *places in (run.places for run in runs))
+    found = [growing(target, code.accum, value) for value in values]
+    return next((cells for cells in found if cells != target), target)
 
 
 def _reads_only_own_cells(

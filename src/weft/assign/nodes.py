@@ -26,10 +26,10 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy.typing as npt
 
 from weft.assign.precision import Precision
-from weft.einsum.nodes import ShapeSpec, labels_in
+from weft.einsum.nodes import Concat, ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
 from weft.loops import Buffer, Stmt
-from weft.ops import Scalar, leaves
+from weft.ops import Scalar, leaves, where
 from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
@@ -283,7 +283,8 @@ def infer_precision(code: Accum) -> None:
     """Let an assignment take part in the inference of precisions. A gradient is stored as its tensor is."""
     if code.lhs.gradient_of is None:
         operands = [(Arg(number), node_of(one).precision) for number, one in enumerate(code.operands)]
-        code.lhs.precision.computed_by(code.value, operands, sums=_sums(code))
+        value = _one_of([arg for arg, _ in operands]) if _joins(code) else code.value
+        code.lhs.precision.computed_by(value, operands, sums=_sums(code))
 
 
 def _sums(code: Accum) -> bool:
@@ -295,6 +296,22 @@ def _sums(code: Accum) -> bool:
         return True
     kept = _named(logic.spec.result)
     return any(not _named(operand) <= kept for operand in logic.spec.operands)
+
+
+def _joins(code: Accum) -> bool:
+    """Does it lay its operands end to end? Each cell then is one of them, though written as if they were multiplied."""
+    logic = code.record.operation.logic
+    if not isinstance(logic, Einsum) or not code.record.direct or len(code.operands) < 2:
+        return False
+    concatenations = (axis for axis in logic.spec.result.axes if isinstance(axis, Concat))
+    parts = [{label.name for label in labels_in(axis)} for axis in concatenations]
+    own = [[labels & _named(operand) for operand in logic.spec.operands] for labels in parts]
+    return any(all(each) and sum(map(len, each)) == len(set().union(*each)) for each in own)
+
+
+def _one_of(values: Sequence[Scalar]) -> Scalar:
+    first, *others = values
+    return where(True, first, _one_of(others)) if others else first
 
 
 def _named(spec: ShapeSpec) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from weft.assign import copied, scratch, started
+from weft.assign import copied, growing, started
 from weft.comprehension.affine import Range
 from weft.comprehension.builtins import BUILTINS
 from weft.comprehension.flat import Extents, Step
@@ -41,7 +41,6 @@ from weft.loops import Read as LoopRead
 from weft.loops.bounds import bounds
 from weft.loops.nests import around
 from weft.ops import OPS, Num, Scalar, call, where
-from weft.ops.dtypes import accumulator
 
 
 def lower(
@@ -75,11 +74,10 @@ class _Lowering:
 
     def step(self, step: Step, target: Buffer) -> list[Stmt]:
         reduction = step.reduction
-        wide = accumulator(target.dtype) if reduction else target.dtype
-        cells = target if wide == target.dtype else scratch(target, "sum")
+        cells = growing(target, reduction, self.value(step.value)) if reduction else target
         stmts: list[Stmt] = []
         if reduction and not step.keeps:
-            stmts.append(started(cells, reduction))
+            stmts.append(started(cells, reduction, target))
         elif cells != target:
             stmts.append(copied(cells, target, self.taken))
         if all(range.size for _, range in self.loops.values()):

@@ -29,8 +29,9 @@ from weft.loops.nodes import (
     Update,
 )
 from weft.ops import OPS, Call, Num, Scalar, computed, type_of
-from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, is_float, is_weak
+from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, digits, is_float, is_weak
 from weft.ops.steps import Steps, finished
+from weft.ops.typing import drawn
 
 
 def typed(program: Program) -> Program:
@@ -43,6 +44,11 @@ def dtype_of(scalar: Scalar) -> str:
     if isinstance(scalar, Call):
         return OPS[scalar.op].typing(*map(dtype_of, scalar.args))[1]
     return "int64" if isinstance(scalar, Place) else type_of(scalar, _leaf)
+
+
+def type_before(scalar: Scalar) -> str:
+    """The type of a scalar of a program that is not typed yet."""
+    return type_of(scalar, _leaf)
 
 
 def combined(update: Update) -> Scalar:
@@ -147,10 +153,16 @@ def _computed(scalar: Scalar, dtype: str, types: _Types) -> Steps[Scalar]:
             return _cast((yield _stored(value, own)), own, to)
         case Read(buffer=buffer):
             return _cast((yield _read(scalar)), buffer.dtype, to)
+        case Call(op="type_as", args=(value, like)):
+            own = types.of(like)
+            made = carrier(dtype) if is_weak(own) else own
+            inner = _computed(value, dtype, types) if is_weak(own) else _stored(value, own)
+            return _cast((yield inner), made, to)
         case Call(op=op, args=args):
             found = types.done.get((id(scalar), dtype))
             if found is not None:
                 return found
+            args = _with_digits(op, args, dtype)
             wanted, own = OPS[op].typing(*map(types.of, args))
             if own == WEAK_FLOAT and is_float(dtype):
                 wanted = tuple(dtype if one == WEAK_FLOAT else one for one in wanted)
@@ -163,6 +175,14 @@ def _computed(scalar: Scalar, dtype: str, types: _Types) -> Steps[Scalar]:
         case Local(dtype=own):
             return _cast(scalar, own, to)
     return _cast(scalar, "int64", to)
+
+
+def _with_digits(op: str, args: tuple[Scalar, ...], dtype: str) -> tuple[Scalar, ...]:
+    """Random numbers get no more digits than their type holds: rounded, a number below 1 might become 1."""
+    match args:
+        case (*bits, Num(value=wanted)) if OPS[op].typing is drawn:
+            return *bits, Num(min(wanted, digits(dtype if op == "uniform" else carrier(dtype))))
+    return args
 
 
 def _cast(scalar: Scalar, own: str, dtype: str) -> Scalar:

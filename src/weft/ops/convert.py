@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.dtypes import is_float, numpy_type
+from weft.ops.dtypes import digits, is_float, numpy_type
 
-#: How many binary digits a float type holds, and which types hold all its numbers.
-_DIGITS = {"float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
+#: Which types hold all numbers of a float type.
 _WIDER = {
     **dict.fromkeys(("float8_e5m2", "float8_e4m3fn"), ("float16", "bfloat16", "float32", "float64")),
     **dict.fromkeys(("float16", "bfloat16"), ("float32", "float64")),
@@ -56,7 +55,7 @@ def exact(source: str, target: str) -> bool:
     if is_float(source):
         return target in _WIDER[source]
     if is_float(target):
-        return 8 * numpy_type(source).itemsize - (numpy_type(source).kind == "i") <= _DIGITS[target]
+        return 8 * numpy_type(source).itemsize - (numpy_type(source).kind == "i") <= digits(target)
     return bool(np.can_cast(source, target))
 
 

@@ -31,6 +31,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _FLOATS8 = ("float8_e4m3fn", "float8_e5m2")
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+_DIGITS = {"float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 #: Every type a tensor can be stored in, by NumPy's name.
 ELEMENT_TYPES = ("bool", *_SIGNED, *_UNSIGNED, *_FLOATS8, *_FLOATS)
 
@@ -81,6 +82,12 @@ def carrier(name: str) -> str:
     if name in ("bool", "uint64", "float64"):
         return name
     return "float32" if is_float(name) else "int64"
+
+
+@cache
+def digits(name: str) -> int:
+    """How many binary digits a float type holds; one that is not known yet counts as single precision."""
+    return _DIGITS.get(name, 24)
 
 
 @cache

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from weft.ops.convert import convert
+
 Array = npt.NDArray[Any]
 
-_ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
-_PARITY = np.uint32(0x1BD11BDA)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -23,6 +23,12 @@ def erf(x: npt.ArrayLike) -> Array:
     return np.asarray(_erf(values)).astype(dtype)
 
 
+def type_as(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
+    """The first as it is stored in the type of the second."""
+    first, second = np.broadcast_arrays(x, y)
+    return np.asarray(convert(first, second.dtype.name))
+
+
 def floor_divide(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     """The quotient rounded down; whole numbers divided by zero give zero."""
     quotient = np.floor_divide(x, y) if np.result_type(x, y).kind in "iu" else np.floor(np.divide(x, y))
@@ -31,9 +37,10 @@ def floor_divide(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
 
 def power(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     """The power; a whole number to a negative one is the quotient of 1 by its power, cut off."""
-    if np.result_type(x, y).kind != "i":
-        return np.asarray(np.power(x, y))
-    base, exponent = np.broadcast_arrays(np.asarray(x), np.asarray(y))
+    base, exponent = np.broadcast_arrays(x, y)
+    if np.result_type(x, y).kind != "i":  # by an exponent that is the same for all, NumPy takes roots: of -inf, not C's
+        every = (np.array(one, ndmin=1) for one in (base, exponent))
+        return np.asarray(np.power(*every)).reshape(base.shape)
     sign = np.where(exponent % 2 == 0, 1, base)
     return np.where(exponent >= 0, np.power(base, np.maximum(exponent, 0)), np.where(abs(base) == 1, sign, 0))
 
@@ -71,51 +78,3 @@ def _fused_once(x: float, y: float, z: float, double: bool) -> float:
 
 
 _fused = np.vectorize(_fused_once, otypes=[np.float64])
-
-
-def threefry4x32(key: npt.ArrayLike, counter: npt.ArrayLike) -> Array:
-    """Threefry-4x32 with 20 rounds: 64 random bits for a 64-bit key and a 64-bit counter, the other words zero."""
-    key_words = _words(key)
-    key_words.append(key_words[0] ^ key_words[1] ^ _PARITY)
-    schedule = [key_words[0], key_words[1], np.zeros_like(key_words[0]), np.zeros_like(key_words[0]), key_words[2]]
-    words = [*_words(counter)]
-    words += [np.zeros_like(words[0]), np.zeros_like(words[0])]
-    with np.errstate(over="ignore"):
-        words = [word + schedule[at] for at, word in enumerate(words)]
-        for turn in range(20):
-            words = _round(words, turn)
-            if turn % 4 == 3:
-                words = _inject(words, schedule, turn // 4 + 1)
-    return np.asarray(words[0].astype(np.uint64) | (words[1].astype(np.uint64) << np.uint64(32)))
-
-
-def unit_interval(bits: npt.ArrayLike) -> Array:
-    """A number in [0, 1) from 64 random bits: the top 24 bits, exact in single precision."""
-    top = np.asarray(bits).astype(np.uint64) >> np.uint64(40)
-    return (top.astype(np.float32) * np.float32(2.0**-24)).astype(np.float32)
-
-
-def _words(value: npt.ArrayLike) -> list[Array]:
-    bits = np.asarray(value).astype(np.uint64)
-    return [(bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), (bits >> np.uint64(32)).astype(np.uint32)]
-
-
-def _round(words: list[Array], turn: int) -> list[Array]:
-    first, second = _ROTATIONS[turn % 8]
-    a, b, c, d = words if turn % 2 == 0 else (words[0], words[3], words[2], words[1])
-    a = a + b
-    b = _rotate(b, first) ^ a
-    c = c + d
-    d = _rotate(d, second) ^ c
-    return [a, b, c, d] if turn % 2 == 0 else [a, d, c, b]
-
-
-def _inject(words: list[Array], schedule: list[Array], number: int) -> list[Array]:
-    mixed = [word + schedule[(number + at) % 5] for at, word in enumerate(words)]
-    mixed[3] = mixed[3] + np.uint32(number)
-    return mixed
-
-
-def _rotate(word: Array, by: int) -> Array:
-    rotated: Array = (word << np.uint32(by)) | (word >> np.uint32(32 - by))
-    return rotated

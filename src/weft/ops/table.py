@@ -19,7 +19,8 @@ from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
-from weft.ops.meaning import erf, floor_divide, fused, power, threefry4x32, unit_interval
+from weft.ops.meaning import erf, floor_divide, fused, power, type_as
+from weft.ops.random import standard_normal, threefry4x32, unit_interval
 from weft.ops.row import Op, binary, flat, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
 
@@ -104,7 +105,6 @@ _ROWS: tuple[Op, ...] = (
     ),
     unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", flat, idempotent=True),
     unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
-    unary("uniform", unit_interval, "weft_uniform({0})", "weft_uniform({0})", flat, typing=typing.unit),
     # two operands
     binary(
         "arg1", "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
@@ -114,6 +114,7 @@ _ROWS: tuple[Op, ...] = (
         "arg2", "-/>", lambda x, y: np.broadcast_arrays(x, y)[1], "{1}", "{1}", lambda x, y, z: (0, 1),
         typing=typing.second, associative=True, idempotent=True,
     ),
+    binary("type_as", "type_as", type_as, "{0}", "{0}", lambda x, y, z: (1, 0), typing=typing.second),
     binary(
         "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
         commutative=True, associative=True,
@@ -174,7 +175,15 @@ _ROWS: tuple[Op, ...] = (
         "threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", flat,
         typing=typing.bits,
     ),
+    binary(
+        "uniform", "uniform", unit_interval, "weft_uniform_{t}({0}, {1})", "weft_uniform({0}, {1})", flat,
+        typing=typing.drawn,
+    ),
     # three operands
+    Op(
+        "normal", 3, "normal", standard_normal, "weft_normal_{t}({0}, {1}, {2})", "weft_normal({0}, {1}, {2})", flat,
+        typing.drawn,
+    ),
     Op(
         "where", 3, "where", np.where, "weft_where_{t}({0}, {1}, {2})", "tl.where({0}, {1}, {2})",
         lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.chosen,

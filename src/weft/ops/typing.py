@@ -72,6 +72,7 @@ def bits(*types: str) -> Typed:
     return ("uint64",) * len(types), "uint64"
 
 
-def unit(*types: str) -> Typed:
-    """From 64 bits to a number in single precision."""
-    return ("uint64",), "float32"
+def drawn(*types: str) -> Typed:
+    """From 64 random bits, or twice as many, to a number of the type its digits are given in."""
+    *_, last = types
+    return (*("uint64" for _ in types[1:]), real(last)), real(last)

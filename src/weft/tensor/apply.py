@@ -200,13 +200,17 @@ def _masked(g: Scalar, factor: Scalar, masked: bool) -> Scalar:
 
 
 def _share(accum: str, v: Scalar, value: Scalar) -> Scalar:
-    """How much the accumulated result changes with the value at one point."""
+    """How much the accumulated result changes with the value at one point.
+
+    What is computed has more digits than what was stored: it is compared as it would be stored.
+    """
     match accum:
         case "arg2" | "add":
             return Num(1)
         case "max" | "min":
-            ties = intermediate("ties_lhs").accumulate("add", call("eq", value, v), reset=True)
-            return where(call("eq", value, v), 1 / ties, 0)
+            wins = call("eq", value if isinstance(value, Slot) else call("type_as", value, v), v)
+            ties = intermediate("ties_lhs").accumulate("add", wins, reset=True)
+            return where(wins, 1 / ties, 0)
         case "mul":
             zeros = intermediate("zeros_lhs").accumulate("add", call("eq", value, 0), reset=True)
             rest = intermediate("rest_lhs")

@@ -40,6 +40,9 @@ class _Seed:
     drawn: Mapping[str, int] = field(default_factory=dict)
 
 
+#: A random number has as many binary digits as its type holds, and at most these.
+_DIGITS = 53
+
 _seed: ContextVar[_Seed] = ContextVar("weft_seed")
 
 
@@ -78,14 +81,16 @@ Init: TypeAlias = Callable[[Cell], Number]
 
 def random_unit(key: int, stream: int, counter: Number) -> Scalar:
     """A number in [0, 1) for each counter, from a key and a stream."""
-    mixed = (key + stream * 0x9E3779B97F4A7C15) % (1 << 64)
-    return call("uniform", call("threefry4x32", mixed, counter))
+    return call("uniform", _bits(key, stream, counter), _DIGITS)
 
 
 def random_normal(key: int, counter: Number) -> Scalar:
-    """A standard normal number for each counter, by the method of Box and Muller."""
-    radius = call("sqrt", -2.0 * call("log", 1.0 - random_unit(key, 1, counter)))
-    return radius * call("cos", random_unit(key, 2, counter) * (2.0 * float(np.pi)))
+    """A standard normal number for each counter."""
+    return call("normal", _bits(key, 1, counter), _bits(key, 2, counter), _DIGITS)
+
+
+def _bits(key: int, stream: int, counter: Number) -> Scalar:
+    return call("threefry4x32", (key + stream * 0x9E3779B97F4A7C15) % (1 << 64), counter)
 
 
 def random_key(name: str) -> int:

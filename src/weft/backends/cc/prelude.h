@@ -255,7 +255,45 @@ static inline uint64_t weft_threefry(uint64_t key, uint64_t counter)
     return (uint64_t)a | ((uint64_t)b << 32);
 }
 
-static inline float weft_uniform(uint64_t bits) { return (float)(bits >> 40) * 0x1p-24f; }
+/* A number in [0, 1) of so many of the highest bits, and from two of them a standard normal number by the method of Box
+   and Muller: operation by operation as in ops/random.py, so that every backend draws the same numbers. */
+#define WEFT_RANDOM(T, t, logarithms, sines, cosines)                                                                  \
+    static inline T weft_uniform_##t(uint64_t bits, T digits)                                                          \
+    {                                                                                                                  \
+        return (T)(bits >> (64 - (int)digits)) / (T)(UINT64_C(1) << (int)digits);                                      \
+    }                                                                                                                  \
+    static inline T weft_minus_log_##t(T x)                                                                            \
+    {                                                                                                                  \
+        T halvings = 0, total = (T)(1.0 / (2 * logarithms - 1));                                                       \
+        for (int step = 32; step; step /= 2) {                                                                         \
+            const bool small = x < (T)(4.0 / 3 / (double)(UINT64_C(1) << step));                                       \
+            x = small ? x * (T)(UINT64_C(1) << step) : x;                                                              \
+            halvings = small ? halvings + (T)step : halvings;                                                          \
+        }                                                                                                              \
+        const T ratio = (x - 1) / (x + 1), square = ratio * ratio;                                                     \
+        for (int k = logarithms - 2; k >= 0; k--) total = total * square + (T)(1.0 / (2 * k + 1));                     \
+        return halvings * (T)0.6931471805599453 - 2 * ratio * total;                                                   \
+    }                                                                                                                  \
+    static inline T weft_cosine_of_turns_##t(T x)                                                                      \
+    {                                                                                                                  \
+        static const double factorials[18] = {1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800,        \
+            479001600, 6227020800, 87178291200, 1307674368000, 20922789888000, 355687428096000};                       \
+        const T quarter = floor(4 * x + (T)0.5), angle = (4 * x - quarter) * (T)1.5707963267948966;                    \
+        const T square = angle * angle;                                                                                \
+        T sine = 0, cosine = 0;                                                                                        \
+        for (int k = sines - 1; k >= 0; k--) sine = sine * square + (T)((k % 2 ? -1 : 1) / factorials[2 * k + 1]);     \
+        for (int k = cosines - 1; k >= 0; k--) cosine = cosine * square + (T)((k % 2 ? -1 : 1) / factorials[2 * k]);   \
+        const T size = quarter == 1 || quarter == 3 ? angle * sine : cosine;                                           \
+        return quarter == 1 || quarter == 2 ? -size : size;                                                            \
+    }                                                                                                                  \
+    static inline T weft_normal_##t(uint64_t first, uint64_t second, T digits)                                         \
+    {                                                                                                                  \
+        const T radius = sqrt(2 * weft_minus_log_##t(1 - weft_uniform_##t(first, digits)));                            \
+        return radius * weft_cosine_of_turns_##t(weft_uniform_##t(second, digits));                                    \
+    }
+
+WEFT_RANDOM(float, float32, 6, 5, 6)
+WEFT_RANDOM(double, float64, 12, 9, 9)
 
 /* Products: vectors as wide as the machine has them, and tiles of as many rows as its registers hold. */
 #if defined(__AVX512F__)
