@@ -55,7 +55,7 @@ def cross_entropy(scores: wf.Tensor, labels: wf.Tensor, classes: int) -> wf.Tens
     """The mean over the batch of the surprise at the right class."""
     largest = wf.stop_gradient(wf.einsum("...|c => ...|0", scores, accum="max"))
     total = wf.log(wf.einsum("...|c => ...|0", wf.exp(scores - largest))) + largest
-    right = wf.einsum("...|c; ...|c => ...|0", one_hot(labels, classes), scores)
+    right = wf.einsum("...|c; ...|c => ...|0", one_hot(labels, classes), scores, op="select")
     return wf.einsum("...|... => 0", total - right) * (1.0 / prod(labels.dims.array_shape))
 
 
@@ -113,7 +113,7 @@ def gpt(given: Problem) -> wf.Tensor:
     later = np.triu(np.full((SEQUENCE, SEQUENCE), -1e9, "float32"), 1)
     mask = wf.data(later[:, None, :], batch=1, label="mask")
     embedding = wf.param("embedding", o=WIDTH, i=VOCABULARY)
-    x = wf.einsum("b, t | v; v -> d => b, t | d", one_hot(tokens, VOCABULARY), embedding)
+    x = wf.einsum("b, t | v; v -> d => b, t | d", one_hot(tokens, VOCABULARY), embedding, op="select")
     x = x + wf.param("position", b=SEQUENCE, o=WIDTH)
     for number in range(given.layers):
         x = layer(mask=mask, label=f"l{number}")(x)

@@ -28,8 +28,13 @@ def scalar(text: str) -> Scalar:
 
 
 SIMPLER = {
-    "V[s] + 0.0": "V[s]",
-    "0 + V[s] * 1.0": "V[s]",
+    "V[s] + 0.0": "(V[s] + 0.0)",
+    "0 - V[s] * 1.0": "(0 - V[s])",
+    "neg(V[s] - W[s])": "neg((V[s] - W[s]))",
+    "V[s] - 0.0": "V[s]",
+    "exp(V[s]) + 0.0": "exp(V[s])",
+    "0 + (abs(V[s]) + W[s]) * 1.0": "(abs(V[s]) + W[s])",
+    "float32(K[s]) + 0.0": "float32(K[s])",
     "V[s] * 0.0": "(V[s] * 0.0)",
     "V[s] - V[s]": "(V[s] - V[s])",
     "neg(neg(V[s]))": "V[s]",

@@ -21,8 +21,28 @@ CASES = {
         V[1] = t
         """,
         """
-        t: float32 = V[0] + W[0]
+        t: float32 = (0.0 + V[0]) + W[0]
         V[1] = t
+        """,
+    ),
+    "0.0 is not added to what is never -0.0": (
+        """
+        t: float32 = 0.0
+        t = t + exp(V[0])
+        t = t + W[0]
+        u: float32 = 0.0
+        for i in range(3):
+            u = u + V[i]
+        V[1] = t + 0.0
+        V[2] = u + 0.0
+        """,
+        """
+        t: float32 = exp(V[0]) + W[0]
+        u: float32 = 0.0
+        for i in range(3):
+            u = u + V[i]
+        V[1] = t
+        V[2] = u
         """,
     ),
     "a value needed in between keeps its number": (
@@ -188,7 +208,7 @@ CASES = {
         for i in range(4):
             u: float32 = 0.0
             if 0 <= i - 1 < 3:
-                u = V[i - 1]
+                u = 0.0 + V[i - 1]
                 W[i] = u
             t = t + u
         W[0] = t
@@ -214,7 +234,7 @@ CASES = {
         """
         t: float32 = V[0]
         for i in range(4):
-            t = t + 0.0
+            t = t - 0.0
             t = max(t, V[i])
             t = t * 1.0
         W[0] = t
@@ -249,7 +269,7 @@ CASES = {
             V[i] = t
         """,
         """
-        t: float32 = X[2, 0]
+        t: float32 = 0.0 + X[2, 0]
         V[0] = t
         """,
     ),
@@ -299,7 +319,7 @@ CASES = {
     "writes that change nothing go": (
         """
         V[0] = V[0]
-        V[1] += 0.0
+        V[1] -= 0.0
         V[2] = arg2(V[2], 3.0)
         K[0] *= 0
         K[1] -= 0

@@ -22,7 +22,7 @@ EXPECTED = {
     "tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt rcbrt ceil trunc "
     "round erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma digamma trigamma j0 j1 y0 y1 cyl_bessel_i0 "
     "cyl_bessel_i1",
-    2: "arg1 arg2 type_as add sub mul div floordiv pow relu_gate sat01_gate max min mod lt le eq ne or and "
+    2: "arg1 arg2 type_as add sub mul div floordiv pow relu_gate sat01_gate select max min mod lt le eq ne or and "
     "threefry4x32 uniform atan2 hypot rhypot fmod remainder copysign nextafter fmax fmin fdim",
     3: "normal where fma norm3d rnorm3d",
     4: "norm4d rnorm4d",
@@ -140,6 +140,8 @@ MEANINGS = [
     ("sat01_gate", (0.5, 3.0), 3.0),
     ("sat01_gate", (1.5, 3.0), 0.0),
     ("sat01_gate", (-0.5, 3.0), 0.0),
+    ("select", (2.0, 3.0), 3.0),
+    ("select", (0.0, 3.0), 0.0),
     ("max", (2.0, 3.0), 3.0),
     ("min", (2.0, 3.0), 2.0),
     ("mod", (-1.0, 3.0), 2.0),
@@ -287,11 +289,11 @@ def test_idempotent_operations_do_nothing_twice(op: Op, dtype: str) -> None:
     np.testing.assert_array_equal(again, once)
 
 
-#: What a conversion does shows between types only.
-CONVERSIONS = {"type_as"}
+#: What a conversion does shows between types only, and a choice is made by a truth value.
+OF_TYPES = {"type_as", "select"}
 
 
-@each([op for op in ROWS if op.arity == 2 and op.name not in {*RANDOM, *CONVERSIONS} and not op.name.endswith("_gate")])
+@each([op for op in ROWS if op.arity == 2 and op.name not in {*RANDOM, *OF_TYPES} and not op.name.endswith("_gate")])
 def test_facts_that_integers_refute_are_not_claimed_and_others_are(op: Op) -> None:
     """The table claims a fact of a binary operation exactly if random integers do not refute it."""
     x, y, z = (np.abs(one) % 4 + 1.0 if op.name == "pow" else one * 1.0 for one in samples(op, "int64", 3))

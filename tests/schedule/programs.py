@@ -86,7 +86,8 @@ def embedding() -> Sample:
     labels = wf.data(np.array([3, 1, 4, 1, 5]), batch=1, label="labels")
     rows = wf.einsum("v => v", wf.offsets(), v=9)
     hot = wf.einsum("b | _; v => b | v", labels, rows, op="=", label="hot")
-    return trained(total(wf.einsum("b | v; d, v => b | d", hot, wf.param("table", o=(4, 9)), label="found")))
+    table = wf.param("table", o=(4, 9))
+    return trained(total(wf.einsum("b | v; d, v => b | d", hot, table, op="select", label="found")))
 
 
 def concatenation() -> Sample:

@@ -18,6 +18,7 @@ from weft.loops.nests import nests
 from weft.loops.order import ordered
 from weft.loops.rewrite import rewrite
 from weft.loops.virtual import decide
+from weft.loops.zeros import unsigned_buffers
 from weft.runtime import Routine
 from weft.schedule.access import accesses
 from weft.schedule.fold import fold
@@ -48,14 +49,15 @@ def stages(routine: Routine) -> Iterator[tuple[str, str]]:
     verdicts = decide(parts, kept)
     inlined = kernels(inline(parts, [one for one, verdict in verdicts.items() if not verdict.stored]))
     yield "virtual buffers inlined", printed(inlined)
-    gathered = [replace(one, body=gather(one.body)) for one in inlined]
+    positive = unsigned_buffers(parts)
+    gathered = [replace(one, body=gather(one.body, positive=positive)) for one in inlined]
     if gathered != inlined:
         yield "sums gathered", printed(gathered)
     fused = fuse(gathered)
     yield "fused", printed(fused)
     handed = forward(fused, kept)
     yield "values handed on", printed(handed)
-    simpler = [replace(one, body=rewrite(one.body, {})) for one in handed]
+    simpler = [replace(one, body=rewrite(one.body, {}, positive=positive)) for one in handed]
     yield "rewritten", printed(simpler)
     folded = fold(simpler, outside)
     if folded != simpler:

@@ -65,6 +65,7 @@ BINARY: dict[str, Callable[[wf.Tensor, wf.Tensor], wf.Tensor]] = {
     "type_as": lambda x, y: pointwise("type_as", x, y),
     "relu_gate": lambda x, y: pointwise("relu_gate", x, y),
     "sat01_gate": lambda x, y: pointwise("sat01_gate", x, y),
+    "select": lambda x, y: pointwise("select", x < y, y),
     "pow": lambda x, y: pointwise("pow", wf.abs(x), y),
     "where": lambda x, y: wf.where(x < y, x * 2.0, y),
     "fma": lambda x, y: wf.fma(x, y, x),

@@ -1,54 +1,49 @@
 """Sums with a one-hot become gathers and scatters.
 
-    for k: y[b] += (labels[b] == k) * w[k]      becomes      k = labels[b];  if 0 <= k < size: y[b] += w[k]
+    for k: y[b] += where(labels[b] == k, w[k], 0)      becomes      k = labels[b];  if 0 <= k < size: y[b] += w[k]
 
 Where the place found depends on loops inside the one it replaces, it is found in those. Only the term where the
-comparison holds is computed. The others are zero times something: that counts as nothing, also
-where the something is infinite or not a number.
+comparison holds is computed. The others are zeros, and a sum that is never -0.0 does not mind those. A product with a
+one-hot is no choice: it is not a number where the other factor is not, or infinite. It becomes a gather where the other
+factors are whole numbers or constants, and under fast math.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
+from weft.loops.constants import value_of
 from weft.loops.nests import around, free, rewritten
 from weft.loops.nodes import Cast, For, If, Inside, Let, Local, Place, Remark, Set, Stmt, Store, Update
 from weft.loops.typed import dtype_of
+from weft.loops.zeros import Positive, sums_from_zero
 from weft.ops import Call, Num, Scalar
-from weft.ops.dtypes import numpy_type
+from weft.ops.dtypes import is_float, numpy_type
 
 
-def gather(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """A block with loops over one-hots replaced by the one point that counts."""
-    return tuple(new for stmt in body for new in _gathered(stmt))
+def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Positive = ()) -> tuple[Stmt, ...]:
+    """A block with loops over one-hots replaced by the one point that counts.
+
+    `positive` are buffers that never hold -0.0; `fast` allows fast math.
+    """
+    return _Gathering(fast, {*positive, *sums_from_zero(body)}).block(body)
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
     """The whole numbers that a one-hot compares."""
-    inner = scalar
-    while isinstance(inner, Cast):  # a truth value is 1 or 0 in every type
-        inner = inner.value
-    if isinstance(inner, Call) and inner.op == "eq":
-        left, right = (_uncast(arg) for arg in inner.args)
-        if isinstance(left, Place) or isinstance(right, Place):
-            return left, right
+    match scalar:
+        case Cast(value=value):  # a truth value is 1 or 0 in every type
+            return compares(value)
+        case Call(op="ne", args=(value, zero)) if value_of(zero) == 0:
+            return compares(value) if isinstance(value, Cast | Call) else None
+        case Call(op="eq", args=args):
+            left, right = map(_uncast, args)
+            return (left, right) if isinstance(left, Place) or isinstance(right, Place) else None
     return None
-
-
-def _gathered(stmt: Stmt) -> tuple[Stmt, ...]:
-    match stmt:
-        case For(loop=loop, size=size, body=body):
-            inner = gather(body)
-            found = _one_point(loop, size, inner)
-            return found if found is not None else (For(loop, size, inner),)
-        case If(tests=tests, body=body):
-            return (If(tests, gather(body)),)
-        case Remark(text=text, body=body):
-            return (Remark(text, gather(body)),)
-    return (stmt,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +55,74 @@ class _Effect:
     values: Mapping[Local, Scalar]
 
 
-def _one_point(loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
-    effect = _effect(body, {})
-    if effect is None:
+@dataclass(frozen=True, slots=True)
+class _Gathering:
+    fast: bool
+    positive: Positive
+
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(new for stmt in body for new in self._statement(stmt))
+
+    def _statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        match stmt:
+            case For(loop=loop, size=size, body=body):
+                inner = self.block(body)
+                found = self._one_point(loop, size, inner)
+                return found if found is not None else (For(loop, size, inner),)
+            case If(tests=tests, body=body):
+                return (If(tests, self.block(body)),)
+            case Remark(text=text, body=body):
+                return (Remark(text, self.block(body)),)
+        return (stmt,)
+
+    def _one_point(self, loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+        """A loop that adds something at one point only, without the loop."""
+        effect = _effect(body, {})
+        value = _added(effect.core) if effect else None
+        if effect is None or value is None or not self._minds_no_zeros(effect.core):
+            return None
+        for hot, rest in self._split(_expanded(value, effect.values)):
+            place = _solved(hot, loop)
+            if place is not None:
+                return _at_one_point(effect, loop, size, place, rest)
         return None
-    core = effect.core
-    value = _added(core)
-    if value is None:
-        return None
-    known = _expanded(value, effect.values)
-    for factor in _factors(known):
-        place = _solved(factor, loop)
-        if place is not None:
-            break
-    else:
-        return None
-    rest = _product([one for one in _factors(known) if one is not factor], core)
+
+    def _minds_no_zeros(self, core: Set | Update) -> bool:
+        """Is a sum the same if zeros are not added to it?"""
+        target = core.local if isinstance(core, Set) else core.buffer
+        return self.fast or not is_float(target.dtype) or target in self.positive
+
+    def _split(self, value: Scalar) -> Iterator[tuple[Scalar, Scalar]]:
+        """The ways to read a value as a comparison and what counts where that holds; elsewhere it is zero."""
+        match value:
+            case Call(op="select", args=(condition, chosen)):
+                yield condition, chosen
+            case Call(op="where", args=(condition, chosen, other)) if value_of(other) == 0:
+                yield condition, chosen
+            case Cast(dtype=dtype, value=Call() as inner) if inner.op != "eq":
+                yield from ((hot, Cast(dtype, rest)) for hot, rest in self._split(inner))
+        factors = _factors(value)
+        for at, factor in enumerate(factors):
+            rest = [*factors[:at], *factors[at + 1 :]]
+            if self.fast or all(map(_is_finite, rest)):
+                yield factor, _product(rest, dtype_of(value))
+
+
+def _at_one_point(effect: _Effect, loop: str, size: int, place: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
+    """What is done at the one point that counts, inside of the loops that it depends on."""
     index = Local(f"{loop}_at", "int64")
     names = free(place)
     depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
-    new = _moved_all(_rebuilt(effect.outer[depth:], core, rest), loop, index)
+    new = _moved_all(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)
     outside = [(one.loop, one.size) for one in effect.outer[:depth]]
     return around(outside, (Let(index, place), If((Inside(index, size),), new)))
+
+
+def _is_finite(factor: Scalar) -> bool:
+    """Is zero times a factor zero?"""
+    number = value_of(factor)
+    inner = factor.value if isinstance(factor, Cast) and number is None else factor
+    return not is_float(dtype_of(inner)) or (number is not None and bool(np.isfinite(number)))
 
 
 def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect | None:
@@ -122,14 +163,8 @@ def _factors(scalar: Scalar) -> list[Scalar]:
     return [scalar]
 
 
-def _product(factors: list[Scalar], core: Set | Update) -> Scalar:
-    if not factors:
-        dtype = core.local.dtype if isinstance(core, Set) else core.buffer.dtype
-        return Cast(dtype, Num(1))
-    total = factors[0]
-    for factor in factors[1:]:
-        total = Call("mul", (total, factor))
-    return total
+def _product(factors: list[Scalar], dtype: str) -> Scalar:
+    return reduce(lambda left, right: Call("mul", (left, right)), factors) if factors else Cast(dtype, Num(1))
 
 
 def _solved(factor: Scalar, loop: str) -> Scalar | None:

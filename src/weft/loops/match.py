@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from math import copysign
+
+import numpy as np
 
 from weft.loops.constants import constant_of, folded, value_of
 from weft.loops.nodes import Cast, Local, Place, walk
 from weft.loops.rules import BY_OP, Part, Rule, parse
 from weft.loops.typed import dtype_of
+from weft.loops.zeros import unsigned
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, is_float
 
@@ -17,13 +21,20 @@ from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, is_float
 Bound = Mapping[str, Scalar]
 #: The call a number is known to hold, if it may be looked at in its place.
 Definition = Callable[[Local], Scalar | None]
+#: Is a scalar never -0.0?
+Unsigned = Callable[[Scalar], bool]
 
 
-def simpler(call: Call, fast: bool, definition: Definition) -> Scalar | None:
+def plainly(scalar: Scalar) -> bool:
+    """Is a scalar never -0.0, whatever its numbers hold?"""
+    return unsigned(scalar, lambda local: None)
+
+
+def simpler(call: Call, fast: bool, definition: Definition, unsigned: Unsigned = plainly) -> Scalar | None:
     """What the first rule that applies makes of a call; None where none does."""
     has = _has(call, definition)
     for rule, needs in _with_needs(call.op):
-        found = applied(rule, call, fast, definition) if needs <= has else None
+        found = applied(rule, call, fast, definition, unsigned) if needs <= has else None
         if found is not None:
             return found
     return None
@@ -33,13 +44,23 @@ class _Mismatch(Exception):
     """A right side that has no meaning in the types at hand."""
 
 
-def applied(rule: Rule, call: Call, fast: bool, definition: Definition, *, doubling: bool = False) -> Scalar | None:
+def applied(
+    rule: Rule,
+    call: Call,
+    fast: bool,
+    definition: Definition,
+    unsigned: Unsigned = plainly,
+    *,
+    doubling: bool = False,
+) -> Scalar | None:
     """What a rule makes of a call; None where it does not apply.
 
     A rule that writes an operand twice applies where that costs nothing; with `doubling`, wherever it matches.
     """
     for bound in _matches(parse(rule.left), call, {}, definition):
-        if not _holds(rule, bound, fast) or not (doubling or all(is_cheap(bound[name]) for name in doubled(rule))):
+        if not _holds(rule, bound, fast, unsigned) or not (
+            doubling or all(is_cheap(bound[name]) for name in doubled(rule))
+        ):
             continue
         try:
             return built(parse(rule.right), bound, dtype_of(call))
@@ -110,10 +131,10 @@ def _sort(scalar: Scalar) -> str:
     return ""
 
 
-def _holds(rule: Rule, bound: Bound, fast: bool) -> bool:
+def _holds(rule: Rule, bound: Bound, fast: bool, unsigned: Unsigned) -> bool:
     floats = any(is_float(dtype_of(one)) for one in bound.values())
     where = {"always": True, "whole": not floats, "real": fast or not floats, "fast": fast and floats}
-    if not where[rule.holds]:
+    if not (where[rule.holds] if rule.holds != "unsigned" else where["real"] or unsigned(bound["x"])):
         return False
     if rule.given is None:
         return True
@@ -155,9 +176,11 @@ def _all(
 
 
 def _is_number(scalar: Scalar, number: float | int | bool) -> bool:
-    """Is it this number? Truth values are no numbers here."""
+    """Is it this number? Truth values are no numbers here, and zeros have their sign."""
     value = value_of(scalar)
-    return value is not None and isinstance(number, bool) == (value.dtype.kind == "b") and bool(value == number)
+    if value is None or isinstance(number, bool) != (value.dtype.kind == "b") or value != number:
+        return False
+    return bool(value) or value.dtype.kind != "f" or bool(np.signbit(value)) == (copysign(1, number) < 0)
 
 
 def built(pattern: Scalar, bound: Bound, dtype: str) -> Scalar:

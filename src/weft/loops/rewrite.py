@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from weft.loops.hoist import hoist
 from weft.loops.names import distinct
-from weft.loops.nodes import Stmt
+from weft.loops.nodes import Buffer, Stmt
 from weft.loops.share import share
 from weft.loops.straighten import straighten
 
@@ -14,15 +14,18 @@ from weft.loops.straighten import straighten
 _MOST_ROUNDS = 16
 
 
-def rewrite(body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False) -> tuple[Stmt, ...]:
+def rewrite(
+    body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False, positive: Collection[Buffer] = ()
+) -> tuple[Stmt, ...]:
     """A block of a typed program that does the same with less work.
 
-    `ranges` are those of the static indices and of the loops around the block; `fast` allows fast math.
+    `ranges` are those of the static indices and of the loops around the block; `fast` allows fast math; `positive` are
+    buffers that never hold -0.0.
     """
     body = distinct(body, ranges)
     for _ in range(_MOST_ROUNDS):
         before = body
-        body = straighten(body, ranges, fast)
+        body = straighten(body, ranges, fast, positive)
         body = share(body, fast)
         body = hoist(body, fast)
         if body == before:

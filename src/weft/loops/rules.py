@@ -3,13 +3,14 @@
 A small letter stands for any scalar, a capital for any constant. `number(c)` is a truth value converted to a number; a
 name with an underscore after it is an operation that Python has as a word. Each equation says where it holds:
 
-    always  to the last bit, infinities and what is not a number included
-    whole   on whole numbers and truth values
-    real    on whole numbers; on floats under fast math, which minds neither rounding nor infinities
-    fast    under fast math only
+    always    to the last bit: infinities, what is not a number and signs of zeros included
+    whole     on whole numbers and truth values
+    real      on whole numbers; on floats under fast math, which minds neither rounding, infinities nor signs of zeros
+    unsigned  likewise, and to the last bit on floats where x is never -0.0
+    fast      under fast math only
 
-Where the sign of a zero may change, as in x + 0 = x, the row says `signless`; where the last digits may, as in powers,
-`rounds`. What the table of operations knows of their algebra is not repeated here: those rows are read from it.
+Zeros have their sign, so x + 0 = x is unsigned and x + -0.0 = x always. Where the last digits may change, as in powers,
+a row says `rounds`. What the table of operations knows of their algebra is not repeated: those rows are read from it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ class Rule:
     right: str
     holds: str = "always"
     given: Condition | None = None
-    signless: bool = False
     rounds: bool = False
 
     def __str__(self) -> str:
@@ -61,6 +61,11 @@ def _is_neutral(op: Op, C: Any) -> bool:
     return op.neutral is not None and bool(op.neutral(C.dtype) == C)
 
 
+def _not_zeros(C: Any, D: Any) -> bool:
+    """Of 0.0 and -0.0 the larger and the smaller may be either."""
+    return C.dtype.kind != "f" or bool(C != 0 and D != 0)
+
+
 def _called(op: Op, *args: str) -> str:
     return f"{op.name}{'_' * iskeyword(op.name)}({', '.join(args)})"
 
@@ -68,14 +73,14 @@ def _called(op: Op, *args: str) -> str:
 def _facts(op: Op) -> Iterator[Rule]:
     """What the table of operations says of one."""
     if op.neutral is not None:
-        yield Rule(_called(op, "x", "C"), "x", given=partial(_is_neutral, op), signless=op.name == "add")
+        yield Rule(_called(op, "x", "C"), "x", "unsigned" if op.name == "add" else "always", partial(_is_neutral, op))
     if op.idempotent and op.arity == 1 and op.name != "identity":
         yield Rule(_called(op, _called(op, "x")), _called(op, "x"))
     if op.idempotent and op.arity == 2:
         yield Rule(_called(op, "x", "x"), "x")
     if op.commutative and op.associative:
-        holds = "always" if op.idempotent else "real"
-        yield Rule(_called(op, _called(op, "x", "C"), "D"), _called(op, "x", _called(op, "C", "D")), holds, None, True)
+        nested, holds = _called(op, _called(op, "x", "C"), "D"), "always" if op.idempotent else "real"
+        yield Rule(nested, _called(op, "x", _called(op, "C", "D")), holds, _not_zeros if op.idempotent else None)
 
 
 RULES: tuple[Rule, ...] = (
@@ -84,8 +89,10 @@ RULES: tuple[Rule, ...] = (
     Rule("arg1(x, y)", "x"),
     Rule("arg2(x, y)", "y"),
     # sums
-    Rule("sub(x, 0)", "x", signless=True),
-    Rule("sub(0, x)", "neg(x)", signless=True),
+    Rule("add(x, -0.0)", "x"),
+    Rule("sub(x, 0)", "x"),
+    Rule("sub(0, x)", "neg(x)", "real"),
+    Rule("sub(-0.0, x)", "neg(x)"),
     Rule("sub(x, x)", "0", "real"),
     Rule("sub(x, neg(y))", "add(x, y)"),
     Rule("add(x, neg(y))", "sub(x, y)"),
@@ -93,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     Rule("sub(add(x, y), y)", "x", "real"),
     Rule("add(sub(x, y), y)", "x", "real"),
     Rule("neg(neg(x))", "x"),
-    Rule("neg(sub(x, y))", "sub(y, x)", signless=True),
+    Rule("neg(sub(x, y))", "sub(y, x)", "real"),
     # products
     Rule("mul(x, 0)", "0", "real"),
     Rule("mul(x, -1)", "neg(x)"),
@@ -125,10 +132,11 @@ RULES: tuple[Rule, ...] = (
     # products and sums in one
     Rule("fma(x, 1, y)", "add(x, y)"),
     Rule("fma(1, x, y)", "add(x, y)"),
-    Rule("fma(x, y, 0)", "mul(x, y)", signless=True),
+    Rule("fma(x, y, 0)", "mul(x, y)", "real"),
+    Rule("fma(x, y, -0.0)", "mul(x, y)"),
     Rule("fma(C, D, x)", "add(mul(C, D), x)", "fast"),
-    Rule("fma(x, 0, y)", "y", "real", signless=True),
-    Rule("fma(0, x, y)", "y", "real", signless=True),
+    Rule("fma(x, 0, y)", "y", "real"),
+    Rule("fma(0, x, y)", "y", "real"),
     Rule("add(mul(x, y), z)", "fma(x, y, z)", "fast"),
     Rule("sub(mul(x, y), z)", "fma(x, y, neg(z))", "fast"),
     Rule("sub(z, mul(x, y))", "fma(neg(x), y, z)", "fast"),
@@ -182,20 +190,21 @@ RULES: tuple[Rule, ...] = (
     Rule("eq(number(c), 0)", "not_(c)"),
     Rule("lt(0, number(c))", "c"),
     Rule("mul(number(c), number(d))", "number(and_(c, d))"),
-    Rule("mul(x, number(c))", "where(c, x, 0)", "real", signless=True),
+    Rule("mul(x, number(c))", "where(c, x, 0)", "real"),
     # choices
+    Rule("select(c, x)", "where(c, x, 0)"),
     Rule("where(c, x, x)", "x"),
     Rule("where(True, x, y)", "x"),
     Rule("where(False, x, y)", "y"),
     Rule("where(not_(c), x, y)", "where(c, y, x)"),
     Rule("where(c, True, False)", "c"),
     Rule("where(c, False, True)", "not_(c)"),
-    Rule("where(c, 1, 0)", "number(c)", signless=True),
-    Rule("where(c, 0, 1)", "number(not_(c))", signless=True),
+    Rule("where(c, 1, 0)", "number(c)"),
+    Rule("where(c, 0, 1)", "number(not_(c))"),
     Rule("where(c, where(c, x, y), z)", "where(c, x, z)"),
     Rule("where(c, x, where(c, y, z))", "where(c, x, z)"),
-    Rule("relu_gate(x, 0)", "0", signless=True),
-    Rule("sat01_gate(x, 0)", "0", signless=True),
+    Rule("relu_gate(x, 0)", "0"),
+    Rule("sat01_gate(x, 0)", "0"),
 )
 
 

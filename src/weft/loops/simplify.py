@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.loops.constants import cast, folded, value_of
-from weft.loops.match import Definition, costly, doubling, simpler
+from weft.loops.match import Definition, Unsigned, costly, doubling, plainly, simpler
 from weft.loops.nests import moved_place
 from weft.loops.nodes import Buffer, Cast, Local, Place, Read
 from weft.loops.typed import dtype_of
@@ -44,6 +44,7 @@ class Simplifier:
     fast: bool = False
     definition: Definition = _unknown
     proof: Proof = _constant
+    unsigned: Unsigned = plainly
     #: What is simple already, by identity.
     done: dict[int, Scalar] = field(default_factory=dict)
 
@@ -104,7 +105,7 @@ class Simplifier:
         for computed in (folded(call), _affine(call)):
             if computed is not None:
                 return computed
-        found = simpler(call, self.fast, self.definition)
+        found = simpler(call, self.fast, self.definition, self.unsigned)
         return call if found is None else self.scalar(found)
 
 

@@ -1,6 +1,6 @@
 """Values followed along straight lines of code, and code that never or always runs made plain.
 
-    t = 0.0;  t = t + a;  t = t + b;  y[i] = t      becomes      t = a + b;  y[i] = t
+    t = a;  t = t + b;  t = t + c;  y[i] = t      becomes      t = (a + b) + c;  y[i] = t
 
 A number set again in its own block is a new number from there on; constants and copies disappear; a number that an
 inner loop or test sets stays a variable. Loops that run once and tests that always hold are taken away around their
@@ -41,14 +41,20 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import Simplifier
 from weft.loops.typed import combined
+from weft.loops.zeros import Positive, sums_from_zero, unsigned
 from weft.ops import Call, Scalar
 
 
-def straighten(body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False) -> tuple[Stmt, ...]:
-    """The block with values followed and scalars simplified; `ranges` are those of the loops and indices around it."""
+def straighten(
+    body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False, positive: Collection[Buffer] = ()
+) -> tuple[Stmt, ...]:
+    """The block with values followed and scalars simplified.
+
+    `ranges` are those of the loops and indices around it, `positive` buffers that never hold -0.0.
+    """
     uses = Counter(one for stmt in everything(body) for part in parts(stmt) for one in numbers(part))
     block = _Block(ranges)
-    _Walk(block, fast, uses, Names(body)).statements(body)
+    _Walk(block, fast, uses, Names(body), {*sums_from_zero(body), *positive}).statements(body)
     return without_idle(block.body)
 
 
@@ -105,15 +111,17 @@ class _Block:
 class _Walk:
     """Walks the code in its order, writing the block it is in."""
 
-    def __init__(self, block: _Block, fast: bool, uses: Counter[Local], taken: Names) -> None:
+    def __init__(self, block: _Block, fast: bool, uses: Counter[Local], taken: Names, positive: Positive) -> None:
         self.block = block
+        self.positive = positive
         self.uses = uses
         self.taken = taken
         #: What numbers are called by now, and how often what is written so far mentions them.
         self.called: dict[Local, Local] = {}
         self.mentioned: Counter[Local] = Counter()
         self.written = 0
-        self.simplifier = Simplifier(fast, self._definition, lambda place, size: self.block.proves(place, size))
+        proof = lambda place, size: self.block.proves(place, size)  # noqa: E731 the block changes
+        self.simplifier = Simplifier(fast, self._definition, proof, self._unsigned)
 
     def statements(self, body: Sequence[Stmt]) -> None:
         """Write some statements at the end of the block."""
@@ -272,6 +280,15 @@ class _Walk:
                 place = self.called.get(one, one)
             places.append(place)
         return tuple(places)
+
+    def _unsigned(self, scalar: Scalar) -> bool:
+        """Is a scalar never -0.0, by what is known here?"""
+
+        def held(local: Local) -> Scalar | None:
+            value = self.block.known.get(local)
+            return value.scalar if value is not None else None
+
+        return unsigned(scalar, held, self.positive)
 
     def _definition(self, local: Local) -> Scalar | None:
         """The call a number holds, if it is used in no other place."""

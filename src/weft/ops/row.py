@@ -35,6 +35,8 @@ class Op:
     commutative: bool = False
     associative: bool = False
     idempotent: bool = False
+    #: Is its value never negative, nor -0.0?
+    unsigned: bool = False
 
     @property
     def truth(self) -> bool:

@@ -69,16 +69,19 @@ _ROWS: tuple[Op, ...] = (
     unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", typing.first, idempotent=True),
     unary(
         "relu", lambda x: np.maximum(x, 0), "weft_relu_{t}({0})", "tl.maximum({0}, 0)",
-        lambda x, y: (call("lt", 0, x),), "?/", idempotent=True,
+        lambda x, y: (call("lt", 0, x),), "?/", idempotent=True, unsigned=True,
     ),
     unary(
         "sat01", lambda x: np.minimum(np.maximum(x, 0), 1), "weft_sat01_{t}({0})",
         "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
-        idempotent=True,
+        idempotent=True, unsigned=True,
     ),
-    unary("exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals),
+    unary("exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals, unsigned=True),
     unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
-    unary("exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals),
+    unary(
+        "exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals,
+        unsigned=True,
+    ),
     unary(
         "log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),),
         typing=typing.reals,
@@ -101,7 +104,7 @@ _ROWS: tuple[Op, ...] = (
     ),
     unary(
         "abs", np.abs, "weft_abs_{t}({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
-        idempotent=True,
+        idempotent=True, unsigned=True,
     ),
     unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", flat, idempotent=True),
     unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
@@ -146,6 +149,10 @@ _ROWS: tuple[Op, ...] = (
         lambda x, y, z: (0, call("and", call("lt", 0, x), call("lt", x, 1))),
     ),
     binary(
+        "select", "select", lambda c, x: np.where(c, x, np.zeros_like(x)), "weft_where_{t}({0}, {1}, 0)",
+        "tl.where({0}, {1}, 0)", lambda c, x, y: (0, call("ne", c, 0)), typing=typing.chosen,
+    ),
+    binary(
         "max", "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
         lambda x, y, z: (call("le", y, x), call("lt", x, y)), _lowest,
         commutative=True, associative=True, idempotent=True,
@@ -177,7 +184,7 @@ _ROWS: tuple[Op, ...] = (
     ),
     binary(
         "uniform", "uniform", unit_interval, "weft_uniform_{t}({0}, {1})", "weft_uniform({0}, {1})", flat,
-        typing=typing.drawn,
+        typing=typing.drawn, unsigned=True,
     ),
     # three operands
     Op(

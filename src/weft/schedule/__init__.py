@@ -12,6 +12,7 @@ from weft.loops.inline import inline
 from weft.loops.nests import nests
 from weft.loops.rewrite import rewrite
 from weft.loops.virtual import Settings, Verdict, decide
+from weft.loops.zeros import unsigned_buffers
 from weft.schedule.again import again
 from weft.schedule.clock import Clock
 from weft.schedule.fold import fold
@@ -77,13 +78,14 @@ def schedule(
         verdicts = decide(parts, kept, settings, forced, found.often)
         verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
         inlined = inline(parts, {buffer for buffer, verdict in verdicts.items() if not verdict.stored}, sizes)
-        gathered = [replace(one, body=gather(one.body)) for one in kernels(inlined)]
+        positive = unsigned_buffers(parts)
+        gathered = [replace(one, body=gather(one.body, fast, positive)) for one in kernels(inlined)]
     with stage("fuse"):
         fused = forward(fuse(gathered, found.late, Scales(options.threads)), kept)
     written = {nest.target for nest in parts}
     outside = {*kept, *(buffer for buffer in verdicts if buffer not in written)}
     with stage("rewrite"):
-        simple = [replace(one, body=rewrite(one.body, sizes, fast)) for one in fused]
+        simple = [replace(one, body=rewrite(one.body, sizes, fast, positive)) for one in fused]
     with stage("products"):
         staged = stage_products(simple, outside) if Product in places and not options.order else simple
     with stage("memory"):

@@ -194,7 +194,9 @@ def _reusing(partial: Scalar, value: Scalar, v: Scalar) -> Scalar:
 
 
 def _masked(g: Scalar, factor: Scalar, masked: bool) -> Scalar:
-    """`g * factor`; below a `where`, no gradient stays none even where the factor is infinite."""
+    """`g * factor`; a truth value lets `g` through or not, and below a `where`, no gradient stays none."""
+    if isinstance(factor, Call) and OPS[factor.op].truth:
+        return call("select", factor, g)  # no gradient, where nothing is let through: also of an infinite one
     bounded = all(isinstance(leaf, Num) for leaf in leaves(factor))
     return _times(g, factor) if bounded or not masked else where(call("ne", g, 0), _times(g, factor), 0)
 
