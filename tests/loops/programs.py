@@ -14,7 +14,9 @@ from weft.ops.dtypes import is_float, numpy_type
 LARGEST = 4
 LOOPS = "abcd"
 GIVEN = {"s": 3}
-ACCUMULATING = [op.name for op in OPS.values() if op.arity == 2 and op.name != "threefry4x32"]
+#: What works on bits, and what is a conversion or a choice, accumulates nothing.
+_NOT_NUMBERS = {"threefry4x32", "uniform", "type_as", "select"}
+ACCUMULATING = [op.name for op in OPS.values() if op.arity == 2 and op.name not in _NOT_NUMBERS]
 # On whole numbers these are exact in any order; division and powers are not.
 EXACT = [name for name in ACCUMULATING if name not in ("div", "pow")]
 VALUES = ("add", "sub", "mul", "max", "min", "mod", "lt", "eq", "and", "arg1")

@@ -43,6 +43,7 @@ def threefry4x32(key: npt.ArrayLike, counter: npt.ArrayLike) -> Array:
 def unit_interval(bits: npt.ArrayLike, digits: npt.ArrayLike) -> Array:
     """A number in [0, 1) from 64 random bits: so many of the highest, exact in the type the digits are given in."""
     number = np.asarray(digits)
+    number = np.where((number >= 1) & (number <= 53), number, 53).astype(number.dtype)
     top = np.asarray(bits).astype(np.uint64) >> (64 - number).astype(np.uint64)
     return np.asarray(np.ldexp(top.astype(number.dtype), -number.astype(np.int32)))
 

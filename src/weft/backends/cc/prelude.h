@@ -260,7 +260,8 @@ static inline uint64_t weft_threefry(uint64_t key, uint64_t counter)
 #define WEFT_RANDOM(T, t, logarithms, sines, cosines)                                                                  \
     static inline T weft_uniform_##t(uint64_t bits, T digits)                                                          \
     {                                                                                                                  \
-        return (T)(bits >> (64 - (int)digits)) / (T)(UINT64_C(1) << (int)digits);                                      \
+        const int count = digits >= 1 && digits <= 53 ? (int)digits : 53;                                              \
+        return (T)(bits >> (64 - count)) / (T)(UINT64_C(1) << count);                                                  \
     }                                                                                                                  \
     static inline T weft_minus_log_##t(T x)                                                                            \
     {                                                                                                                  \
