@@ -9,6 +9,7 @@ from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
 from weft.config import Chosen, config
 from weft.loops import Buffer, Program, check
+from weft.loops.wide import widened
 from weft.runtime import refuse
 from weft.runtime.built import Built, Check, Placed, Stages
 from weft.runtime.layout import Layout
@@ -102,11 +103,15 @@ class Job:
 
     def _stages(self, lowered: Program, clock: Clock) -> Stages:
         planned = self._scheduled(lowered, clock) if self._fuses else None
-        program = check(planned.program, self.sizes) if planned else lowered
+        program = check(planned.program if planned else self._plain(lowered), self.sizes)
         arena = self.layout.arena(planned.plan.size) if planned and planned.plan.offsets else None
         with clock("compile"):
             executable = self.backend.compile(program)
         return Stages(lowered, program, planned, executable, tuple(self._stored), arena)
+
+    def _plain(self, lowered: Program) -> Program:
+        """What runs where nothing is optimised: long sums are exact all the same."""
+        return Program(widened(lowered.body)) if self.backend.fuses else lowered
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
         again = [self.layout.buffer(node) for node in self.recompute]

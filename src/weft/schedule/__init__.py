@@ -12,6 +12,7 @@ from weft.loops.inline import inline
 from weft.loops.nests import nests
 from weft.loops.rewrite import rewrite
 from weft.loops.virtual import Settings, Verdict, decide
+from weft.loops.wide import widened
 from weft.loops.zeros import unsigned_buffers
 from weft.schedule.again import again
 from weft.schedule.clock import Clock
@@ -88,8 +89,9 @@ def schedule(
         simple = [replace(one, body=rewrite(one.body, sizes, fast, positive)) for one in fused]
     with stage("products"):
         staged = stage_products(simple, outside) if Product in places and not options.order else simple
+        wide = [replace(one, body=widened(one.body)) for one in staged]
     with stage("memory"):
-        folded = fold(staged, outside)
+        folded = fold(wide, outside)
         folded = [spread(one, options) for one in folded] if Spread in places else folded
         return Schedule(tuple(folded), verdicts, plan(folded, outside, in_place=True))
 

@@ -402,6 +402,17 @@ static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
     return WEFT_MIX(weft_two, a, b, 0, 2) + WEFT_MIX(weft_two, a, b, 1, 3);
 }
 
+/* Sums in double precision, one for each lane but those that were counted before: a part is added to the `more` before. */
+#define WEFT_GROW(t)                                                                                                   \
+    static inline void weft_grow_##t(double *restrict sums, weft_##t##s part, int counted, bool more)                  \
+    {                                                                                                                  \
+        for (int at = counted; at < (int)(sizeof part / sizeof part[0]); at++)                                         \
+            sums[at] = (more ? sums[at] : 0) + (double)part[at];                                                       \
+    }
+
+WEFT_GROW(float32)
+WEFT_GROW(float64)
+
 /* A small block turned around. */
 enum { weft_block_float32 = 4, weft_block_float64 = 2 };
 static inline void weft_turn_block_float32(const float *from, int64_t stride, float *to, int64_t wide)

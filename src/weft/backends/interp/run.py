@@ -17,6 +17,7 @@ from weft.backends.interp.blocks import run_block
 from weft.backends.interp.convert import constant, convert
 from weft.backends.interp.values import Array, Env, Memory, cells_of, value_of
 from weft.loops import (
+    Buffer,
     Fill,
     For,
     If,
@@ -96,6 +97,10 @@ def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
                     inner = {**env, loop: at}
                     for one in body:
                         _run(one, memory, inner)
+            elif (total := _total(core, loops)) and memory[total].dtype == np.float32:
+                wide = memory[total].astype(np.float64)  # sums grow in double precision
+                _run(stmt, {**memory, total: wide}, env)
+                memory[total][...] = wide
             elif prod(loops.values()) > MOST_POINTS and len(loops) > 1:
                 for at in range(size):
                     _run(body[0], memory, {**env, loop: at})
@@ -103,6 +108,13 @@ def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
                 _whole(loops, core, memory, env)
         case _:
             _walk(stmt, memory, env)
+
+
+def _total(stmt: Stmt, loops: dict[str, int]) -> Buffer | None:
+    """The buffer in which a nest adds up."""
+    inner = stmt.body[0] if isinstance(stmt, If) else stmt
+    adds = isinstance(inner, Update) and inner.op == "add" and not _distinct(inner.at, loops)
+    return inner.buffer if adds and isinstance(inner, Update) else None
 
 
 def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
@@ -167,7 +179,7 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
     affine = all(isinstance(place, Place) for place in stmt.at)
     if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
-        values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=values.dtype)
+        values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
     cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
     ufunc.at(memory[stmt.buffer], cells, values)
 

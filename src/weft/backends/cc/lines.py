@@ -1,0 +1,98 @@
+"""Lines of C: loops around blocks, written once for all that write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Lines = list[str]
+
+
+def indented(lines: Sequence[str]) -> Lines:
+    return [f"    {line}" for line in lines]
+
+
+def loop(variable: str, start: str, end: str, body: Sequence[str]) -> Lines:
+    return [
+        f"for (int64_t {variable} = {start}; {variable} < {end}; {variable}++) {{",
+        *indented(body),
+        "}",
+    ]
+
+
+def steps(variable: str, size: int, step: str, body: Sequence[str], first: str = "", end: str = "") -> Lines:
+    """A loop in steps: from the start, or from the `first` step to before the `end`."""
+    start, within = (f"{first} * {step}", f" && {variable} < {end} * {step}") if first else ("0", "")
+    head = f"for (int64_t {variable} = {start}; {variable} < {size}{within}; {variable} += {step}) {{"
+    return [head, *indented(body), "}"]
+
+
+def unrolled(variable: str, count: str, body: Sequence[str]) -> Lines:
+    if len(body) == 1:
+        return [f"WEFT_UNROLL for (int {variable} = 0; {variable} < {count}; {variable}++) {body[0]}"]
+    return [f"WEFT_UNROLL for (int {variable} = 0; {variable} < {count}; {variable}++) {{", *indented(body), "}"]
+
+
+@dataclass(frozen=True, slots=True)
+class CLoop:
+    """A loop in C."""
+
+    name: str
+    first: str
+    end: str
+    unrolled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is done before and after a part of some loops."""
+
+    begin: Lines
+    end: Lines
+
+
+def in_parts(loops: Sequence[tuple[CLoop, int]], body: Lines, parts: Sequence[Part], most: int) -> Lines:
+    """Loops of a known number of turns around a block, in parts of at most so many turns of it, and so many parts of
+    those in larger ones: the smallest come first. The last one holds all that is left."""
+    left, each = list(parts), 1
+    for one, size in reversed(loops):
+        cuts, turns, count = [], 1, size
+        while left and each * count > most:
+            turns *= most // each
+            each, count = 1, -(-size // turns)
+            cuts.append((turns, left.pop(0)))
+        body = _cut(one, cuts, body)
+        each *= count
+    for part in left:
+        body = [*part.begin, *body, *part.end]
+    return body
+
+
+def number_of_parts(sizes: Sequence[int], most: int) -> int:
+    """How many parts of at most so many turns `in_parts` cuts loops of these sizes into."""
+    each, cut = 1, False
+    for size in reversed(sizes):
+        if cut or each * size <= most:
+            each *= size
+        else:
+            each, cut = -(-size // (most // each)), True
+    return each if cut else 1
+
+
+def _cut(whole: CLoop, cuts: Sequence[tuple[int, Part]], body: Lines) -> Lines:
+    """A loop in parts of so many turns, the smallest first."""
+    ends = [*((f"part{n}_from", f"part{n}_to") for n in range(len(cuts))), (whole.first, whole.end)]
+    lines = nested([CLoop(whole.name, *ends[0], whole.unrolled)], body)
+    for (turns, part), (first, end), (start, stop) in zip(cuts, ends, ends[1:], strict=False):
+        inside = [f"const int64_t {end} = {stop} - {first} < {turns} ? {stop} : {first} + {turns};"]
+        head = f"for (int64_t {first} = {start}; {first} < {stop}; {first} += {turns}) {{"
+        lines = [head, *indented([*inside, *part.begin, *lines, *part.end]), "}"]
+    return lines
+
+
+def nested(loops: Sequence[CLoop], body: Lines) -> Lines:
+    """Loops around a block, the first outermost."""
+    for one in reversed(loops):
+        body = loop(one.name, one.first, one.end, body)
+        body = [f"WEFT_UNROLL {body[0]}", *body[1:]] if one.unrolled else body
+    return body

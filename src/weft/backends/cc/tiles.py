@@ -1,0 +1,351 @@
+"""Tiles of products in C: functions that add up the cells of a tile in registers, and copy columns into a panel.
+
+A tile is compiled for whole tiles and for those at the edges. Multiplications and additions of tiles are fused. A
+register adds up so many products, another so many of those sums, and the rest is added up in double precision:
+rounding grows with the length of these parts, not with that of the sum. At the last columns a vector begins so far
+before that it ends with them: nothing outside of a buffer is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, number_of_parts, unrolled
+from weft.backends.cc.plan import Plan, Side, stride
+from weft.backends.cc.types import c_type
+from weft.loops import Buffer, Local, Read, Stmt, walk
+from weft.loops.nests import free
+from weft.loops.staged import Loop, Parts
+from weft.ops import Scalar
+
+#: So many products are added up in a register, and so many of those sums in another, one after the other: each is off
+#: by 16 ε of the sum of their sizes at most.
+PART = 32
+
+#: Inner loops over so few sums, as those of a convolution, are unrolled.
+_FEW = 8
+#: How many vectors are added up across at once, and the type of their sums.
+_AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
+
+#: Types and names of parameters.
+Given = list[tuple[str, str]]
+
+
+class Writer(Protocol):
+    """What turns scalars and statements into C."""
+
+    def value(self, scalar: Scalar) -> str: ...
+
+    def variable(self, name: str) -> str: ...
+
+    def pointer(self, buffer: Buffer) -> str: ...
+
+    def calling(self, names: Mapping[str, str]) -> Writer:
+        """A writer that calls some loops otherwise."""
+        ...
+
+    def adding(self, sums: Sequence[Local]) -> Writer:
+        """A writer that lets some numbers grow in double precision."""
+        ...
+
+    def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The functions of a staged product: what they are called, and how it is placed."""
+
+    name: str
+    parts: Parts
+    plan: Plan
+    writer: Writer
+
+    @property
+    def number(self) -> str:
+        return c_type(self.parts.total.dtype)
+
+    @property
+    def vector(self) -> str:
+        return f"weft_{self.parts.total.dtype}s"
+
+    @property
+    def held(self) -> str:
+        """What its sums are while they are added up."""
+        return "double" if self.grows else self.number
+
+    # Functions
+
+    def functions(self) -> Lines:
+        """The functions of a tile and of a panel."""
+        tiles = self._tile() if self.plan.form == "tile" else self._dot()
+        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *(self._pack() if self.plan.packed else [])]
+
+    def _sizes(self) -> Lines:
+        name, tile, rows, columns = self.name, self.plan.tile, self.plan.rows.size, self.plan.columns.size
+        most = tile.rows or ("WEFT_ROWS" if self.plan.form == "tile" else "WEFT_ROWS / 2")
+        wide = f"{tile.vectors} * {name}_lanes" if self.plan.form == "tile" else "4" if rows > 1 else "8"
+        return [
+            f"/* A product of {rows} rows, {columns} columns and {self.plan.depth} sums. */",
+            "enum {",
+            f"    {name}_lanes = WEFT_VECTOR / sizeof({self.number}),",
+            f"    {name}_wide = {wide},",
+            f"    {name}_rows = WEFT_EVEN({rows}, {most}),",
+            f"    {name}_last_rows = {rows} - ({rows} - 1) / {name}_rows * {name}_rows,",
+            f"    {name}_last_columns = {columns} - ({columns} - 1) / {name}_wide * {name}_wide",
+            "};",
+        ]
+
+    def _tile(self) -> Lines:
+        """Rows spread out, times vectors of columns."""
+        vectors, wide = self.plan.tile.vectors, f"{self.name}_wide"
+        offset = "v * lanes" if self.plan.packed else "(v + 1 < vectors ? v * lanes : columns - lanes)"
+        if self.plan.packed:
+            right = f"(panel + {offset})"
+        else:
+            right = f"(&{self._value(self.plan.columns)} + {offset})"
+        step = [
+            *unrolled("v", "vectors", [f"right[v] = *(const {self.vector} *){right};"]),
+            *([f"panel += {wide};"] if self.plan.packed else []),
+            *unrolled(
+                "r",
+                "rows",
+                [
+                    f"const {self.number} left = {self._value(self.plan.rows, 'r')};",
+                    *unrolled("v", "vectors", ["sum[r][v] += left * right[v];"]),
+                ],
+            ),
+        ]
+        at = f"sums + r * {wide} + {offset}"
+        if self.grows:  # vectors at an edge may overlap: no cell grows twice
+            again = "0" if self.plan.packed else "v + 1 < vectors ? 0 : vectors * lanes - columns"
+            done = f"weft_grow_{self.parts.total.dtype}({at}, {self._found}[r][v], {again}, more);"
+        else:
+            done = f"*({self.vector} *)({at}) = {self._found}[r][v];"
+        return self._function(
+            [
+                f"enum {{ lanes = {self.name}_lanes }};",
+                "const int vectors = (columns + lanes - 1) / lanes;",
+                f"{self.vector} right[{vectors}];",
+                *self._added_up(
+                    ("vectors", str(vectors)),
+                    [(self._counted(self.plan.sums), step)],
+                    unrolled("r", "rows", unrolled("v", "vectors", [done])),
+                ),
+            ]
+        )
+
+    def _dot(self) -> Lines:
+        """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
+        (last, size), outer = self.plan.sums[-1], self._counted(self.plan.sums[:-1])
+        word, steps = self.writer.variable(last), CLoop("step", "0", f"{size} / lanes")
+        step = [f"const int64_t {word} = step * lanes;", *self._dot_step("")]
+        nests = [([*outer, (steps, size // _AT_ONCE[self.parts.total.dtype][0])], step)]
+        if size % 16:
+            rest = [f"const int64_t {word} = {size} - lanes;", *self._dot_step(f"{size} % lanes")]
+            nests.append(([(CLoop("once", "0", f"({size} % lanes > 0)"), 1), *outer], rest))
+        return self._function(
+            [
+                f"enum {{ lanes = {self.name}_lanes }};",
+                f"{self.vector} left[{self.name}_rows];",
+                *self._added_up(("columns", f"{self.name}_wide"), nests, unrolled("r", "rows", self._across())),
+            ]
+        )
+
+    # Parts
+
+    @property
+    def _turns(self) -> list[int]:
+        """How many turns the loops around the sums of a tile have."""
+        *outer, last = [size for _, size in self.plan.sums]
+        return [*outer, last if self.plan.form == "tile" else max(1, last // _AT_ONCE[self.parts.total.dtype][0])]
+
+    @property
+    def grows(self) -> bool:
+        """Are its sums added up in double precision, one part after another?"""
+        return self.plan.blocked or number_of_parts(self._turns, PART) > PART
+
+    @property
+    def _found(self) -> str:
+        """Where a tile finds its sums."""
+        return "total" if self.grows or prod(self._turns) > PART else "sum"
+
+    def _added_up(
+        self, count: tuple[str, str], nests: Sequence[tuple[Sequence[tuple[CLoop, int]], Lines]], done: Lines
+    ) -> Lines:
+        """Registers that add up a part, whose sum goes into the total of a larger one; `done` takes that away."""
+        names = dict.fromkeys(("sum", self._found))
+        zero = {name: self._each(count[0], f"{name}[r][n] = ({self.vector}){{0}};") for name in names}
+        lines = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
+        parts = [Part(zero["sum"], self._each(count[0], "total[r][n] += sum[r][n];"))] if len(names) > 1 else []
+        if self.grows:
+            parts.append(Part(zero["total"], [*done, "more = true;"]))
+            lines.append(f"bool more = {'sums_from > 0' if self.plan.blocked else 'false'};")
+            begin, done = [], []
+        else:
+            begin = zero[self._found]
+        return [*lines, *begin, *(line for loops, step in nests for line in in_parts(loops, step, parts, PART)), *done]
+
+    def _each(self, count: str, line: str) -> Lines:
+        return unrolled("r", "rows", unrolled("n", count, [line]))
+
+    def _counted(self, sums: Sequence[Loop]) -> list[tuple[CLoop, int]]:
+        return [(one, size) for one, (_, size) in zip(self._loops_over(sums), sums, strict=True)]
+
+    def _across(self) -> Lines:
+        """The vectors of a row added up across, some at once and the rest one by one."""
+        dtype, at = self.parts.total.dtype, f"r * {self.name}_wide + c"
+        if self.grows:
+            more = f"(more ? sums[{at}] : 0) + weft_across_{dtype}(total[r][c])"
+            return unrolled("c", "columns", [f"sums[{at}] = {more};"])
+        count, few = _AT_ONCE[dtype]
+        some = ", ".join(f"{self._found}[r][c + {n}]" for n in range(count))
+        whole, one = f"columns / {count} * {count}", f"{self._found}[r][c]"
+        return [
+            f"WEFT_UNROLL for (int c = 0; c < {whole}; c += {count}) "
+            f"*({few} *)(sums + {at}) = weft_across{count}_{dtype}({some});",
+            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++) sums[{at}] = weft_across_{dtype}({one});",
+        ]
+
+    def _dot_step(self, last: str) -> Lines:
+        """One vector of sums; of the last one only so many lanes count."""
+
+        def loaded(side: Side, step: str) -> str:
+            text = f"*(const {self.vector} *)&{self._value(side, step)}"
+            return f"weft_last_{self.parts.total.dtype}({text}, {last})" if last else text
+
+        return [
+            *unrolled("r", "rows", [f"left[r] = {loaded(self.plan.rows, 'r')};"]),
+            *unrolled(
+                "c",
+                "columns",
+                [
+                    f"const {self.vector} right = {loaded(self.plan.columns, 'c')};",
+                    *unrolled("r", "rows", ["sum[r][c] += left[r] * right;"]),
+                ],
+            ),
+        ]
+
+    def _function(self, body: Lines) -> Lines:
+        given = ", ".join(f"{kind} {name}" for kind, name in self._given())
+        head = f"static WEFT_TILE void {self.name}_tile(const int rows, const int columns, {given})"
+        return [head, "{", *indented(["WEFT_CONTRACT", *body]), "}"]
+
+    def _kinds(self) -> Lines:
+        """The function of a tile, compiled for whole tiles and for those at the edges."""
+        given = ", ".join(f"{kind} {name}" for kind, name in self._given())
+        names = ", ".join(name for _, name in self._given())
+        lines = []
+        for kind, rows, columns in _KINDS:
+            call = f"{self.name}_tile({self.name}_{rows}, {self.name}_{columns}, {names});"
+            lines.append(f"static WEFT_FUSED void {self.name}_{kind}({given}) {{ {call} }}")
+        return lines
+
+    def _pack(self) -> Lines:
+        """The function that copies columns into a panel: sum after sum, all columns of each, and zeros beyond."""
+        side, wide = self.plan.columns, f"{self.name}_wide"
+        assert side.loop is not None
+        given = [*self._memory([side.factor]), *self._loops([side.factor])]
+        given += [("const int", "columns"), (f"{self.number} *restrict", "panel"), *self._range()]
+        if self.plan.turned:
+            last, size = self.plan.sums[-1]
+            first, end = (
+                ("sums_from", "sums_to") if self.plan.blocked and len(self.plan.sums) == 1 else ("0", str(size))
+            )
+            source = self.writer.calling({last: first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
+            depth = f"({end} - {first})" if first != "0" else end
+            turn = f"weft_turn_{self.parts.total.dtype}"
+            body = [
+                f"{turn}(&{source}, {stride(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
+                f"panel += {depth} * {wide};",
+            ]
+            body = body if len(self.plan.sums) == 1 else self._summing(body, self.plan.sums[:-1])
+        else:
+            row = [f"panel[c] = {self._value(side, 'c')};"]
+            body = [
+                *loop("c", "0", "columns", row),
+                *loop("c", "columns", wide, ["panel[c] = 0;"]),
+                f"panel += {wide};",
+            ]
+            body = self._summing(body)
+        text = ", ".join(f"{kind} {name}" for kind, name in given)
+        return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
+
+    def _any(self) -> Lines:
+        """The function that calls the one for a tile of its size; at which edges there are others is known here."""
+        name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self._given())
+        names = ", ".join(name for _, name in self._given())
+        return [
+            f"static inline void {name}_any(int64_t rows, int64_t columns, {given})",
+            "{",
+            f"    const bool tall = {name}_last_rows == {name}_rows || rows == {name}_rows;",
+            f"    const bool wide = {name}_last_columns == {name}_wide || columns == {name}_wide;",
+            f"    if (tall && wide) {name}_whole({names});",
+            f"    else if (wide) {name}_short({names});",
+            f"    else if (tall) {name}_narrow({names});",
+            f"    else {name}_corner({names});",
+            "}",
+        ]
+
+    # Names and parameters
+
+    def _given(self) -> Given:
+        """What the function of a tile is given."""
+        rows, columns = self.plan.rows.factor, self.plan.columns.factor
+        factors = [rows] if self.plan.packed else [rows, columns]
+        found = [*self._memory(factors), *self._loops(factors)]
+        if self.plan.packed:
+            found.append((f"const {self.number} *", "panel"))
+        return [*found, *self._range(), (f"{self.held} *restrict", "sums")]
+
+    def _range(self) -> Given:
+        """Which turns of the outermost sum are meant, where not all are."""
+        return [("int64_t", "sums_from"), ("int64_t", "sums_to")] if self.plan.blocked else []
+
+    def _memory(self, factors: Sequence[Scalar]) -> Given:
+        buffers = dict.fromkeys(one.buffer for each in factors for one in walk(each) if isinstance(one, Read))
+        return [(f"const {c_type(one.dtype)} *", self.writer.pointer(one)) for one in buffers]
+
+    def _loops(self, factors: Sequence[Scalar]) -> Given:
+        """The loops around, and static indices, that factors mention."""
+        inner = {name for name, _ in self.plan.sums}
+        names = dict.fromkeys(name for one in factors for name in free(one) if name not in inner)
+        return [("int64_t", self._from(name)) for name in names]
+
+    def _from(self, name: str) -> str:
+        """What a loop is called outside: of a tiled one it is where a tile starts."""
+        tiled = [side.loop[0] for side in (self.plan.rows, self.plan.columns) if side.loop]
+        return f"{self.writer.variable(name)}from" if name in tiled else self.writer.variable(name)
+
+    def _value(self, side: Side, step: str = "") -> str:
+        """A factor where a tile starts, or some steps further along its tiled loop."""
+        names = {}
+        if side.loop:
+            start = self._from(side.loop[0])
+            names = {side.loop[0]: f"({start} + {step})" if step else start}
+        return self.writer.calling(names).value(side.factor)
+
+    def _summing(self, body: Lines, sums: Sequence[tuple[str, int]] | None = None) -> Lines:
+        """The loops over sums around a block."""
+        return nested(self._loops_over(self.plan.sums if sums is None else sums), body)
+
+    def _loops_over(self, sums: Sequence[Loop]) -> list[CLoop]:
+        """Loops over sums, the innermost unrolled if it is short."""
+        ends = [
+            ("sums_from", "sums_to") if self.plan.blocked and not at else ("0", str(size))
+            for at, (_, size) in enumerate(sums)
+        ]
+        short = [0 < at == len(sums) - 1 and size <= _FEW for at, (_, size) in enumerate(sums)]
+        names = [self.writer.variable(name) for name, _ in sums]
+        return [CLoop(name, first, end, few) for name, (first, end), few in zip(names, ends, short, strict=True)]
+
+
+#: Tiles by what they are called, and how many rows and columns they have.
+_KINDS = (
+    ("whole", "rows", "wide"),
+    ("short", "last_rows", "wide"),
+    ("narrow", "rows", "last_columns"),
+    ("corner", "last_rows", "last_columns"),
+)
