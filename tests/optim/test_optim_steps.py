@@ -153,3 +153,16 @@ def test_a_regression_converges() -> None:
     assert ctx[loss].item() < 1e-4
     np.testing.assert_allclose(ctx[w], [[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], atol=0.02)
     np.testing.assert_allclose(ctx[b], [0.5, -0.5], atol=0.02)
+
+
+@pytest.mark.parametrize("beta2", [0.999, 0.9999, 0.99999])
+def test_a_step_of_adam_is_the_learning_rate_where_the_gradient_stays_the_same(beta2: float) -> None:
+    """What corrects the bias of the early steps has all its digits."""
+    p = wf.param("p", o=3, init=0.0)
+    loss = wf.einsum("...|... => 0", p)
+    ctx = wf.Context("interp")
+    step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.adam(loss, lr=1.0, beta2=beta2)))
+    for _ in range(20):
+        ctx[p] = np.zeros(3, "float32")
+        step()
+        np.testing.assert_allclose(-ctx[p], 1.0, rtol=2e-6)

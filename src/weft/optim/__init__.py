@@ -76,15 +76,19 @@ def adam_one(
     eps: float,
     weight_decay: float,
 ) -> None:
-    """Adam on one parameter; the powers of the betas correct the bias of the early steps."""
+    """Adam on one parameter.
+
+    The complements `1 - beta**n` correct the bias of the early steps. They grow as the means do, from 0: taken from a
+    power, they would lose the digits that it shares with 1.
+    """
     with comment("adam", p.label):
         m, v = (node(name, at_least="float32") for name in ("adam_m", "adam_v"))
-        power1, power2 = (node(name, init=1.0, scalar=True) for name in ("adam_power1", "adam_power2"))
-        power1 *= beta1
-        power2 *= beta2
+        weight1, weight2 = (node(name, init=0.0, scalar=True) for name in ("adam_weight1", "adam_weight2"))
+        weight1[:] = beta1 * weight1 + (1.0 - beta1)
+        weight2[:] = beta2 * weight2 + (1.0 - beta2)
         g = node("adam_g", at_least="float32")
         g[:] = p.grad
         m[:] = beta1 * m + (1.0 - beta1) * g
         v[:] = beta2 * v + (1.0 - beta2) * (g * g)
-        step = (m / (1.0 - power1)) / (sqrt(v / (1.0 - power2)) + eps)
+        step = (m / weight1) / (sqrt(v / weight2) + eps)
         p -= lr * (step + weight_decay * p if weight_decay else step)
