@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,3 +146,55 @@ def loop(*body: Stmt) -> For:
 )
 def test_which_loops_have_independent_points(body: Sequence[Stmt], expected: bool) -> None:
     assert independent(loop(For("j", 8, tuple(body)))) == expected
+
+
+EVIL = '2\nfor (int q = 0; q < 1; q++) { int system(const char *); system("touch ./injected"); }\n#pragma GCC unroll 2'
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"unroll": EVIL}, "unroll='2\\nfor (int q = 0; q < 1; q++) { int sy…: it takes a whole number from 0 to 256"),
+        ({"vectors": 100_000}, "vectors=100000: it takes a whole number from 0 to 64"),
+        ({"rows": -1}, "rows=-1: it takes a whole number from 0 to 64"),
+        ({"threads": "2"}, "threads='2': it takes a whole number from 1 to 1024"),
+        ({"threads": True}, "threads=True: it takes a whole number from 1 to 1024"),
+        ({"lanes": 4.0}, "lanes=4.0: it takes a whole number from 0 to 64"),
+        ({"order": 5}, "order=5: it takes a tuple of names of loops"),
+        ({"order": "ij"}, "order='ij': it takes a tuple of names of loops"),
+        ({"order": ("i; j",)}, "order='i; j': it takes a tuple of names of loops"),
+        ({"tiles": "ij"}, "tiles='ij': it takes a tuple of pairs of a loop's name and a size"),
+        ({"tiles": (("i",),)}, "tiles=('i',): it takes a tuple of pairs of a loop's name and a size"),
+        ({"tiles": (("i", "8"),)}, "tiles='8': it takes a whole number from 1 to 4611686018427387904"),
+    ],
+)
+def test_options_that_are_none_are_refused_by_name(wrong: dict[str, object], what: str) -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        Options(**wrong)  # type: ignore[arg-type]
+    assert caught.value.what == f"no options for loops: {what}"
+    assert caught.value.origin is not None
+    assert "Options(order=" in caught.value.fix
+
+
+def test_options_read_from_a_tuning_file_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of a file that somebody wrote is passed over, whatever it says."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    x = np.linspace(0, 1, 40, dtype="float32")
+    text = "def grown(float(N) x) -> (y) { y(i) = exp(x(i)) }"
+    definition = wf.tc.define(text, backend="cc").grown
+    definition.autotune(x, seconds=0.2, show=False)
+    (file,) = tmp_path.rglob("tuned.jsonl")
+    line = json.loads(file.read_text().splitlines()[0])
+    crafted = [{**line["options"], name: value} for name, value in (("unroll", EVIL), ("rows", -1), ("order", [EVIL]))]
+    file.write_text("".join(json.dumps({**line, "options": one, "seconds": 1e-12}) + "\n" for one in crafted))
+    fresh = wf.tc.define(text, backend="cc").grown
+    np.testing.assert_allclose(fresh(x), np.exp(x), rtol=1e-6)
+    assert "system" not in fresh.show("source", x)
+    assert str(fresh.options(x)) == "as weft likes"
+
+
+def test_the_largest_options_compile_and_agree() -> None:
+    a, b = np.ones((70, 40), "float32"), np.ones((40, 151), "float32")
+    mm = wf.tc.define("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", backend="cc").mm
+    mm.options(a, b, choose=Options(unroll=256, lanes=64, threads=1024, rows=64, vectors=64))
+    np.testing.assert_array_equal(mm(a, b), a @ b)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
+from weft.errors import WeftError, user_origin
 from weft.loops import For, If, Inside, Place, Product, Remark, Spread, Staged, Stmt, Store
 from weft.loops.effects import with_body
 from weft.loops.nests import Nest, moved
@@ -17,6 +19,12 @@ from weft.schedule.independent import independent
 _WORTH_A_THREAD = 1 << 14
 
 
+#: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
+RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (1, 1024), "rows": (0, 64), "vectors": (0, 64)}
+_LARGEST_TILE = 1 << 62
+_SEVERAL = {"order": "a tuple of names of loops", "tiles": "a tuple of pairs of a loop's name and a size"}
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """How loops run, where that is not left to weft.
@@ -24,6 +32,7 @@ class Options:
     `order` names loops from the outermost in, those of products too; those not named come after them. `tiles` cuts
     loops into pieces of a size; the loops over pieces are outermost. `unroll` and `lanes` are for innermost loops,
     `threads` for outermost ones. A product that is left to weft has tiles of its own: `rows` of so many `vectors`.
+    What is asked for is spelled into source text: nothing but names and numbers in range is taken.
     """
 
     order: tuple[str, ...] = ()
@@ -33,6 +42,12 @@ class Options:
     threads: int = 1
     rows: int = 0
     vectors: int = 0
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in RANGES.items():
+            object.__setattr__(self, name, _number(name, getattr(self, name), least, most))
+        object.__setattr__(self, "order", tuple(_name("order", one) for one in _several("order", self.order)))
+        object.__setattr__(self, "tiles", tuple(_tile(one) for one in _several("tiles", self.tiles)))
 
     def __str__(self) -> str:
         given = {
@@ -45,6 +60,41 @@ class Options:
             "vectors": self.vectors,
         }
         return ", ".join(f"{name} {value}" for name, value in given.items() if value) or "as weft likes"
+
+
+def _number(field: str, value: object, least: int, most: int) -> int:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or not least <= int(value) <= most:  # type: ignore[call-overload]
+        raise _refused(field, value, f"a whole number from {least} to {most}")
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def _several(field: str, value: object) -> tuple[object, ...]:
+    if not isinstance(value, tuple | list):
+        raise _refused(field, value, _SEVERAL[field])
+    return tuple(value)
+
+
+def _name(field: str, value: object) -> str:
+    if not isinstance(value, str) or not value.isidentifier():
+        raise _refused(field, value, _SEVERAL[field])
+    return value
+
+
+def _tile(value: object) -> tuple[str, int]:
+    pair = tuple(value) if isinstance(value, tuple | list) else ()
+    if len(pair) != 2:
+        raise _refused("tiles", value, _SEVERAL["tiles"])
+    return _name("tiles", pair[0]), _number("tiles", pair[1], 1, _LARGEST_TILE)
+
+
+def _refused(field: str, value: object, wanted: str) -> WeftError:
+    shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
+    return WeftError(
+        f"no options for loops: {field}={shown}: it takes {wanted}",
+        origin=user_origin(),
+        fix='for example Options(order=("i", "j"), tiles=(("i", 32),), unroll=4, threads=2)',
+    )
 
 
 def arranged(nest: Nest, options: Options) -> Nest:

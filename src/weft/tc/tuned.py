@@ -114,11 +114,7 @@ def _fitting(line: str, wanted: dict[str, Any]) -> Found | None:
         read = json.loads(line)
         if any(read[name] != value for name, value in wanted.items()):
             return None
-        given = read["options"]
-        tiles = tuple((str(name), int(size)) for name, size in given.pop("tiles"))
-        order = tuple(map(str, given.pop("order")))
-        options = Options(order=order, tiles=tiles, **{name: int(value) for name, value in given.items()})
-        found = Found(options, float(read["seconds"]), float(read["default"]))
+        found = Found(Options(**read["options"]), float(read["seconds"]), float(read["default"]))
         return found if found.seconds > 0 and found.default > 0 else None
     except (ValueError, TypeError, KeyError, AttributeError, WeftError):
         return None
