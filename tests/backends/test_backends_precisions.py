@@ -49,7 +49,7 @@ from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 from weft.ops.library import LIBRARY
 
 #: How far the two backends may lie apart in one operation, in ulp of single and double precision: everything else is 0.
-MOST_ULPS = dict.fromkeys(("exp", "log", "exp2", "log2", "sin", "cos", "tanh", "erf", "pow"), 4)
+MOST_ULPS = dict.fromkeys(("exp", "log", "exp2", "log2", "sin", "cos", "tanh", "sigmoid", "erf", "pow"), 4)
 MOST_ULPS |= {op.name: 2 * ULPS.get(op.name, 2) for op in LIBRARY if op.typing is typing.reals}
 #: An operation on narrow floats is computed in single precision, so it can only round to the neighbour.
 MOST_NARROW_ULPS = 1

@@ -18,7 +18,7 @@ from weft.ops.scalar import call
 ROWS = list(OPS.values())
 NEUTRAL = [op for op in ROWS if op.neutral is not None]
 EXPECTED = {
-    1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh erf abs floor not "
+    1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh sigmoid erf abs floor not "
     "tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt rcbrt ceil trunc "
     "round erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma digamma trigamma j0 j1 y0 y1 cyl_bessel_i0 "
     "cyl_bessel_i1",
@@ -121,6 +121,8 @@ MEANINGS = [
     ("recip_sqrt", (4.0,), 0.5),
     ("neg", (4.0,), -4.0),
     ("tanh", (1.0,), 0.7615941559557649),
+    ("sigmoid", (0.0,), 0.5),
+    ("sigmoid", (np.log(3),), 0.75),
     ("erf", (1.0,), 0.8427007929497149),
     ("abs", (-4.0,), 4.0),
     ("floor", (-1.5,), -2.0),

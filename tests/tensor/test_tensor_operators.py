@@ -486,3 +486,29 @@ def test_an_operation_takes_as_many_operands_as_it_has() -> None:
         wf.einsum("i;i=>i", x, x, op="where")
     with pytest.raises(wf.WeftError, match="op='relu' takes one operand, and the spec has 3"):
         wf.einsum("i;i;i=>i", x, x, x, op="relu")
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+@pytest.mark.parametrize(
+    ("dtype", "points"), [("float32", [-10, -15, -17, -20, -80, 80]), ("float64", [-20, -36, -40, -700, 700])]
+)
+def test_sigmoid_keeps_its_digits_where_it_is_small(backend: str, dtype: str, points: list[float]) -> None:
+    x = np.array(points, dtype)
+    exact = 1 / (1 + np.exp(-x.astype(float)))
+    ctx, given = wf.Context(backend), wf.require_grad(wf.data(x))
+    value = wf.sigmoid(given)
+    ctx.compile(wf.grad_update(wf.einsum("...|... => 0", value)), keep=[value, given.grad])()
+    near = 4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(ctx[value], exact, rtol=near)
+    np.testing.assert_allclose(ctx[given.grad], exact / (1 + np.exp(x.astype(float))), rtol=4 * near)
+    np.testing.assert_allclose(ctx[wf.log(value)], np.log(exact), rtol=near, atol=near)
+    word = {"float32": "float", "float64": "double"}[dtype]
+    written = wf.tc.define(f"def f({word}(N) x) -> (y) {{ y(i) = sigmoid(x(i)) }}", backend=backend).f
+    np.testing.assert_array_equal(written(x), ctx[value])
+
+
+def test_the_gradient_of_sigmoid_is_a_number_where_exp_is_infinite() -> None:
+    x = wf.require_grad(wf.data(np.array([-1000.0, -100.0, 100.0, 1000.0, np.inf, -np.inf], "float32")))
+    ctx = wf.Context("cc")
+    ctx.compile(wf.grad_update(wf.einsum("...|... => 0", wf.sigmoid(x))), keep=[x.grad])()
+    np.testing.assert_allclose(ctx[x.grad], 0, atol=1e-37)

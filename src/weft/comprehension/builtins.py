@@ -1,15 +1,14 @@
 """Element types and builtin functions, by the names they have in the language.
 
-A builtin is written in terms of the table of operations, so that typing, gradients and every backend follow from the
-rows it is made of.
+A builtin is a row of the table of operations, from which typing, gradients and every backend follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from weft.ops import OPS, Scalar, call
+from weft.ops import OPS, Number, Scalar, call
 from weft.ops.dtypes import ELEMENT_TYPES
 from weft.ops.library import LIBRARY
 
@@ -41,15 +40,17 @@ def spelled(dtype: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """How many arguments a function takes, and the scalar expression it stands for: a row of the table, or several."""
+    """A function: a row of the table of operations."""
 
-    arity: int
-    build: Callable[..., Scalar]
-    row: str | None = None
+    row: str
 
+    @property
+    def arity(self) -> int:
+        return OPS[self.row].arity
 
-def _row(op: str) -> Builtin:
-    return Builtin(OPS[op].arity, lambda *args: call(op, *args), op)
+    def build(self, *args: Number) -> Scalar:
+        """The scalar expression it stands for."""
+        return call(self.row, *args)
 
 
 #: The functions of Tensor Comprehensions, which are those of CUDA: rows of the table of operations.
@@ -57,22 +58,21 @@ _FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "tanh", "erf",
 
 #: Functions that Tensor Comprehensions does not have: a definition may use their names for something of its own.
 EXTRAS: Mapping[str, Builtin] = {
-    **{name: _row(name) for name in ("abs", "relu", "digamma", "trigamma")},
-    "sigmoid": Builtin(1, lambda x: call("recip", 1 + call("exp", -x))),
+    **{name: Builtin(name) for name in ("abs", "relu", "sigmoid", "digamma", "trigamma")},
 }
 
 BUILTINS: Mapping[str, Builtin] = {
-    **{name: _row(name) for name in (*_FUNCTIONS, *(op.name for op in LIBRARY))},
-    "fabs": _row("abs"),
-    "rsqrt": _row("recip_sqrt"),
-    "fdivide": _row("div"),
-    "min": _row("min"),
-    "max": _row("max"),
+    **{name: Builtin(name) for name in (*_FUNCTIONS, *(op.name for op in LIBRARY))},
+    "fabs": Builtin("abs"),
+    "rsqrt": Builtin("recip_sqrt"),
+    "fdivide": Builtin("div"),
+    "min": Builtin("min"),
+    "max": Builtin("max"),
     **EXTRAS,
 }
 
 #: The function that each row of the table is written as.
-WRITTEN: Mapping[str, str] = {one.row: name for name, one in BUILTINS.items() if one.row and one.row != "div"}
+WRITTEN: Mapping[str, str] = {one.row: name for name, one in BUILTINS.items() if one.row != "div"}
 
 #: What no tensor, value or definition can be called, and why.
 TAKEN: Mapping[str, str] = {

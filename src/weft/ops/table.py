@@ -99,6 +99,10 @@ _ROWS: tuple[Op, ...] = (
         "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals
     ),
     unary(
+        "sigmoid", lambda x: 1 / (1 + np.exp(-x)), "(1 / (1 + weft_exp_{t}(-({0}))))", "(1 / (1 + tl.exp(-({0}))))",
+        lambda x, y: (y * call("sigmoid", -x),), typing=typing.reals, unsigned=True,
+    ),
+    unary(
         "erf", erf, "weft_erf_{t}({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
         typing=typing.reals,
     ),

@@ -19,7 +19,7 @@ from weft.schedule.independent import independent
 from weft.schedule.levels import Level, Shared
 
 #: Functions that compilers run on vectors, being written out in C, and what a number costs alone and among others.
-_ON_VECTORS = {"erf", "exp", "tanh"}
+_ON_VECTORS = {"erf", "exp", "sigmoid", "tanh"}
 _ALONE_NS, _TOGETHER_NS = 8.0, 1.0
 _CALL_NS = 15.0
 #: Bytes in a nanosecond: from memory, and from a cache that holds all of it.

@@ -116,6 +116,7 @@ sqrt = _unary("sqrt", "The square root.")
 recip = _unary("recip", "`1 / x`.")
 recip_sqrt = _unary("recip_sqrt", "`1 / sqrt(x)`.")
 tanh = _unary("tanh", "The hyperbolic tangent.")
+sigmoid = _unary("sigmoid", "`1 / (1 + exp(-x))`; it does not overflow, nor does its gradient.")
 erf = _unary("erf", "The error function.")
 absolute = _unary("abs", "The absolute value.")
 floor = _unary("floor", "The largest whole number not above `x`.")
@@ -140,13 +141,6 @@ def fma(x: Operand, y: Operand, z: Operand, *, spec: str = "", label: str = "") 
     if spec == "@":
         return pointwise("add", compose(x, y), z, label=label)
     return _apply("fma", (x, y, z), spec, label)
-
-
-def sigmoid(x: TensorLike) -> Tensor:
-    """`1 / (1 + exp(-x))`, written so that it does not overflow."""
-    tensor = as_tensor(x, "sigmoid")
-    result: Tensor = (tanh(tensor * 0.5) + 1.0) * 0.5
-    return result
 
 
 def cast(tensor: TensorLike, dtype: str, *, label: str = "") -> Tensor:
