@@ -54,7 +54,13 @@ def test_a_thread_of_64_kib_runs_packed_products(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("second", "options"),
-    [("K,N", wf.tc.Options()), ("N,K", wf.tc.Options(rows=8, vectors=8)), ("N,K", wf.tc.Options(threads=2))],
+    [
+        ("K,N", wf.tc.Options()),
+        ("N,K", wf.tc.Options(rows=8, vectors=8)),
+        ("N,K", wf.tc.Options(threads=2)),
+        ("K,N", wf.tc.Options(vectors=64)),
+        ("K,N", wf.tc.Options(rows=64)),
+    ],
     ids=str,
 )
 def test_no_frame_is_large(second: str, options: wf.tc.Options, tmp_path: Path) -> None:
@@ -80,7 +86,7 @@ def test_tiles_are_no_larger_than_the_stack_can_bear() -> None:
     zero, total = Cast("float32", Num(0)), Local("t", "float32")
     factors = Read(a, (i, k)), Read(b, (k, j))
     staged = product([("i", 999)], [("j", 999)], [("k", 999)], Let(total, zero), factors, [Store(c, (i, j), total)])
-    for rows, vectors in ((10**6, 10**6), (10**6, 2), (2, 10**6)):
+    for rows, vectors in ((10**6, 10**6), (10**6, 2), (2, 10**6), (0, 10**6), (0, 9), (10**6, 0)):
         found = plan(parts_of(staged), replace(staged.what, rows=rows, vectors=vectors))  # type: ignore[arg-type]
         assert found is not None
         assert 1 <= found.tile.rows * found.tile.vectors <= 64

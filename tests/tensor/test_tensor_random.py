@@ -158,4 +158,5 @@ def test_first_values_may_be_drawn() -> None:
     wf.seed(0)
     p = wf.param("p", o=5, init=2 * wf.random_uniform("u", step=0) - 1)
     wf.seed(0)
-    np.testing.assert_array_equal(value(p), value(2 * wf.random_uniform("u", step=0) * ones(5) - 1).astype("float32"))
+    drawn = 2 * wf.random_uniform("u", step=0) * wf.data(np.ones(5, "float32")) - 1
+    np.testing.assert_array_equal(value(p), value(drawn))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import weft as wf
 from weft.assign import Cells, Fetch
-from weft.ops.meaning import threefry4x32, unit_interval
+from weft.ops.random import threefry4x32, unit_interval
 from weft.tensor.params import random_key, random_unit
 from weft.train.shards import drawn_apart, merges, shares
 
@@ -295,7 +295,7 @@ def test_shards_draw_different_numbers(backend: str) -> None:
     keys = [random_key(name) for name in ("outside", "inside")]
     for shards in (1, 3):
         wanted = sum(
-            float(unit_interval(threefry4x32((key + shard) % (1 << 64), 5 << 32)))
+            float(unit_interval(threefry4x32((key + shard) % (1 << 64), 5 << 32), 24.0))
             for key in keys
             for shard in range(shards)
         )
@@ -320,4 +320,4 @@ def test_a_key_at_the_end_of_its_range_wraps() -> None:
         for backend in ("interp", "cc"):
             ctx = wf.Context(backend)
             ctx.compile(apart, bindings=[shard])(shard=1)
-            assert ctx[wf.given(random)][0] == unit_interval(threefry4x32((key + 1) % (1 << 64), 7))
+            assert ctx[wf.given(random)][0] == unit_interval(threefry4x32((key + 1) % (1 << 64), 7), np.float32(24))

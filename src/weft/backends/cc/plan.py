@@ -30,6 +30,8 @@ _ACROSS_LINES = 1.4
 _MANY_ROWS, _MANY_BYTES = 512, 1 << 20
 #: A tile has no more vectors than this, whatever is asked for: what registers do not hold lies on the stack.
 _MOST_VECTORS = 64
+#: So many rows are the most that registers allow on any machine.
+_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ def plan(parts: Parts, what: Description | None = None) -> Plan | None:
     tile = _tile(best)
     if isinstance(what, Product):
         vectors = min(what.vectors or tile.vectors, _MOST_VECTORS)
-        tile = replace(tile, rows=min(what.rows, _MOST_VECTORS // vectors) or tile.rows, vectors=vectors)
+        rows, most = what.rows or tile.rows, _MOST_VECTORS // vectors
+        tile = replace(tile, rows=min(rows or _ROWS, most) if rows or most < _ROWS else 0, vectors=vectors)
     return replace(best, tile=tile)
 
 
