@@ -15,7 +15,6 @@ import numpy as np
 import weft as wf
 
 TYPES = ("float32", "float32", "float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-WAYS = (("interp", True), ("cc", True), ("cc", False))
 LAYOUTS = ("ik; kj => ij", "ik; jk => ij", "ki; kj => ij", "ki; jk => ij", "ik; kj => ji", "lik; kjl => ij")
 Fill = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 FILLS: dict[str, Fill] = {
@@ -33,7 +32,7 @@ def check(rng: np.random.Generator) -> None:
     arrays = [FILLS[fill](rng, shape).astype(kind) for shape in shapes]
     again = bool(rng.random() < 0.2)
     exact, sizes, terms = _exact(spec, arrays, again)
-    for backend, optimise in WAYS:
+    for backend, optimise in (("interp", True), ("cc", bool(rng.random() < 0.6))):
         with wf.config.using(optimise=optimise):
             found = wf.einsum(spec, *map(wf.data, arrays))
             found = wf.einsum("...|... => 0", found) if again else found
