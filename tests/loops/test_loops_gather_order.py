@@ -48,7 +48,7 @@ def nest(order: str) -> Program:
 
 @pytest.mark.parametrize("order", GATHERED)
 def test_where_the_place_is_found(order: str) -> None:
-    assert text(gather(nest(order).body)) == GATHERED[order]
+    assert text(gather(nest(order).body, fast=True)) == GATHERED[order]
 
 
 @pytest.mark.parametrize("order", ["".join(one) for one in permutations("kbd")])
@@ -57,7 +57,7 @@ def test_any_order_gathers_the_same(order: str) -> None:
     meant = {one: rng.uniform(-1, 1, one.shape).astype("float32") for one in (X, Y)} | {K: np.array([3, 0, 9, 3])}
     ours = {buffer: array.copy() for buffer, array in meant.items()}
     run(nest(order), meant, dict.fromkeys(GIVEN, 0))
-    body = gather(nest(order).body)
+    body = gather(nest(order).body, fast=True)
     run(check(Program(body), GIVEN), ours, dict.fromkeys(GIVEN, 0))
     assert loops(body) == sorted(set(order) - {"k"}, key=order.index)
     np.testing.assert_allclose(ours[X], meant[X])
@@ -68,10 +68,10 @@ def loops(body: tuple[Stmt, ...]) -> list[str]:
     return [name for stmt, own in zip(body, found, strict=True) for name in [*own, *loops(getattr(stmt, "body", ()))]]
 
 
-def test_asked_for_by_options() -> None:
-    pick = wf.tc.define(
-        "def pick(float(K,D) w, int32(B) l) -> (y) { y(b, d) +=! w(k, d) * float(l(b) == k) }", backend="cc"
-    ).pick
+@pytest.mark.parametrize("term", ["w(k, d) * float(l(b) == k)", "l(b) == k ? w(k, d) : 0"])
+def test_asked_for_by_options(term: str) -> None:
+    text = f"def pick(float(K,D) w, int32(B) l) -> (y) {{ y(b, d) +=! {term} }}"
+    pick = wf.tc.define(text, backend="cc").pick
     w, labels = np.arange(160, dtype="float32").reshape(40, 4), np.array([4, 0, 2, 39, 7, 7, 1, 3], "int32")
     pick.options(w, labels, choose=wf.tc.Options(order=("k", "b", "d")))
     np.testing.assert_array_equal(pick(w, labels), w[labels])
