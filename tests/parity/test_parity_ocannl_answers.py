@@ -52,6 +52,22 @@ def test_labels_of_ones_reach_the_parameter_between_them() -> None:
     assert (str(hey.dims), str(y.dims)) == ("q=1->p=1", "p=1")
 
 
+WINDOWS = {
+    "2*o=+k": (3, [1, 6, 12]),
+    "o=+k": (2, [0, 1, 3, 5, 7, 9]),
+    "3*o=+k": (5, [3, 15]),
+    "2*o=+2*k": (3, [2, 6, 6]),
+}
+
+
+@pytest.mark.parametrize("axis", WINDOWS)
+def test_padded_windows_begin_half_of_their_span_to_the_left(axis: str) -> None:
+    """As with `padding=span // 2` in PyTorch, whatever the stride."""
+    size, expected = WINDOWS[axis]
+    found = wf.einsum(f"{axis}; k => o", wf.data(np.arange(6.0)), wf.data(np.ones(size)))
+    assert wf.Context("interp")[found].tolist() == expected
+
+
 @pytest.mark.parametrize("looked", [False, True])
 @pytest.mark.parametrize(("spec", "expected"), [("a => a^b", [1, 2, 9, 9, 9]), ("b => a^b", [9, 9, 9, 1, 2])])
 def test_a_write_to_a_part_leaves_the_first_values_of_the_rest(spec: str, expected: list[float], looked: bool) -> None:
