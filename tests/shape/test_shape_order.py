@@ -159,12 +159,12 @@ def test_kinds_of_error_are_told_apart() -> None:
     assert kind_of(lambda: pointwise(known("2"), known("3"))) == "conflict"
 
 
-def test_an_axis_that_is_a_one_is_one_wherever_it_is_turned() -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_an_axis_that_is_a_one_is_one_wherever_it_is_turned(late: bool) -> None:
     """What is below an unlabelled 1 is 1 also where nothing new is said about labels."""
-    for late in (False, True):
-        turned, shape = blank("t", "leaf"), blank("s")
-        uses = [lambda: transpose(turned, turned), lambda: pointwise(turned, result=shape)]
-        infer(Literal(as_shape("1->2")), result=shape)
-        for use in reversed(uses) if late else uses:
-            use()
-        assert str(close(turned)) == "1->1"
+    turned, shape = blank("t", "leaf"), blank("s")
+    uses = [lambda: transpose(turned, turned), lambda: pointwise(turned, result=shape)]
+    infer(Literal(as_shape("1->2")), result=shape)
+    for use in reversed(uses) if late else uses:
+        use()
+    assert str(close(turned)) == "1->1"
