@@ -160,3 +160,27 @@ def test_first_values_may_be_drawn() -> None:
     wf.seed(0)
     drawn = 2 * wf.random_uniform("u", step=0) * wf.data(np.ones(5, "float32")) - 1
     np.testing.assert_array_equal(value(p), value(drawn))
+
+
+def test_numbers_that_were_read_before_they_met_a_larger_shape_are_not_stretched_over_it() -> None:
+    """Unread they would be drawn for every place of it: what is read first must not decide what is computed."""
+    many, row = wf.data(np.ones((4, 6)), batch=1, label="many"), wf.data(np.ones(6), label="row")
+    for read in (
+        lambda noise: noise * 2,
+        lambda noise: noise + wf.random_uniform("more", step=0),
+        lambda noise: noise * row,
+    ):
+        noise = wf.random_uniform("noise", step=0)
+        value = read(noise)
+        assert str((value + many).dims) == "4|6"
+        assert str(noise.dims) == "4|6"
+        early = read(wf.random_uniform("noise", step=0))
+        wf.Context("interp")[early]
+        with pytest.raises(wf.ShapeError) as caught:
+            early + many
+        assert "its shape was decided before it met a larger one" in str(caught.value)
+        assert "wf.Context(" in str(caught.value)
+        assert "fix: write all that it is used with before asking for a value" in str(caught.value)
+    constant = wf.constant(2.0) * 3
+    wf.Context("interp")[constant]
+    assert str((constant + many).dims) == "4|6"

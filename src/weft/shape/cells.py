@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed. A node that code
 #: assigns to, a constant and what is computed are no larger than they must be; a node nobody assigned to is a leaf.
-Role: TypeAlias = Literal["leaf", "param", "node", "constant", "inner"]
+Role: TypeAlias = Literal["leaf", "varying", "param", "node", "constant", "inner"]
 
 #: What belongs to the model, and what to code that updates it.
 MODEL, CODE = 0, 1
@@ -174,6 +174,7 @@ class RowCell:
         "owner",
         "role",
         "silent",
+        "unasked",
         "watchers",
         "why_hi",
         "why_lo",
@@ -189,6 +190,7 @@ class RowCell:
         self.level = level
         self.final = False  # closed for good: nothing need watch it
         self.silent = False  # closing decided its rank, so it says nothing about the ranks of others
+        self.unasked = False  # closing decided it, and a varying tensor below it would have taken any other shape
         self.lo = 0
         self.hi = MAX_RANK
         self.axes: tuple[AxisCell, ...] | None = None
@@ -203,7 +205,7 @@ class RowCell:
         """Does it take the greatest rank and sizes its uses allow?"""
         if self.role == "node":
             return self.owner is not None and not self.owner.assigned
-        return self.role in ("leaf", "param")
+        return self.role in ("leaf", "varying", "param")
 
     @property
     def closed(self) -> tuple[Dim, ...] | None:

@@ -79,11 +79,12 @@ def peek(shape: ShapeVar) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What closing finds for a graph, and which rows have their rank from something other than closing."""
+    """What closing finds for a graph; which rows have their rank not from closing alone, and which from nothing else."""
 
     rows: dict[RowCell, tuple[Found, ...]]
     axes: dict[AxisCell, Found]
     anchored: set[RowCell]
+    unasked: set[RowCell]
 
     def dims(self, row: RowCell) -> tuple[Dim, ...]:
         """The axes of a row; raises if one of them must not be guessed."""
@@ -114,6 +115,7 @@ def _settle_graph(store: Store, shapes: set[ShapeVar]) -> bool:
                 raise error()
             for row in ranks:
                 solver.write(row, "silent", row not in decision.anchored)
+                solver.write(row, "unasked", row in decision.unasked)
     except ShapeError:
         return False
     return True
@@ -131,6 +133,7 @@ def _settle(store: Store, shapes: Sequence[ShapeVar], axes: Sequence[AxisCell] =
         for row, dims in rows.items():
             if row.axes is None:
                 solver.write(row, "silent", row not in solution.anchored)
+                solver.write(row, "unasked", row in solution.unasked)
                 solver.at_least(row, len(dims), Why(step))
                 solver.at_most(row, len(dims), Why(step))
         solver.solve()
@@ -203,7 +206,8 @@ def _solve(store: Store, again: Sequence[Step] | None = None) -> Solution:
         decision.decide(CODE)
         stuck = decision.errors()
         rows = {row: tuple([_found(axis, stuck) for axis in row.axes or ()]) for row in store.rows}
-        solution = Solution(rows, {axis: _found(axis, stuck) for axis in store.axes}, decision.anchored)
+        axes = {axis: _found(axis, stuck) for axis in store.axes}
+        solution = Solution(rows, axes, decision.anchored, decision.unasked)
         solver.roll_back()
     return solution
 

@@ -175,6 +175,19 @@ def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeEr
     )
 
 
+def decided_before(step: Step, row: RowCell) -> ShapeError:
+    """A varying tensor would have the shape of what it is used with here, had its value not been asked for before."""
+    owner = row.owner
+    called = f"`{owner.name}`" if owner is not None else "what is drawn"
+    return _error(
+        step,
+        f"{called} varies from place to place, and its shape was decided before it met a larger one",
+        (),
+        (_lines("its shape", row.why_hi),),
+        "write all that it is used with before asking for a value, or add zeros of the shape it is to have",
+    )
+
+
 def undetermined_count(step: Step, what: str, shape: str, elements: int) -> UnderdeterminedShapeError:
     return UnderdeterminedShapeError(
         f"{what} has {elements} elements, and nothing says how they lie in the shape {shape}",

@@ -27,6 +27,7 @@ class Decision:
         self.solver = solver
         self.why = Why(solver.step)
         self.anchored: set[RowCell] = set()
+        self.unasked: set[RowCell] = set()
         self.stuck: Stuck = {}
 
     def decide(self, level: int) -> None:
@@ -77,6 +78,7 @@ class Decision:
         leaves = [row for row in rows if row.grows]
         demand = rank_demand(rows)
         self.anchored |= demand.anchored
+        self.unasked |= demand.unasked
         for row in leaves:
             solver.at_most(row, demand.ranks.get(row, row.lo), self.why)
         solver.solve()

@@ -21,10 +21,14 @@ from weft.shape.rows import RowBelowRule, RowIsRule
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The rows that are anchored, and how many axes each open row is asked for, where it is."""
+    """The rows that are anchored, and how many axes each open row is asked for, where it is.
+
+    `unasked` are the rows of varying tensors that nothing is asked of, and all that they go into.
+    """
 
     anchored: set[RowCell]
     ranks: dict[RowCell, int]
+    unasked: set[RowCell]
 
 
 def rank_demand(rows: Sequence[RowCell]) -> Demand:
@@ -46,7 +50,8 @@ def _demand(rows: Sequence[RowCell], floors: Mapping[RowCell, int]) -> Demand:
     left = [row for row in rows if row not in ranks]
     ranks |= {row: floors[row] for row in left if row in named}
     _ask(ranks, [row for row in left if row not in named], floors)
-    return Demand(anchored, ranks)
+    unasked = _reach(row for row in rows if row.role == "varying" and row not in ranks)
+    return Demand(anchored, ranks, unasked)
 
 
 def _ask(ranks: dict[RowCell, int], rows: Sequence[RowCell], floors: Mapping[RowCell, int]) -> None:

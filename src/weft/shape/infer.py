@@ -385,8 +385,10 @@ def _role(logic: Logic) -> Role:
     match logic:
         case Parameter():
             return "param"
-        case Literal() | Counted() | Varying():
+        case Literal() | Counted():
             return "leaf"
+        case Varying():
+            return "varying"
         case Assigned():
             return "node"
         case Constant():

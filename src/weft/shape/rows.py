@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.errors import Span
+from weft.shape import conflicts
 from weft.shape.cells import AxisCell, RowCell, Step, Why
 from weft.shape.dims import Below, Join, Same, Seen
 from weft.shape.nodes import MAX_RANK
@@ -194,6 +195,8 @@ class RowBelowRule:
             solver.at_least(result, operand.lo, Why(self.step, None, operand.why_lo))
         if operand.hi > result.hi:
             solver.at_most(operand, result.hi, Why(self.step, None, result.why_hi))
+        if operand.unasked and result.lo > operand.lo:
+            raise conflicts.decided_before(self.step, operand)
         while self.from_front < operand.mark and self.from_front < operand.lo:
             at = self.from_front
             solver.write(self, "from_front", at + 1)
