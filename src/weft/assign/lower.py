@@ -5,7 +5,7 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
@@ -35,7 +35,7 @@ from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.loops.bounded import bounded
 from weft.loops.nests import around
-from weft.ops import OPS, Call, Num, Scalar, computed, substitute
+from weft.ops import OPS, Call, Num, Scalar, computed, leaves, substitute
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 from weft.project.plan import project
@@ -83,7 +83,10 @@ class _Lowering:
         if code.accum == "arg2" and (not injective or any(not loop.size for loop in projection.reduced)):
             raise _overwrites(code, projection)
         operands = [self.buffers(operand) for operand in code.operands]
-        cells = target if injective else _growing(code, target, operands, space.runs)
+        absent = any(len(run.places) <= len(operands) for run in space.runs)
+        terms = _Terms.of(code.value) if absent else None
+        values = [terms.present(run.places) if terms else code.value for run in space.runs]
+        cells = target if injective else _growing(code.accum, target, operands, space.runs, values)
         stmts: list[Stmt] = []
         plain = code.accum == "arg2" or (code.reset and injective and _is_kept(code.accum, target))
         if code.reset and OPS[code.accum].begins is not None and not (plain and surjective):
@@ -94,10 +97,9 @@ class _Lowering:
             old = before(target)
             stmts.insert(0, copied(old, target, self.static))
             operands = [old if operand == target else operand for operand in operands]
-        for run in space.runs:
-            at, *places = run.places
-            assert at is not None, "runs write the result"
-            value = _value(code.value, operands, places, target, at)
+        for run, present in zip(space.runs, values, strict=True):
+            at = run.places[0]
+            value = _value(present, operands, run.places, target, at)
             core: Stmt = Store(cells, at, value) if plain else Update(cells, at, code.accum, value)
             inner = If(run.guards, (core,)) if run.guards else core
             stmts.append(around([(loop.name, loop.size) for loop in run.choice], (inner,))[0])
@@ -118,11 +120,15 @@ class _Lowering:
         return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
 
 
-def _growing(code: Accum, target: Buffer, operands: list[Buffer], runs: Sequence[_Run]) -> Buffer:
+def _growing(
+    accum: str, target: Buffer, operands: list[Buffer], runs: Sequence[_Run], values: Sequence[Scalar]
+) -> Buffer:
     """Where an accumulation grows: as its values demand, in whatever run they are computed."""
-    values = (_value(code.value, operands, places, target, at or ()) for at, *places in (run.places for run in runs))
-    found = [growing(target, code.accum, value) for value in values]
-    return next((cells for cells in found if cells != target), target)
+    for run, value in zip(runs, values, strict=True):
+        cells = growing(target, accum, _value(value, operands, run.places, target, run.places[0]))
+        if cells != target:
+            return cells
+    return target
 
 
 def _reads_only_own_cells(
@@ -138,8 +144,8 @@ def _is_kept(accum: str, target: Buffer) -> bool:
     return OPS[accum].neutral is not None and (not OPS[accum].truth or target.dtype == "bool")
 
 
-#: The subscripts of a tensor in a run; none if it is absent from this part of a concatenation.
-_Places: TypeAlias = tuple[Place, ...] | None
+#: The subscripts of the tensors in a run, by their slots; those absent from this part of a concatenation have none.
+_Places: TypeAlias = Mapping[int, tuple[Place, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +154,7 @@ class _Run:
 
     choice: Choice
     guards: tuple[Inside, ...]
-    places: tuple[_Places, ...]
+    places: _Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,31 +177,64 @@ def _space(whole: Projection, result: int, operands: tuple[int, ...]) -> _Space:
     return _Space(view, is_injective(view), is_surjective(view), tuple(found))
 
 
-def _all_places(projection: Projection, choice: Choice) -> tuple[_Places, ...]:
-    return tuple(
-        tuple(_place(index, choice) for index in one) if projection.present(slot, choice) else None
-        for slot, one in enumerate(projection.maps)
-    )
+def _all_places(projection: Projection, choice: Choice) -> _Places:
+    maps = projection.maps
+    return {slot: tuple(_place(index, choice) for index in maps[slot]) for slot in projection.slots(choice)}
 
 
-def _value(
-    value: Scalar, operands: list[Buffer], places: Sequence[_Places], target: Buffer, at: tuple[Scalar, ...]
-) -> Scalar:
+def _value(value: Scalar, operands: list[Buffer], places: _Places, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     def leaf(one: Scalar) -> Scalar:
         if isinstance(one, Arg):
-            return Read(operands[one.number], places[one.number] or ())
+            return Read(operands[one.number], places[one.number + 1])
         return _leaf(one, target, at)
 
-    present = _present(value, places)
-    assert present is not None, "a part of a concatenation that nothing is read from is dropped"
-    return substitute(present, leaf)
+    return substitute(value, leaf)
 
 
-def _present(value: Scalar, places: Sequence[_Places]) -> Scalar | None:
-    """The value with the operands absent from this part of a concatenation left out."""
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """A value `t0 op1 t1 op2 t2 …`, grouped from the left, and which of its terms mention each operand.
+
+    A part of a concatenation reads few of many operands: only their terms are looked at, so that all parts together
+    take a time linear in their number.
+    """
+
+    ops: tuple[str, ...]  # of the first term, none
+    terms: tuple[Scalar, ...]
+    mentioning: Mapping[int | None, Sequence[int]]  # under None, terms that mention no operand
+
+    @staticmethod
+    def of(value: Scalar) -> _Terms:
+        ops, terms, rest = list[str](), list[Scalar](), value
+        while isinstance(rest, Call) and len(rest.args) == 2:
+            ops.append(rest.op)
+            terms.append(rest.args[1])
+            rest = rest.args[0]
+        terms = [rest, *reversed(terms)]
+        mentioning: dict[int | None, list[int]] = {}
+        for position, term in enumerate(terms):
+            numbers: set[int | None] = {one.number for one in leaves(term) if isinstance(one, Arg)}
+            for number in numbers or {None}:
+                mentioning.setdefault(number, []).append(position)
+        return _Terms(("", *reversed(ops)), tuple(terms), mentioning)
+
+    def present(self, places: _Places) -> Scalar:
+        """The value with the operands absent from this part of a concatenation left out."""
+        positions = {position for slot in places for position in self.mentioning.get(slot - 1, ())}
+        found: Scalar | None = None
+        for position in sorted(positions.union(self.mentioning.get(None, ()))):
+            term = _present(self.terms[position], places)
+            if term is not None:
+                found = term if found is None else Call(self.ops[position], (found, term))
+        assert found is not None, "a part of a concatenation that nothing is read from is dropped"
+        return found
+
+
+def _present(value: Scalar, places: _Places) -> Scalar | None:
+    """A term with its absent operands left out; None if nothing remains."""
 
     def leaf(one: Scalar) -> Scalar | None:
-        return None if isinstance(one, Arg) and places[one.number] is None else one
+        return None if isinstance(one, Arg) and one.number + 1 not in places else one
 
     def call(one: Call, args: Sequence[Scalar | None]) -> Scalar | None:
         kept = [arg for arg in args if arg is not None]
@@ -203,7 +242,7 @@ def _present(value: Scalar, places: Sequence[_Places]) -> Scalar | None:
             return one if all(map(is_, kept, one.args)) else Call(one.op, tuple(kept))
         return kept[0] if kept else None
 
-    return computed(value, leaf, call) if None in places else value
+    return computed(value, leaf, call)
 
 
 def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
@@ -240,9 +279,8 @@ def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
     """The tests that keep every access of a padded operation inside its tensor."""
     found = {
         Inside(_place(index, choice), size): None
-        for slot, (one, shape) in enumerate(zip(projection.maps, projection.shapes, strict=True))
-        if projection.present(slot, choice)
-        for index, size in zip(one, shape.array_shape, strict=True)
+        for slot in projection.slots(choice)
+        for index, size in zip(projection.maps[slot], projection.shapes[slot].array_shape, strict=True)
         if not isinstance(index, Given) and not stays_inside(index, size, choice)
     }
     return tuple(found)

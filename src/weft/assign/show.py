@@ -7,7 +7,7 @@ of the operation the operands and the left side fill where that is not one after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -39,6 +39,7 @@ from weft.assign.nodes import (
     target,
 )
 from weft.assign.text import ACCUMULATING, spelled_name, spelled_number, spelled_string
+from weft.naming import FreshNames
 from weft.ops import OPS, Call, Num, Scalar, leaves
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose
 from weft.shape.nodes import Bound, Dim
@@ -197,14 +198,13 @@ class Printer:
     def _names(self, code: Code) -> Callable[[Node], str]:
         """A name for each node the code mentions: its label, numbered where several nodes share one."""
         chosen: dict[Node, str] = {}
-        taken: set[str] = set()
+        names = FreshNames()
 
         def name(node: Node) -> str:
             if node.gradient_of is not None:
                 return f"{name(node.gradient_of)}.grad"
             if node not in chosen:
-                chosen[node] = distinct(node.label, taken)
-                taken.add(chosen[node])
+                chosen[node] = names.fresh(node.label)
             return chosen[node]
 
         for statement in statements(code):
@@ -273,12 +273,3 @@ def _terms(value: Scalar) -> tuple[Scalar, ...]:
     left, *others = value.args
     chained = len(others) == 1 and isinstance(left, Call) and left.op == value.op != "pow"
     return (*_terms(left), *others) if chained else value.args
-
-
-def distinct(label: str, taken: Container[str]) -> str:
-    """The label, with a number if it is taken."""
-    found, number = label, 1
-    while found in taken:
-        number += 1
-        found = f"{label}_{number}"
-    return found

@@ -34,6 +34,7 @@ from weft.comprehension.nodes import (
 from weft.comprehension.ranges import Called, Loops, Ranges
 from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_expr
+from weft.naming import FreshNames
 
 _SIGNS = {row: sign for sign, row in REDUCTIONS.items()}
 
@@ -137,6 +138,7 @@ class _Flattening:
     homes: dict[str, tuple[str, str]] = field(default_factory=dict)
     slices: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
+    names: FreshNames = field(default_factory=FreshNames)
     statements: int = 0
     calls: int = 0
     #: The tensors that were read since they were last written: they are not written again.
@@ -144,15 +146,8 @@ class _Flattening:
 
     def add(self, wanted: str, path: str, local: str, checked: Checked) -> str:
         """A tensor of its own, of the type and shape of one of a definition."""
-        name = self._new(wanted)
+        name = self.names.fresh(wanted)
         self.types[name], self.ranks[name], self.homes[name] = checked.types[local], checked.ranks[local], (path, local)
-        return name
-
-    def _new(self, wanted: str) -> str:
-        name, number = wanted, 1
-        while name in self.types:
-            number += 1
-            name = f"{wanted}_{number}"
         return name
 
     def run(self, checked: Checked, path: str, names: dict[str, str]) -> None:
@@ -214,7 +209,7 @@ class _Flattening:
         """What a part of a tensor is to hold, in a tensor of its own: only that part starts afresh."""
         at = tuple(one for one in statement.at if isinstance(one, Index))
         local = statement.target.name
-        name = self._new(f"{path}{local}_part".replace(".", "_"))
+        name = self.names.fresh(f"{path}{local}_part".replace(".", "_"))
         self.types[name], self.ranks[name] = checked.types[local], len(at)
         self.slices[name] = self.statements, tuple(one.name for one in at)
         self.steps.append(Step(name, at, statement.reduction, False, value, self.statements))

@@ -30,6 +30,7 @@ from weft.loops.nodes import (
     Update,
 )
 from weft.loops.typed import combine
+from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.ops.steps import Steps, finished
 
@@ -120,13 +121,13 @@ class _Expansion:
     writers: Mapping[Buffer, Sequence[Nest]]
     static: frozenset[str]
     remarks: dict[str, None] = field(default_factory=dict)
-    names: set[str] = field(default_factory=set)
+    names: FreshNames = field(default_factory=FreshNames)
 
     def expand(self, nest: Nest) -> Stmt:
         return finished(self._expanded(nest))
 
     def _expanded(self, nest: Nest) -> Steps[Stmt]:
-        self.names |= {name for name, _ in nest.loops} | self.static
+        self.names.take({name for name, _ in nest.loops} | self.static)
         root = _Block(None, {})
         blocks = [root]
         for loop in nest.loops:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from weft.loops.effects import everything, mapped, names, parts, with_body
 from weft.loops.nests import free, rewritten
 from weft.loops.nodes import Cast, For, If, Inside, Let, Local, Read, Remark, Set, Stmt
+from weft.naming import FreshNames
 from weft.ops import Call, Scalar
 
 
@@ -21,19 +22,14 @@ class Names:
 
     def __init__(self, body: Sequence[Stmt] = (), taken: Collection[str] = ()) -> None:
         self._body = body
-        self._taken = set(taken)
+        self._names = FreshNames(taken)
 
     def fresh(self, name: str) -> str:
         """A name like `name` that nothing else has."""
-        self._taken |= names(self._body)
+        self._names.take(names(self._body))
         self._body = ()
-        found = base = name.replace(".", "_")
-        number = 1
-        while found in self._taken:
-            number += 1
-            found = f"{re.sub(r'_[0-9]+$', '', base)}_{number}"
-        self._taken.add(found)
-        return found
+        wanted = name.replace(".", "_")
+        return self._names.fresh(wanted, re.sub(r"_[0-9]+$", "", wanted))
 
 
 def title(scalar: Scalar) -> str:

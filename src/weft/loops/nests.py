@@ -34,6 +34,7 @@ from weft.loops.nodes import (
     reads,
     walk,
 )
+from weft.naming import FreshNames
 from weft.ops import Call, Num, Scalar
 
 #: A loop: its name and size.
@@ -151,16 +152,11 @@ def stride(cell: Read, loop: str) -> int | None:
     return total
 
 
-def identifier(name: str, taken: set[str]) -> str:
+def identifier(name: str, taken: FreshNames) -> str:
     """A name for a loop or number after something that may be called anything, new among those taken."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII)
     base = f"_{base}" if not base or base[0].isdigit() else base
-    found, number = base, 1
-    while found in taken:
-        number += 1
-        found = f"{base}_{number}"
-    taken.add(found)
-    return found
+    return taken.fresh(base)
 
 
 def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iterator[Nest]:

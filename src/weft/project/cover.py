@@ -29,10 +29,9 @@ def _cells(projection: Projection, choice: Choice, cells: str) -> str:
     """The cells written while `choice` is active, as an isl set: points that would leave a tensor are skipped."""
     names = {loop.name: f"l{number}" for number, loop in enumerate(choice)}
     bounds = [f"0 <= {names[loop.name]} < {loop.size}" for loop in choice]
-    for slot, (one, shape) in enumerate(zip(projection.maps, projection.shapes, strict=True)):
-        if not projection.present(slot, choice):
-            continue
-        for axis, (index, size) in enumerate(zip(one, shape.array_shape, strict=True)):
+    for slot in projection.slots(choice):
+        axes = zip(projection.maps[slot], projection.shapes[slot].array_shape, strict=True)
+        for axis, (index, size) in enumerate(axes):
             if isinstance(index, Given):
                 continue
             coefficients, offset = linear(index, choice)

@@ -113,6 +113,15 @@ class Projection:
         return [slot for slot in sorted([*always, *found]) if self.present(slot, choice)]
 
     @cached_property
+    def _runs_of(self) -> dict[int, tuple[Choice, ...]]:
+        """The runs in which each tensor is read or written."""
+        found: dict[int, list[Choice]] = {}
+        for choice in self.runs:
+            for slot in self.slots(choice):
+                found.setdefault(slot, []).append(choice)
+        return {slot: tuple(runs) for slot, runs in found.items()}
+
+    @cached_property
     def _slots(self) -> tuple[list[int], dict[str, list[int]]]:
         """The slots whose maps mention no parts of a concatenation, and the others by the loops of one such axis."""
         parts = {loop.name for factor in self.factors if len(factor) > 1 for loop in factor}
@@ -135,10 +144,13 @@ class Projection:
         return Projection(factors, runs, maps, self.shapes)
 
     def view(self, result: int, *operands: int) -> Projection:
-        """The same loops and maps with the slots in other roles: how a gradient reads the forward record."""
+        """The same loops and maps with the slots in other roles: how a gradient reads the forward record.
+
+        Of the runs only those that write its result.
+        """
         slots = (result, *operands)
         maps, shapes = tuple(self.maps[slot] for slot in slots), tuple(self.shapes[slot] for slot in slots)
-        return Projection(self.factors, self.runs, maps, shapes)
+        return Projection(self.factors, self._runs_of.get(result, ()), maps, shapes)
 
 
 def loops_in(index: Index) -> tuple[str, ...]:

@@ -57,7 +57,8 @@ def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
 def touch_of(facts: Facts, reads: Reads, buffers: Sequence[Buffer], buffer: Callable[[Operand], Buffer]) -> Touch:
     """The memory a program finds, and the memory it writes: scratch is written too."""
     written = {buffer(node) for node in facts.written}
-    writes = [one for one in buffers if one in written or one not in reads.buffers]
+    found = set(reads.buffers)
+    writes = [one for one in buffers if one in written or one not in found]
     return Touch(reads.buffers, tuple(writes))
 
 

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 
 from weft.assign import Merge, Node, Operand, closed_buffer, node_of
-from weft.assign.show import distinct
 from weft.errors import Origin
 from weft.loops import Buffer
+from weft.naming import FreshNames
 from weft.runtime.process import LOWERING
 from weft.runtime.sources import key_of
 
@@ -35,13 +35,13 @@ class Layout:
     the arenas of routines that are no more.
     """
 
-    __slots__ = ("_arenas", "_asked", "_buffers", "_given", "_known", "_named", "_owners", "_used", "dead")
+    __slots__ = ("_arenas", "_asked", "_buffers", "_given", "_known", "_named", "_names", "_owners", "dead")
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}  # by the id of the node
         self._buffers: dict[int, Buffer] = {}  # by the key of the operand
         self._owners: dict[int, int] = {}  # which key a buffer belongs to, by its id
-        self._used: dict[str, None] = {}
+        self._names = FreshNames()
         self._asked = 0
         self._given = 0
         self._named = 0
@@ -78,14 +78,12 @@ class Layout:
         with LOWERING:
             self._asked += 1
             if node.id not in self._known:
-                self._know(node, distinct(node.label or "tensor", self._used))
+                self._know(node, self._names.fresh(node.label or "tensor"))
             return self._known[node.id].name
 
     def _know(self, node: Node, name: str) -> None:
         dead, id = self.dead, node.id
         self._known[id] = _Known(weakref.ref(node, lambda _: dead.append(id)), name, self._named)
-        if name:
-            self._used[name] = None
         self._named += 1
 
     def knows(self, node: Node) -> bool:
@@ -108,7 +106,7 @@ class Layout:
         """Forget a node that is no more, and the buffers it had."""
         known = self._known.pop(id, None)
         if known is not None:
-            self._used.pop(known.name, None)
+            self._names.release(known.name)
         found = [buffer for key in (id, ~id) if (buffer := self._buffers.pop(key, None)) is not None]
         for buffer in found:
             self._owners.pop(buffer.id, None)

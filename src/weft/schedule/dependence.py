@@ -1,4 +1,5 @@
-"""Does sharing a loop turn a dependence around? Decided exactly, by isl, where subscripts are affine.
+"""Does sharing a loop turn a dependence around? Decided exactly where subscripts are affine: by the bounds of what they
+reach, and where that does not tell, by isl.
 
 Of two nests run one after the other, the first comes to any cell before the second does. In one loop that stays so if
 no point of the loop at which the first comes to a cell lies after one at which the second does.
@@ -13,6 +14,7 @@ from functools import lru_cache
 import islpy as isl
 
 from weft.loops import Place
+from weft.loops.bounds import bounds
 from weft.loops.nests import free
 from weft.ops import Scalar
 
@@ -27,6 +29,8 @@ def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Col
     """
     if not all(isinstance(one, Place) for at, _ in (first, second) for one in at):
         return True
+    if _apart(first, second):
+        return False
     names: dict[str, str] = {}
     facts: list[str] = []
     places, turns = [], []
@@ -41,6 +45,15 @@ def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Col
     facts += [f"{one} = {other}" for one, other in zip(*places, strict=True)]
     facts.append(f"{turns[0]} > {turns[1]}")
     return not _is_empty(tuple(dict.fromkeys(names.values())), tuple(dict.fromkeys(facts)))
+
+
+def _apart(first: Reach, second: Reach) -> bool:
+    """Do two accesses have no cell in common, because of how far they reach along some axis?"""
+    for one, other in zip(first[0], second[0], strict=True):
+        mine, theirs = bounds(one, first[1]), bounds(other, second[1])
+        if mine and theirs and (mine[1] < theirs[0] or theirs[1] < mine[0]):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stm
 from weft.loops.effects import effects, mapped
 from weft.loops.nests import free, identifier, rewritten
 from weft.loops.typed import combine
+from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.schedule.access import Cell, accesses, found_through
 from weft.schedule.fuse import Kernel
@@ -21,14 +22,14 @@ from weft.schedule.unread import without_unread
 
 def forward(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with values handed on directly; `kept` are the buffers that must be written for later."""
-    handed = [tuple(_Forwarding(set(names_in(one.body))).block(one.body)) for one in kernels]
+    handed = [tuple(_Forwarding(FreshNames(names_in(one.body))).block(one.body)) for one in kernels]
     bodies = without_unread(handed, kept)
     return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
 
 
 @dataclass(slots=True)
 class _Forwarding:
-    names: set[str]
+    names: FreshNames
     #: What is known of cells at this point of the block.
     cells: dict[Cell, Scalar] = field(default_factory=dict)
 

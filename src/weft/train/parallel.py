@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code, complete, seq, symbols
-from weft.assign.show import distinct
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
+from weft.naming import FreshNames
 from weft.runtime import Context, Routine
 from weft.tensor.code import cd, node
 from weft.tensor.gradient import grad_update
@@ -92,7 +92,7 @@ class DataParallel:
         self._optimise = optimise
         self._weighted = weighted
         self._bindings = bindings
-        self._number = index(distinct("shard", [one.name for one in bindings]), len(context.devices))
+        self._number = index(FreshNames(one.name for one in bindings).fresh("shard"), len(context.devices))
         self._share = data(np.ones(1), label="share")  # of the examples, on each device
         self._shards: dict[tuple[tuple[tuple[int, ...], str], ...], _Shard] = {}
         self._model: _Model | None = None
