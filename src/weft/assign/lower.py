@@ -6,10 +6,9 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from math import prod
-from operator import is_
 from typing import TypeAlias
 
 from weft.assign.beside import before, copied, every_cell, growing, started, untaken
@@ -31,15 +30,17 @@ from weft.assign.nodes import (
     Symbol,
 )
 from weft.assign.show import Printer, show
+from weft.assign.terms import Terms
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.loops.bounded import bounded
 from weft.loops.nests import around
-from weft.ops import OPS, Call, Num, Scalar, computed, leaves, substitute
+from weft.ops import OPS, Num, Scalar, substitute
 from weft.project.exact import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 from weft.project.plan import project
 from weft.shape.close import close
+from weft.shape.infer import Operation
 
 #: Where an operand lives: the context decides.
 Buffers = Callable[[Operand], Buffer]
@@ -57,6 +58,8 @@ class _Lowering:
     buffers: Buffers
     printer: Printer
     static: frozenset[str]
+    #: Of operations that were projected already: each of many operands has a gradient that asks again.
+    projections: dict[Operation, Projection] = field(default_factory=dict)
 
     def lower(self, code: Code) -> list[Stmt]:
         match code:
@@ -84,8 +87,10 @@ class _Lowering:
             raise _overwrites(code, projection)
         operands = [self.buffers(operand) for operand in code.operands]
         absent = any(len(run.places) <= len(operands) for run in space.runs)
-        terms = _Terms.of(code.value) if absent else None
-        values = [terms.present(run.places) if terms else code.value for run in space.runs]
+        terms = Terms.of(code.value) if absent else None
+        values = [
+            terms.present({slot - 1 for slot in run.places if slot}) if terms else code.value for run in space.runs
+        ]
         cells = target if injective else _growing(code.accum, target, operands, space.runs, values)
         stmts: list[Stmt] = []
         plain = code.accum == "arg2" or (code.reset and injective and _is_kept(code.accum, target))
@@ -106,9 +111,12 @@ class _Lowering:
         return stmts if cells == target else [*stmts, copied(target, cells, self.static)]
 
     def _projection(self, code: Accum) -> Projection:
-        projection = project(code.record.operation)
-        names = {loop.name: untaken(loop.name, self.static) for loop in projection.loops if loop.name in self.static}
-        return projection.renamed(names) if names else projection
+        operation = code.record.operation
+        if operation not in self.projections:
+            found = project(operation)
+            names = {loop.name: untaken(loop.name, self.static) for loop in found.loops if loop.name in self.static}
+            self.projections[operation] = found.renamed(names) if names else found
+        return self.projections[operation]
 
     def _fetch(self, code: Fetch) -> Stmt:
         assert isinstance(code.source, Cells), "data and files are bound, not computed"
@@ -189,60 +197,6 @@ def _value(value: Scalar, operands: list[Buffer], places: _Places, target: Buffe
         return _leaf(one, target, at)
 
     return substitute(value, leaf)
-
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """A value `t0 op1 t1 op2 t2 …`, grouped from the left, and which of its terms mention each operand.
-
-    A part of a concatenation reads few of many operands: only their terms are looked at, so that all parts together
-    take a time linear in their number.
-    """
-
-    ops: tuple[str, ...]  # of the first term, none
-    terms: tuple[Scalar, ...]
-    mentioning: Mapping[int | None, Sequence[int]]  # under None, terms that mention no operand
-
-    @staticmethod
-    def of(value: Scalar) -> _Terms:
-        ops, terms, rest = list[str](), list[Scalar](), value
-        while isinstance(rest, Call) and len(rest.args) == 2:
-            ops.append(rest.op)
-            terms.append(rest.args[1])
-            rest = rest.args[0]
-        terms = [rest, *reversed(terms)]
-        mentioning: dict[int | None, list[int]] = {}
-        for position, term in enumerate(terms):
-            numbers: set[int | None] = {one.number for one in leaves(term) if isinstance(one, Arg)}
-            for number in numbers or {None}:
-                mentioning.setdefault(number, []).append(position)
-        return _Terms(("", *reversed(ops)), tuple(terms), mentioning)
-
-    def present(self, places: _Places) -> Scalar:
-        """The value with the operands absent from this part of a concatenation left out."""
-        positions = {position for slot in places for position in self.mentioning.get(slot - 1, ())}
-        found: Scalar | None = None
-        for position in sorted(positions.union(self.mentioning.get(None, ()))):
-            term = _present(self.terms[position], places)
-            if term is not None:
-                found = term if found is None else Call(self.ops[position], (found, term))
-        assert found is not None, "a part of a concatenation that nothing is read from is dropped"
-        return found
-
-
-def _present(value: Scalar, places: _Places) -> Scalar | None:
-    """A term with its absent operands left out; None if nothing remains."""
-
-    def leaf(one: Scalar) -> Scalar | None:
-        return None if isinstance(one, Arg) and one.number + 1 not in places else one
-
-    def call(one: Call, args: Sequence[Scalar | None]) -> Scalar | None:
-        kept = [arg for arg in args if arg is not None]
-        if len(kept) == len(args):
-            return one if all(map(is_, kept, one.args)) else Call(one.op, tuple(kept))
-        return kept[0] if kept else None
-
-    return computed(value, leaf, call)
 
 
 def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:

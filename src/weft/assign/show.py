@@ -7,8 +7,10 @@ of the operation the operands and the left side fill where that is not one after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 from weft.assign.nodes import (
@@ -63,6 +65,9 @@ class _Line:
     apart: bool = False
 
 
+#: A piece of text, or what makes pieces of it in its turn: expressions are as deep as somebody cared to write them.
+_Piece: TypeAlias = "str | Callable[[], Sequence[_Piece]]"
+
 #: Where a value stands: the assignment's own operation, alone between brackets and commas, or inside an expression.
 _Place: TypeAlias = Literal["top", "argument", "inside"]
 
@@ -90,11 +95,12 @@ class Printer:
                 lines = self.show(body).splitlines()
                 return f"~~({spelled_string(text)}" + ";" * bool(lines) + "".join(f"\n  {line}" for line in lines) + ")"
             case Accum():
-                return f"{self._target(code)} {_sign(code)} {self._right(code)}"
+                return f"{self._target(code)} {_sign(code)} {_joined(self._right(code))}"
             case Fetch(source=source):
-                return f"{self._target(code)} =: {self._source(source, 'top')}{self._type(code)}"
+                return f"{self._target(code)} =: {_joined(self._source(source, 'top'))}{self._type(code)}"
             case Direct(lhs=lhs, body=body):
-                return body.show(self.name(lhs), [self._operand(one, _Line(()), "inside") for one in code.operands])
+                shown = [_joined(self._operand(one, _Line(()), "inside")) for one in code.operands]
+                return body.show(self.name(lhs), shown)
 
     def _target(self, code: Accum | Fetch) -> str:
         """The left side, with the sizes a node was given where it is first written."""
@@ -104,18 +110,20 @@ class Printer:
         rows = (f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.sizes.items())
         return "{ " + "; ".join([self.name(node), *rows]) + " }"
 
-    def _right(self, code: Accum) -> str:
+    def _right(self, code: Accum) -> Sequence[_Piece]:
         record, slots = code.record, _needs_slots(code)
         logic = record.operation.logic
         pointwise = isinstance(logic, Pointwise)
-        shown = self._value(code.value, _Line(code.operands, pointwise, slots), "top")
+        shown = [*self._value(code.value, _Line(code.operands, pointwise, slots), "top")]
         if not pointwise:
-            shown += f" ~logic:{spelled_string(logic_text(logic))}"
+            shown.append(f" ~logic:{spelled_string(logic_text(logic))}")
         if slots:
-            shown += f' ~slots:"{self._slots(code)}"'
+            shown.append(f' ~slots:"{self._slots(code)}"')
         if record.operation.sizes:
-            shown += f' ~sizes:"{", ".join(f"{name}={dim.size}" for name, dim in record.operation.sizes.items())}"'
-        return shown + self._type(code)
+            sizes = ", ".join(f"{name}={dim.size}" for name, dim in record.operation.sizes.items())
+            shown.append(f' ~sizes:"{sizes}"')
+        shown.append(self._type(code))
+        return shown
 
     def _type(self, code: Accum | Fetch) -> str:
         """The type a computed tensor or a node was given, where it is first written; leaves bring theirs."""
@@ -128,7 +136,7 @@ class Printer:
         """The slot of each operand, or of each place where one stands if the text shows some operand twice."""
         record = code.record
         places = [leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)]
-        repeated = {number for number in places if places.count(number) > 1}
+        repeated = [number for number, times in Counter(places).items() if times > 1]
         told_apart = len(set(code.operands)) == len(code.operands)
         if not told_apart or any(self._written(code.operands[number]) for number in repeated):
             return f"{','.join(str(record.operands[number]) for number in places)}=>{record.lhs}"
@@ -140,19 +148,19 @@ class Printer:
             return None
         return operand.definition if isinstance(operand.definition, Accum | Fetch) else None
 
-    def _operand(self, operand: Operand, line: _Line, place: _Place) -> str:
+    def _operand(self, operand: Operand, line: _Line, place: _Place) -> Sequence[_Piece]:
         if isinstance(operand, Merge):
-            return self.name(operand.node) + ".merge"
+            return (self.name(operand.node), ".merge")
         if isinstance(operand, Stored):
-            return f"given({self.name(operand.node)})"
+            return (f"given({self.name(operand.node)})",)
         match self._written(operand):
             case Accum() as definition:
                 return self._inline(definition, line, place)
             case Fetch(source=source):
-                return f"(=: {self._source(source, 'top')})" if line.apart else self._source(source, place)
-        return self.name(operand)
+                return ("(=: ", *self._source(source, "top"), ")") if line.apart else self._source(source, place)
+        return (self.name(operand),)
 
-    def _inline(self, code: Accum, line: _Line, place: _Place) -> str:
+    def _inline(self, code: Accum, line: _Line, place: _Place) -> Sequence[_Piece]:
         """A tensor inside an expression: like a part of the expression where that means the same."""
         logic = code.record.operation.logic
         # A function alone on the right of other loops would be the assignment's own operation.
@@ -160,40 +168,44 @@ class Printer:
         part = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call) and not own
         if part and not self._type(code) and not line.apart and not _needs_slots(code):
             bare = place == "argument" or (place == "top" and line.pointwise)
-            return self._value(code.value, _Line(code.operands), "argument" if bare else "inside")
+            return (partial(self._value, code.value, _Line(code.operands), "argument" if bare else "inside"),)
         usual = not line.apart and _sign(code) == _USUAL_SIGNS.get(type(logic))
-        return f"({self._right(code)})" if usual else f"({_sign(code)} {self._right(code)})"
+        return ("(" if usual else f"({_sign(code)} ", partial(self._right, code), ")")
 
-    def _value(self, value: Scalar, line: _Line, place: _Place) -> str:
+    def _value(self, value: Scalar, line: _Line, place: _Place) -> Sequence[_Piece]:
         match value:
             case Arg(number=number):
                 return self._operand(line.operands[number], line, place)
             case Num(value=number):
-                return spelled_number(number)
+                return (spelled_number(number),)
             case Symbol(name=name):
-                return name
+                return (name,)
             case Extent(label=label):
-                return f"dim({label})"
+                return (f"dim({label})",)
             case Offset():
-                return "range"
+                return ("range",)
             case Call(op=op, args=args) if not OPS[op].infix:
-                return f"{op}({', '.join(self._value(arg, line, 'argument') for arg in args)})"
+                return (f"{op}(", *self._values(args, line, "argument", ", "), ")")
             case Call(op=op):
                 primitive = place == "top" and not line.pointwise
                 terms = _terms(value) if primitive and not line.apart else value.args
                 sign = "*." if op == "mul" and not primitive else OPS[op].text
-                shown = f" {sign} ".join(self._value(term, line, "inside") for term in terms)
-                return f"({shown})" if place == "inside" else shown
+                shown = self._values(terms, line, "inside", f" {sign} ")
+                return ("(", *shown, ")") if place == "inside" else shown
         raise AssertionError(f"not a scalar of an assignment: {value!r}")
 
-    def _source(self, source: Source, place: _Place) -> str:
+    def _values(self, values: Sequence[Scalar], line: _Line, place: _Place, between: str) -> Sequence[_Piece]:
+        shown = [piece for value in values for piece in (between, partial(self._value, value, line, place))]
+        return shown[1:]
+
+    def _source(self, source: Source, place: _Place) -> Sequence[_Piece]:
         match source:
             case Cells(value=value):
                 return self._value(value, _Line(()), place)
             case Data(array=array):
-                return f"data {array.dtype}{list(array.shape)}"
+                return (f"data {array.dtype}{list(array.shape)}",)
             case File(path=path):
-                return f"file {path!r}"
+                return (f"file {path!r}",)
 
     def _names(self, code: Code) -> Callable[[Node], str]:
         """A name for each node the code mentions: its label, numbered where several nodes share one."""
@@ -214,13 +226,28 @@ class Printer:
 
     def _mentioned(self, statement: Assignment) -> Iterator[Node]:
         """The nodes a statement names, its target last."""
-        for operand in operands_of(statement):
+        rest = [*reversed(operands_of(statement))]
+        while rest:
+            operand = rest.pop()
             definition = self._written(operand)
             if definition is None:
                 yield node_of(operand)
             else:
-                yield from list(self._mentioned(definition))[:-1]
+                rest += reversed(operands_of(definition))
         yield target(statement)
+
+
+def _joined(pieces: Sequence[_Piece]) -> str:
+    """The text that pieces come to."""
+    text: list[str] = []
+    rest = [*reversed(pieces)]
+    while rest:
+        piece = rest.pop()
+        if isinstance(piece, str):
+            text.append(piece)
+        else:
+            rest += reversed(piece())
+    return "".join(text)
 
 
 def logic_text(logic: Logic) -> str:
@@ -268,8 +295,11 @@ def _is_infix(value: Scalar) -> bool:
 
 def _terms(value: Scalar) -> tuple[Scalar, ...]:
     """The operands of the assignment's own operation; one written several times in a row is undone from the left."""
-    if not isinstance(value, Call):
-        return (value,)
-    left, *others = value.args
-    chained = len(others) == 1 and isinstance(left, Call) and left.op == value.op != "pow"
-    return (*_terms(left), *others) if chained else value.args
+    last: list[Scalar] = []
+    while isinstance(value, Call):
+        left, *others = value.args
+        if len(others) != 1 or not isinstance(left, Call) or left.op != value.op or value.op == "pow":
+            return (*value.args, *reversed(last))
+        last += others
+        value = left
+    return (value,)

@@ -52,4 +52,6 @@ def _character(found: re.Match[str]) -> str:
 
 def _escaped(text: str, quote: str) -> str:
     marked = text.replace("\\", "\\\\").replace(quote, "\\" + quote)
+    if marked.isprintable():
+        return marked
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in marked)

@@ -79,7 +79,7 @@ def peek(shape: ShapeVar) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What closing finds for a graph; which rows have their rank not from closing alone, and which from nothing else."""
+    """What closing finds for a graph; which rows have their rank not from closing alone, which from nothing else."""
 
     rows: dict[RowCell, tuple[Found, ...]]
     axes: dict[AxisCell, Found]
