@@ -38,6 +38,8 @@ class Fingerprint:
     lines: list[str] = field(default_factory=list)
     numbers: dict[Node | Merge, int] = field(default_factory=dict)
     _shapes: dict[ShapeVar, str] = field(default_factory=dict)
+    #: Operations by number: one of many operands is written once, not again with the gradient of each.
+    _operations: dict[Operation, int] = field(default_factory=dict)
 
     @staticmethod
     def of(code: Code, wanted: Iterable[Node] = ()) -> Fingerprint:
@@ -68,14 +70,18 @@ class Fingerprint:
         else:
             operands = [self.number(one) for one in (statement.lhs, *statement.operands)]
             record, how = statement.record, "reset" if statement.reset else ""
-            slots = f"{record.lhs} {record.operands} {self._operation(record.operation)}"
+            slots = f"{record.lhs} {record.operands} by {self._operation(record.operation)}"
             line = f"{operands} {statement.accum} {how} {_value(statement.value)} {slots}"
         self.lines.append(line)
 
-    def _operation(self, operation: Operation) -> str:
-        logic = operation.logic
-        spelled = f"einsum {logic.spec.text}" if isinstance(logic, Einsum) else repr(logic)
-        return f"{spelled} {[self._shape(slot) for slot in operation.slots]} {label_sizes(operation)}"
+    def _operation(self, operation: Operation) -> int:
+        """Which operation it is."""
+        if operation not in self._operations:
+            logic = operation.logic
+            spelled = f"einsum {logic.spec.text}" if isinstance(logic, Einsum) else repr(logic)
+            self._operations[operation] = len(self._operations)
+            self.lines.append(f"{spelled} {[self._shape(slot) for slot in operation.slots]} {label_sizes(operation)}")
+        return self._operations[operation]
 
     def _shape(self, shape: ShapeVar) -> str:
         if shape not in self._shapes:
