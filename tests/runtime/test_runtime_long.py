@@ -1,0 +1,158 @@
+"""Long programs: nothing recurses in their length, and work grows with it and no faster."""
+
+from __future__ import annotations
+
+import cProfile
+import gc
+import pstats
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import weft as wf
+from shallow import shallow
+from weft.loops.effects import weight
+from weft.schedule.fuse import LONGEST
+
+
+def _chain(length: int) -> wf.Code:
+    y = wf.data(np.linspace(0, 1, 3), label="x")
+    for number in range(length):
+        y = wf.tanh(y) if number % 2 else y + 0.5
+    return y.forward
+
+
+def _terms(length: int) -> wf.Code:
+    p = wf.param("p", o=4, init=1.0)
+    loss = wf.einsum("i => 0", p)
+    for number in range(length):
+        loss = loss + wf.einsum("i => 0", p * float(number))
+    return wf.grad_update(loss)
+
+
+def _concat(length: int) -> wf.Code:
+    parts = [wf.param(f"p{number}", o=3, init=float(number)) for number in range(length)]
+    return wf.grad_update(wf.einsum("i => 0", wf.concat(*parts) ** 2))
+
+
+def _recurrence(length: int) -> wf.Code:
+    w, h = wf.param("w", o=4, i=4, init=0.25), wf.data(np.ones((2, 4)), batch=1)
+    for _ in range(length):
+        h = wf.tanh(w @ h)
+    return wf.grad_update(wf.einsum("...|... => 0", h))
+
+
+def _layers(length: int) -> wf.Code:
+    h = wf.data(np.ones((2, 4)), batch=1)
+    for number in range(length):
+        h = wf.relu(wf.param(f"w{number}", o=4, i=4, init=0.1) @ h + wf.param(f"b{number}", o=4, init=0.1))
+    return wf.grad_update(wf.einsum("...|... => 0", h))
+
+
+@pytest.mark.parametrize(
+    ("program", "length"),
+    [(_chain, 200), (_terms, 40), (_concat, 80), (_recurrence, 16)],
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_twice_the_length_is_twice_the_work(program: Callable[[int], wf.Code], length: int) -> None:
+    def calls(length: int) -> int:
+        code, context, profile = program(length), wf.Context("cc"), cProfile.Profile()
+        profile.runcall(context.compile, code)
+        found: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+        return found
+
+    calls(8)  # what is done once in a process
+    assert calls(2 * length) < 2.6 * calls(length)  # kernels fill up first, in a square of their greatest length
+
+
+def test_many_operations_compile_and_are_let_go_of() -> None:
+    y = first = wf.data(np.ones(1), label="x") + 1
+    for _ in range(20_000):
+        y = y + 0.5
+    gone = weakref.ref(first.node)
+    with shallow(), wf.config.using(optimise=False):
+        run = wf.Context("interp").compile(y.forward)
+        assert len(run.show("assign").splitlines()) == 20_001
+        del first, y, run
+        gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_what_once_ended_in_a_recursion_error(backend: str) -> None:
+    with shallow():
+        for code in (_chain(150), _terms(150), _concat(150), _recurrence(24)):
+            run = wf.Context(backend).compile(code)
+            run()
+            for stage in ("assign", "loops", "kernels", "source"):
+                run.show(stage)
+
+
+def test_800_parts_end_to_end() -> None:
+    arrays = [np.full(3, float(number)) for number in range(800)]
+    ctx = wf.Context("cc")
+    with shallow():
+        joined = wf.concat(*map(wf.data, arrays))
+        ctx.compile(joined.forward)()
+    np.testing.assert_array_equal(ctx[joined], np.concatenate(arrays))
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_a_transpose_in_place_used_twice(backend: str) -> None:
+    array = np.arange(16.0).reshape(4, 4)
+    a, twice = wf.param("a", init=array, dtype="float64"), wf.node("twice")
+
+    @wf.cd
+    def code() -> None:
+        for _ in range(75):
+            a[:] = wf.einsum("ij => ji", a)
+            twice[:] = a + wf.einsum("ij => ji", a)
+            a[:] = wf.einsum("ij => ji", a) * 0.5 + twice * 0.25
+
+    ctx = wf.Context(backend)
+    with shallow():
+        ctx.compile(code(), keep=[twice])()
+    for _ in range(75):
+        array = array.T
+        both = array + array.T
+        array = array.T * 0.5 + both * 0.25
+    np.testing.assert_allclose(ctx[a], array)
+    np.testing.assert_allclose(ctx[twice], both)
+
+
+def test_one_statement_of_many_terms() -> None:
+    """In code and in an operator, an expression is one statement, however long."""
+
+    @wf.operator
+    def smoothed(v: wf.Slot, v1: wf.Slot) -> None:
+        value = v1 * 1.0
+        for _ in range(500):
+            value = value * 0.5 + v1 * 0.5
+        v[:] = value
+
+    p, total = wf.param("p", o=3, init=2.0), wf.node("total")
+
+    @wf.cd
+    def code() -> None:
+        value = p * 1.0
+        for _ in range(500):
+            value = value + p
+        total[:] = value
+
+    loss = wf.einsum("i => 0", smoothed(p))
+    ctx = wf.Context("cc")
+    with shallow():
+        shown = str(code())
+        ctx.compile(wf.seq(wf.grad_update(loss), code()), keep=[p.grad, total])()
+    assert shown == "total.p =: " + "(" * 499 + "(p *. 1.0)" + " + p)" * 499 + " + p"
+    np.testing.assert_allclose(ctx[p.grad], np.ones(3), rtol=1e-6)
+    np.testing.assert_allclose(ctx[total], np.full(3, 1002.0))
+
+
+def test_kernels_have_a_greatest_length() -> None:
+    schedules = [wf.Context("cc").compile(_layers(number)).built.stages.schedule for number in (10, 20)]
+    lengths = [[weight(kernel.body) for kernel in one.kernels] for one in schedules]
+    assert max(map(max, lengths)) <= LONGEST
+    assert len(lengths[1]) > len(lengths[0])
