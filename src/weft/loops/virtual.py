@@ -23,6 +23,8 @@ from weft.loops.nodes import Buffer, Cast, Place, Read, Store, Update, walk
 from weft.loops.order import sums_inside
 from weft.ops import Call, Scalar
 
+#: From so many points on a product has tiles of its own.
+TILED = 1 << 10
 #: Through so many copies a one-hot is looked for.
 _COPIES = 16
 
@@ -41,7 +43,7 @@ class Settings:
     max_tracing_dim: int = 5
     device_only: bool = True
     longest: int = 128
-    tiled: int = 1 << 10
+    tiled: int = TILED
 
 
 @dataclass(frozen=True, slots=True)

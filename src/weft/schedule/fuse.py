@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Program, Remark, Stmt
 from weft.loops.effects import weight
+from weft.loops.virtual import TILED
 from weft.schedule.called import new_names
 from weft.schedule.gain import Scales
 from weft.schedule.levels import Level, Shared, Touched, names_in, reuses
@@ -27,8 +28,6 @@ __all__ = ["LONGEST", "Kernel", "fuse", "kernels"]
 
 #: A kernel of nests that were joined has at most so many statements and operations.
 LONGEST = 256
-#: From so many points on a product has tiles of its own.
-_TILED = 1 << 10
 #: A nest tries to join so many of the kernels it shares data with, the nearest first.
 _TRIES = 16
 
@@ -59,9 +58,7 @@ def fuse(
     What writes a buffer of `late` joins no kernel before the first that does.
     """
     found = [
-        _Part(
-            list(one.remarks), Level.of(one.body), set(names_in(one.body)), reuses(one.body, _TILED), weight(one.body)
-        )
+        _Part(list(one.remarks), Level.of(one.body), set(names_in(one.body)), reuses(one.body, TILED), weight(one.body))
         for one in parts
     ]
     before = len(found) + 1
