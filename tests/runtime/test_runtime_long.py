@@ -33,6 +33,10 @@ def _terms(length: int) -> wf.Code:
 
 
 def _concat(length: int) -> wf.Code:
+    return wf.concat(*(wf.data(np.full(3, float(number))) for number in range(length))).forward
+
+
+def _joined(length: int) -> wf.Code:
     parts = [wf.param(f"p{number}", o=3, init=float(number)) for number in range(length)]
     return wf.grad_update(wf.einsum("i => 0", wf.concat(*parts) ** 2))
 
@@ -53,7 +57,7 @@ def _layers(length: int) -> wf.Code:
 
 @pytest.mark.parametrize(
     ("program", "length"),
-    [(_chain, 200), (_terms, 40), (_concat, 80), (_recurrence, 16)],
+    [(_chain, 200), (_terms, 40), (_concat, 150), (_recurrence, 16)],
     ids=lambda one: getattr(one, "__name__", None),
 )
 def test_twice_the_length_is_twice_the_work(program: Callable[[int], wf.Code], length: int) -> None:
@@ -83,7 +87,7 @@ def test_many_operations_compile_and_are_let_go_of() -> None:
 @pytest.mark.parametrize("backend", ["interp", "cc"])
 def test_what_once_ended_in_a_recursion_error(backend: str) -> None:
     with shallow():
-        for code in (_chain(150), _terms(150), _concat(150), _recurrence(24)):
+        for code in (_chain(150), _terms(150), _joined(150), _recurrence(24)):
             run = wf.Context(backend).compile(code)
             run()
             for stage in ("assign", "loops", "kernels", "source"):
@@ -156,3 +160,19 @@ def test_kernels_have_a_greatest_length() -> None:
     lengths = [[weight(kernel.body) for kernel in one.kernels] for one in schedules]
     assert max(map(max, lengths)) <= LONGEST
     assert len(lengths[1]) > len(lengths[0])
+
+
+def test_what_is_written_in_a_row_reads_back() -> None:
+    """Operands of one statement are no deeper for being many."""
+    parts = {f"p{number}": wf.param(f"p{number}", o=2, init=1.0) for number in range(150)}
+    joined, total = wf.node("joined"), wf.node("total")
+    spec = f"{'; '.join(f'{name}, ...' for name in parts)} => {'^'.join(parts)}, ..."
+    joining = f'joined =:+ {" * ".join(parts)} ~logic:"{spec}"'
+    ctx = wf.Context("interp")
+    with shallow():
+        shown = str(wf.parse_cd(joining, joined=joined, **parts))
+        assert shown.partition(" ")[2] == joining.partition(" ")[2]  # the node is called after its operand
+        code = wf.parse_cd(f"{joining};\ntotal =: {' + '.join(parts)}", joined=joined, total=total, **parts)
+        ctx.compile(code, keep=[joined, total])()
+    np.testing.assert_allclose(ctx[total], [150, 150])
+    np.testing.assert_allclose(ctx[joined], np.ones(300))

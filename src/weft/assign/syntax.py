@@ -151,11 +151,27 @@ def parts(value: Value) -> tuple[Value, ...]:
 
 
 def depth_of(value: Value) -> int:
-    """How deeply values lie in one another."""
+    """How deeply values lie in one another; what is written in a row, `a + b + c`, lies side by side."""
     depth, layer = 0, [value]
     while layer:
-        depth, layer = depth + 1, [part for one in layer for part in parts(one)]
+        depth, layer = depth + 1, [part for one in layer for part in _beside(one)]
     return depth
+
+
+def _beside(value: Value) -> Sequence[Value]:
+    if not isinstance(value, Infix):
+        return parts(value)
+    first, row = in_a_row(value)
+    return (first, *(one.right for one in row))
+
+
+def in_a_row(value: Value, *apart: str) -> tuple[Value, list[Infix]]:
+    """The leftmost value of a row `a + b - c`, and what is done to it, in that order; operators `apart` end a row."""
+    row: list[Infix] = []
+    while isinstance(value, Infix) and value.op not in apart:
+        row.append(value)
+        value = value.left
+    return value, row[::-1]
 
 
 def assigns(statements: Sequence[Statement]) -> Iterator[Assign]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from operator import is_
 
 from weft.assign.nodes import Arg
-from weft.einsum import Concat, Spec, labels_in
 from weft.ops import Call, Scalar, computed, leaves
 
 
@@ -51,30 +50,6 @@ class Terms:
                 found = term if found is None else Call(self.ops[position], (found, term))
         assert found is not None, "a part of a concatenation that nothing is read from is dropped"
         return found
-
-
-def together(spec: Spec) -> list[Collection[int]] | None:
-    """The operands that may be there with each operand, itself among them; None if nothing is concatenated.
-
-    Of those that have parts of one concatenation, only those that have a part in common.
-    """
-    axes = [axis for shape in (*spec.operands, spec.result) for axis in shape.axes]
-    for axis in axes:
-        if isinstance(axis, Concat):
-            return _sharing(spec, {label.name for label in labels_in(axis)})
-    return None
-
-
-def _sharing(spec: Spec, parts: Collection[str]) -> list[Collection[int]]:
-    """For each operand those that have some of its parts, or none at all."""
-    named = [{label.name for axis in one.axes for label in labels_in(axis)} & set(parts) for one in spec.operands]
-    without = {number for number, own in enumerate(named) if not own}
-    having: dict[str, set[int]] = {}
-    for number, own in enumerate(named):
-        for part in own:
-            having.setdefault(part, set()).add(number)
-    every = range(len(named))
-    return [without.union(*(having[part] for part in own)) if own else every for own in named]
 
 
 def _present(value: Scalar, operands: Collection[int]) -> Scalar | None:

@@ -33,6 +33,7 @@ from weft.assign.syntax import (
     Slots,
     Statement,
     Value,
+    in_a_row,
 )
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Hole, Position, ShapeSpec, labels_in
@@ -211,8 +212,12 @@ class _Reader:
             case Name():
                 meaning = self.names[value]
                 return _place(meaning, found) if isinstance(meaning, Tensor) else meaning
-            case Infix(op=op, left=left, right=right) if top or op != "*":
-                return call(INFIX[op], self._part(left, found), self._part(right, found))
+            case Infix(op=op, left=left) if top or op != "*":
+                first, row = in_a_row(left, "*")
+                scalar = self._part(first, found)
+                for one in (*row, value):
+                    scalar = call(INFIX[one.op], scalar, self._part(one.right, found))
+                return scalar
             case Apply(function=function, args=args) if function != "given":
                 op = _function(value)
                 return call(op, *(self._part(arg, found) for arg in args))
@@ -230,8 +235,9 @@ class _Reader:
     def _tensor(self, value: Value) -> Tensor:
         """A value as a tensor through which no gradient flows."""
         match value:
-            case Infix(op="*", left=left, right=right):
-                return compose(self._tensor(left), self._tensor(right))
+            case Infix(op="*"):
+                first, row = in_a_row(value, *(INFIX.keys() - {"*"}))
+                return reduce(compose, (self._tensor(one.right) for one in row), self._tensor(first))
             case Contraction(spec=spec, args=args):
                 return einsum(spec.text, *(self._tensor(arg) for arg in args))
             case At(value=inner, index=index):
