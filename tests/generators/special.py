@@ -105,8 +105,5 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
     signs = (np.signbit(exact[0]) == np.signbit(exact[1])) | np.isnan(one)
     rounding = 32 * float(np.finfo(one.dtype).eps)
     left, right = one[~special], other[~special]
-    return bool(
-        np.array_equal(*exact, equal_nan=True)
-        and signs.all()
-        and np.allclose(left, right, rtol=rounding, atol=rounding)
-    )
+    close = np.allclose(left, right, rtol=rounding, atol=rounding)
+    return bool(np.array_equal(*exact, equal_nan=True) and signs.all() and close)
