@@ -86,11 +86,7 @@ class _Lowering:
         if code.accum == "arg2" and (not injective or any(not loop.size for loop in projection.reduced)):
             raise _overwrites(code, projection)
         operands = [self.buffers(operand) for operand in code.operands]
-        absent = any(len(run.places) <= len(operands) for run in space.runs)
-        terms = Terms.of(code.value) if absent else None
-        values = [
-            terms.present({slot - 1 for slot in run.places if slot}) if terms else code.value for run in space.runs
-        ]
+        values = _present(code.value, space.runs, len(operands))
         cells = target if injective else _growing(code.accum, target, operands, space.runs, values)
         stmts: list[Stmt] = []
         plain = code.accum == "arg2" or (code.reset and injective and _is_kept(code.accum, target))
@@ -103,8 +99,7 @@ class _Lowering:
             stmts.insert(0, copied(old, target, self.static))
             operands = [old if operand == target else operand for operand in operands]
         for run, present in zip(space.runs, values, strict=True):
-            at = run.places[0]
-            value = _value(present, operands, run.places, target, at)
+            at, value = run.places[0], _value(present, operands, run.places, target)
             core: Stmt = Store(cells, at, value) if plain else Update(cells, at, code.accum, value)
             inner = If(run.guards, (core,)) if run.guards else core
             stmts.append(around([(loop.name, loop.size) for loop in run.choice], (inner,))[0])
@@ -128,15 +123,21 @@ class _Lowering:
         return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
 
 
+def _present(value: Scalar, runs: Sequence[_Run], operands: int) -> list[Scalar]:
+    """The value in each run, with the operands left out that are absent from this part of a concatenation."""
+    if all(len(run.places) == 1 + operands for run in runs):
+        return [value] * len(runs)
+    terms = Terms.of(value)
+    return [terms.present({slot - 1 for slot in run.places if slot}) for run in runs]
+
+
 def _growing(
     accum: str, target: Buffer, operands: list[Buffer], runs: Sequence[_Run], values: Sequence[Scalar]
 ) -> Buffer:
     """Where an accumulation grows: as its values demand, in whatever run they are computed."""
-    for run, value in zip(runs, values, strict=True):
-        cells = growing(target, accum, _value(value, operands, run.places, target, run.places[0]))
-        if cells != target:
-            return cells
-    return target
+    computed = (_value(value, operands, run.places, target) for run, value in zip(runs, values, strict=True))
+    found = [growing(target, accum, value) for value in computed]
+    return next((cells for cells in found if cells != target), target)
 
 
 def _reads_only_own_cells(
@@ -190,11 +191,11 @@ def _all_places(projection: Projection, choice: Choice) -> _Places:
     return {slot: tuple(_place(index, choice) for index in maps[slot]) for slot in projection.slots(choice)}
 
 
-def _value(value: Scalar, operands: list[Buffer], places: _Places, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
+def _value(value: Scalar, operands: list[Buffer], places: _Places, target: Buffer) -> Scalar:
     def leaf(one: Scalar) -> Scalar:
         if isinstance(one, Arg):
             return Read(operands[one.number], places[one.number + 1])
-        return _leaf(one, target, at)
+        return _leaf(one, target, places[0])
 
     return substitute(value, leaf)
 

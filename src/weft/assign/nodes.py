@@ -21,6 +21,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy.typing as npt
@@ -310,8 +311,8 @@ def _joins(code: Accum) -> bool:
 
 
 def _one_of(values: Sequence[Scalar]) -> Scalar:
-    first, *others = values
-    return where(True, first, _one_of(others)) if others else first
+    *others, last = values
+    return reduce(lambda rest, value: where(True, value, rest), reversed(others), last)
 
 
 def _named(spec: ShapeSpec) -> set[str]:

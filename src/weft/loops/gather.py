@@ -18,11 +18,30 @@ import numpy as np
 
 from weft.loops.constants import value_of
 from weft.loops.nests import around, free, rewritten
-from weft.loops.nodes import Cast, For, If, Inside, Let, Local, Place, Remark, Set, Stmt, Store, Update
+from weft.loops.nodes import (
+    DEEPEST,
+    Cast,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Place,
+    Remark,
+    Set,
+    Stmt,
+    Store,
+    Update,
+    depth,
+    walk,
+)
 from weft.loops.typed import dtype_of
 from weft.loops.zeros import Positive, sums_from_zero
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
+
+#: In values of more parts, with every number in them written out, no one-hot is looked for.
+_LONGEST = 256
 
 
 def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Positive = ()) -> tuple[Stmt, ...]:
@@ -81,7 +100,8 @@ class _Gathering:
         value = _added(effect.core) if effect else None
         if effect is None or value is None or not self._minds_no_zeros(effect.core):
             return None
-        for hot, rest in self._split(_expanded(value, effect.values)):
+        added = _expanded(value, effect.values)
+        for hot, rest in self._split(added) if _is_short(added) else ():
             place = _solved(hot, loop)
             if place is not None:
                 return _at_one_point(effect, loop, size, place, rest)
@@ -132,6 +152,8 @@ def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect |
         if not isinstance(stmt, Let):
             return None
         known[stmt.local] = _expanded(stmt.value, known)
+        if not _is_short(known[stmt.local]):
+            return None
     match last:
         case For(body=inner):
             found = _effect(inner, known)
@@ -155,6 +177,11 @@ def _added(core: Set | Update) -> Scalar | None:
 
 def _expanded(scalar: Scalar, values: Mapping[Local, Scalar]) -> Scalar:
     return rewritten(scalar, lambda one: values.get(one) if isinstance(one, Local) else None)
+
+
+def _is_short(scalar: Scalar) -> bool:
+    """May a statement have this scalar, with numbers written out wherever they are read?"""
+    return len(walk(scalar)) <= _LONGEST and depth(scalar) <= DEEPEST // 2
 
 
 def _factors(scalar: Scalar) -> list[Scalar]:
