@@ -161,7 +161,7 @@ def main() -> int:
         print("\n" + json.dumps(asdict(one(kind, int(length), not arguments.plain))))
         return 0
     grid, passed = measure(arguments.only or list(PROGRAMS), 2 if arguments.quick else 4)
-    Console().print(grid)
+    Console(width=100).print(grid)
     return 0 if passed else 1
 
 

@@ -10,7 +10,7 @@ factors are whole numbers or constants, and under fast math.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -20,6 +20,7 @@ from weft.loops.constants import value_of
 from weft.loops.nests import around, free, rewritten
 from weft.loops.nodes import (
     DEEPEST,
+    Buffer,
     Cast,
     For,
     If,
@@ -36,7 +37,7 @@ from weft.loops.nodes import (
     walk,
 )
 from weft.loops.typed import dtype_of
-from weft.loops.zeros import Positive, sums_from_zero
+from weft.loops.zeros import Positive, never_minus_zero
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -44,12 +45,12 @@ from weft.ops.dtypes import is_float, numpy_type
 _LONGEST = 256
 
 
-def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Positive = ()) -> tuple[Stmt, ...]:
+def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buffer] = ()) -> tuple[Stmt, ...]:
     """A block with loops over one-hots replaced by the one point that counts.
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
     """
-    return _Gathering(fast, {*positive, *sums_from_zero(body)}).block(body)
+    return _Gathering(fast, never_minus_zero(body, positive)).block(body)
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:

@@ -41,7 +41,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.simplify import Simplifier
 from weft.loops.typed import combined
-from weft.loops.zeros import Positive, sums_from_zero, unsigned
+from weft.loops.zeros import Positive, never_minus_zero, unsigned
 from weft.ops import Call, Scalar
 
 
@@ -54,7 +54,7 @@ def straighten(
     """
     uses = Counter(one for stmt in everything(body) for part in parts(stmt) for one in numbers(part))
     block = _Block(ranges)
-    _Walk(block, fast, uses, Names(body), {*sums_from_zero(body), *positive}).statements(body)
+    _Walk(block, fast, uses, Names(body), never_minus_zero(body, positive)).statements(body)
     return without_idle(block.body)
 
 

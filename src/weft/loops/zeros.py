@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from weft.loops.constants import value_of
 from weft.loops.effects import everything, growth
 from weft.loops.nests import Nest
-from weft.loops.nodes import Buffer, Cast, Let, Local, Place, Read, Set, Stmt, Store
+from weft.loops.nodes import Buffer, Cast, Let, Local, Place, Program, Read, Set, Stmt, Store, buffers_of
 from weft.loops.typed import dtype_of
 from weft.ops import OPS, Call, Scalar
 from weft.ops.convert import exact
@@ -60,7 +60,12 @@ def unsigned(scalar: Scalar, held: Held, positive: Positive = (), far: int = _FA
     return False
 
 
-def sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
+def never_minus_zero(body: tuple[Stmt, ...], positive: Collection[Buffer]) -> set[Local | Buffer]:
+    """The numbers of a block that start at zero and grow, and of the buffers `positive` those that it touches."""
+    return {*_sums_from_zero(body), *(one for one in buffers_of(Program(body)) if one in positive)}
+
+
+def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
     """The numbers of a block that start at a constant other than -0.0 and are only added to."""
     started = [one for one in everything(body) if isinstance(one, Let) and value_of(one.value) is not None]
     found = {one.local for one in started if unsigned(one.value, lambda local: None)}
