@@ -48,6 +48,10 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         "`bernoulli` takes a number for `probability`, not 'half'",
     ),
     "a file that is none": (lambda: wf.from_file(3), "a file is named by a path, not int"),  # type: ignore[arg-type]
+    "an operator of an array": (
+        lambda: wf.operator(np.ones(2), name="own"),  # type: ignore[call-overload]
+        "an operator is defined by its forward function or a logic, not ndarray",
+    ),
     "a size of an array": (
         lambda: wf.dim(np.ones(3), "i"),  # type: ignore[arg-type]
         "`dim` takes a Tensor for `tensor`, not array([1., 1., 1.])",

@@ -128,6 +128,9 @@ def operator(logic: Any = ".", *, name: str = "") -> Any:
     """Define an operator by its forward function; `logic` is ".", "@", "T" or an einsum spec."""
     if callable(logic):
         return Operator(getattr(logic, "__name__", "operator"), None, logic)
+    if not isinstance(logic, str):
+        what = f"an operator is defined by its forward function or a logic, not {type(logic).__name__}"
+        raise WeftError(what, origin=user_origin(), fix='write @wf.operator, or @wf.operator("ij;jk=>ik")')
     parsed = None if logic == "." else read_logic(logic)
 
     def define(forward: Callable[..., None]) -> Operator:
