@@ -14,7 +14,7 @@ from shape.pool import blank, closed, einsum, kind_of, known, pointwise, transpo
 from shape.problems import Problem, problems
 from weft.errors import ShapeError, UnderdeterminedShapeError
 from weft.shape import ShapeVar, as_shape, close, infer
-from weft.shape.logic import Literal
+from weft.shape.logic import Compose, Literal
 
 
 def check(problem: Problem, seed: int) -> None:
@@ -168,3 +168,16 @@ def test_an_axis_that_is_a_one_is_one_wherever_it_is_turned(late: bool) -> None:
     for use in reversed(uses) if late else uses:
         use()
     assert str(close(turned)) == "1->1"
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_written_one_borrows_no_label_whenever_it_is_written(order: tuple[int, ...]) -> None:
+    square, below = blank("square", "leaf"), blank("below")
+    uses = [
+        lambda: infer(Literal(as_shape("rgb=1->1")), result=square),
+        lambda: pointwise(below, result=square),
+        lambda: infer(Compose(), [square, square], result=square),
+    ]
+    for at in order:
+        uses[at]()
+    assert str(close(square)) == "rgb=1->1"

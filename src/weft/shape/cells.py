@@ -7,6 +7,7 @@ A cell only ever gains information, and every fact about it lives in a lattice o
             least         the size is at least this
             basis         unknown, then fixed; `plain` says it is known to have none, because it broadcasts
             claim         somebody wrote the size
+            written       its size stands in the program, if only as a number's: a 1 that borrows no label
     row     lo..hi        bounds on the number of axes
 
 Propagators (dims.py, derived.py, rows.py) are monotone functions on these lattices, so running them to a fixpoint
@@ -122,7 +123,7 @@ class AxisCell:
         self.label = label
         self.level = level
         self.final = False  # closed for good: nothing need watch it
-        self.written = False  # its size stands in the program
+        self.written = False
         self.size: int | None = None
         self.cap: Cap | None = None
         self.least = least

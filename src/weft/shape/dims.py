@@ -147,6 +147,8 @@ def flow(solver: Solver, source: AxisCell, target: AxisCell, why: Why) -> None:
         solver.set_plain(target, Why(why.step, why.span, source.why_plain))
     if source.claim and not target.claim:
         solver.set_claim(target)
+    if source.written and not target.written:
+        solver.set_written(target)
     if source.least > target.least:
         solver.set_least(target, source.least, why)
     cap = source.cap

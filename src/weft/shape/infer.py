@@ -323,7 +323,7 @@ class _Laying:
 
     def _written(self, axis: AxisCell, term: Size) -> None:
         self._known(axis, term.dim)
-        self.solver.write(axis, "written", True)
+        self.solver.set_written(axis)
         if term.claim:
             self.solver.set_claim(axis)
 

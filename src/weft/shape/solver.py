@@ -176,6 +176,11 @@ class Solver:
         self.write(axis, "claim", True)
         self.wake(axis)
 
+    def set_written(self, axis: AxisCell) -> None:
+        """The size of this axis stands in the program."""
+        self.write(axis, "written", True)
+        self.wake(axis)
+
     def set_plain(self, axis: AxisCell, why: Why) -> None:
         """The axis broadcasts, so it has no basis."""
         if axis.plain:
