@@ -23,10 +23,10 @@ from shape.pool import (
     transpose,
     varying,
 )
-from weft.einsum import Position
+from weft.einsum import Position, parse_spec
 from weft.errors import ShapeError, UnderdeterminedShapeError
-from weft.shape import ShapeVar, close, infer
-from weft.shape.logic import Counted, Pointwise, Slice, mapped
+from weft.shape import ShapeVar, as_shape, close, infer
+from weft.shape.logic import Counted, Einsum, Literal, Pointwise, Slice, mapped
 from weft.shape.nodes import Bound
 
 Given = str | ShapeVar
@@ -659,6 +659,37 @@ def test_a_part_may_be_empty() -> None:
     assert labels(einsum("a^b;a=>", known("9"), known("9"))) == {"a": 9, "b": 0}
     assert labels(einsum("a^b;a=>b", known("9"), known("9"))) == {"a": 9, "b": 0}
     assert labels(einsum("a^9=>a", known("9"))) == {"a": 0}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_parts_that_are_one_axis_share_what_is_left(order: tuple[int, ...]) -> None:
+    """`p` and `q` are made equal before or after they are laid end to end into something of known size."""
+    p, q, joined = param("p"), param("q"), blank()
+    says = [
+        lambda: infer(Literal(as_shape(7)), result=joined),
+        lambda: einsum("a;b;c=>a^b^c", p, q, known("3"), result=joined),
+        lambda: einsum("i;i=>i", p, q),
+    ]
+    for at in order:
+        says[at]()
+    assert closed(p, q) == ["2", "2"]
+
+
+def test_what_broadcasts_is_divided_among_equal_parts() -> None:
+    part = param("p")
+    total = pointwise(einsum("a;b=>a^b", part, part).result, known("4"))
+    assert closed(total, part) == ["4", "2"]
+
+
+def test_nothing_left_is_not_what_a_parameter_gets() -> None:
+    with pytest.raises(ShapeError, match="the known parts of the axis leave nothing for the parameter beside them"):
+        pointwise(einsum("a;b=>a^b", param("p"), known("3")).result, known("3"))
+
+
+def test_windows_that_cannot_fit_are_refused_before_their_number_is_known() -> None:
+    reads_cell_one = infer(Einsum(parse_spec("1=>")), [blank("o")]).slots[1]
+    with pytest.raises(ShapeError, match="2 windows of 1 with stride 2 need an axis of 3, not 1"):
+        einsum("2*o<+k; o=>k", known("1"), reads_cell_one)
 
 
 def test_parts_that_are_too_large_together() -> None:

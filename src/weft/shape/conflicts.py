@@ -124,19 +124,21 @@ def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | 
     return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
 
 
-def parts(step: Step, axis: AxisCell, known: int, why: Why, times: int = 1) -> ShapeError:
-    """The known parts do not fit their axis, or what is left does not divide into `times` equal parts."""
-    what = f"the parts of {name(axis)} make {known}, but the axis has size {axis.size}"
-    if times > 1:
-        left = f"{axis.size - known}" if axis.size is not None else "what is left"
-        what = f"the {times} equal parts of {name(axis)} cannot share {left} positions"
-    return _error(
-        step,
-        what,
-        (why, axis.why),
-        (_lines(f"{axis.size}", axis.why),),
-        "the parts of a concatenation must add up to the whole axis",
-    )
+def parts(step: Step, axis: AxisCell, known: int, why: Why) -> ShapeError:
+    """The known parts do not fit their axis."""
+    return _parts(step, axis, f"the parts of {name(axis)} make {known}, but the axis has size {axis.size}", why)
+
+
+def shares(step: Step, axis: AxisCell, left: int, times: int, why: Why) -> ShapeError:
+    """What the known parts leave does not divide into so many equal ones, or leaves nothing for a parameter."""
+    if left == 0:
+        return _parts(step, axis, f"the known parts of {name(axis)} leave nothing for the parameter beside them", why)
+    return _parts(step, axis, f"the {times} equal parts of {name(axis)} cannot share {left} positions", why)
+
+
+def _parts(step: Step, axis: AxisCell, what: str, why: Why) -> ShapeError:
+    fix = "the parts of a concatenation must add up to the whole axis"
+    return _error(step, what, (why, axis.why), (_lines(f"{axis.size}", axis.why),), fix)
 
 
 def count(step: Step, what: str, shape: str, elements: int) -> ShapeError:

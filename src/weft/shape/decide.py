@@ -92,6 +92,7 @@ class Decision:
     # Sizes
 
     def _close_sizes(self, level: int) -> None:
+        self._compute(level)
         self._grow(level)
         self.stuck = self._must_be_told(level)
         while free := _free(self._axes(level), self.stuck):
@@ -101,6 +102,12 @@ class Decision:
         tied = _connected(self.stuck)
         leftover = [axis for axis in self._axes(level) if axis not in tied]
         self.stuck |= {axis: partial(conflicts.underdetermined, axis, None) for axis in leftover}
+
+    def _compute(self, level: int) -> None:
+        """Parts may have been made equal by what was said after they were last divided."""
+        for rule in self._computing(level):
+            self.solver.enqueue(rule)
+        self.solver.solve()
 
     def _grow(self, level: int) -> None:
         """Leaves take the size of what they broadcast to; so do the parts of a computed size that is still open."""

@@ -14,6 +14,7 @@ from weft.einsum.nodes import KINDS, Affine
 from weft.errors import WeftError
 from weft.shape import conflicts
 from weft.shape.cells import AxisCell, RowCell, Step, Why
+from weft.shape.dims import Same
 from weft.shape.nodes import show_rows
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class AffineRule:
         stride, dilation, fixed = self.term.stride, self.term.kernel.dilation, self.term.offset + 1
         axis, over = self.axis, self.over
         windows, width = over.size or max(over.least, 1), kernel.size or max(kernel.least, 1)
-        if axis.size is None and stride * (windows - 1) + dilation * (width - 1) + fixed > 1:
+        least = stride * (windows - 1) + dilation * (width - 1) + fixed
+        if axis.size is None and least > 1:
             exceeds_one(solver, axis, self.why)
         if over.size is not None and kernel.size is not None:
             reach = stride * (over.size - 1) + dilation * (kernel.size - 1) + fixed
@@ -97,13 +99,28 @@ class AffineRule:
             if slack < 0 or slack % dilation:
                 raise conflicts.window(solver.step, axis.size, self.term, over.size, None, self._from(axis))
             solver.set_size(kernel, slack // dilation + 1, self._from(axis))
+        elif axis.size is not None and axis.size < least:
+            raise conflicts.window(solver.step, axis.size, self.term, windows, width, self._from(axis))
 
     def _from(self, cell: AxisCell) -> Why:
         return self.why._replace(before=cell.why)
 
 
+def equal_to(axis: AxisCell) -> set[AxisCell]:
+    """The axes that equations make one with this one."""
+    found, stack = {axis}, [axis]
+    while stack:
+        equal = {cell for rule in stack.pop().watchers if isinstance(rule, Same) for cell in rule.cells}
+        stack += equal - found
+        found |= equal
+    return found
+
+
 class ConcatRule:
-    """`axis = part + part + …`; a part that is a number is a known size."""
+    """`axis = part + part + …`; a part that is a number is a known size.
+
+    The other way round, parts that are all the same axis share what the rest leaves.
+    """
 
     __slots__ = ("axis", "parts", "queued", "skipped", "why")
 
@@ -130,25 +147,33 @@ class ConcatRule:
     def run(self, solver: Solver) -> None:
         for part in self.parts:
             share_basis(solver, part, self.axis, self.why)
-        least = self.skipped + sum(part.least if part.size is None else part.size for part in self.parts)
         known = self.skipped + sum(part.size for part in self.parts if part.size is not None)
-        unknown = list(dict.fromkeys(part for part in self.parts if part.size is None))
+        unknown = [part for part in self.parts if part.size is None]
         total = self.axis.size
-        why = self.why._replace(before=next((cell.why for cell in self.cells if cell.why), None))
-        if not unknown:
+        if unknown and total is not None:
+            self._divide(solver, total - known, unknown)
+        elif unknown and known + sum(part.least for part in unknown) > 1:
+            exceeds_one(solver, self.axis, self._because)
+        elif not unknown:
             if total not in (None, known):
-                raise conflicts.parts(solver.step, self.axis, known, why)
-            solver.set_size(self.axis, known, why)
-        elif total is not None:
-            if known > total:
-                raise conflicts.parts(solver.step, self.axis, known, why)
-            if len(unknown) == 1:
-                times = self.parts.count(unknown[0])
-                if (total - known) % times:
-                    raise conflicts.parts(solver.step, self.axis, known, why, times)
-                solver.set_size(unknown[0], (total - known) // times, why)
-        elif least > 1:
-            exceeds_one(solver, self.axis, why)
+                raise conflicts.parts(solver.step, self.axis, known, self._because)
+            solver.set_size(self.axis, known, self._because)
+
+    def _divide(self, solver: Solver, left: int, unknown: Sequence[AxisCell]) -> None:
+        """Parts that are all the same axis share what the others leave; a parameter must get something."""
+        least = sum(part.least for part in unknown)
+        if least > left:
+            assert self.axis.size is not None
+            raise conflicts.parts(solver.step, self.axis, self.axis.size - left + least, self._because)
+        same = equal_to(unknown[0])
+        if same.issuperset(unknown):
+            if left % len(unknown) or (not left and any(axis.role == "param" for axis in same)):
+                raise conflicts.shares(solver.step, self.axis, left, len(unknown), self._because)
+            solver.set_size(unknown[0], left // len(unknown), self._because)
+
+    @property
+    def _because(self) -> Why:
+        return self.why._replace(before=next((cell.why for cell in self.cells if cell.why), None))
 
 
 class CountRule:
