@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -213,13 +215,15 @@ def test_a_labelled_axis_of_tensors_is_refused() -> None:
 
 
 @pytest.mark.parametrize("join", [wf.concat, wf.stack])
-def test_joining_nothing_or_along_nothing_is_refused(join: object) -> None:
+def test_joining_nothing_or_along_nothing_is_refused(join: Callable[..., wf.Tensor]) -> None:
     with pytest.raises(wf.WeftError, match="needs at least one tensor"):
-        join()  # type: ignore[operator]
+        join()
     with pytest.raises(wf.WeftError) as caught:
-        join(wf.number(1.0), kind="rows")  # type: ignore[operator]
+        join(wf.number(1.0), kind="rows")
     assert caught.value.what == "there is no kind of axis 'rows'"
     assert caught.value.fix == "use batch, input or output"
+    with pytest.raises(wf.WeftError, match=rf"{join.__name__} takes tensors and numbers, not an array of shape \(3,\)"):
+        join(wf.number(1.0), np.ones(3))
 
 
 @pytest.mark.parametrize(
