@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label
 from weft.errors import Origin, ShapeError, Span, user_origin
@@ -79,22 +79,27 @@ class Cap(NamedTuple):
     why: Why
 
 
-class Propagator(Protocol):
-    """A monotone rule over cells; `queued` keeps it in the queue at most once."""
+class Propagator:
+    """A monotone rule over cells that an operation states; `queued` keeps it in the queue at most once."""
 
-    queued: bool
+    __slots__ = ("queued", "why")
 
-    @property
-    def cells(self) -> Sequence[AxisCell]:
-        """The axes it relates."""
-        ...
+    def __init__(self, why: Why) -> None:
+        self.why = why
+        self.queued = False
 
     @property
     def step(self) -> Step:
         """The operation that states it."""
-        ...
+        return self.why.step
 
-    def run(self, solver: Solver) -> None: ...
+    @property
+    def cells(self) -> Sequence[AxisCell]:
+        """The axes it relates. A rule over rows has none: what it lays over each other gets rules of its own."""
+        return ()
+
+    def run(self, solver: Solver) -> None:
+        raise NotImplementedError
 
 
 class AxisCell:

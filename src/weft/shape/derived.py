@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.einsum.nodes import KINDS, Affine
 from weft.errors import WeftError
 from weft.shape import conflicts
-from weft.shape.cells import AxisCell, RowCell, Step, Why
+from weft.shape.cells import AxisCell, Propagator, RowCell, Why
 from weft.shape.dims import Same
 from weft.shape.nodes import show_rows
 
@@ -32,30 +32,25 @@ def exceeds_one(solver: Solver, axis: AxisCell, why: Why) -> None:
     solver.set_least(axis, 2, why)
 
 
-class AffineRule:
+class AffineRule(Propagator):
     """Size of an axis read at `stride * over + dilation * kernel + offset`.
 
     Without a kernel, and when padded, `axis = stride * over`. A kernel that must stay inside reaches position
     `stride * (over - 1) + dilation * (kernel - 1) + offset`, and the axis is one longer than that.
     """
 
-    __slots__ = ("axis", "kernel", "over", "queued", "term", "why")
+    __slots__ = ("axis", "kernel", "over", "term")
 
     def __init__(self, axis: AxisCell, over: AxisCell, kernel: AxisCell | None, term: Affine, why: Why) -> None:
+        super().__init__(why)
         self.axis = axis
         self.over = over
         self.kernel = kernel
         self.term = term
-        self.why = why
-        self.queued = False
 
     @property
     def cells(self) -> list[AxisCell]:
         return [self.axis, self.over] + ([self.kernel] if self.kernel else [])
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     def run(self, solver: Solver) -> None:
         share_basis(solver, self.over, self.axis, self.why)
@@ -116,28 +111,23 @@ def equal_to(axis: AxisCell) -> set[AxisCell]:
     return found
 
 
-class ConcatRule:
+class ConcatRule(Propagator):
     """`axis = part + part + …`; a part that is a number is a known size.
 
     The other way round, parts that are all the same axis share what the rest leaves.
     """
 
-    __slots__ = ("axis", "parts", "queued", "skipped", "why")
+    __slots__ = ("axis", "parts", "skipped")
 
     def __init__(self, axis: AxisCell, parts: Sequence[AxisCell], skipped: int, why: Why) -> None:
+        super().__init__(why)
         self.axis = axis
         self.parts = tuple(parts)
         self.skipped = skipped
-        self.why = why
-        self.queued = False
 
     @property
     def cells(self) -> list[AxisCell]:
         return [self.axis, *self.parts]
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     @property
     def smallest(self) -> int:
@@ -176,28 +166,23 @@ class ConcatRule:
         return self.why._replace(before=next((cell.why for cell in self.cells if cell.why), None))
 
 
-class CountRule:
+class CountRule(Propagator):
     """All axes of some rows multiply to `count`."""
 
-    __slots__ = ("count", "queued", "rows", "watched", "what", "why")
+    __slots__ = ("count", "rows", "watched", "what")
 
     def __init__(self, what: str, rows: Sequence[RowCell], count: int, why: Why) -> None:
+        super().__init__(why)
         self.what = what
         self.rows = tuple(rows)
         self.count = count
-        self.why = why
         self.watched = False
-        self.queued = False
 
     @property
     def cells(self) -> list[AxisCell]:
         """The axes whose sizes the count relates; none while a rank is open."""
         rows = [row.axes for row in self.rows]
         return [axis for axes in rows for axis in axes or ()] if None not in rows else []
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     def shown(self) -> str:
         """The rows as far as they are known."""
@@ -226,31 +211,26 @@ class CountRule:
                     solver.set_size(axis, 1, self.why._replace(before=axis.cap.why))
 
 
-class ComputedRule:
+class ComputedRule(Propagator):
     """An axis whose size is computed from those of named others.
 
     The other way round, one size that is not known is found where the rest and the computed one are: if the computed
     size rises or falls with it, it is searched for, and it counts only if neither of its neighbours would do.
     """
 
-    __slots__ = ("axis", "of", "queued", "size", "why")
+    __slots__ = ("axis", "of", "size")
 
     def __init__(
         self, axis: AxisCell, of: Mapping[str, AxisCell], size: Callable[[Mapping[str, int]], int], why: Why
     ) -> None:
+        super().__init__(why)
         self.axis = axis
         self.of = of
         self.size = size
-        self.why = why
-        self.queued = False
 
     @property
     def cells(self) -> list[AxisCell]:
         return list(dict.fromkeys([self.axis, *self.of.values()]))
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     def run(self, solver: Solver) -> None:
         sizes = {name: axis.size for name, axis in self.of.items() if axis.size is not None}

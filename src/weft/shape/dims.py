@@ -6,76 +6,57 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weft.shape import conflicts
-from weft.shape.cells import AxisCell, Cap, Step, Why
+from weft.shape.cells import AxisCell, Cap, Propagator, Why
 
 if TYPE_CHECKING:
     from weft.shape.solver import Solver
 
 
-class Same:
+class Same(Propagator):
     """`left = right`: whatever is known of one is known of the other."""
 
-    __slots__ = ("left", "queued", "right", "why")
+    __slots__ = ("left", "right")
 
     def __init__(self, left: AxisCell, right: AxisCell, why: Why) -> None:
+        super().__init__(why)
         self.left = left
         self.right = right
-        self.why = why
-        self.queued = False
 
     @property
     def cells(self) -> tuple[AxisCell, ...]:
         return (self.left, self.right)
 
-    @property
-    def step(self) -> Step:
-        return self.why.step
-
     def run(self, solver: Solver) -> None:
         equate(solver, self.left, self.right, self.why)
 
 
-class Seen:
-    """Whatever is known of `model` is known of `view`, and nothing flows back."""
+class Seen(Propagator):
+    """Whatever is known of `model` is known of `view`, and nothing flows back: closing does not go through it."""
 
-    __slots__ = ("model", "queued", "view", "why")
+    __slots__ = ("model", "view")
 
     def __init__(self, model: AxisCell, view: AxisCell, why: Why) -> None:
+        super().__init__(why)
         self.model = model
         self.view = view
-        self.why = why
-        self.queued = False
-
-    @property
-    def cells(self) -> tuple[AxisCell, ...]:
-        return ()  # closing goes from axis to axis within a level
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     def run(self, solver: Solver) -> None:
         flow(solver, self.model, self.view, self.why)
 
 
-class Below:
+class Below(Propagator):
     """`operand ≤ result`: equal, or the operand is an unlabelled 1."""
 
-    __slots__ = ("operand", "queued", "result", "why")
+    __slots__ = ("operand", "result")
 
     def __init__(self, operand: AxisCell, result: AxisCell, why: Why) -> None:
+        super().__init__(why)
         self.operand = operand
         self.result = result
-        self.why = why
-        self.queued = False
 
     @property
     def cells(self) -> tuple[AxisCell, ...]:
         return (self.operand, self.result)
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     def run(self, solver: Solver) -> None:
         operand, result = self.operand, self.result
@@ -96,27 +77,22 @@ class Below:
         return Why(self.why.step, self.why.span, before)
 
 
-class Join:
+class Join(Propagator):
     """`result` is the least axis that all operands broadcast to: one of them, or 1 if all are.
 
     That each is below the result is said by rules of their own.
     """
 
-    __slots__ = ("operands", "queued", "result", "why")
+    __slots__ = ("operands", "result")
 
     def __init__(self, result: AxisCell, operands: Sequence[AxisCell], why: Why) -> None:
+        super().__init__(why)
         self.result = result
         self.operands = tuple(operands)
-        self.why = why
-        self.queued = False
 
     @property
     def cells(self) -> tuple[AxisCell, ...]:
         return (self.result, *self.operands)
-
-    @property
-    def step(self) -> Step:
-        return self.why.step
 
     def run(self, solver: Solver) -> None:
         result = self.result

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.errors import Span
 from weft.shape import conflicts
-from weft.shape.cells import AxisCell, RowCell, Step, Why
+from weft.shape.cells import AxisCell, Propagator, RowCell, Step, Why
 from weft.shape.dims import Below, Join, Same, Seen
 from weft.shape.nodes import MAX_RANK
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.shape.solver import Solver
 
 
-class RowIsRule:
+class RowIsRule(Propagator):
     """`row = lead middle trail`, without broadcasting.
 
     `middle` is a row, or None: then there are no further axes if `tracked`, else any. `least` is the rank the row has
@@ -29,10 +29,8 @@ class RowIsRule:
         "least",
         "linked",
         "middle",
-        "queued",
         "row",
         "spans",
-        "step",
         "tracked",
         "trail",
     )
@@ -48,21 +46,16 @@ class RowIsRule:
         tracked: bool = True,
         least: int = 0,
     ) -> None:
+        super().__init__(Why(step))
         self.row = row
         self.lead = tuple(lead)
         self.middle = middle
         self.trail = tuple(trail)
-        self.step = step
         self.spans = tuple(spans)
         self.tracked = tracked
         self.least = least
         self.linked = False
         self.from_front = self.from_back = 0
-        self.queued = False
-
-    @property
-    def cells(self) -> tuple[AxisCell, ...]:
-        return ()  # it relates rows; the axes it lays over each other get rules of their own
 
     @property
     def flanks(self) -> int:
@@ -123,21 +116,16 @@ class RowIsRule:
         return Why(self.step, None, before)
 
 
-class RowSeenRule:
+class RowSeenRule(Propagator):
     """Whatever is known of the row `model` is known of the row `view`, and nothing flows back."""
 
-    __slots__ = ("from_back", "from_front", "model", "queued", "step", "view")
+    __slots__ = ("from_back", "from_front", "model", "view")
 
     def __init__(self, model: RowCell, view: RowCell, step: Step) -> None:
+        super().__init__(Why(step))
         self.model = model
         self.view = view
-        self.step = step
         self.from_front = self.from_back = 0
-        self.queued = False
-
-    @property
-    def cells(self) -> tuple[AxisCell, ...]:
-        return ()
 
     def run(self, solver: Solver) -> None:
         model, view = self.model, self.view
@@ -173,21 +161,16 @@ def lay_over(
             tie(solver, solver.front(outer, lead + at), solver.front(inner, at))
 
 
-class RowBelowRule:
+class RowBelowRule(Propagator):
     """`operand ≤ result`: left of the operand's mark axes align from the left, right of it from the right."""
 
-    __slots__ = ("from_back", "from_front", "operand", "queued", "result", "step")
+    __slots__ = ("from_back", "from_front", "operand", "result")
 
     def __init__(self, operand: RowCell, result: RowCell, step: Step) -> None:
+        super().__init__(Why(step))
         self.operand = operand
         self.result = result
-        self.step = step
         self.from_front = self.from_back = 0
-        self.queued = False
-
-    @property
-    def cells(self) -> tuple[AxisCell, ...]:
-        return ()
 
     def run(self, solver: Solver) -> None:
         operand, result = self.operand, self.result
@@ -210,21 +193,16 @@ class RowBelowRule:
         solver.add(Below(operand, result, Why(self.step)), operand, result)
 
 
-class RowJoinRule:
+class RowJoinRule(Propagator):
     """`result` is the least row that all operands broadcast to; that each is below it is said by rules of their own."""
 
-    __slots__ = ("linked", "operands", "queued", "result", "step")
+    __slots__ = ("linked", "operands", "result")
 
     def __init__(self, result: RowCell, operands: Sequence[RowCell], step: Step) -> None:
+        super().__init__(Why(step))
         self.result = result
         self.operands = tuple(operands)
-        self.step = step
         self.linked = False
-        self.queued = False
-
-    @property
-    def cells(self) -> tuple[AxisCell, ...]:
-        return ()
 
     def run(self, solver: Solver) -> None:
         result = self.result
