@@ -28,6 +28,41 @@ def told(text: str, **options: Any) -> str:
 
 ERRORS = [
     """
+{ t; init = b } =: a
+line 1, column 6: a node starts at a number
+    { t; init = b } =: a
+         ^^^^^^^^
+  fix: for example `init = 0.5`
+""",
+    """
+{ t; o = -3 } =: a
+line 1, column 10: a size is a whole number from 1 on
+    { t; o = -3 } =: a
+             ^^
+  fix: for example `o = [3; 4]`
+""",
+    """
+{ p; init = 2 } =: a
+line 1, column 1: `p` does not start at 2.0
+    { p; init = 2 } =: a
+    ^^^^^^^^^^^^^^^
+  fix: leave the init out, or give a node made so
+""",
+    """
+p =: a ~at_least:"float64"
+line 1, column 8: `p` was not made with at_least='float64'
+    p =: a ~at_least:"float64"
+           ^^^^^^^^^^^^^^^^^^^
+  fix: leave it out, or give a node made so
+""",
+    """
+p =: a + (a *. a ~at_least:"float64")
+line 1, column 18: only a node is bounded by ~at_least
+    p =: a + (a *. a ~at_least:"float64")
+                     ^^^^^^^^^^^^^^^^^^^
+  fix: assign it to a name of its own
+""",
+    """
 p =- lerning_rate *. a
 line 1, column 6: `lerning_rate` is not a name
     p =- lerning_rate *. a
@@ -189,14 +224,14 @@ line 1, column 14: there is no operator between two operands
 line 1, column 6: a node has no row `c`
     { t; c = 3 } =: a
          ^^^^^
-  fix: its rows are b (batch), i (input) and o (output)
+  fix: its rows are b (batch), i (input) and o (output); `scalar` makes it one number, `init = 0.5` sets it
 """,
     """
 { t; o = 3; o = 4 } =: a
 line 1, column 13: `o` is given twice
     { t; o = 3; o = 4 } =: a
                 ^^^^^
-  fix: its rows are b (batch), i (input) and o (output)
+  fix: its rows are b (batch), i (input) and o (output); `scalar` makes it one number, `init = 0.5` sets it
 """,
     """
 { t; o = [3; 0] } =: a
@@ -245,7 +280,7 @@ p =: a ~logics:"@"
 line 1, column 8: there is no option `~logics`
     p =: a ~logics:"@"
            ^^^^^^^^^^^
-  fix: the options are ~logic:"…", ~slots:"…", ~sizes:"…" and ~type:"…"
+  fix: the options are ~logic:"…", ~slots:"…", ~sizes:"…", ~type:"…" and ~at_least:"…"
 """,
     """
 p =+ a ~slots:"1,2=>0"

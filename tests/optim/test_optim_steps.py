@@ -133,7 +133,7 @@ def test_how_a_step_of_sgd_prints() -> None:
     assert str(code) == (
         '~~("sgd w";\n'
         "  sgd_delta.w =: w.grad + (0.01 *. w);\n"
-        "  sgd_momentum.w =: (0.9 *. sgd_momentum.w) + sgd_delta.w;\n"
+        '  sgd_momentum.w =: (0.9 *. sgd_momentum.w) + sgd_delta.w ~at_least:"float32";\n'
         "  sgd_delta.w =+ 0.9 *. sgd_momentum.w;\n"
         "  w =- 0.1 *. sgd_delta.w)"
     )

@@ -7,7 +7,7 @@ before it is computed: it would be zero everywhere.
 from __future__ import annotations
 
 from weft.assign.nodes import Assignment, Cells, Code, Fetch, Node, Operand, node_of, operands_of, statements, target
-from weft.assign.show import show
+from weft.assign.show import show_statement
 from weft.errors import Origin, WeftError
 from weft.ops import Num
 from weft.ops.dtypes import is_float
@@ -69,7 +69,7 @@ def _read_early(gradient: Node, reader: Assignment) -> WeftError:
     return WeftError(
         f"`{gradient.label}` is cleared, and read before it is computed: it would be zero",
         origin=reader.origin,
-        notes=[f"it is read by {show(reader)}"],
+        notes=[f"it is read by {show_statement(reader)}"],
         fix="read it after the code that computes it, or keep it: code without zero_grads adds to what is there",
     )
 

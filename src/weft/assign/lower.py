@@ -29,7 +29,7 @@ from weft.assign.nodes import (
     Seq,
     Symbol,
 )
-from weft.assign.show import Printer, show
+from weft.assign.show import Printer, show_statement
 from weft.assign.terms import Terms
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
@@ -246,7 +246,7 @@ def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
     return ProjectionError(
         f"`{code.lhs.label} =: …` would write some cells more than once: {loops} would overwrite each other",
         origin=code.origin,
-        text=show(code),
+        text=show_statement(code),
         spans=[Span(0, len(code.lhs.label))],
         fix='say how the values combine: `+=`, or `.accumulate("max", …)`, or `=:+` in the code notation',
     )

@@ -30,7 +30,7 @@ from weft.assign.precision import Precision
 from weft.einsum.nodes import Concat, ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
 from weft.loops import Buffer, Stmt
-from weft.ops import Scalar, leaves, where
+from weft.ops import Num, Number, Scalar, leaves, where
 from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
@@ -52,7 +52,8 @@ class Node:
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
     `inline` says that printed code writes its definition instead of its name. `recurrent`: updated from its own old
     value, so it starts at zero. `made_inline`: made for assignments, it is called `after` what it is computed from.
-    `sizes` are those it was given, by row; printed code says them where it is first written.
+    `sizes` are those it was given, by row, `scalar` says that it holds one number; printed code says both where it is
+    first written.
     `verify` is called with its value after every run that computes it, and raises what is wrong with that run.
     """
 
@@ -68,6 +69,7 @@ class Node:
     made_inline: bool = False
     after: str | None = None
     sizes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    scalar: bool = False
     verify: Callable[[npt.NDArray[Any]], None] | None = None
     id: int = field(default_factory=next_id)
 
@@ -278,6 +280,14 @@ def target(statement: Assignment) -> Node:
 def operands_of(statement: Assignment) -> tuple[Operand, ...]:
     """What a statement reads."""
     return () if isinstance(statement, Fetch) else statement.operands
+
+
+def first_number(node: Node) -> Number | None:
+    """The number that every cell of a node starts at, if there is one."""
+    match node.init:
+        case Fetch(source=Cells(value=Num(value=value))):
+            return value
+    return None
 
 
 def infer_precision(code: Accum) -> None:

@@ -116,30 +116,42 @@ def _target(tree: Tree) -> Name:
     if tree.data == "target":
         return _name(tree)
     if tree.data == "declared":
-        text, rows = unescaped(_word(tree)[1:-1]), []
+        text, said = unescaped(_word(tree)[1:-1]), {}
     else:
-        name, *rows = _subtrees(tree)
-        text = _name(name).text
+        name, *traits = _subtrees(tree)
+        text, said = _name(name).text, _traits(traits)
     if not text.strip():
         raise Misread("a node needs a name", _span(tree), 'write it between the quotes: `"delta" =: …`')
-    return Name(text, _span(tree), declares=True, sizes=_rows(rows))
+    sizes = {row: tuple(map(_size, _subtrees(said[row]))) for row in "bio" if row in said}
+    init = _first(said["init"]) if "init" in said else None
+    return Name(text, _span(tree), declares=True, sizes=sizes, scalar="scalar" in said, init=init)
 
 
-def _rows(trees: Sequence[Tree]) -> dict[str, tuple[Dim, ...]]:
-    """The sizes of a node's rows."""
-    sizes: dict[str, tuple[Dim, ...]] = {}
+def _traits(trees: Sequence[Tree]) -> dict[str, Tree]:
+    """What braces say of a node: the sizes of its rows, its first value, that it is a scalar."""
+    said: dict[str, Tree] = {}
     for tree in trees:
         kind = _word(tree)
-        if kind not in ("b", "i", "o") or kind in sizes:
-            what = f"`{kind}` is given twice" if kind in sizes else f"a node has no row `{kind}`"
-            raise Misread(what, _span(tree), "its rows are b (batch), i (input) and o (output)")
-        sizes[kind] = tuple(map(_size, _subtrees(tree)))
-    return sizes
+        if kind not in (("b", "i", "o", "init") if tree.data == "row" else ("scalar",)) or kind in said:
+            what = f"`{kind}` is given twice" if kind in said else f"a node has no row `{kind}`"
+            fix = "its rows are b (batch), i (input) and o (output); `scalar` makes it one number, `init = 0.5` sets it"
+            raise Misread(what, _span(tree), fix)
+        said[kind] = tree
+    return said
+
+
+def _first(tree: Tree) -> float:
+    """The number that a node starts at."""
+    word = "".join(str(part) for part in tree.scan_values(lambda _: True) if part != "init")
+    try:
+        return float(word)
+    except ValueError:
+        raise Misread("a node starts at a number", _span(tree), "for example `init = 0.5`") from None
 
 
 def _size(tree: Tree) -> Dim:
     number = str(tree.children[-1])
-    if not number.isdigit() or len(number) > 18 or not int(number):
+    if tree.data != "size" or not number.isdigit() or len(number) > 18 or not int(number):
         raise Misread("a size is a whole number from 1 on", _span(tree), "for example `o = [3; 4]`")
     return Dim(int(number), *(_name(basis).text for basis in _subtrees(tree)))
 
@@ -187,9 +199,10 @@ def _right(tree: Tree) -> Right:
     given: dict[str, Quoted] = {}
     for option in options:
         name, text = (str(child) for child in option.children)
-        if name not in ("~logic", "~slots", "~sizes", "~type") or name in given:
+        if name not in _OPTIONS or name in given:
             what = f"`{name}` is given twice" if name in given else f"there is no option `{name}`"
-            raise Misread(what, _span(option), 'the options are ~logic:"…", ~slots:"…", ~sizes:"…" and ~type:"…"')
+            *others, last = (f'{one}:"…"' for one in _OPTIONS)
+            raise Misread(what, _span(option), f"the options are {', '.join(others)} and {last}")
         given[name] = Quoted(unescaped(text[1:-1]), _span(option))
     slots, sizes = given.get("~slots"), given.get("~sizes")
     return Right(
@@ -199,8 +212,11 @@ def _right(tree: Tree) -> Right:
         _sizes(sizes) if sizes else {},
         given.get("~type"),
         _span(tree),
+        given.get("~at_least"),
     )
 
+
+_OPTIONS = ("~logic", "~slots", "~sizes", "~type", "~at_least")
 
 _SLOTS = re.compile(r"\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)=>\s*(\d+)\s*", re.ASCII)
 
@@ -216,11 +232,21 @@ def _slots(quoted: Quoted) -> Slots:
     return Slots(operands, int(found[2]), quoted.span)
 
 
-def _sizes(quoted: Quoted) -> Mapping[str, int]:
-    found = [re.fullmatch(r"\s*(\w+)\s*=\s*([0-9]{1,18})\s*", part) for part in quoted.text.split(",")]
-    sizes = {one[1]: int(one[2]) for one in found if one}
-    if len(sizes) < len(found):
-        raise Misread("sizes are labels with numbers", quoted.span, 'for example ~sizes:"a=2, b=3"')
+_BASIS = r"[^\W\d]\w*(?:\.\w+)*|`(?:\\.|[^`\\])*`"
+_LABEL_SIZE = re.compile(rf"\s*(\w+)\s*=\s*(?:({_BASIS})\s*=\s*)?([0-9]{{1,18}})\s*(?:,|$)", re.DOTALL)
+
+
+def _sizes(quoted: Quoted) -> Mapping[str, Dim]:
+    """The sizes of labels, perhaps with a basis: `k=3, c=rgb=3`."""
+    sizes: dict[str, Dim] = {}
+    at = 0
+    while at < len(quoted.text) or not sizes:
+        found = _LABEL_SIZE.match(quoted.text, at)
+        if found is None or found[1] in sizes:
+            raise Misread("sizes are labels with numbers", quoted.span, 'for example ~sizes:"a=2, b=3, c=rgb=3"')
+        basis = unescaped(found[2][1:-1]) if found[2] and found[2].startswith("`") else found[2]
+        sizes[found[1]] = Dim(int(found[3]), basis)
+        at = found.end()
     return sizes
 
 
@@ -382,7 +408,7 @@ def _bracket(tree: Tree) -> Value:
     """A tensor without a name if the brackets say how it is computed, else what stands in them."""
     signs = [child for child in tree.children if isinstance(child, str)]
     right = _right(_subtrees(tree)[0])
-    if not signs and not (right.logic or right.slots or right.sizes or right.type):
+    if not signs and not (right.logic or right.slots or right.sizes or right.type or right.at_least):
         return right.value
     return Bracket(_sign(signs[0]) if signs else None, right, _span(tree))
 

@@ -47,6 +47,11 @@ class Precision:
         return Precision("from its operands", least=least or UNKNOWN)
 
     @property
+    def bounded(self) -> bool:
+        """Was it said what it must not be narrower than?"""
+        return self.origin != "given" and not _open(self.least)
+
+    @property
     def dtype(self) -> str:
         if self.settled is None:
             _settle(self)
@@ -91,6 +96,25 @@ class Rule:
         """The type of the value that is stored."""
         counted = promote(meeting, DEFAULT) if self.truth and is_float(meeting) else meeting
         return total(counted) if self.sums else meeting
+
+
+class Peek:
+    """What precisions would come to if nothing more were said of them; looking settles nothing."""
+
+    __slots__ = ("_types",)
+
+    def __init__(self) -> None:
+        self._types: dict[Precision, str] = {}
+
+    @alone
+    def __call__(self, cell: Precision) -> str:
+        if cell.settled is None and cell not in self._types:
+            cells, rules = _connected(cell)
+            try:
+                self._types |= {one: decided(found) for one, found in _Inference(cells, rules).infer().items()}
+            except WeftError:  # said to whoever asks for a type
+                self._types |= dict.fromkeys(cells, DEFAULT)
+        return cell.settled or self._types[cell]
 
 
 @alone

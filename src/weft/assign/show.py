@@ -1,8 +1,8 @@
 """Prints code in the assignment notation: `p =- learning_rate *. sgd_delta`.
 
 A tensor written inside an expression is printed as it was written, unless the printed code computes it in a statement
-of its own: then it goes by its name. Nodes of one label are told apart by numbers. `~slots:"0,2=>1"` says which slots
-of the operation the operands and the left side fill where that is not one after another: in gradients.
+of its own (stated.py): then it goes by its name. Nodes of one label are told apart by numbers. `~slots:"0,2=>1"` says
+which slots of the operation the operands and the left side fill where that is not one after another: in gradients.
 """
 
 from __future__ import annotations
@@ -35,21 +35,31 @@ from weft.assign.nodes import (
     Source,
     Stored,
     Symbol,
+    first_number,
     node_of,
     operands_of,
     statements,
     target,
 )
+from weft.assign.precision import Peek
+from weft.assign.stated import is_inline, stated
 from weft.assign.text import ACCUMULATING, spelled_name, spelled_number, spelled_string
 from weft.naming import FreshNames
 from weft.ops import OPS, Call, Num, Scalar, leaves
+from weft.ops.dtypes import carrier
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose
 from weft.shape.nodes import Bound, Dim
 
 
 def show(code: Code) -> str:
     """The notation of a piece of code, one statement a line."""
-    return Printer(code).show(code)
+    full = stated(code)
+    return Printer(full).show(full)
+
+
+def show_statement(statement: Assignment) -> str:
+    """A statement on one line, with all that is written inside it."""
+    return Printer(statement).show(statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,8 @@ class _Line:
     """What a value is printed for: its operands, whether its loops are pointwise, whether operands keep apart.
 
     Without slots a pointwise tensor inside an expression and a call inside its scalar mean the same and print the
-    same. Slots number the operands, so there a tensor inside must be seen to be one.
+    same, unless the tensor is stored in fewer bits than it is computed in and so rounded or wrapped. Slots number the
+    operands, so there a tensor inside must be seen to be one.
     """
 
     operands: tuple[Operand, ...]
@@ -78,9 +89,8 @@ class Printer:
     def __init__(self, code: Code, name: Callable[[Node], str] | None = None) -> None:
         self.computed = {target(statement) for statement in statements(code)}
         self._called = name or self._names(code)
-        self._first: dict[Node, Assignment] = {}
-        for statement in statements(code):
-            self._first.setdefault(target(statement), statement)
+        self._introduced: set[Node] = set()  # by statements printed so far
+        self._stored_in = Peek()
 
     def name(self, node: Node) -> str:
         return spelled_name(self._called(node))
@@ -94,21 +104,30 @@ class Printer:
             case Comment(text=text, body=body):
                 lines = self.show(body).splitlines()
                 return f"~~({spelled_string(text)}" + ";" * bool(lines) + "".join(f"\n  {line}" for line in lines) + ")"
-            case Accum():
-                return f"{self._target(code)} {_sign(code)} {_joined(self._right(code))}"
-            case Fetch(source=source):
-                return f"{self._target(code)} =: {_joined(self._source(source, 'top'))}{self._type(code)}"
+            case Accum() | Fetch():
+                text = self._assignment(code)
+                self._introduced.add(target(code))
+                return text
             case Direct(lhs=lhs, body=body):
                 shown = [_joined(self._operand(one, _Line(()), "inside")) for one in code.operands]
                 return body.show(self.name(lhs), shown)
 
+    def _assignment(self, code: Accum | Fetch) -> str:
+        if isinstance(code, Accum):
+            return f"{self._target(code)} {_sign(code)} {_joined(self._right(code))}"
+        return f"{self._target(code)} =: {_joined(self._source(code.source, 'top'))}{self._type(code)}"
+
     def _target(self, code: Accum | Fetch) -> str:
-        """The left side, with the sizes a node was given where it is first written."""
+        """The left side, with what a node was made with where it is first written."""
         node = target(code)
-        if not node.sizes or self._first.get(node) is not code:
+        traits = [f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.sizes.items()]
+        if node.scalar:
+            traits.append("scalar")
+        if node.made_inline and (init := first_number(node)) is not None:
+            traits.append(f"init = {spelled_number(init)}")
+        if not traits or node in self._introduced:
             return self.name(node)
-        rows = (f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.sizes.items())
-        return "{ " + "; ".join([self.name(node), *rows]) + " }"
+        return "{ " + "; ".join([self.name(node), *traits]) + " }"
 
     def _right(self, code: Accum) -> Sequence[_Piece]:
         record, slots = code.record, _needs_slots(code)
@@ -120,8 +139,8 @@ class Printer:
         if slots:
             shown.append(f' ~slots:"{self._slots(code)}"')
         if record.operation.sizes:
-            sizes = ", ".join(f"{name}={dim.size}" for name, dim in record.operation.sizes.items())
-            shown.append(f' ~sizes:"{sizes}"')
+            sizes = ", ".join(f"{name}={_size(dim, '=')}" for name, dim in record.operation.sizes.items())
+            shown.append(f" ~sizes:{spelled_string(sizes)}")
         shown.append(self._type(code))
         return shown
 
@@ -129,8 +148,12 @@ class Printer:
         """The type a computed tensor or a node was given, where it is first written; leaves bring theirs."""
         node = target(code)
         own = node.gradient_of is None and (node.made_inline or node.definition is not None or node.init is None)
-        said = own and node.precision.origin == "given" and self._first.get(node, code) is code
-        return f" ~type:{spelled_string(node.dtype)}" if said else ""
+        if not own or node in self._introduced:
+            return ""
+        if node.precision.origin == "given":
+            return f" ~type:{spelled_string(node.dtype)}"
+        bounded = node.made_inline and node.precision.bounded
+        return f" ~at_least:{spelled_string(node.precision.least)}" if bounded else ""
 
     def _slots(self, code: Accum) -> str:
         """The slot of each operand, or of each place where one stands if the text shows some operand twice."""
@@ -144,7 +167,7 @@ class Printer:
 
     def _written(self, operand: Operand) -> Accum | Fetch | None:
         """The definition that stands for an operand."""
-        if not isinstance(operand, Node) or not operand.inline or operand in self.computed:
+        if not isinstance(operand, Node) or operand in self.computed or not is_inline(operand):
             return None
         return operand.definition if isinstance(operand.definition, Accum | Fetch) else None
 
@@ -156,8 +179,10 @@ class Printer:
         match self._written(operand):
             case Accum() as definition:
                 return self._inline(definition, line, place)
-            case Fetch(source=source):
-                return ("(=: ", *self._source(source, "top"), ")") if line.apart else self._source(source, place)
+            case Fetch(source=source) as definition:
+                said = self._type(definition)
+                shown = ("(=: ", *self._source(source, "top"), said, ")")
+                return shown if line.apart or said else self._source(source, place)
         return (self.name(operand),)
 
     def _inline(self, code: Accum, line: _Line, place: _Place) -> Sequence[_Piece]:
@@ -166,11 +191,16 @@ class Printer:
         # A function alone on the right of other loops would be the assignment's own operation.
         own = place == "top" and not line.pointwise and not _is_infix(code.value)
         part = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call) and not own
-        if part and not self._type(code) and not line.apart and not _needs_slots(code):
+        if part and not self._type(code) and not line.apart and not _needs_slots(code) and self._is_wide(code.lhs):
             bare = place == "argument" or (place == "top" and line.pointwise)
             return (partial(self._value, code.value, _Line(code.operands), "argument" if bare else "inside"),)
         usual = not line.apart and _sign(code) == _USUAL_SIGNS.get(type(logic))
         return ("(" if usual else f"({_sign(code)} ", partial(self._right, code), ")")
+
+    def _is_wide(self, node: Node) -> bool:
+        """Is it stored in what it is computed in?"""
+        dtype = self._stored_in(node.precision)
+        return carrier(dtype) == dtype
 
     def _value(self, value: Scalar, line: _Line, place: _Place) -> Sequence[_Piece]:
         match value:
@@ -219,9 +249,9 @@ class Printer:
                 chosen[node] = names.fresh(node.label)
             return chosen[node]
 
-        for statement in statements(code):
-            for node in self._mentioned(statement):
-                name(node)
+        mentioned = dict.fromkeys(node for statement in statements(code) for node in self._mentioned(statement))
+        for node in sorted(mentioned, key=lambda node: node.inline):  # what somebody gave a name has it as it is
+            name(node)
         return name
 
     def _mentioned(self, statement: Assignment) -> Iterator[Node]:
@@ -276,8 +306,8 @@ def _sign(code: Accum) -> str:
     return "=" + (":" if code.reset else "") + ACCUMULATING[code.accum]
 
 
-def _size(dim: Dim) -> str:
-    return f"{spelled_name(dim.basis)} = {dim.size}" if dim.basis else str(dim.size)
+def _size(dim: Dim, equals: str = " = ") -> str:
+    return f"{spelled_name(dim.basis)}{equals}{dim.size}" if dim.basis else str(dim.size)
 
 
 def _needs_slots(code: Accum) -> bool:

@@ -1,9 +1,10 @@
 """What a text in the code notation says: trees with spans, no tensors yet.
 
 program   = statement; statement; …
-statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; b = 2; o = [3; rgb = 4] } =: …
+statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; o = [3; rgb = 4]; init = 2 } =: …
           | Remark(parts, body)                       ~~("words" p; …)
 right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
+                                                      or ~at_least:"float32" for its type
 value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
           | Infix(op, left, right)                    a + b
           | Apply(function, args)                     relu(x), max a b, and -x
@@ -32,13 +33,20 @@ class Number:
 class Name:
     """A tensor's or number's name with its accessors, `net.w.grad`; `declares` when it is quoted or in braces.
 
-    In braces it may have `sizes`: those of its rows, by `b`, `i` and `o`.
+    In braces it may have `sizes`, those of its rows by `b`, `i` and `o`, or be a `scalar`, and start at `init`.
     """
 
     text: str
     span: Span
     declares: bool = False
     sizes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
+    scalar: bool = False
+    init: float | None = None
+
+    @property
+    def described(self) -> bool:
+        """Does it say what kind of node it is?"""
+        return bool(self.sizes) or self.scalar or self.init is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +121,10 @@ class Right:
     value: Value
     logic: Quoted | None
     slots: Slots | None
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Dim]
     type: Quoted | None
     span: Span
+    at_least: Quoted | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def node(
     least = element_type(at_least) if at_least else None
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
     sizes = {row: dims for row, dims in zip("bio", (batch, input, output), strict=True) if dims is not None}
-    made = Node(label, shape, precision, origin=origin, made_inline=True, sizes=sizes)
+    made = Node(label, shape, precision, origin=origin, made_inline=True, sizes=sizes, scalar=scalar)
     if init is not None:
         made.init = Fetch(made, Cells(Num(float(init))), origin)
     return Tensor(made)

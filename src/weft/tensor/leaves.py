@@ -74,7 +74,9 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
 def number(value: Number, *, basis: str | None = None, label: str = "", dtype: str | None = None) -> Tensor:
     """A single number: one output axis of size 1, labelled if `basis` is given; labelled, it does not broadcast."""
     shape = Shape(output=(Dim(1, basis),))
-    return _computed(Literal(shape, claims=basis is not None), value, label, dtype)
+    made = _computed(Literal(shape, claims=basis is not None), value, label, dtype)
+    made.node.sizes = {"o": shape.output} if basis is not None else {}
+    return made
 
 
 def constant(value: Number, *, label: str = "", dtype: str | None = None) -> Tensor:

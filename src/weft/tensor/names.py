@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.assign import Node, Precision, Slot
+from weft.assign.nodes import first_number
 from weft.assign.parse import Misread, wrong
 from weft.assign.syntax import Name, Right, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
@@ -62,10 +63,12 @@ class Names:
         self.given = frozenset(names)
         self.exact = declare  # nodes are called just what the text calls them
         self.unwritten: set[Node] = set()
+        self._types: dict[str, dict[str, str]] = {}
         try:
-            types = {one.target.text: dtype for one in assigns(program) if (dtype := said_type(one.right))}
             for statement in assigns(program):
-                self._declare(statement.target, declare, types)
+                self._types.setdefault(statement.target.text, {}).update(_said_types(statement.right))
+            for statement in assigns(program):
+                self._declare(statement.target, declare)
         except Misread as error:
             raise wrong(text, error.what, error.span, error.fix) from None
 
@@ -82,9 +85,10 @@ class Names:
             return found
         raise Misread(f"`{name.text}` is a number and cannot be assigned to", name.span, "give a tensor by this name")
 
-    def _declare(self, name: Name, undeclared: bool, types: Mapping[str, str]) -> None:
+    def _declare(self, name: Name, undeclared: bool) -> None:
         base = name.text if name.declares else _split(name.text)[0]
-        if name.declares and base in self.given and not name.sizes:
+        types = self._types.get(base, {})
+        if name.declares and base in self.given and not name.described:
             fix = "leave out the quotes to assign to it, or declare another name"
             raise Misread(f"`{base}` is given, so it cannot be declared", name.span, fix)
         if name.declares and _split(base)[1]:
@@ -92,20 +96,24 @@ class Names:
                 f"a node cannot be called `{base}`", name.span, "choose a name without an accessor at its end"
             )
         if self._resolve(name.text) is not None:
-            if name.sizes:
+            if name.described:
                 self._state(name)
-        elif name.declares:
+        elif name.declares or (undeclared and "at_least" in types):
             o, i, b = (name.sizes.get(row) for row in "oib")
-            self._make(base, node(base, o=o, i=i, b=b, dtype=types.get(base)))
+            self._make(base, node(base, o=o, i=i, b=b, scalar=name.scalar, init=name.init, **types))
         elif undeclared:
-            self._make(base, _plain_node(base, types.get(base)))
+            self._make(base, _plain_node(base, types.get("dtype")))
 
     def _make(self, base: str, made: Tensor) -> None:
         self.meaning[base] = made
         self.unwritten.add(made.node)
 
     def _state(self, name: Name) -> None:
-        """Let a tensor that there is have the sizes that the text says it has."""
+        """Let a tensor that there is have the sizes that the text says it has; it must start where the text says."""
+        made = self.target(name).node
+        if name.init is not None and name.init != first_number(made):
+            what = f"`{name.text}` does not start at {name.init}"
+            raise Misread(what, name.span, "leave the init out, or give a node made so")
         rows = Parameter(name.sizes.get("b"), name.sizes.get("i"), name.sizes.get("o"))
         shape, also = self.target(name).shape, elaborate(rows)
         infer(Assigned(), title="sizes", origin=user_origin(), result=shape, also=also, code=True)
@@ -156,6 +164,12 @@ class Names:
 def said_type(right: Right) -> str | None:
     """The element type that a right side is stored in, if it says one."""
     return element_type(right.type.text) if right.type else None
+
+
+def _said_types(right: Right) -> dict[str, str]:
+    """What a right side says of the type of its node, by the arguments of wf.node."""
+    said = {"dtype": right.type, "at_least": right.at_least}
+    return {name: element_type(one.text) for name, one in said.items() if one}
 
 
 def _split(text: str) -> tuple[str, tuple[str, ...]]:

@@ -39,12 +39,12 @@ from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Hole, Position, ShapeSpec, labels_in
 from weft.errors import Span, WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
+from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, Varying, arity
 from weft.shape.nodes import Bound, Dim
-from weft.shape.text import as_dim
 from weft.tensor.apply import Operator, read_logic
 from weft.tensor.code import assignable, record_over
 from weft.tensor.contract import einsum
@@ -275,8 +275,11 @@ class _Reader:
         accum, reset = _accumulation(bracket.sign) if bracket.sign else ("add" if summed else "arg2", True)
         if not reset:
             raise Misread("a tensor without a name has no old value", bracket.span, "start it afresh: `=:`, `=:+` …")
+        if bracket.right.at_least:
+            fix = "assign it to a name of its own"
+            raise Misread("only a node is bounded by ~at_least", bracket.right.at_least.span, fix)
         if not reading.tensors and isinstance(reading.logic, Pointwise):
-            return constant(reading.value)
+            return constant(reading.value, dtype=said_type(bracket.right))
         if reading.lhs != 0 or sorted(reading.slots) != list(range(1, arity(reading.logic) + 1)):
             what = "a tensor without a name is the result, and each slot of an operand holds one"
             raise Misread(what, reading.span, "assign it to a name of its own")
@@ -307,14 +310,17 @@ def _accumulation(sign: Sign) -> tuple[str, bool]:
     return sign.op or "arg2", sign.reset or sign.op in ("", "arg2")
 
 
-def _dims(sizes: Mapping[str, int], logic: Einsum) -> dict[str, Dim]:
+def _dims(sizes: Mapping[str, Dim], logic: Einsum) -> dict[str, Dim]:
     check_labels(logic.spec, sizes, user_origin())
-    return {name: as_dim(size, f"`{name}`", user_origin()) for name, size in sizes.items()}
+    return dict(sizes)
 
 
 def _check_type(statement: Assign, target: Node) -> None:
     """Refuse a type that the target does not have."""
-    dtype = said_type(statement.right)
+    dtype, right = said_type(statement.right), statement.right
+    if right.at_least and target.precision.least != element_type(right.at_least.text):
+        what = f"`{target}` was not made with at_least={right.at_least.text!r}"
+        raise Misread(what, right.at_least.span, "leave it out, or give a node made so")
     if dtype is not None and target.dtype != dtype:
         fix = f"give it: wf.cast(t, {dtype!r}), or a node with dtype={dtype!r}"
         raise Misread(f"`{target}` is stored in {target.dtype}, not in {dtype}", statement.right.span, fix)

@@ -1,0 +1,143 @@
+"""What printed code computes in statements of its own, so that it reads as it runs.
+
+Code computes an expression once, just before its first use (complete.py). A text computes what it writes inside a
+statement just before that statement. These are the same for what is used once, so that is printed where it is used.
+What is used more than once is stated where code computes it: what it reads may be written before it is used again, and
+written out at every use, n operations could print as 2**n. A tensor with a name of its own goes by that name, and
+whoever reads the text brings it along; but not one that is computed from what the text computes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
+
+from weft.assign.complete import complete, needed
+from weft.assign.nodes import (
+    Accum,
+    Arg,
+    Assignment,
+    Code,
+    Comment,
+    Direct,
+    Fetch,
+    Keep,
+    Node,
+    Operand,
+    Seq,
+    operands_of,
+    seq,
+    statements,
+    target,
+)
+from weft.ops import leaves
+
+
+def stated(code: Code) -> Code:
+    """The code with the statements of everything it computes and does not print where it is used."""
+    full = complete(code)
+    own = _Stating(code, full).own
+    defining = (one for node in own for one in statements(node.definition or seq()))
+    return _only(full, {target(one) for one in (*statements(code), *defining)})
+
+
+def is_inline(node: Node) -> bool:
+    """Can printed code write its definition in the place of its name?"""
+    return node.inline and not node.sizes and isinstance(node.definition, Accum | Fetch)
+
+
+class _Stating:
+    """Finds what completed code computes and its text must state: `own`.
+
+    `shown` is what the text would show by name or definition, `fresh` what depends on something that the text computes.
+    """
+
+    def __init__(self, code: Code, full: Code) -> None:
+        self.own: dict[Node, None] = {}
+        self._shown: set[Node] = set()
+        self._fresh: set[Node] = set()
+        self._written = {target(statement) for statement in statements(code)}
+        self._uses = Counter(use for statement in statements(full) for use in _places(statement))
+        self._uses.update(node for keep in _keeps(full) for node in keep.nodes)
+        self._readers: dict[Node, list[Node]] = {}
+        for node in dict.fromkeys(map(target, statements(full))):
+            for read in _reads(node):
+                self._readers.setdefault(read, []).append(node)
+        self._new: list[Node] = [node for node in self._written if _is_declared(node)]
+        self._show(operand for statement in statements(code) for operand in operands_of(statement))
+        while self._new:
+            node = self._new.pop()
+            self._show(_reads(node) if node in self.own else ())
+            self._freshen(node)
+
+    def _show(self, operands: Iterable[Operand]) -> None:
+        rest = list(operands)
+        while rest:
+            node = rest.pop()
+            if isinstance(node, Node) and node.definition and node not in self._shown and node not in self._written:
+                self._shown.add(node)
+                self._decide(node)
+                if is_inline(node) and node not in self.own:
+                    rest += _reads(node)
+
+    def _freshen(self, node: Node) -> None:
+        """The text computes a node: whatever depends on it is fresh."""
+        rest = [node]
+        while rest:
+            for reader in self._readers.get(rest.pop(), ()):
+                if reader not in self._fresh:
+                    self._fresh.add(reader)
+                    self._decide(reader)
+                    rest.append(reader)
+
+    def _decide(self, node: Node) -> None:
+        if node in self._shown and node not in self.own and self._is_stated(node):
+            self.own[node] = None
+            self._new.append(node)
+
+    def _is_stated(self, node: Node) -> bool:
+        if not node.inline or isinstance(node.definition, Direct):
+            return node in self._fresh
+        constant = isinstance(node.definition, Fetch)
+        return not is_inline(node) or (self._uses[node] > 1 and not constant)
+
+
+def _reads(node: Node) -> list[Node]:
+    """The nodes that a node is computed from."""
+    return needed(node.definition) if node.definition else []
+
+
+def _is_declared(node: Node) -> bool:
+    """Is it a node of the text's own, rather than one that somebody gives?"""
+    made = node if node.gradient_of is None else node.gradient_of
+    return made.made_inline or made.definition is not None
+
+
+def _places(statement: Assignment) -> Iterator[Operand]:
+    """The operand at each place of a statement where one is read."""
+    if isinstance(statement, Accum):
+        return (statement.operands[leaf.number] for leaf in leaves(statement.value) if isinstance(leaf, Arg))
+    return iter(operands_of(statement))
+
+
+def _only(code: Code, targets: Set[Node]) -> Code:
+    """The statements that write one of these."""
+    match code:
+        case Seq(codes=codes):
+            return seq(*(_only(one, targets) for one in codes))
+        case Comment(text=text, body=body):
+            return Comment(text, _only(body, targets))
+        case Accum() | Fetch() | Direct():
+            return code if target(code) in targets else seq()
+    return code
+
+
+def _keeps(code: Code) -> Iterator[Keep]:
+    match code:
+        case Keep():
+            yield code
+        case Seq(codes=codes):
+            for one in codes:
+                yield from _keeps(one)
+        case Comment(body=body):
+            yield from _keeps(body)
