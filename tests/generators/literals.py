@@ -1,4 +1,8 @@
-"""First values of parameters: a literal, an array or an expression given as `init` is what it is as a tensor."""
+"""First values of parameters: a literal, an array or an expression given as `init` is what it is as a tensor.
+
+A part of a literal that has output axes may be a tensor: the literal is then what it would be with the numbers of that
+part written out. (A tensor without would bring along the one output axis that every tensor has.)
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import weft as wf
+from weft.tensor.literals import Batch
 
 
 def check(rng: np.random.Generator) -> None:
@@ -25,6 +30,24 @@ def check(rng: np.random.Generator) -> None:
     lying = wf.param("p", init=values, **_rows(tensor))
     assert str(lying.dims).replace("a=", "") == str(tensor.dims).replace("a=", ""), f"{lying} is not {tensor}"
     np.testing.assert_array_equal(ctx[lying], values)
+    plain = ctx[wf.tensor(literal)]
+    mixed = wf.tensor(_mixed(literal, rng))
+    np.testing.assert_array_equal(ctx[mixed], plain, err_msg=repr(literal))
+
+
+def _mixed(literal: Any, rng: np.random.Generator) -> Any:
+    """The literal with some of its parts as tensors; what is labelled stays as it is."""
+    if not isinstance(literal, list | tuple | Batch) or "Labelled" in repr(literal):
+        return literal
+    items = literal.items if isinstance(literal, Batch) else literal
+    if not _has_output(items[0]):
+        return literal
+    items = [wf.tensor(one) if rng.random() < 0.5 else _mixed(one, rng) for one in items]
+    return Batch(tuple(items)) if isinstance(literal, Batch) else type(literal)(items)
+
+
+def _has_output(part: Any) -> bool:
+    return isinstance(part, list) or (isinstance(part, Batch) and _has_output(part.items[0]))
 
 
 def _rows(tensor: wf.Tensor) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def test_labels_travel_through_computed_axes(make: Callable[[], wf.Tensor], shap
 
 
 @pytest.mark.parametrize("make", [
-    lambda: wf.concat(labelled(2, "x"), labelled(3, "y")),
+    lambda: wf.einsum("a; b => a^b", labelled(2, "x"), labelled(3, "y")),
     lambda: wf.einsum("2*i; i => i", labelled(4, "x"), labelled(2, "y")),
     lambda: wf.einsum("o<+k; o => k", labelled(4, "x"), labelled(2, "y")),
 ])  # fmt: skip

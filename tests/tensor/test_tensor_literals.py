@@ -183,11 +183,22 @@ def test_prefix_sums_by_a_triangular_constant() -> None:
 
 
 REFUSED = [
-    ([], "an axis of a literal cannot be empty", ""),
+    ([], "an axis of a literal cannot be empty", "write at least one number"),
+    ([1, []], "an axis of a literal cannot be empty, and its item [1] is", "write at least one number"),
     ([1, [2]], "the items of a literal have different shapes", "make them alike"),
     ([[1, 2], [3]], "the items of a literal have different shapes", "make them alike"),
-    ([1, "a"], "a literal holds numbers or tensors, not 'a'", ""),
-    ([1, None], "a literal holds numbers or tensors, not None", ""),
+    ([1, "a"], "a literal holds numbers or tensors, and its item [1] is 'a'", "leave it out, or write a number"),
+    (
+        [[1], [None]],
+        "a literal holds numbers or tensors, and its item [1][0] is None",
+        "leave it out, or write a number",
+    ),
+    (
+        [[1, 2], np.ones(2)],
+        "a literal holds numbers or tensors, and its item [1] is an array of shape (2,)",
+        "wrap it: wf.data(x)",
+    ),
+    (range(3), "a literal holds numbers or tensors, not range(0, 3)", "write a list: [*x]"),
     (
         ([1, 2], [3, 4]),
         "an output axis cannot lie inside the axes around it",
@@ -207,6 +218,49 @@ def test_literals_that_are_refused(items: object, what: str, fix: str) -> None:
         wf.tensor(items)
     assert (caught.value.what, caught.value.fix) == (what, fix)
     assert str(caught.value).startswith("test_tensor_literals.py:")
+
+
+def test_a_list_beside_a_tensor_is_the_literal_it_looks_like() -> None:
+    a = wf.data(np.array([1.0, 2.0, 3.0]), label="a")
+    assert value(wf.tensor([a, [4.0, 5, 6]])).tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert value(wf.tensor([[[4, 5, 6], a], [a, a]])).tolist() == [[[4, 5, 6], [1, 2, 3]], [[1, 2, 3], [1, 2, 3]]]
+    assert str(wf.tensor(wf.batch(a, [1, 2, 3])).dims) == "2|3"
+    assert str(wf.tensor([a, wf.labelled("rgb", [1, 2, 3])]).dims) == "2,rgb=3"
+    assert wf.tensor([a, [1, 2, 3]], dtype="float16").dtype == "float16"
+
+
+@pytest.mark.parametrize(
+    ("others", "what", "notes"),
+    [
+        ([[1.0, 2]], "the items of a literal must have one shape", ["its item [0] is 3", "its item [1] is 2"]),
+        ([[[1.0, 2, 3]]], "the items of a literal must have one shape", ["its item [0] is 3", "its item [1] is 1,3"]),
+        ([[1.0, 2, 3], 4, (1, 2, 3)], "the items of a literal must have one shape", ["its item [0] is 3", None]),
+        ([None], "a literal holds numbers or tensors, and its item [1] is None", []),
+        ([[]], "an axis of a literal cannot be empty, and its item [1] is", []),
+        ([[1, [2], 3]], "the items of a literal have different shapes", ["its item [1][0] is a number", None]),
+        ([np.ones(3)], "a literal holds numbers or tensors, and its item [1] is an array of shape (3,)", []),
+        ([True], "a literal takes tensors and numbers, not the truth value True", []),
+    ],
+)
+def test_what_does_not_fit_beside_a_tensor_is_named(others: list[object], what: str, notes: list[str | None]) -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        wf.tensor([wf.data(np.ones(3), label="a"), *others])
+    assert caught.value.what == what
+    assert all(note in (None, found) for note, found in zip(notes, caught.value.notes, strict=False))
+    assert str(caught.value).startswith("test_tensor_literals.py:")
+    assert "einsum" not in str(caught.value)
+    assert caught.value.fix
+
+
+def test_tensors_that_do_not_fit_together_are_shown() -> None:
+    a, m = wf.data(np.ones(3), label="a"), wf.data(np.ones((2, 4)), label="m")
+    for join, what in ((wf.stack, "stacked tensors must have one shape"), (wf.concat, "tensors joined along their")):
+        with pytest.raises(wf.ShapeError, match=what) as caught:
+            join(a, m, a)
+        assert caught.value.notes == ("a is 3", "m is 2,4")
+    with pytest.raises(wf.ShapeError, match="must agree in its label and in all other axes") as caught:
+        wf.concat(wf.tensor(wf.labelled("x", [1, 2])), wf.tensor(wf.labelled("y", [1, 2, 3])))
+    assert caught.value.notes == ("literal is x=2", "literal is y=3")
 
 
 def test_a_labelled_axis_of_tensors_is_refused() -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from weft.einsum.nodes import Kind
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.logic import Literal
 from weft.shape.nodes import MEMORY_ORDER, Dim, Shape
-from weft.tensor.blocks import stack
+from weft.tensor.blocks import stacked
+from weft.tensor.functions import cast
 from weft.tensor.leaves import given_values, precision_of
-from weft.tensor.scope import as_tensor
-from weft.tensor.tensor import Tensor
+from weft.tensor.scope import as_tensor, is_array
+from weft.tensor.tensor import Tensor, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +48,47 @@ def labelled(basis: str, items: Any) -> Labelled:
 def tensor(items: Any, *, label: str = "", dtype: str | None = None) -> Tensor:
     """A literal: a list is an output axis, a tuple an input axis, `wf.batch(…)` a batch axis, nested in that order.
 
-    With tensors inside, the literal stacks them along new axes.
+    With tensors inside, the literal stacks them along new axes; beside them, numbers fit any shape.
     """
     if holds_tensors(items):
-        return _stacked(items, label=label)
-    shape, values = read_literal(items)
+        made = _stacked(items, label=label)
+        return cast(made, dtype, label=label) if dtype else made
+    return _of_numbers(items, label, dtype)
+
+
+def _of_numbers(items: Any, label: str = "", dtype: str | None = None, at: str = "") -> Tensor:
+    shape, values = read_literal(items, at)
     precision = precision_of(values.flat[0].item(), dtype)
     return given_values(Literal(shape), values, label or "literal", precision=precision)
 
 
-def read_literal(items: Any) -> tuple[Shape, npt.NDArray[Any]]:
-    """The shape that nested lists, tuples and batches of numbers write, and the numbers as they lie in memory."""
+def read_literal(items: Any, at: str = "") -> tuple[Shape, npt.NDArray[Any]]:
+    """The shape that nested lists, tuples and batches of numbers write, and the numbers as they lie in memory.
+
+    `at` is where in another literal they lie.
+    """
     kinds: dict[str, list[Dim]] = {"batch": [], "output": [], "input": []}
-    _measure(items, kinds)
+    _measure(items, kinds, at)
     shape = Shape(tuple(kinds["batch"]), tuple(kinds["input"]), tuple(kinds["output"]) or (Dim(1),))
     return shape, _numbers(_flatten(items)).reshape(shape.array_shape)
 
 
-def _stacked(items: Any, *, label: str = "") -> Tensor:
-    """A literal with tensors inside: lists, tuples and batches stack along new axes of their kinds."""
-    match items:
-        case Labelled():
-            raise WeftError("an axis of stacked tensors cannot be labelled", origin=user_origin())
-        case Batch(items=inner):
-            return stack(*(_stacked(one) for one in inner), kind="batch", label=label)
-        case list():
-            return stack(*(_stacked(one) for one in items), kind="output", label=label)
-        case tuple():
-            return stack(*(_stacked(one) for one in items), kind="input", label=label)
-    return as_tensor(items, "a literal")
+def _stacked(items: Any, at: str = "", *, label: str = "") -> Tensor:
+    """A literal with tensors inside: lists, tuples and batches stack along new axes of their kinds.
+
+    What holds none is the literal it looks like.
+    """
+    if isinstance(items, Tensor | str) or is_number(items):
+        return as_tensor(items, "a literal")
+    if not holds_tensors(items):
+        return _of_numbers(items, at=at)
+    if isinstance(items, Labelled):
+        fix = "leave the label out, or give it to the tensors: wf.tensor(wf.labelled(…)), o={label: size}"
+        raise WeftError("an axis of stacked tensors cannot be labelled", origin=user_origin(), fix=fix)
+    places = [f"{at}[{number}]" for number in range(len(_items(items)))]
+    made = [_stacked(one, place) for one, place in zip(_items(items), places, strict=True)]
+    what = f"the items of {_called(at)}"
+    return stacked(made, _kind(items), label, what, [_called(place) for place in places])
 
 
 def holds_tensors(items: Any) -> bool:
@@ -92,15 +106,24 @@ def _items(items: Any) -> Sequence[Any]:
     return ()
 
 
-def _measure(items: Any, kinds: dict[str, list[Dim]]) -> None:
+def _kind(items: Any) -> Kind:
+    return "batch" if isinstance(items, Batch) else "output" if isinstance(items, list) else "input"
+
+
+def _called(at: str) -> str:
+    """What an error calls the item of a literal at a place."""
+    return f"its item {at}" if at else "a literal"
+
+
+def _measure(items: Any, kinds: dict[str, list[Dim]], at: str) -> None:
     """Collect the axes of a literal from its first items; check that all items agree and kinds nest in order."""
     basis = items.basis if isinstance(items, Labelled) else None
     inner = items.items if isinstance(items, Labelled) else items
     if not isinstance(inner, list | tuple | Batch):
         if not isinstance(inner, int | float | np.number):
-            raise WeftError(f"a literal holds numbers or tensors, not {inner!r}", origin=user_origin())
+            raise _no_number(inner, at)
         return
-    kind = "batch" if isinstance(inner, Batch) else "output" if isinstance(inner, list) else "input"
+    kind = _kind(inner)
     if any(kinds[later] for later in MEMORY_ORDER[MEMORY_ORDER.index(kind) + 1 :]):
         raise ShapeError(
             f"{_with_article(kind)} axis cannot lie inside the axes around it",
@@ -109,14 +132,36 @@ def _measure(items: Any, kinds: dict[str, list[Dim]]) -> None:
         )
     elements = _items(inner)
     if not elements:
-        raise ShapeError("an axis of a literal cannot be empty", origin=user_origin())
+        what = "an axis of a literal cannot be empty" + (f", and {_called(at)} is" if at else "")
+        raise ShapeError(what, origin=user_origin(), fix="write at least one number")
     kinds[kind].append(Dim(len(elements), basis))
     measured = [{name: list(dims) for name, dims in kinds.items()} for _ in elements]
-    for element, own in zip(elements, measured, strict=True):
-        _measure(element, own)
-    if any(own != measured[0] for own in measured):
-        raise ShapeError("the items of a literal have different shapes", origin=user_origin(), fix="make them alike")
+    for number, (element, own) in enumerate(zip(elements, measured, strict=True)):
+        _measure(element, own, f"{at}[{number}]")
+    for number, own in enumerate(measured):
+        if own != measured[0]:
+            shown = [f"{_called(f'{at}[{one}]')} is {_inside(measured[one], kinds)}" for one in (0, number)]
+            what = "the items of a literal have different shapes"
+            raise ShapeError(what, origin=user_origin(), notes=shown, fix="make them alike")
     kinds.update(measured[0])
+
+
+def _inside(own: dict[str, list[Dim]], around: dict[str, list[Dim]]) -> str:
+    """The shape of an item, from the axes of a literal down to it and those around it."""
+    inner = {kind: tuple(dims[len(around[kind]) :]) for kind, dims in own.items()}
+    return str(Shape(inner["batch"], inner["input"], inner["output"])) if any(inner.values()) else "a number"
+
+
+def _no_number(found: object, at: str) -> WeftError:
+    shown = f"an array of shape {tuple(getattr(found, 'shape', ()))}" if is_array(found) else repr(found)
+    what = f"{_called(at)} is {shown}" if at else f"not {shown}"
+    if is_array(found):
+        fix = "wrap it: wf.data(x)"
+    elif isinstance(found, Iterable) and not isinstance(found, str):
+        fix = "write a list: [*x]"
+    else:
+        fix = "leave it out, or write a number"
+    return WeftError(f"a literal holds numbers or tensors, {'and ' if at else ''}{what}", origin=user_origin(), fix=fix)
 
 
 def _with_article(kind: str) -> str:
