@@ -269,8 +269,49 @@ def test_a_row_variable_has_a_size() -> None:
     kernel = wf.param("kernel")
     assert str(wf.einsum("...|..i..; ..i..->..o.. => ...|..o..", x, kernel, o=5).dims) == "2|5"
     assert str(kernel.dims) == "3,4->5"
-    with pytest.raises(wf.WeftError, match=r"`..d..` has 7 elements, which cannot fill the shape 3,4"):
-        wf.einsum("...|..d.. => ...|0", x, d=7)
+
+
+def one_row(size: int) -> object:
+    return wf.einsum("i, ..o.. => i, ..o..", wf.data(np.ones((2, 3)), label="x"), o=size)
+
+
+def two_sizes(size: int) -> object:
+    w = wf.param("w")
+    return wf.einsum("..p.. => ..p..", wf.einsum("..o.. => ..o..", w, o=size), p=3).dims
+
+
+def through_broadcasting(size: int) -> object:
+    w = wf.param("w")
+    wf.einsum("..o.. => ..o..", w, o=size)
+    return wf.Context("interp")[w + wf.data(np.ones((2, 3)), label="x")]
+
+
+@pytest.mark.parametrize(
+    ("make", "axes", "product"),
+    [
+        (lambda size: wf.einsum("..o.. => ..o..", wf.data(np.ones((2, 3)), label="x"), o=size), "2,3", 6),
+        (lambda size: wf.plan("..o.. => ..o..", (2, 3), o=size), "2,3", 6),
+        (lambda size: wf.einsum("..o.. => ..o..", wf.param("w", o=(2, 3)), o=size), "2,3", 6),
+        (one_row, "3", 3),
+        (two_sizes, "3", 3),
+        (through_broadcasting, "2,3", 6),
+    ],
+)
+def test_a_size_of_a_row_variable_is_the_product_of_its_sizes(
+    make: Callable[[int], object], axes: str, product: int
+) -> None:
+    make(product)
+    with pytest.raises(wf.ShapeError) as caught:
+        make(7)
+    assert caught.value.what == f"`..o..` cannot be 7, the product of its sizes, where it is {axes}"
+    assert caught.value.fix == f"give o={product}, or change what it is used with"
+    assert any(note.startswith("o=7 comes from test_tensor_inference.py:") for note in caught.value.notes)
+    assert any(note.startswith(f"{axes} comes from test_tensor_inference.py:") for note in caught.value.notes)
+
+
+def test_a_row_variable_cannot_be_labelled() -> None:
+    with pytest.raises(wf.ShapeError, match=r"`\.\.o\.\.` stands for any number of axes"):
+        wf.einsum("..o.. => ..o..", wf.data(np.ones((2, 3))), o=wf.Dim(6, "rgb"))
 
 
 def test_a_square_parameter() -> None:

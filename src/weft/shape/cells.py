@@ -63,12 +63,24 @@ class Step:
     order: int = field(default_factory=itertools.count().__next__)
 
 
+class Product(NamedTuple):
+    """A size given for a row variable: what all its axes multiply to."""
+
+    name: str
+    row: RowCell
+    size: int
+
+
 class Why(NamedTuple):
-    """How a fact was derived: by which step, at which part of its spec, from which earlier fact."""
+    """How a fact was derived: by which step, at which part of its spec, from which earlier fact.
+
+    `product`: as what is left of a row variable's size.
+    """
 
     step: Step
     span: Span | None = None
     before: Why | None = None
+    product: Product | None = None
 
 
 class Cap(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from weft.einsum import long_word, show_axis, text_with_commas
 from weft.einsum.nodes import Affine
 from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
-from weft.shape.nodes import MAX_RANK
+from weft.shape.nodes import MAX_RANK, Dim
 
 #: The title of the steps in which shapes are decided because they are needed.
 CLOSING = "closing"
@@ -18,6 +19,10 @@ CLOSING = "closing"
 def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
     old_why = axis.why or (axis.cap.why if axis.cap else None)
     old = axis.size if axis.size is not None else (axis.cap.size if axis.cap else None)
+    for found, other, other_size in ((why, old_why, old), (old_why, why, size)):
+        given = next((link for link in _chain(found) if link.product is not None), None)
+        if given is not None:
+            return product(step, given, other_size, other)
     return _error(
         step,
         f"{name(axis)} cannot be both {old} and {size}",
@@ -148,6 +153,36 @@ def count(step: Step, what: str, shape: str, elements: int) -> ShapeError:
         (),
         (),
         "give data of a matching length, or change the sizes it is used with",
+    )
+
+
+def product(step: Step, given: Why, size: int | None = None, why: Why | None = None) -> ShapeError:
+    """The size given for a row variable is not what its axes make; what was left for one must be `size`, by `why`."""
+    assert given.product is not None
+    named, row, whole = given.product
+    left = [one.size is None or (one.why is not None and one.why.product is given.product) for one in row.axes or ()]
+    found = zip(row.axes or (), left, strict=True)
+    axes = [one.cap.size if one.cap else size if open_ else one.size for one, open_ in found]
+    shown = ",".join("?" if one is None else str(one) for one in axes)
+    known = [one for one in axes if one is not None]
+    fits = f"{named}={prod(known)}" if len(known) == len(axes) else f"{named}= the product of its sizes"
+    because = why or next((one.why for one in row.axes or () if one.why is not given), None)
+    return _error(
+        step,
+        f"`..{named}..` cannot be {whole}, the product of its sizes, where it is {shown}",
+        (given,),
+        (_lines(f"{named}={whole}", given), _lines(shown, because)),
+        f"give {fits}, or change what it is used with",
+    )
+
+
+def labelled_row(step: Step, named: str, dim: Dim) -> ShapeError:
+    return _error(
+        step,
+        f"`..{named}..` stands for any number of axes, so it cannot be labelled {dim.basis!r}",
+        (),
+        (),
+        f"give its size alone, {named}={dim.size}, or name its one axis",
     )
 
 

@@ -201,6 +201,8 @@ class CountRule(Propagator):
             return
         left, rest = divmod(self.count, known) if known else (0, 1)
         if rest or (left != 1 and not unknown):
+            if self.why.product is not None:
+                raise conflicts.product(solver.step, self.why)
             raise conflicts.count(solver.step, self.what, self.shown(), self.count)
         if len(unknown) == 1 or left == 1:
             for axis in unknown:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
+from weft.shape import conflicts
 from weft.shape.alone import alone
-from weft.shape.cells import CODE, MODEL, AxisCell, Role, RowCell, ShapeVar, Step, Store, Why
+from weft.shape.cells import CODE, MODEL, AxisCell, Product, Role, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.derived import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
 from weft.shape.logic import (
@@ -261,10 +262,13 @@ class _Laying:
         if name in self.step.labels:
             self._known(self.step.labels[name], dim)
             return
+        if dim.basis is not None:
+            raise conflicts.labelled_row(self.step, name, dim)
         row = self.step.rows[name]
         if dim.size != 1:
             self.solver.at_least(row, 1, Why(self.step))
-        self.solver.add(CountRule(f"`..{name}..`", (row,), dim.size, Why(self.step)), row)
+        why = Why(self.step, product=Product(name, row, dim.size))
+        self.solver.add(CountRule(f"`..{name}..`", (row,), dim.size, why), row)
 
     def _constrain(self, constraint: Constraint) -> None:
         solver, step = self.solver, self.step
