@@ -272,6 +272,24 @@ def test_a_reset_clears_what_is_not_written() -> None:
     assert ran(code(), c) == [[1.0, 0.0, 2.0, 0.0, 3.0, 0.0]]
 
 
+@pytest.mark.parametrize("accumulates", [True, False])
+def test_a_node_starts_at_zero_however_its_update_is_written(accumulates: bool) -> None:
+    x = wf.data(np.array([1.0, 2.0]), label="x")
+
+    @wf.cd
+    def code(total: wf.Tensor) -> None:
+        if accumulates:
+            total += x
+        else:
+            total[:] = total + x
+
+    total, ctx = wf.node("total"), wf.Context("interp")
+    step = ctx.compile(code(total))
+    step()
+    step()
+    assert ctx[total].tolist() == [2.0, 4.0]
+
+
 def test_a_recurrent_node_starts_at_zero_and_persists() -> None:
     x, v = wf.data(A, label="x"), node("v")
 

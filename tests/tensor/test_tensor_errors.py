@@ -207,19 +207,6 @@ def test_a_node_that_is_read_before_it_has_a_value() -> None:
     assert lines[3] == "  fix: set it first: ctx[n] = …, or give it init=…"
 
 
-def test_a_recurrent_update_by_accumulation_of_a_node_without_a_value() -> None:
-    n = wf.node("n")
-
-    @wf.cd
-    def code(n: wf.Tensor) -> None:
-        n += vector(2)
-
-    run = wf.Context("interp").compile(code(n))
-    with pytest.raises(wf.WeftError) as caught:
-        run()
-    assert "`n.x` is read by a routine" in text(caught)[0]
-
-
 @pytest.mark.parametrize(("at", "size"), [(3, 3), (7, 3)])
 def test_a_slice_outside_its_axis(at: int, size: int) -> None:
     x = wf.data(np.ones((size, 2)), batch=1, label="x")

@@ -50,8 +50,8 @@ class Node:
     """A tensor of values: which one it is, what it is called, its shape as far as known.
 
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
-    `inline` says that printed code writes its definition instead of its name. `recurrent`: updated from its own old
-    value, so it starts at zero. `made_inline`: made for assignments, it is called `after` what it is computed from.
+    `inline` says that printed code writes its definition instead of its name. `made_inline`: made for assignments, it
+    is called `after` what it is computed from.
     `sizes` are those it was given, by row, `scalar` says that it holds one number; printed code says both where it is
     first written.
     `verify` is called with its value after every run that computes it, and raises what is wrong with that run.
@@ -64,7 +64,6 @@ class Node:
     init: Code | None = None
     origin: Origin | None = None
     inline: bool = False
-    recurrent: bool = False
     gradient_of: Node | None = None
     made_inline: bool = False
     after: str | None = None

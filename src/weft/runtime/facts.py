@@ -17,7 +17,8 @@ from weft.runtime.order import Touch
 class Facts:
     """What completed code needs to find in memory, writes, leaves stored and why, and what it touches at all.
 
-    `completed` are the nodes it needs only because it writes some of their cells and leaves the others as they are.
+    `completed` are the nodes it needs only because it writes some of their cells and leaves the others as they are,
+    `recurrent` those of its own that it reads before it writes them: they start at zero.
     """
 
     needs: tuple[Operand, ...]
@@ -25,6 +26,7 @@ class Facts:
     kept: Mapping[Node, str]
     touched: tuple[Node, ...]
     completed: frozenset[Node] = frozenset()
+    recurrent: frozenset[Node] = frozenset()
 
     @property
     def leaves(self) -> tuple[Node, ...]:
@@ -44,6 +46,7 @@ class Reads:
     merges: tuple[Node, ...]
     buffers: tuple[Buffer, ...]
     completed: frozenset[Node] = frozenset()
+    recurrent: frozenset[Node] = frozenset()
 
 
 def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
@@ -51,7 +54,7 @@ def reads_of(facts: Facts, buffer: Callable[[Operand], Buffer]) -> Reads:
     nodes = dict.fromkeys(node_of(operand) for operand in facts.needs if not isinstance(operand, Merge))
     merges = dict.fromkeys(operand.node for operand in facts.needs if isinstance(operand, Merge))
     buffers = dict.fromkeys(buffer(operand) for operand in facts.needs)
-    return Reads(tuple(nodes), tuple(merges), tuple(buffers), facts.completed)
+    return Reads(tuple(nodes), tuple(merges), tuple(buffers), facts.completed, facts.recurrent)
 
 
 def touch_of(facts: Facts, reads: Reads, buffers: Sequence[Buffer], buffer: Callable[[Operand], Buffer]) -> Touch:
@@ -94,7 +97,13 @@ def analyse(code: Code) -> Facts:
     asked = {node for keep in _keeps(code) for node in keep.nodes}
     why = {node: _why_kept(node, read, node in asked, node in needs) for node, read in consumed.items()}
     kept = {node: reason for node, reason in why.items() if reason}
-    return Facts(tuple(needs), tuple(consumed), kept, tuple(touched), frozenset(completed))
+    recurrent = frozenset(node for node in consumed if node in needs and node not in completed and _is_own(node))
+    return Facts(tuple(needs), tuple(consumed), kept, tuple(touched), frozenset(completed), recurrent)
+
+
+def _is_own(node: Node) -> bool:
+    """Is it a node of code's own, neither a leaf of a model, nor computed, nor a gradient?"""
+    return node.init is None and node.definition is None and node.gradient_of is None
 
 
 def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
@@ -109,7 +118,7 @@ def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
         return ""
     if node.init is not None:
         return "keeps its value between runs"
-    return "its old value is read" if builds or node.recurrent or not node.made_inline else ""
+    return "its old value is read" if builds or not node.made_inline else ""
 
 
 def _keeps(code: Code) -> list[Keep]:

@@ -94,7 +94,7 @@ class Holdings:
 
     def can_have(self, operand: Operand) -> bool:
         """Has it a value, or gets a first one when it is needed?"""
-        starts = isinstance(operand, Node) and (operand.init is not None or operand.recurrent)
+        starts = isinstance(operand, Node) and operand.init is not None
         return self.intact(operand) if self.stores_key(key_of(operand)) else starts
 
     def intact(self, operand: Operand) -> bool:
@@ -133,7 +133,7 @@ class Holdings:
             if node.id not in first.nodes:
                 buffer = self._buffer(node)
                 given[buffer] = given_values(node, buffer)
-                if given[buffer] is None and not node.recurrent:
+                if given[buffer] is None and node not in reads.recurrent:
                     raise refuse.never_got_a_value(node, reader, self._device, node in reads.completed)
         return Found(tuple(missing), given, first)
 

@@ -80,7 +80,7 @@ def node(
 ) -> Tensor:
     """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
 
-    It keeps its value between runs. One that is updated from its own old value starts at zero, or at `init`. `dtype`
+    It keeps its value between runs. Code that writes it and reads it before starts from zero, or from `init`. `dtype`
     gives its type; `at_least` only says what it must not be narrower than. With `scalar` it holds a single number; `o`,
     `i` and `b` give the sizes of its output, input and batch axes.
     """
@@ -209,8 +209,6 @@ def record_over(
     code = Accum(target, accum, reset, value, tuple(operands), where, user_origin())
     infer_precision(code)
     record(code)
-    if target in _sources([operand for operand in operands if isinstance(operand, Node)]):
-        target.recurrent = True
     if enrich:
         _enrich(target, operands)
 

@@ -62,7 +62,6 @@ class Names:
         self.meaning: dict[str, Tensor | Scalar] = dict(names)
         self.given = frozenset(names)
         self.exact = declare  # nodes are called just what the text calls them
-        self.unwritten: set[Node] = set()
         self._types: dict[str, dict[str, str]] = {}
         try:
             for statement in assigns(program):
@@ -73,11 +72,8 @@ class Names:
             raise wrong(text, error.what, error.span, error.fix) from None
 
     def __getitem__(self, name: Name) -> Tensor | Scalar:
-        """What is read under a name. A declared node read before it is written keeps its value between runs."""
-        found = self._find(name)
-        if isinstance(found, Tensor) and found.operand in self.unwritten:
-            found.node.recurrent = True
-        return found
+        """What is read under a name."""
+        return self._find(name)
 
     def target(self, name: Name) -> Tensor:
         found = self._find(name)
@@ -100,13 +96,9 @@ class Names:
                 self._state(name)
         elif name.declares or (undeclared and "at_least" in types):
             o, i, b = (name.sizes.get(row) for row in "oib")
-            self._make(base, node(base, o=o, i=i, b=b, scalar=name.scalar, init=name.init, **types))
+            self.meaning[base] = node(base, o=o, i=i, b=b, scalar=name.scalar, init=name.init, **types)
         elif undeclared:
-            self._make(base, _plain_node(base, types.get("dtype")))
-
-    def _make(self, base: str, made: Tensor) -> None:
-        self.meaning[base] = made
-        self.unwritten.add(made.node)
+            self.meaning[base] = _plain_node(base, types.get("dtype"))
 
     def _state(self, name: Name) -> None:
         """Let a tensor that there is have the sizes that the text says it has; it must start where the text says."""

@@ -126,7 +126,6 @@ class _Reader:
         reading = self._right(statement.right)
         target = assignable(lhs)
         _check_type(statement, target)
-        self.names.unwritten.discard(target)
         operation = _operation(reading, target)
         accum, reset = _accumulation(statement.sign)
         operands = [tensor.operand for tensor in reading.tensors]
