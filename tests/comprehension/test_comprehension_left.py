@@ -143,6 +143,29 @@ NEVER = {
     "def f(float(N) x) -> (y) { y(i) = x(i - 1) }": "`i` begins at 1, so nothing defines `y` below 1",
     "def f(float(N) x) -> (y) { y(i) = x(3 * i - 7) }": "`i` begins at 3, so nothing defines `y` below 3",
     "def f(float(N) x) -> (y) { y(i) = x(i) where i in 4:8 }": "`i` begins at 4, so nothing defines `y` below 4",
+    "def f(float(N) x) -> (y) { y(i) = x(i - N) }": "`i` begins at N, so nothing defines `y` below N",
+    "def f(float(N) x) -> (y) { y(i) = x(i) where i in N:N }": "`i` begins at N, so nothing defines `y` below N",
+    "def f(float(N,M) x) -> (y) { y(i) +=! x(i - 2 * N - M + 1, j) }": (
+        "`i` begins at 2 * N + M - 1, so nothing defines `y` below 2 * N + M - 1"
+    ),
+    "def f(float(N) x) -> (y) { y(i) = x(i + N) }": (
+        "`i + N` leaves axis 0 of `x`, which is `N`, from `i = 0` on, so nothing of `y` is written whatever the sizes"
+    ),
+    "def f(float(N) x) -> (y) { y(i) = x(i) y(i) = x(2 * i + 3 * N) }": (
+        "`2 * i + 3 * N` leaves axis 0 of `x`, which is `N`, from `i = 0` on, so nothing of `y` is written whatever "
+        "the sizes"
+    ),
+    "def f(float(N) x) -> (y) { y(i) = x(0 - i - 1) }": (
+        "`0 - i - 1` leaves axis 0 of `x`, which is `N`, from `i = 0` on, so nothing of `y` is written whatever the "
+        "sizes"
+    ),
+    "def f(float(N) x) -> (y) { y(i) +=! x(i + j) where j in 0:N+1 }": (
+        "`i + j` leaves axis 0 of `x`, which is `N`, from `i = 0` on, so nothing of `y` is written whatever the sizes"
+    ),
+    "def f(float(N) x, float(4) z) -> (y) { y(i, k) = x(i) * z(i + k + 4) }": (
+        "`i + k + 4` leaves axis 0 of `z`, which is `4`, from `i = 0` on, so nothing of `y` is written whatever the "
+        "sizes"
+    ),
     "def f(float(N) x) -> (y) { y(i) = x(i + 1) where i in 0:N }": (
         "`i + 1` leaves axis 0 of `x`, which is `N`, whatever the sizes"
     ),
@@ -172,6 +195,12 @@ def test_what_can_never_run_is_refused_when_it_is_defined(text: str) -> None:
 def test_what_could_run_for_some_sizes_is_not_refused_beforehand() -> None:
     for body in (
         "y(i) = x(i - N + 4)",
+        "y(i) = x(i + N - 1)",
+        "y(i) = x(N - 1 - i)",
+        "y(i) +=! x(j + N) * x(i)",
+        "y(i) = x(i) y(i) += x(i - N)",
+        "y(i) +=! x(i + j) where j in 0:N",
+        "y(i) = i < 0 ? x(i + N) : x(i)",
         "y(i) +=! x(i - k) * x(k) where k in 0:N",
         "y(i) = x(i - 1) y(0) = 0",
         "y(i) = i > 0 ? x(i - 1) : x(i)",

@@ -412,7 +412,10 @@ def test_ranges_are_as_large_as_counting_says(reads: list[tuple[int, int, int]])
     text = f"def f({params}) -> (A) {{ A(i) = {value} }}"
     allowed = [i for i in range(100) if all(0 <= a * i + b < size for a, b, size in reads)]
     low = max([-(b // a) for a, b, _ in reads if a > 0], default=0)
-    if low > 0:
+    if any(a < 0 and b < 0 for a, b, _ in reads):
+        assert not allowed
+        assert "from `i = 0` on, so nothing of `A` is written" in refused(text, **shapes)[1]
+    elif low > 0:
         assert refused(text, **shapes)[1] == f"`i` begins at {low}, so nothing defines `A` below {low}"
     elif allowed and allowed[0] > 0:
         assert f"runs over {allowed[0]}:{allowed[-1] + 1}, so nothing" in refused(text, **shapes)[1]

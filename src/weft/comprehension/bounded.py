@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from weft.comprehension.accesses import Access, accesses, place_of
-from weft.comprehension.linear import linear
+from weft.comprehension.linear import Linear, is_size, linear, never_negative, spelled, with_sizes
 from weft.comprehension.mistakes import Mistake, listed, meant
 from weft.comprehension.nodes import (
     Apply,
@@ -34,6 +34,7 @@ from weft.comprehension.nodes import (
     left,
     walk,
 )
+from weft.comprehension.show import show_expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,29 +112,37 @@ def check_begins(statement: Comprehension) -> Iterator[Mistake]:
     """The indices on the left of a tensor's only statement that begin later than 0 whatever the sizes."""
     for index in left(statement):
         low = _begins(index, statement)
-        if low > 0:
+        if low is not None:
             place = next(one for one in statement.at if isinstance(one, Index) and one.name == index)
             yield late(index, f"begins at {low}", statement.target.name, low, place)
 
 
-def late(index: str, runs: str, target: str, low: int, place: Index) -> Mistake:
+def late(index: str, runs: str, target: str, low: int | str, place: Index) -> Mistake:
     """That a tensor has cells which nothing defines, because an index begins late."""
     fix = f"let it begin at 0: write `{index} + {low}` for `{index}` on the right"
     return Mistake(f"`{index}` {runs}, so nothing defines `{target}` below {low}", place.span, fix)
 
 
-def _begins(index: str, statement: Comprehension) -> int:
-    """The least value of an index, as far as numbers in the text tell."""
-    for clause in statement.where:
-        if isinstance(clause, Between) and clause.index.name == index:
-            form = linear(clause.low)
-            return form.offset if form and not form.factors else 0
-    lows = [0]
-    for access in accesses(statement):
-        form = linear(access.subscript)
-        if form and not access.guards and set(form.factors) == {index} and form.factors[index] > 0:
-            lows.append(-(form.offset // form.factors[index]))
-    return max(lows)
+def _begins(index: str, statement: Comprehension) -> str | None:
+    """A value above 0, whatever the sizes, that an index is never below, as far as numbers and sizes tell."""
+    given = [one for one in statement.where if isinstance(one, Between) and one.index.name == index]
+    if given:
+        lows = [with_sizes(given[0].low)]
+    else:
+        forms = (with_sizes(access.subscript) for access in accesses(statement) if not access.guards)
+        lows = [_least(form, index) for form in forms if form is not None and index in form.factors]
+    late = [low for low in lows if low is not None and all(map(is_size, low.factors))]
+    late = [low for low in late if never_negative(low + Linear({}, -1))]
+    found = max(late, key=lambda low: low.offset, default=None)
+    return show_expr(spelled(found).expr) if found is not None else None
+
+
+def _least(form: Linear, index: str) -> Linear | None:
+    """What an index must not be below for a subscript not to be."""
+    factor, rest = form.factors[index], form.without(index)
+    if factor == 1:
+        return rest * -1
+    return Linear({}, -(rest.offset // factor)) if factor > 0 and not rest.factors else None
 
 
 def _indices(expr: Expr, behind: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -65,3 +65,32 @@ def linear(expr: Expr, number: Callable[[Int | Size | Dim], int | Linear | None]
                 return other * one.offset
             return one * other.offset if not other.factors else None
     return None
+
+
+def with_sizes(expr: Expr) -> Linear | None:
+    """An expression as a sum of indices and sizes, each size times a constant as well."""
+    return linear(expr, lambda one: of_size(one.name) if isinstance(one, Size) else None)
+
+
+def of_size(name: str) -> Linear:
+    return Linear({f"{_SIZE}{name}": 1}, 0)
+
+
+def is_size(name: str) -> bool:
+    """Does a factor belong to a size, rather than to an index?"""
+    return name.startswith(_SIZE)
+
+
+def spelled(form: Linear) -> Linear:
+    """A sum of sizes, under the names they have in the text."""
+    return Linear({name.removeprefix(_SIZE): factor for name, factor in form.factors.items()}, form.offset)
+
+
+def never_negative(form: Linear) -> bool:
+    """Is a sum of sizes at least 0, whatever the sizes from 1 on?"""
+    factors = form.factors.values()
+    return all(factor > 0 for factor in factors) and form.offset + sum(factors) >= 0
+
+
+#: What the factor of a size is called after, so that it is not taken for that of an index.
+_SIZE = "size "

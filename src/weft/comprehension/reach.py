@@ -1,16 +1,27 @@
 """Does a read leave its tensor whatever the sizes? As far as linear subscripts, ranges and types in the text tell.
 
-What it refuses could run only where a size is 0, and then reads nothing.
+What it refuses could run only where a size is 0, and then reads nothing. An index on the left is at least 0, so a read
+that is past its tensor already there leaves no value for it: its range is empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from weft.comprehension.accesses import Access, accesses
-from weft.comprehension.linear import Linear, linear
+from weft.comprehension.linear import Linear, is_size, never_negative, of_size, with_sizes
 from weft.comprehension.mistakes import Mistake
-from weft.comprehension.nodes import Between, Comprehension, Dim, Ident, Index, Int, Size, TensorType, indices, walk
+from weft.comprehension.nodes import (
+    Between,
+    Comprehension,
+    Ident,
+    Index,
+    Int,
+    TensorType,
+    indices,
+    left,
+    walk,
+)
 from weft.comprehension.show import show_expr
 
 
@@ -18,16 +29,37 @@ def check_inside(statement: Comprehension, types: Mapping[str, TensorType]) -> I
     """The reads of a statement that leave tensors of these types for all sizes from 1 on."""
     reads = [one for one in accesses(statement) if one.read and one.tensor in types and not one.guards]
     ranges = _ranges(statement)
+    yield from _without_points(statement, reads, ranges or {}, types)
     whole = [name for name in indices(statement) if ranges is not None and name not in ranges]
     if ranges is None or not all(_runs_along_axes(name, statement) for name in whole):
         return  # it may have no points, and then it reads nothing
     for access in reads:
-        value, dim = linear(access.subscript, _symbol), types[access.tensor].dims[access.axis]
+        value, dim = with_sizes(access.subscript), types[access.tensor].dims[access.axis]
         if value is None or any(name in whole for name in value.factors):
             continue
         least, greatest = _extreme(value, ranges, -1), _extreme(value, ranges, 1)
-        if _never_below_zero(least * -1 + Linear({}, -1)) or _never_below_zero(greatest + _size(dim) * -1):
+        if never_negative(least * -1 + Linear({}, -1)) or never_negative(greatest + _size(dim) * -1):
             yield _leaves(access, dim)
+
+
+def _without_points(
+    statement: Comprehension, reads: Sequence[Access], ranges: Mapping[str, _Ends], types: Mapping[str, TensorType]
+) -> Iterator[Mistake]:
+    """The reads that no value of an index on the left keeps inside: past one end at 0, they go further from there."""
+    given = {clause.index.name for clause in statement.where if isinstance(clause, Between)}
+    free = [name for name in left(statement) if name not in given]
+    for access in reads:
+        value, dim = with_sizes(access.subscript), types[access.tensor].dims[access.axis]
+        mine = {name: value.factors[name] for name in free if name in value.factors} if value else {}
+        if not value or not mine:
+            continue
+        first = Linear({name: factor for name, factor in value.factors.items() if name not in mine}, value.offset)
+        if any(not is_size(name) and name not in ranges for name in first.factors):
+            continue  # its range is not known
+        rises, falls = (all(factor * sign > 0 for factor in mine.values()) for sign in (1, -1))
+        past = rises and never_negative(_extreme(first, ranges, 1) + _size(dim) * -1)
+        if past or (falls and never_negative(_extreme(first, ranges, -1) * -1 + Linear({}, -1))):
+            yield _empty(access, dim, next(iter(mine)), statement.target.name)
 
 
 #: The first value of an index and the last.
@@ -39,11 +71,11 @@ def _ranges(statement: Comprehension) -> dict[str, _Ends] | None:
     found: dict[str, _Ends] = {}
     for clause in statement.where:
         if isinstance(clause, Between):
-            low, high = linear(clause.low, _symbol), linear(clause.high, _symbol)
+            low, high = with_sizes(clause.low), with_sizes(clause.high)
             if low is None or high is None:
                 return None
             last = high + Linear({}, -1)
-            if not _never_below_zero(last + low * -1):
+            if not never_negative(last + low * -1):
                 return None
             found[clause.index.name] = low, last
     return found
@@ -55,12 +87,8 @@ def _runs_along_axes(name: str, statement: Comprehension) -> bool:
     return all(Index(name) not in walk(one) or one == Index(name) for one in subscripts)
 
 
-def _symbol(expr: Int | Size | Dim) -> Linear | None:
-    return _size(Ident(expr.name)) if isinstance(expr, Size) else None
-
-
 def _size(dim: Ident | Int) -> Linear:
-    return Linear({}, dim.value) if isinstance(dim, Int) else Linear({f"size {dim.name}": 1}, 0)
+    return Linear({}, dim.value) if isinstance(dim, Int) else of_size(dim.name)
 
 
 def _extreme(value: Linear, ranges: Mapping[str, _Ends], sign: int) -> Linear:
@@ -72,10 +100,11 @@ def _extreme(value: Linear, ranges: Mapping[str, _Ends], sign: int) -> Linear:
     return found
 
 
-def _never_below_zero(form: Linear) -> bool:
-    """Is a sum of sizes at least 0, whatever the sizes from 1 on?"""
-    factors = form.factors.values()
-    return all(factor > 0 for factor in factors) and form.offset + sum(factors) >= 0
+def _empty(access: Access, dim: Ident | Int, index: str, target: str) -> Mistake:
+    size = dim.value if isinstance(dim, Int) else dim.name
+    outside = f"`{show_expr(access.subscript)}` leaves axis {access.axis} of `{access.tensor}`, which is `{size}`"
+    what = f"{outside}, from `{index} = 0` on, so nothing of `{target}` is written whatever the sizes"
+    return Mistake(what, access.span, f"stay in 0:{size} where `{index}` is 0, or choose: `… ? … : …`")
 
 
 def _leaves(access: Access, dim: Ident | Int) -> Mistake:
