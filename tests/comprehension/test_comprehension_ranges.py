@@ -414,7 +414,8 @@ def test_ranges_are_as_large_as_counting_says(reads: list[tuple[int, int, int]])
     low = max([-(b // a) for a, b, _ in reads if a > 0], default=0)
     if any(a < 0 and b < 0 for a, b, _ in reads):
         assert not allowed
-        assert "from `i = 0` on, so nothing of `A` is written" in refused(text, **shapes)[1]
+        with pytest.raises(ComprehensionError, match="from `i = 0` on, so nothing of `A` is written"):
+            ranges(text, **shapes)
     elif low > 0:
         assert refused(text, **shapes)[1] == f"`i` begins at {low}, so nothing defines `A` below {low}"
     elif allowed and allowed[0] > 0:
