@@ -45,20 +45,20 @@ class CLoop:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is done before and after a part of some loops."""
+    """A part of some loops: what is done before and after it, and how many turns, or smaller parts, it has at most."""
 
     begin: Lines
     end: Lines
+    most: int
 
 
-def in_parts(loops: Sequence[tuple[CLoop, int]], body: Lines, parts: Sequence[Part], most: int) -> Lines:
-    """Loops of a known number of turns around a block, in parts of at most so many turns of it, and so many parts of
-    those in larger ones: the smallest come first. The last one holds all that is left."""
+def in_parts(loops: Sequence[tuple[CLoop, int]], body: Lines, parts: Sequence[Part]) -> Lines:
+    """Loops of a known number of turns around a block, in parts, and those in larger ones: the smallest come first."""
     left, each = list(parts), 1
     for one, size in reversed(loops):
         cuts, turns, count = [], 1, size
-        while left and each * count > most:
-            turns *= most // each
+        while left and each * count > left[0].most:
+            turns *= left[0].most // each
             each, count = 1, -(-size // turns)
             cuts.append((turns, left.pop(0)))
         body = _cut(one, cuts, body)

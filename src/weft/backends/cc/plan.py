@@ -40,7 +40,7 @@ class Tile:
 
     rows: int = 0
     vectors: int = 2
-    depth: int = 1024
+    depth: int = 736
 
 
 @dataclass(frozen=True, slots=True)

@@ -402,16 +402,24 @@ static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
     return WEFT_MIX(weft_two, a, b, 0, 2) + WEFT_MIX(weft_two, a, b, 1, 3);
 }
 
-/* Sums in double precision, one for each lane but those that were counted before: a part is added to the `more` before. */
-#define WEFT_GROW(t)                                                                                                   \
-    static inline void weft_grow_##t(double *restrict sums, weft_##t##s part, int counted, bool more)                  \
+/* The sums of a tile in double precision: a part is stored, or added to what is there. */
+#define WEFT_GROW(T, t)                                                                                                \
+    static WEFT_APART void weft_grow_##t(double *restrict sums, const T *restrict part, int64_t rows, int64_t columns, \
+                                         int64_t wide, bool more)                                                      \
     {                                                                                                                  \
-        for (int at = counted; at < (int)(sizeof part / sizeof part[0]); at++)                                         \
-            sums[at] = (more ? sums[at] : 0) + (double)part[at];                                                       \
+        for (int64_t r = 0; r < rows; r++) {                                                                           \
+            if (more) {                                                                                                \
+                _Pragma("omp simd")                                                                                    \
+                for (int64_t c = 0; c < columns; c++) sums[r * wide + c] += (double)part[r * wide + c];                \
+            } else {                                                                                                   \
+                _Pragma("omp simd")                                                                                    \
+                for (int64_t c = 0; c < columns; c++) sums[r * wide + c] = (double)part[r * wide + c];                 \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
-WEFT_GROW(float32)
-WEFT_GROW(float64)
+WEFT_GROW(float, float32)
+WEFT_GROW(double, float64)
 
 /* A small block turned around. */
 enum { weft_block_float32 = 4, weft_block_float64 = 2 };

@@ -47,13 +47,7 @@ class Placed(Tiles):
         grown = self._grown()
         body = self._columns()
         sizes = ", ".join(f"{word} = {self.name}_{size}" for word, size in _SIZES)
-        space, sums = "__builtin_assume_aligned(scratch, 64)", "room" if self.plan.blocked else "sums"
-        if self.plan.packed:
-            panel = f"{self.number} *const panel = {space};"
-            lines = [panel, f"{self.held} *const {sums} = ({self.held} *)(panel + {self._panel()} * wide) + lanes;"]
-        else:
-            lines = [f"{self.held} *const {sums} = ({self.held} *){space} + lanes;"]
-        lines = [f"enum {{ {sizes} }};", *lines]
+        lines = [f"enum {{ {sizes} }};", *self._scratch()]
         words = [self.writer.variable(one.name) for one in grown]
         return [
             "{",
@@ -63,20 +57,35 @@ class Placed(Tiles):
             "}",
         ]
 
+    def _scratch(self) -> Lines:
+        """Where panel, part and sums lie; before the first cell of a tile there is room for a vector."""
+        at, lines = "__builtin_assume_aligned(scratch, 64)", []
+        if self.plan.packed:
+            lines.append(f"{self.number} *const panel = {at};")
+            at = f"(panel + {self._panel()} * wide)"
+        if self.grows:
+            lines.append(f"{self.number} *const part = ({self.number} *){at} + lanes;")
+            at = "(part + tall * wide)"
+        return [*lines, f"{self.held} *const {'room' if self.plan.blocked else 'sums'} = ({self.held} *){at} + lanes;"]
+
     @property
     def room(self) -> str:
-        """The bytes of memory that its panel and its sums take, in C."""
-        rows = f"{self.name}_rows" + (f" * {_TILES_AT_ONCE}" if self.plan.blocked else "")
+        """The bytes of memory that they take, in C."""
+        tile = f"{self.name}_rows * {self.name}_wide"
         panel = f"sizeof({self.number}) * {self._panel()} * {self.name}_wide + " if self.plan.packed else ""
-        return f"{panel}sizeof({self.held}) * ({rows} * {self.name}_wide + {self.name}_lanes)"
+        part = f"sizeof({self.number}) * ({tile} + {self.name}_lanes) + " if self.grows else ""
+        tiles = f"{tile} * {_TILES_AT_ONCE}" if self.plan.blocked else tile
+        return f"{panel}{part}sizeof({self.held}) * ({tiles} + {self.name}_lanes)"
 
     def _panel(self) -> int:
         """How many sums a panel has, all columns of each."""
         return self._block() * (self.plan.depth // self.plan.sums[0][1]) if self.plan.blocked else self.plan.depth
 
     def _block(self) -> int:
-        """How many turns of the outermost sum are done at once."""
-        return max(1, self.plan.tile.depth // (self.plan.depth // self.plan.sums[0][1]))
+        """How many turns of the outermost sum are done at once: about the same each time."""
+        size = self.plan.sums[0][1]
+        most = max(1, self.plan.tile.depth // (self.plan.depth // size))
+        return -(-size // -(-size // most))
 
     def _columns(self) -> Lines:
         """The loops over columns, panel by panel, around those over rows."""

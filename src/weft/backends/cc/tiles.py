@@ -1,8 +1,8 @@
 """Tiles of products in C: functions that add up the cells of a tile in registers, and copy columns into a panel.
 
 A tile is compiled for whole tiles and for those at the edges. Multiplications and additions of tiles are fused. A
-register adds up so many products, another so many of those sums, and the rest is added up in double precision:
-rounding grows with the length of these parts, not with that of the sum. At the last columns a vector begins so far
+register adds up so many products, another those sums, as many as the bound of docs/precisions.md allows, and the rest
+is added up in double precision: rounding grows with the length of these parts, not with that of the sum. At the last columns a vector begins so far
 before that it ends with them: nothing outside of a buffer is read.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Protocol
 
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, number_of_parts, unrolled
@@ -21,12 +20,16 @@ from weft.loops.nests import free
 from weft.loops.staged import Loop, Parts
 from weft.ops import Scalar
 
-#: So many products are added up in a register, and so many of those sums in another, one after the other: each is off
-#: by 16 ε of the sum of their sizes at most.
-PART = 32
+#: So many times at most anything that is added up in single precision is rounded on its way: 32 ε of the sum of all
+#: sizes. Two are left for the sum itself, rounded from double precision and added to what it starts from.
+_ROUNDINGS = 62
+#: Of sums that grow in double precision a register adds up so many products, another so many of those sums.
+_PART, _PARTS = 46, 16
 
 #: Inner loops over so few sums, as those of a convolution, are unrolled.
 _FEW = 8
+#: How often the widest vector is halved until it is added up across.
+_ACROSS = 4
 #: How many vectors are added up across at once, and the type of their sums.
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
@@ -118,12 +121,7 @@ class Tiles:
                 ],
             ),
         ]
-        at = f"sums + r * {wide} + {offset}"
-        if self.grows:  # vectors at an edge may overlap: no cell grows twice
-            again = "0" if self.plan.packed else "v + 1 < vectors ? 0 : vectors * lanes - columns"
-            done = f"weft_grow_{self.parts.total.dtype}({at}, {self._found}[r][v], {again}, more);"
-        else:
-            done = f"*({self.vector} *)({at}) = {self._found}[r][v];"
+        done = f"*({self.vector} *)({self._stored} + r * {wide} + {offset}) = {self._found}[r][v];"
         return self._function(
             [
                 f"enum {{ lanes = {self.name}_lanes }};",
@@ -157,20 +155,31 @@ class Tiles:
     # Parts
 
     @property
-    def _turns(self) -> list[int]:
-        """How many turns the loops around the sums of a tile have."""
-        *outer, last = [size for _, size in self.plan.sums]
-        return [*outer, last if self.plan.form == "tile" else max(1, last // _AT_ONCE[self.parts.total.dtype][0])]
+    def _lengths(self) -> tuple[int, int] | None:
+        """How many products a register adds up at most, and how many of those sums another, if nothing is left then."""
+        sizes, most = [size for _, size in self.plan.sums], _ROUNDINGS
+        nests = [sizes]
+        if self.plan.form == "dot":  # as if vectors were narrow; their lanes are added up across at the end
+            *outer, last = sizes
+            nests = [[*outer, last // _AT_ONCE[self.parts.total.dtype][0]], *([outer] if last % 16 else [])]
+            most -= _ACROSS
+        ways = ((most - parts, parts) for parts in range(0 if self.plan.blocked else most // 2))
+        return next((way for way in ways if sum(number_of_parts(one, way[0]) for one in nests) <= max(way[1], 1)), None)
 
     @property
     def grows(self) -> bool:
         """Are its sums added up in double precision, one part after another?"""
-        return self.plan.blocked or number_of_parts(self._turns, PART) > PART
+        return self._lengths is None
 
     @property
     def _found(self) -> str:
         """Where a tile finds its sums."""
-        return "total" if self.grows or prod(self._turns) > PART else "sum"
+        return "total" if self.grows or (self._lengths or (0, 0))[1] else "sum"
+
+    @property
+    def _stored(self) -> str:
+        """Where a tile stores them."""
+        return "part" if self.grows else "sums"
 
     def _added_up(
         self, count: tuple[str, str], nests: Sequence[tuple[Sequence[tuple[CLoop, int]], Lines]], done: Lines
@@ -178,15 +187,17 @@ class Tiles:
         """Registers that add up a part, whose sum goes into the total of a larger one; `done` takes that away."""
         names = dict.fromkeys(("sum", self._found))
         zero = {name: self._each(count[0], f"{name}[r][n] = ({self.vector}){{0}};") for name in names}
-        lines = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
-        parts = [Part(zero["sum"], self._each(count[0], "total[r][n] += sum[r][n];"))] if len(names) > 1 else []
+        begin = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
+        each, most = self._lengths or (_PART, _PARTS)
+        parts = [Part(zero["sum"], self._each(count[0], "total[r][n] += sum[r][n];"), each)] if len(names) > 1 else []
         if self.grows:
-            parts.append(Part(zero["total"], [*done, "more = true;"]))
-            lines.append(f"bool more = {'sums_from > 0' if self.plan.blocked else 'false'};")
-            begin, done = [], []
+            grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows, columns, {self.name}_wide, more);"
+            parts.append(Part(zero["total"], [*done, grow, "more = true;"], most))
+            begin.append(f"bool more = {'sums_from > 0' if self.plan.blocked else 'false'};")
+            done = []
         else:
-            begin = zero[self._found]
-        return [*lines, *begin, *(line for loops, step in nests for line in in_parts(loops, step, parts, PART)), *done]
+            begin += zero[self._found]
+        return [*begin, *(line for loops, step in nests for line in in_parts(loops, step, parts)), *done]
 
     def _each(self, count: str, line: str) -> Lines:
         return unrolled("r", "rows", unrolled("n", count, [line]))
@@ -197,16 +208,13 @@ class Tiles:
     def _across(self) -> Lines:
         """The vectors of a row added up across, some at once and the rest one by one."""
         dtype, at = self.parts.total.dtype, f"r * {self.name}_wide + c"
-        if self.grows:
-            more = f"(more ? sums[{at}] : 0) + weft_across_{dtype}(total[r][c])"
-            return unrolled("c", "columns", [f"sums[{at}] = {more};"])
         count, few = _AT_ONCE[dtype]
         some = ", ".join(f"{self._found}[r][c + {n}]" for n in range(count))
         whole, one = f"columns / {count} * {count}", f"{self._found}[r][c]"
         return [
             f"WEFT_UNROLL for (int c = 0; c < {whole}; c += {count}) "
-            f"*({few} *)(sums + {at}) = weft_across{count}_{dtype}({some});",
-            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++) sums[{at}] = weft_across_{dtype}({one});",
+            f"*({few} *)({self._stored} + {at}) = weft_across{count}_{dtype}({some});",
+            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++) {self._stored}[{at}] = weft_across_{dtype}({one});",
         ]
 
     def _dot_step(self, last: str) -> Lines:
@@ -298,7 +306,8 @@ class Tiles:
         found = [*self._memory(factors), *self._loops(factors)]
         if self.plan.packed:
             found.append((f"const {self.number} *", "panel"))
-        return [*found, *self._range(), (f"{self.held} *restrict", "sums")]
+        stored = dict.fromkeys([(f"{self.number} *restrict", self._stored), (f"{self.held} *restrict", "sums")])
+        return [*found, *self._range(), *stored]
 
     def _range(self) -> Given:
         """Which turns of the outermost sum are meant, where not all are."""
