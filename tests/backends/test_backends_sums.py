@@ -22,6 +22,16 @@ def test_a_million_numbers_over_an_outer_axis(backend: str) -> None:
         assert (np.abs(found - exact) <= 32 * EPSILON * exact).all(), found
 
 
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+@pytest.mark.parametrize("count", [10, 12, 64, 3000])
+def test_numbers_that_cancel_leave_what_is_small_beside_the_largest_of_them(backend: str, count: int) -> None:
+    """First all that is added, then all that is taken away: sums on the way are half as many times as large."""
+    numbers = np.random.default_rng(count).uniform(1, 2, (count // 2, 600)).astype("float32")
+    both = np.concatenate([numbers, -np.roll(numbers, 3, axis=0)])
+    found = wf.Context(backend)[wf.einsum("ij => j", wf.data(both))]
+    assert np.abs(found).max() <= 32 * EPSILON * both.max()
+
+
 @pytest.mark.parametrize("spec", LAYOUTS)
 def test_a_product_of_many_terms(spec: str) -> None:
     numbers = np.full((9, 200_000), 0.1, "float32")
@@ -70,7 +80,8 @@ def test_no_part_is_longer_than_it_may_be(sizes: tuple[int, ...]) -> None:
                 longest[level] = max(longest[level], held[level])
                 held = [held[0], held[1] + 1] if level == 0 else held
     assert turns == np.prod(sizes)
-    assert longest[0] <= 48 and longest[1] <= 14, longest
+    assert longest[0] <= 48, longest
+    assert longest[1] <= 14, longest
     once = _run(in_parts(loops, ["turn()"], parts[:1]))
     assert once.count("end(0)") == number_of_parts(sizes, 48)
 

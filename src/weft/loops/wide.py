@@ -41,8 +41,9 @@ from weft.loops.nodes import (
 from weft.loops.typed import dtype_of
 from weft.ops import Call, Scalar
 
-#: So many numbers added up in single precision are off by 32 ε of the sum of their sizes at most.
-FEW = 64
+#: So many numbers added up in single precision are off by 27 ε of the largest of them at most: the n-th sum is no more
+#: than n times as large, and rounded to the nearest.
+FEW = 10
 _NARROW, _WIDE = "float32", "float64"
 #: How far the number of a sum's memory is from that of its buffer.
 _BESIDE = 1 << 38
