@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.backends.cc.collapse import collapsed
+from weft.backends.cc.jam import jammed
 from weft.backends.cc.product import Placed
 from weft.backends.cc.types import c_type, converted, literal
 from weft.backends.cc.vectors import sums
@@ -49,7 +50,7 @@ from weft.ops import OPS, Call, Num, Scalar
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
     spread, body = _unspread(body)
-    body = body if spread.threads > 1 else collapsed(body)
+    body = body if spread.threads > 1 else jammed(collapsed(body))
     plain = _Writer(
         {one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given}, spread=spread
     )

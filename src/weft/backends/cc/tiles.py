@@ -2,8 +2,8 @@
 
 A tile is compiled for whole tiles and for those at the edges. Multiplications and additions of tiles are fused. A
 register adds up so many products, another those sums, as many as the bound of docs/precisions.md allows, and the rest
-is added up in double precision: rounding grows with the length of these parts, not with that of the sum. At the last columns a vector begins so far
-before that it ends with them: nothing outside of a buffer is read.
+is added up in double precision: rounding grows with the length of these parts, not with that of the sum. At the last
+columns a vector begins so far before that it ends with them: nothing outside of a buffer is read.
 """
 
 from __future__ import annotations
