@@ -35,9 +35,7 @@ class Results:
     @staticmethod
     def in_number(start: Let, rest: Sequence[Stmt], kept: Sequence[Loop]) -> Results:
         """Of a sum that grows in a number."""
-        found = Results(start, list(rest), dict(kept))
-        found._note(rest)
-        return found
+        return Results(start, list(rest), dict(kept), _known({}, rest))
 
     def later(self, inside: Collection[Local]) -> list[Stmt]:
         """What follows from the first statement on that does more than work on the result, taken out of it.
@@ -47,13 +45,12 @@ class Results:
         """
         number = next((at for at, stmt in enumerate(self.rest) if _does_more(stmt, inside)), len(self.rest))
         mine, others = self.rest[:number], self.rest[number:]
-        stored = {stmt.value: Read(stmt.buffer, stmt.at) for stmt in mine if isinstance(stmt, Store)}
+        cells = _known({}, mine)
+        stored = {value: Read(*cell) for cell, value in cells.items()}
         hidden = {self.start.local, *effects(mine).lets} & set(mentioned(others))
         if not others or not hidden <= stored.keys():
             return []
-        self.rest = mine
-        self.cells = {}
-        self._note(mine)
+        self.rest, self.cells = mine, cells
 
         def leaf(one: Scalar) -> Scalar | None:
             return stored[one] if one in hidden else None
@@ -164,28 +161,24 @@ class Results:
             )
 
         for stmt in block:
+            new: list[Stmt]
             match mapped(stmt, change):
                 case Update(buffer=buffer, at=at, op=op, value=value) if (buffer, at) in cells:
-                    local = Local(f"{buffer.name.replace('.', '_')}_{len(cells)}_{len(done)}_next", buffer.dtype)
-                    done += [Let(local, combine(op, cells[buffer, at], value, buffer.dtype)), Store(buffer, at, local)]
-                    cells[buffer, at] = local
-                case Store(buffer=buffer, at=at, value=value) as store if isinstance(value, Local):
-                    done.append(store)
-                    cells[buffer, at] = value
+                    local = _next(buffer, len(self.rest) + len(done))
+                    new = [Let(local, combine(op, cells[buffer, at], value, buffer.dtype)), Store(buffer, at, local)]
+                case Store(buffer=buffer, at=at, value=value) if (buffer, at) in cells and not isinstance(value, Local):
+                    local = _next(buffer, len(self.rest) + len(done))
+                    new = [Let(local, value), Store(buffer, at, local)]
                 case For():
                     return None
                 case other:
-                    done.append(other)
+                    new = [other]
+            done += new
+            cells = _known(cells, new)
         buffers = {buffer for buffer, _ in cells}
         if any(one.buffer in buffers for one in accesses(done) if not one.writes):
             return None
         return done, cells
-
-    def _note(self, rest: Sequence[Stmt]) -> None:
-        for stmt in rest:
-            match stmt:
-                case Store(buffer=buffer, at=at, value=Local() as value):
-                    self.cells[buffer, at] = value
 
     def _order(self, rest: Sequence[Stmt], read: Collection[Buffer]) -> str:
         """Why statements cannot run at all points in any order, between those of the sums; nothing if they can."""
@@ -221,6 +214,24 @@ class Results:
         """Does every point have a cell of its own?"""
         alone = {one.terms[0][1] for one in at if isinstance(one, Place) and len(one.terms) == 1}
         return self.kept.keys() <= alone
+
+
+def _known(cells: Mapping[Cell, Scalar], block: Sequence[Stmt]) -> dict[Cell, Scalar]:
+    """The numbers that cells hold after a block, of those known before it and those it stores."""
+    found = dict(cells)
+    for stmt in block:
+        match stmt:
+            case Store(buffer=buffer, at=at, value=Local() as value):
+                found[buffer, at] = value
+            case Store(buffer=buffer, at=at) | Update(buffer=buffer, at=at):
+                found.pop((buffer, at), None)
+            case Set(local=local):
+                found = {cell: value for cell, value in found.items() if value != local}
+    return found
+
+
+def _next(buffer: Buffer, number: int) -> Local:
+    return Local(f"{buffer.name.replace('.', '_')}_{number}_next", buffer.dtype)
 
 
 def _nest(stmt: Stmt) -> tuple[list[Loop], list[Stmt]]:

@@ -18,7 +18,7 @@ from weft.backends.cc.collapse import collapsed
 from weft.backends.cc.jam import jammed
 from weft.backends.cc.product import Placed
 from weft.backends.cc.types import c_type, converted, literal
-from weft.backends.cc.vectors import sums
+from weft.backends.cc.vectors import lanes_of_sum, sums
 from weft.loops import (
     Buffer,
     Cast,
@@ -172,7 +172,8 @@ class _Writer:
         wide = [one for one in added if one.dtype in ("float32", "float64")]
         names = [_word(one.name) + ("sum" if one in wide else "") for one in added]
         clause = f" reduction(+ : {', '.join(names)})" if names else ""
-        lanes = f" simdlen({self.spread.lanes})" if self.spread.lanes else ""
+        wanted = self.spread.lanes or (lanes_of_sum(stmt.size) if names else 0)
+        lanes = f" simdlen({wanted})" if wanted else ""
         inner = indent + "    " * bool(wide)
         yield from [indent + "{"] if wide else []
         yield from (f"{inner}double {_word(one.name)}sum = {_word(one.name)};" for one in wide)

@@ -17,6 +17,8 @@ from weft.schedule.independent import independent
 
 #: Shorter loops are written as they stand: what only stores, and what adds up.
 _LONG, _LONG_SUM = 4, 8
+#: Sums over loops shorter than this have so many lanes: compilers add those up one by one at the end.
+_LANES = ((64, 4), (128, 8))
 
 
 def sums(loop: For) -> list[Local] | None:
@@ -34,6 +36,11 @@ def sums(loop: For) -> list[Local] | None:
         return None
     rest = tuple(one for one in loop.body if one not in added)
     return found if independent(replace(loop, body=rest)) else None
+
+
+def lanes_of_sum(size: int) -> int:
+    """How many numbers a sum over a loop of this size adds up side by side; 0 if the compiler is to choose."""
+    return next((lanes for most, lanes in _LANES if size < most), 0)
 
 
 def _adds(stmt: Set) -> bool:
