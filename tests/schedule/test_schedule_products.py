@@ -270,27 +270,6 @@ def test_what_depends_on_a_sum_in_its_own_loops_keeps_it_from_being_staged() -> 
     assert "`c` goes from turn to turn of `k`" in refusals([stmt])[0]
 
 
-@pytest.mark.parametrize("again", [1, 2])
-def test_results_that_are_stored_again_are_read_as_they_are_then(again: int) -> None:
-    """c = a b;  c = c + c, perhaps again;  d = c + c: d is of the last c, not of the first."""
-    cell = at("i", "j")
-    nests = [store(C, cell, plus(read(C, "i", "j"), read(C, "i", "j")))] * again
-    nests.append(store(D, cell, plus(read(C, "i", "j"), read(C, "i", "j"))))
-    body = (
-        loop("i", 32, loop("j", 32, store(C, cell, 0.0))),
-        loop("i", 32, loop("j", 32, loop("k", 32, add(C, cell, times(read(A, "i", "k"), read(B, "k", "j")))))),
-        *(loop("i", 32, loop("j", 32, one)) for one in nests),
-    )
-    (kernel,) = stage([Kernel((), body)], [C, D])
-    assert staged_in(kernel.body)
-    rng = np.random.default_rng(0)
-    a, b = (rng.integers(-3, 4, (32, 32)).astype("float32") for _ in range(2))
-    memory = {A: a, B: b, C: np.full((32, 32), 9, "float32"), D: np.zeros((32, 32), "float32")}
-    run(check(Program(kernel.body)), memory)
-    np.testing.assert_array_equal(memory[C], a @ b * 2**again)
-    np.testing.assert_array_equal(memory[D], a @ b * 2 ** (again + 1))
-
-
 def test_nothing_is_lost_where_products_are_staged() -> None:
     cleared = loop("i", 32, loop("j", 32, store(C, at("i", "j"), 0.0)))
     product, number = two_sums().body[1].body  # type: ignore[union-attr]

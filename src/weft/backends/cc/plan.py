@@ -36,7 +36,8 @@ _ROWS = 8
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The shape of tiles: at most so many rows (0: as many as registers allow), so many vectors, and sums at a time."""
+    """The shape of tiles: at most so many rows (0: as many as registers allow), so many vectors, and sums at a time,
+    which is what registers add up before it goes to double precision (`tiles.py`)."""
 
     rows: int = 0
     vectors: int = 2
@@ -79,8 +80,8 @@ class Plan:
 
     @property
     def blocked(self) -> bool:
-        """Are there too many sums for one panel?"""
-        return self.packed and self.depth > self.tile.depth
+        """Are there too many sums for one panel? One that is a little deeper is better than two."""
+        return self.packed and self.depth > self.tile.depth * 7 // 5
 
 
 def plan(parts: Parts, what: Description | None = None) -> Plan | None:

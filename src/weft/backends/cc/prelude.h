@@ -402,20 +402,14 @@ static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
     return WEFT_MIX(weft_two, a, b, 0, 2) + WEFT_MIX(weft_two, a, b, 1, 3);
 }
 
-/* The sums of a tile in double precision: a part is stored, or added to what is there. */
+/* Sums in double precision: a part of them is stored, or added to what is there. */
 #define WEFT_GROW(T, t)                                                                                                \
-    static WEFT_APART void weft_grow_##t(double *restrict sums, const T *restrict part, int64_t rows, int64_t columns, \
-                                         int64_t wide, bool more)                                                      \
+    static WEFT_APART void weft_grow_##t(double *restrict sums, const T *restrict part, int64_t cells, bool more)      \
     {                                                                                                                  \
-        for (int64_t r = 0; r < rows; r++) {                                                                           \
-            if (more) {                                                                                                \
-                _Pragma("omp simd")                                                                                    \
-                for (int64_t c = 0; c < columns; c++) sums[r * wide + c] += (double)part[r * wide + c];                \
-            } else {                                                                                                   \
-                _Pragma("omp simd")                                                                                    \
-                for (int64_t c = 0; c < columns; c++) sums[r * wide + c] = (double)part[r * wide + c];                 \
-            }                                                                                                          \
-        }                                                                                                              \
+        if (!more)                                                                                                     \
+            for (int64_t at = 0; at < cells; at++) sums[at] = 0;                                                       \
+        _Pragma("omp simd")                                                                                            \
+        for (int64_t at = 0; at < cells; at++) sums[at] += (double)part[at];                                           \
     }
 
 WEFT_GROW(float, float32)

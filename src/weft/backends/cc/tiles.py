@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, number_of_parts, unrolled
@@ -20,9 +21,9 @@ from weft.loops.nests import free
 from weft.loops.staged import Loop, Parts
 from weft.ops import Scalar
 
-#: So many times at most anything that is added up in single precision is rounded on its way: 32 ε of the sum of all
-#: sizes. Two are left for the sum itself, rounded from double precision and added to what it starts from.
-_ROUNDINGS = 62
+#: So many times at most a product is rounded on its way into a sum: 32 ε of the sum of all sizes. The last time is
+#: where the sum is added to what it starts from.
+_ROUNDINGS = 64
 #: Of sums that grow in double precision a register adds up so many products, another so many of those sums.
 _PART, _PARTS = 46, 16
 
@@ -156,15 +157,20 @@ class Tiles:
 
     @property
     def _lengths(self) -> tuple[int, int] | None:
-        """How many products a register adds up at most, and how many of those sums another, if nothing is left then."""
+        """How many products a register adds up at most, and how many of those sums another (0: there is one); None if
+        they cannot take all."""
         sizes, most = [size for _, size in self.plan.sums], _ROUNDINGS
         nests = [sizes]
         if self.plan.form == "dot":  # as if vectors were narrow; their lanes are added up across at the end
             *outer, last = sizes
             nests = [[*outer, last // _AT_ONCE[self.parts.total.dtype][0]], *([outer] if last % 16 else [])]
             most -= _ACROSS
-        ways = ((most - parts, parts) for parts in range(0 if self.plan.blocked else most // 2))
-        return next((way for way in ways if sum(number_of_parts(one, way[0]) for one in nests) <= max(way[1], 1)), None)
+        if self.plan.blocked:
+            return None
+        if sum(map(prod, nests)) <= most:
+            return most, 0
+        ways = ((most - parts, parts) for parts in range(2, most // 2))
+        return next((way for way in ways if sum(number_of_parts(one, way[0]) for one in nests) <= way[1]), None)
 
     @property
     def grows(self) -> bool:
@@ -174,7 +180,7 @@ class Tiles:
     @property
     def _found(self) -> str:
         """Where a tile finds its sums."""
-        return "total" if self.grows or (self._lengths or (0, 0))[1] else "sum"
+        return "sum" if self._lengths and not self._lengths[1] else "total"
 
     @property
     def _stored(self) -> str:
@@ -191,7 +197,7 @@ class Tiles:
         each, most = self._lengths or (_PART, _PARTS)
         parts = [Part(zero["sum"], self._each(count[0], "total[r][n] += sum[r][n];"), each)] if len(names) > 1 else []
         if self.grows:
-            grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows, columns, {self.name}_wide, more);"
+            grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
             parts.append(Part(zero["total"], [*done, grow, "more = true;"], most))
             begin.append(f"bool more = {'sums_from > 0' if self.plan.blocked else 'false'};")
             done = []
