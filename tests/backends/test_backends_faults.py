@@ -81,3 +81,11 @@ def test_sums_over_windows_whose_kernel_is_an_axis(spec: str) -> None:
     ctx.compile(wf.seq(*(one.forward for one in found)))()
     for tensor, (p, u) in zip(found, sizes, strict=True):
         np.testing.assert_array_equal(ctx[tensor], meaning[tensor], err_msg=f"p={p} u={u}")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_product_and_sum_rounded_once_and_turned_keeps_the_sign_of_a_zero(dtype: str) -> None:
+    x = wf.data(np.array([-0.0, 0.0, 3.0, 5.0], dtype))
+    for factor in (-0.0, -1.0):
+        found = [wf.Context(backend)[-wf.fma(x, factor, x)] for backend in ("interp", "cc")]
+        np.testing.assert_array_equal(*map(np.signbit, found))

@@ -94,7 +94,7 @@ _ROWS: tuple[Op, ...] = (
         "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),),
         typing=typing.reals,
     ),
-    unary("neg", np.negative, "(-{0})", "(-{0})", lambda x, y: (-1,), "~-"),
+    unary("neg", np.negative, "weft_neg_{t}({0})", "(-{0})", lambda x, y: (-1,), "~-"),
     unary(
         "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals
     ),

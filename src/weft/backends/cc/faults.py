@@ -5,6 +5,8 @@
                                  put on vectors unasked, count some of them twice     sums named: `-fno-tree-vectorize`
     gcc 12                       a function on vectors is taken for one that does     no function knows another:
                                  not read or write what it does                       `WEFT_APART`
+    gcc                          `-fma(x, y, z)` is taken for -x y - z, which is 0.0  a sign is turned as the bit it is:
+                                 where it should be -0.0                              `weft_neg`
 
 `faults.h` has such a text for each, with its answer, and what all generated code rests on besides: choices and named
 sums on vectors. It is compiled as all code is, kept with it, and asked once in a process: what a compiler makes of

@@ -51,6 +51,21 @@ static inline float weft_rnorm4d_float32(float x, float y, float z, float w)
     return (float)weft_rnorm4d_float64(x, y, z, w);
 }
 
+/* The other sign. Of `-fma(x, y, z)` gcc makes -x y - z, which is 0.0 where it should be -0.0: the sign is one bit. */
+#define WEFT_SIGN(T, t, I)                                                                                             \
+    static inline T weft_neg_##t(T x)                                                                                  \
+    {                                                                                                                  \
+        union {                                                                                                        \
+            T number;                                                                                                  \
+            I bits;                                                                                                    \
+        } both = {x};                                                                                                  \
+        both.bits ^= (I)1 << (8 * sizeof(I) - 1);                                                                      \
+        return both.number;                                                                                            \
+    }
+
+WEFT_SIGN(float, float32, uint32_t)
+WEFT_SIGN(double, float64, uint64_t)
+
 /* Rounding, and choices that pass over what is not a number. Whole numbers stay as they are. */
 #define WEFT_PARTS_OF(T, t, f)                                                                                         \
     static inline T weft_ceil_##t(T x) { return ceil##f(x); }                                                          \
@@ -61,6 +76,7 @@ static inline float weft_rnorm4d_float32(float x, float y, float z, float w)
     static inline T weft_ceil_##t(T x) { return x; }                                                                   \
     static inline T weft_trunc_##t(T x) { return x; }                                                                  \
     static inline T weft_round_##t(T x) { return x; }                                                                  \
+    static inline T weft_neg_##t(T x) { return -x; }                                                                   \
     static inline T weft_fma_##t(T x, T y, T z) { return x * y + z; }
 #define WEFT_CHOICES(T, t)                                                                                             \
     static inline T weft_fmax_##t(T x, T y) { return (x >= y || y != y) ? x : y; }                                     \
