@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from runtime.hooked import param
+from runtime.hooked import ended, param
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 
@@ -221,8 +221,7 @@ def test_a_context_is_let_go() -> None:
     del ctx, step, stream
     gc.collect()
     assert engine() is None
-    worker.join(10)
-    assert not worker.is_alive()
+    assert ended(worker)
 
 
 def test_a_device_or_a_routine_keeps_what_it_needs() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from runtime.hooked import Hooked, param
+from runtime.hooked import Hooked, ended, param
 from runtime.scripts import run_script
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
@@ -361,8 +361,7 @@ def test_threads_end_with_their_streams() -> None:
     gc.collect()
     for worker in workers:
         assert worker is not None
-        worker.join(10)
-        assert not worker.is_alive()
+        assert ended(worker)
 
 
 # Memory

@@ -11,13 +11,12 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Generator
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
-from weakref import WeakSet
 
 from weft.errors import WeftError, user_origin
+from weft.runtime.weak import Weak
 from weft.shape.alone import INFERRING
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 class Watched(Protocol):
     """The engine of a context, as the process sees it."""
 
-    def held_still(self) -> AbstractContextManager[None]:
-        """Let nothing new begin, and wait for what has begun."""
+    def held_still(self) -> Generator[None, None, None]:
+        """Let nothing new begin and wait for what has begun, up to the `yield`; then let go."""
         ...
 
     def untold(self) -> list[str]:
@@ -62,59 +61,60 @@ def uninterrupted(compile: Callable[P, R]) -> Callable[P, R]:
     return alone
 
 
-_watching = threading.Lock()
-_forking = threading.Lock()
-_engines: WeakSet[Watched] = WeakSet()
-_workers: WeakSet[Worker] = WeakSet()
-_held = ExitStack()
+_engines: Weak[Watched, None] = Weak()
+_workers: Weak[Worker, None] = Weak()
 
 
 def watch(engine: Watched) -> None:
     """Hold this engine still during forks."""
-    with _watching:
-        _engines.add(engine)
+    _engines.put(engine, None)
 
 
 def watch_worker(worker: Worker) -> None:
     """Wait for this thread at the end of the process."""
-    with _watching:
-        _workers.add(worker)
+    _workers.put(worker, None)
 
 
-def _living() -> list[Watched]:
-    with _watching:
-        return list(_engines)
+class _Forks:
+    """What is held during a fork, of all contexts and of what they share. A signal handler may fork inside a fork."""
 
+    def __init__(self) -> None:
+        self._alone = threading.RLock()
+        self._held: list[list[Generator[None, None, None]]] = []
 
-def _before_fork() -> None:
-    _forking.acquire()
-    held: list[Watched] = []
-    while fresh := [one for one in _living() if one not in held]:
-        for engine in fresh:
-            _held.enter_context(engine.held_still())
-        held += fresh
-    _held.enter_context(_watching)
-    _held.enter_context(LOWERING)
-    _held.enter_context(INFERRING)
+    def before(self) -> None:
+        self._alone.acquire()
+        engines: list[Watched] = []
+        held: list[Generator[None, None, None]] = []
+        self._held.append(held)
+        while fresh := [one for one in _engines if one not in engines]:
+            for engine in fresh:
+                held.append(engine.held_still())
+                next(held[-1])
+            engines += fresh
+        LOWERING.acquire()
+        INFERRING.acquire()
 
-
-def _after_fork() -> None:
-    _held.close()
-    _forking.release()
+    def after(self) -> None:
+        INFERRING.release()
+        LOWERING.release()
+        for one in reversed(self._held.pop()):
+            next(one, None)
+        self._alone.release()
 
 
 def _at_exit() -> None:
-    with _watching:
-        running = [worker for worker in _workers if worker.is_alive()]
+    running = [worker for worker in _workers if worker.is_alive()]
     for worker in running:
         worker.stop()
     for worker in running:
         worker.join()
-    for engine in _living():
+    for engine in _engines:
         for text in engine.untold():
             print(text, file=sys.stderr)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    _forks = _Forks()
+    os.register_at_fork(before=_forks.before, after_in_parent=_forks.after, after_in_child=_forks.after)
 atexit.register(_at_exit)

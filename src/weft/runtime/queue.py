@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -64,6 +63,5 @@ class Queue:
     def _working(self) -> Worker:
         """The thread, started at first need; after a fork the child starts one of its own."""
         if self._worker is None or not self._worker.is_alive():
-            self._worker = Worker()
-            weakref.finalize(self, self._worker.stop).atexit = False
+            self._worker = Worker(self)
         return self._worker
