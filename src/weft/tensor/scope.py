@@ -98,11 +98,12 @@ def current_application() -> Application | None:
 @contextmanager
 def inside(scope: Scope) -> Iterator[None]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
-    token = _application.set(Application(scope))
+    before = _application.get()
     try:
+        _application.set(Application(scope))
         yield
     finally:
-        _application.reset(token)
+        _application.set(before)
 
 
 def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:
