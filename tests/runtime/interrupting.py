@@ -163,7 +163,7 @@ KINDS = (
     *("enqueue", "enqueue_on_new_data", "set", "read", "compute", "compile", "compile_anew", "let_go", "call"),
 )
 #: Every so manyth point of what is long.
-STRIDES = {"compile": 331, "compile_anew": 1999, "build": 487, "first run": 17, "close": 5, "waited for": 1}
+STRIDES = {"compile": 331, "compile_anew": 1999, "build": 487, "first run": 17, "close": 5, "waited for": 1, "mistake": 601}
 
 
 def points(kind: str) -> Iterator[int]:
@@ -250,22 +250,58 @@ def try_handlers(backend: str, kind: str) -> int:
     return tried
 
 
+@wf.op
+def dense(x: wf.Tensor) -> wf.Tensor:
+    with wf.config.using(strict=True):
+        return wf.relu("w" @ x + wf.param("b", o=2, init=1.0))
+
+
 def try_building() -> int:
-    """What was being built can be built once more, on tensors that were there before."""
+    """What was being built can be built once more, on tensors that were there before, and nothing is left entered."""
     tried = 0
     for number in points("build"):
         x, ctx = wf.data(np.arange(12.0).reshape(3, 4), batch=1, label="x"), wf.Context("interp")
-        w, b = wf.param("w", init=0.5), wf.param("b", o=2, init=1.0)
+        w, layer = wf.param("w", o=3, init=0.5), dense(label="dense")
         h = w @ x
 
-        def build(h: wf.Tensor = h, b: wf.Tensor = b) -> wf.Tensor:
-            y = wf.relu(h + b)
-            loss = wf.einsum("...|... => 0", y * y)
+        def build(h: wf.Tensor = h, layer: wf.Layer = layer) -> wf.Tensor:
+            y = layer(h)
+            loss = wf.einsum("...|... => 0", y * 2.0)
             wf.grad_update(loss)
             return loss
 
         hit = at_point(number, build, interrupt)
-        assert ctx[build()].item() == 2 * (4.0**2 + 12.0**2 + 20.0**2), f"built anew after an interrupt at {number}"
+        assert wf.param("free").label == "free", f"in a layer's body for ever after an interrupt at {number}"
+        assert not wf.config.strict, f"in a block for ever after an interrupt at {number}"
+        loss = build()
+        ctx[layer.params[0]] = np.full(layer.params[0].dims.array_shape, 0.25)
+        found = ctx[loss].item(), [str(one) for one in layer.params], str(w.dims)
+        expected = 4 * (3 + 0.25 * 3 * (3.0 + 11.0 + 19.0)), ["<dense.w: 3->2>", "<dense.b: 2>"], "4->3"
+        assert found == expected, f"after an interrupt at {number}: {found}"
+        tried += 1
+        if not hit:
+            break
+    return tried
+
+
+def try_mistakes() -> int:
+    """What is found by trying is taken back whole."""
+    tried = 0
+    for number in points("mistake"):
+        one, two = wf.random_uniform("one", step=0), wf.random_uniform("two", step=0)
+        good, other = one + wf.data(np.ones(3)), two + wf.data(np.ones(5))
+        wrong = one + two  # three or five
+
+        def ask(wrong: wf.Tensor = wrong) -> None:
+            try:
+                raise AssertionError(f"{wrong.dims} is wrong")
+            except wf.WeftError as error:
+                assert "cannot be both 3 and 5" in str(error)
+
+        hit = at_point(number, ask, interrupt)
+        ask()
+        found = [str(each.dims) for each in (one, good, two, other)]
+        assert found == ["3", "3", "5", "5"], f"after an interrupt at {number} the shapes are {found}"
         tried += 1
         if not hit:
             break
@@ -353,7 +389,8 @@ def main(part: str) -> None:
     gc.disable()  # so that the points are the same each time
     if part == "threads":
         events._LOOK_S = 0.001  # how often who waits looks
-        interrupts = [try_building(), try_closing("interp"), try_waiting(handler=False), try_being_waited_for()]
+        interrupts = [try_building(), try_mistakes(), try_closing("interp")]
+        interrupts += [try_waiting(handler=False), try_being_waited_for()]
         handlers = [try_waiting(handler=True)]
     else:
         whole = part == "cc"  # the interpreter can be stopped between two assignments
