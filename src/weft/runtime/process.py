@@ -1,8 +1,9 @@
 """What the whole process shares: one lock around lowering, and what a fork and the end of the process need to know.
 
 Shapes belong to tensors, which contexts share, so one thread at a time closes and lowers. Before a fork every context
-is held still and its work is waited for: the child finds locks that are free, events that are over, and starts threads
-of its own when it needs them. At the end of the process every thread finishes what was enqueued.
+is held still and its work is waited for, calls of functions too: the child finds locks that are free, events that are
+over, and starts threads of its own when it needs them. At the end of the process every thread finishes what was
+enqueued.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
+from weft.dlpack import TAKING
 from weft.errors import WeftError, user_origin
 from weft.runtime.weak import Weak
 from weft.shape.alone import INFERRING
@@ -63,6 +67,7 @@ def uninterrupted(compile: Callable[P, R]) -> Callable[P, R]:
 
 _engines: Weak[Watched, None] = Weak()
 _workers: Weak[Worker, None] = Weak()
+_locks: Weak[threading.RLock, None] = Weak()
 
 
 def watch(engine: Watched) -> None:
@@ -70,37 +75,68 @@ def watch(engine: Watched) -> None:
     _engines.put(engine, None)
 
 
+def new_lock() -> threading.RLock:
+    """A lock that is free in both processes after a fork. Who holds it takes no other."""
+    made = threading.RLock()
+    _locks.put(made, None)
+    return made
+
+
 def watch_worker(worker: Worker) -> None:
     """Wait for this thread at the end of the process."""
     _workers.put(worker, None)
 
 
-class _Forks:
-    """What is held during a fork, of all contexts and of what they share. A signal handler may fork inside a fork."""
+@dataclass(slots=True)
+class _Held:
+    """What one fork holds. A thing is listed before it is taken: letting go of what was not taken does nothing."""
 
-    def __init__(self) -> None:
-        self._alone = threading.RLock()
-        self._held: list[list[Generator[None, None, None]]] = []
+    engines: list[Watched] = field(default_factory=list)
+    still: list[Generator[None, None, None]] = field(default_factory=list)
+    locks: list[threading.RLock] = field(default_factory=list)
 
-    def before(self) -> None:
-        self._alone.acquire()
-        engines: list[Watched] = []
-        held: list[Generator[None, None, None]] = []
-        self._held.append(held)
-        while fresh := [one for one in _engines if one not in engines]:
+    def take(self) -> None:
+        """Take everything that is not taken yet: contexts first, then the locks under which nothing else is taken."""
+        self._lock(_forking)
+        while fresh := [one for one in _engines if one not in self.engines]:
             for engine in fresh:
-                held.append(engine.held_still())
-                next(held[-1])
-            engines += fresh
-        LOWERING.acquire()
-        INFERRING.acquire()
+                self.still.append(engine.held_still())
+                next(self.still[-1])
+                self.engines.append(engine)
+        for lock in (LOWERING, INFERRING, TAKING):
+            self._lock(lock)
+        while others := [one for one in _locks if one not in self.locks]:
+            for lock in others:
+                self._lock(lock)
 
-    def after(self) -> None:
-        INFERRING.release()
-        LOWERING.release()
-        for one in reversed(self._held.pop()):
-            next(one, None)
-        self._alone.release()
+    def _lock(self, lock: threading.RLock) -> None:
+        self.locks.append(lock)
+        lock.acquire()
+
+    def let_go(self) -> None:
+        for one in reversed(self.still):
+            one.close()
+        for lock in reversed(self.locks):
+            with suppress(RuntimeError):
+                lock.release()
+
+
+_forking = threading.RLock()
+_held: dict[int, list[_Held]] = {}  # by thread; a signal handler may fork inside a fork
+
+
+def _before_fork() -> None:
+    held = _Held()
+    _held.setdefault(threading.get_ident(), []).append(held)
+    try:
+        held.take()
+    except BaseException:  # Python says that it is ignored, and forks all the same
+        held.take()
+        raise
+
+
+def _after_fork() -> None:
+    _held[threading.get_ident()].pop().let_go()
 
 
 def _at_exit() -> None:
@@ -115,6 +151,5 @@ def _at_exit() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    _forks = _Forks()
-    os.register_at_fork(before=_forks.before, after_in_parent=_forks.after, after_in_child=_forks.after)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 atexit.register(_at_exit)
