@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class Weak(Generic[K, V]):
-    """A mapping whose keys are compared by identity and not kept alive: an entry goes with its key.
+    """A mapping that does not keep its keys alive: an entry goes with its key. Keys are compared by identity.
 
     Python drops what is raised while it tells that an object is no more, an interrupt too. Nothing is raised in
     `dict.pop`, which is not written in Python. Several threads may use it.
