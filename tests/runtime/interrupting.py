@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from inspect import CO_GENERATOR
 from types import FrameType
 
@@ -29,8 +31,11 @@ HANGS_S, SOON_S = 55, 20
 Work = Callable[[], object]
 
 
-def at_point(number: int, work: Work, act: Callable[[], None]) -> bool:
-    """Do some work; at a point of it, counted from 0, something else comes in between. Did the work get that far?"""
+def at_point(number: int, work: Work, act: Callable[[], None], lost: bool = False) -> bool:
+    """Do some work; at a point of it, counted from 0, something else comes in between. Did the work get that far?
+
+    An interrupt is not lost, unless it may be.
+    """
     seen, came = -1, ""
 
     def look(frame: FrameType, event: str, _: object) -> None:
@@ -47,7 +52,7 @@ def at_point(number: int, work: Work, act: Callable[[], None]) -> bool:
     sys.setprofile(look)
     try:
         work()
-        assert not came or act is not interrupt, f"an interrupt at {number} was lost, in {came}"
+        assert not came or lost or act is not interrupt, f"an interrupt at {number} was lost, in {came}"
     except KeyboardInterrupt:
         pass
     finally:
@@ -363,6 +368,57 @@ def try_closing(backend: str) -> int:
     return tried
 
 
+def try_closing_inside() -> int:
+    """A handler that closes a context in the middle of work is refused, and the work is done; else it is closed."""
+    told = []
+    for number in points("close"):
+        bench = Bench("interp")
+        bench.step()
+
+        def run(bench: Bench = bench) -> None:
+            with suppress(wf.WeftError):  # it is closed
+                bench.ctx.device(0).run(bench.step).wait()
+
+        def handle(bench: Bench = bench) -> None:
+            try:
+                bench.ctx.close()
+            except wf.WeftError as error:
+                told.append(error.what)
+
+        hit = at_point(number, run, handle)
+        bench.ctx.close()
+        if not hit:
+            break
+    assert told
+    assert all("nor close the context" in what for what in told)
+    return number
+
+
+def try_forking() -> int:
+    """A fork that is interrupted leaves nothing held. Python prints interrupts in the middle of it, and goes on."""
+    bench = Bench("interp")
+    bench.step()
+    told: list[object] = []
+    before, sys.unraisablehook = sys.unraisablehook, told.append
+
+    def fork() -> None:
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    for number in points("fork"):
+        hit = at_point(number, fork, interrupt, lost=True)
+        other = threading.Thread(target=bench.step, daemon=True)
+        other.start()
+        other.join(SOON_S)
+        assert not other.is_alive(), f"a thread waits for ever after a fork interrupted at {number}"
+        if not hit:
+            break
+    sys.unraisablehook = before
+    return number
+
+
 def try_waiting(handler: bool) -> int:
     """Who waits for a stream is interrupted, or a handler waits for the same: all that is enqueued is done."""
     gate = threading.Lock()
@@ -424,9 +480,9 @@ def main(part: str) -> None:
     gc.disable()  # so that the points are the same each time
     if part == "threads":
         events._LOOK_S = 0.001  # how often who waits looks
-        interrupts = [try_building(), try_mistakes(), try_closing("interp")]
+        interrupts = [try_forking(), try_building(), try_mistakes(), try_closing("interp")]
         interrupts += [try_waiting(handler=False), try_being_waited_for()]
-        handlers = [try_building_inside(), try_waiting(handler=True)]
+        handlers = [try_building_inside(), try_closing_inside(), try_waiting(handler=True)]
     else:
         whole = part == "cc"  # the interpreter can be stopped between two assignments
         interrupts = [try_interrupts(part, kind, whole) for kind in KINDS] + [try_first_run(part, whole)]

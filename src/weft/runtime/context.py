@@ -95,8 +95,7 @@ class Context:
     def close(self) -> None:
         """Finish what is enqueued, end the threads, let go of all memory; raise what went wrong and was not raised."""
         try:
-            if not self._engine.closed:
-                self._engine.synchronize()
+            self._engine.finish()
         finally:
             self._engine.close()
 

@@ -77,6 +77,7 @@ class Engine:
         self.lock = threading.RLock()
         self._holding = threading.RLock()
         self._still: _Standstill | None = None
+        self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
         self._computing: Recent[int, tuple[Chosen, Computation]] = Recent(_COMPUTING)
         self._first: Recent[tuple[int, ...], FirstValues] = Recent(_FIRST)
@@ -199,9 +200,17 @@ class Engine:
                 still = self._still
                 if still is None or still.thread == threading.get_ident():
                     self._check_open()
-                    self._tidy()
-                    return ask()
+                    try:
+                        self._asking += 1
+                        self._tidy()
+                        return ask()
+                    finally:
+                        self._asking -= 1
             still.end.settle()
+
+    def inside(self, site: Site) -> bool:
+        """Is this a signal handler, in the middle of work of its thread, or of asking for it? Called with the lock."""
+        return self._asking > 1 or site.order.interrupted()
 
     def _tidy(self) -> None:
         """Forget what is no more. It stays listed until it is forgotten: a signal may come in the middle."""
@@ -259,8 +268,18 @@ class Engine:
         failures = (failure for site in self.sites for failure in site.order.failures)
         return [str(failure.tell()) for failure in failures if not failure.told]
 
+    def finish(self) -> None:
+        """Return when everything is done, whether or not another closes it meanwhile; raise what went wrong."""
+        for site in self.sites:
+            site.settle()
+        with self.lock:
+            self._tell_all()
+
     def close(self) -> None:
         """Finish what is enqueued, end the threads of the devices, let go of their memory."""
+        with self.lock:
+            if self._asking or any(site.order.interrupted() for site in self.sites):
+                raise refuse.inside_a_run()
         if not self.closed:
             held = self.held_still()
             try:

@@ -94,6 +94,7 @@ class _Held:
     engines: list[Watched] = field(default_factory=list)
     still: list[Generator[None, None, None]] = field(default_factory=list)
     locks: list[threading.RLock] = field(default_factory=list)
+    all: bool = False
 
     def take(self) -> None:
         """Take everything that is not taken yet: contexts first, then the locks under which nothing else is taken."""
@@ -108,6 +109,7 @@ class _Held:
         while others := [one for one in _locks if one not in self.locks]:
             for lock in others:
                 self._lock(lock)
+        self.all = True
 
     def _lock(self, lock: threading.RLock) -> None:
         self.locks.append(lock)
@@ -116,9 +118,10 @@ class _Held:
     def let_go(self) -> None:
         for one in reversed(self.still):
             one.close()
-        for lock in reversed(self.locks):
+        while self.locks:
             with suppress(RuntimeError):
-                lock.release()
+                self.locks[-1].release()
+            del self.locks[-1]
 
 
 _forking = threading.RLock()
@@ -128,15 +131,26 @@ _held: dict[int, list[_Held]] = {}  # by thread; a signal handler may fork insid
 def _before_fork() -> None:
     held = _Held()
     _held.setdefault(threading.get_ident(), []).append(held)
-    try:
-        held.take()
-    except BaseException:  # Python says that it is ignored, and forks all the same
-        held.take()
-        raise
+    _insist(held.take)
 
 
 def _after_fork() -> None:
-    _held[threading.get_ident()].pop().let_go()
+    mine = _held.get(threading.get_ident())
+    if mine and mine[-1].all:
+        try:
+            _insist(mine[-1].let_go)
+        finally:
+            if not mine[-1].locks:
+                del mine[-1]
+
+
+def _insist(work: Callable[[], None]) -> None:
+    """Do it although an interrupt comes: Python says that what is raised around a fork is ignored, and goes on."""
+    try:
+        work()
+    except BaseException:
+        work()
+        raise
 
 
 def _at_exit() -> None:
@@ -152,4 +166,5 @@ def _at_exit() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(after_in_parent=_after_fork)  # an interrupt may come just as the first begins
 atexit.register(_at_exit)

@@ -55,9 +55,10 @@ class Queue:
 
     def stop(self) -> None:
         """Finish what was put here and end the thread; what is put later starts another."""
-        if self._worker is not None:
-            self._worker.stop()
-            self._worker.join()
+        worker = self._worker
+        if worker is not None:
+            worker.stop()
+            worker.join()
             self._worker = None
 
     def _working(self) -> Worker:

@@ -411,7 +411,7 @@ class Site:
 
     def _refuse_inside(self) -> None:
         """A signal handler must not change what the work it interrupts is about to use."""
-        if self.order.interrupted():
+        if self.engine.inside(self):
             raise refuse.inside_a_run()
 
     # Waiting
