@@ -73,9 +73,9 @@ class Config:
     @contextmanager
     def using(self, **settings: Any) -> Iterator[Config]:
         """Other settings inside a `with` block, for the thread or task that runs it."""
-        before = self._block.get()
-        self._block.set(_changed(self.chosen, settings))
+        before, block = self._block.get(), _changed(self.chosen, settings)
         try:
+            self._block.set(block)
             yield self
         finally:
             self._block.set(before)

@@ -55,7 +55,7 @@ _is_valid = ctypes.PYFUNCTYPE(c_int, py_object, c_char_p)(("PyCapsule_IsValid", 
 _pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 _rename = ctypes.PYFUNCTYPE(c_int, py_object, c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 _Deleter = ctypes.PYFUNCTYPE(None, c_void_p)
-_taking = RLock()  # a capsule can be taken once, also by two threads
+TAKING = RLock()  # a capsule can be taken once, also by two threads
 
 
 class ExchangeError(WeftError, BufferError, ValueError):
@@ -174,7 +174,7 @@ def _ask(source: Any, what: str, copy: bool | None) -> Any:
 
 
 def _take(capsule: Any, what: str) -> Array:
-    with _taking:
+    with TAKING:
         name = next((name for name in _USED if _is_valid(capsule, name)), None)
         if name is None:
             raise _not_a_tensor(capsule, what)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -244,8 +245,8 @@ def test_an_interrupt_ends_the_compiler(
     wait = build.subprocess.Popen.wait
 
     def interrupted(process: object, timeout: float | None = None) -> int:
-        if timeout is None:
-            return int(wait(process))
+        if timeout != build.TIME_LIMIT_S:
+            return int(wait(process, timeout))
         while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
             time.sleep(0.01)
         raise KeyboardInterrupt
@@ -255,6 +256,17 @@ def test_an_interrupt_ends_the_compiler(
         answer(folder, using=hanging)
     assert ends(int((tmp_path / "child").read_text()))
     assert list(temporary.iterdir()) == []
+
+
+def test_a_compiler_is_ended_however_the_wait_for_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_ENDED_S", 0.1)
+    over = subprocess.Popen(["true"], start_new_session=True)
+    os.waitpid(over.pid, 0)  # and then an interrupt: nobody has noted it
+    build._end(over)
+    waited_for = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    with waited_for._waitpid_lock:  # type: ignore[attr-defined]  # as an interrupt left it
+        build._end(waited_for)
+    assert waited_for.wait(10) == -9
 
 
 def test_a_compiler_whose_child_lives_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from weft.backends.host import HostMemory
 from weft.backends.interp import Interp
 from weft.backends.seam import Array, Bound, Executable, Memory
 from weft.loops import Buffer, Program
+from weft.runtime.worker import Worker
 
 Hook = Callable[[str], None]
 
@@ -106,6 +108,14 @@ class Boxed:
 
     def synchronize(self, device: int) -> None:
         self.calls.append(f"synchronize {device}")
+
+
+def ended(worker: Worker, within_s: float = 10) -> bool:
+    """Does a thread end in time?"""
+    limit = time.monotonic() + within_s
+    while worker.is_alive() and time.monotonic() < limit:
+        time.sleep(0.001)
+    return not worker.is_alive()
 
 
 def param(name: str = "w", **options: Any) -> Any:

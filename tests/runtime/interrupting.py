@@ -1,47 +1,63 @@
 """Work interrupted at every point where Python looks for signals: by an exception, or by a handler that reads values.
 
-Python looks when a function is entered and after a function written in C; a profiler is called at the same points.
-Run as a program, with a backend: it prints how many points were tried, or shows what does not hold. A hang is for the
-caller to notice.
+Python looks when a function is entered and after a function written in C; a profiler is called at the same points,
+those inside the standard library too. Run as a program, with a backend or for threads: it prints how many points were
+tried, or shows what does not hold, or where it hangs.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
+import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from inspect import CO_GENERATOR
 from types import FrameType
 
 import numpy as np
 
 import weft as wf
+from runtime.hooked import Hooked
+from weft.backends import Backend
+from weft.cache import cache_folder
+from weft.runtime import events
 
-HOME = os.path.dirname(wf.__file__)
+HANGS_S, SOON_S = 55, 20
 Work = Callable[[], object]
 
 
-def at_point(number: int, work: Work, act: Callable[[], None]) -> bool:
-    """Do some work; at a point of it, counted from 0, something else comes in between. Did the work get that far?"""
-    seen, came = -1, False
+def at_point(number: int, work: Work, act: Callable[[], None], lost: bool = False) -> bool:
+    """Do some work; at a point of it, counted from 0, something else comes in between. Did the work get that far?
+
+    An interrupt is not lost, unless it may be.
+    """
+    seen, came = -1, ""
 
     def look(frame: FrameType, event: str, _: object) -> None:
         nonlocal seen, came
-        if event in ("call", "c_return") and frame.f_code.co_filename.startswith(HOME):
-            seen += 1
+        code = frame.f_code
+        # A generator that is let go is entered too, but not looked at.
+        if event == "c_return" or (event == "call" and not code.co_flags & CO_GENERATOR):
+            seen += code.co_filename != __file__
             if seen == number:
-                came = True
+                came = f"{code.co_filename}:{frame.f_lineno}"
                 sys.setprofile(None)
                 act()
 
     sys.setprofile(look)
     try:
         work()
+        assert not came or lost or act is not interrupt, f"an interrupt at {number} was lost, in {came}"
     except KeyboardInterrupt:
         pass
     finally:
         sys.setprofile(None)
-    return came
+    return bool(came)
 
 
 def interrupt() -> None:
@@ -51,7 +67,7 @@ def interrupt() -> None:
 class Bench:
     """A context with a routine that computes `y = a * x` and then adds 1 to `a` and to `b`."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str | Backend) -> None:
         self.ctx = wf.Context(backend)
         self.a, self.b = (wf.param(name, o=4, init=0.0, dtype="float64") for name in "ab")
         self.x = wf.data(np.ones(4), label="x")
@@ -65,6 +81,7 @@ class Bench:
 
         self.step = self.ctx.compile(wf.seq(self.y.forward, grow()))
         self.other = self.ctx.compile(wf.exp(self.y).forward)
+        self.made: list[object] = []
 
     def value(self, tensor: wf.Tensor) -> float:
         return float(self.ctx[tensor][0])
@@ -116,22 +133,58 @@ class Bench:
         return lambda: self.ctx[self.z]
 
     def compile(self) -> Work:
+        """All but the compiler's own part, which is done once."""
+        self.step()
+        shutil.rmtree(cache_folder("routines"), ignore_errors=True)
+        return lambda: self.ctx.compile((self.y * 0.5).forward)
+
+    def compile_anew(self) -> Work:
         self.step()
         return lambda: self.ctx.compile((self.y * self.value(self.a)).forward)
+
+    def let_go(self) -> Work:
+        self.step()
+        tensor = self.a * self.b
+        self.made += [tensor, self.ctx.compile(tensor.forward)]
+
+        def let_go() -> None:
+            self.made.clear()
+            gc.collect()
+
+        return let_go
+
+    def call(self) -> Work:
+        self.step()
+        array = np.full(4, self.value(self.a))
+        assert (ADDING.add(array) == array + 1).all()  # compiled by now, and right after every interrupt
+        return lambda: ADDING.add(array)
+
+
+ADDING = wf.tc.define("def add(double(N) A) -> (B) { B(n) = A(n) + 1.0 }")
 
 
 KINDS = (
     *("run_again", "run_on_new_data", "run_after_another", "run_after_another_on_new_data"),
-    *("enqueue", "enqueue_on_new_data", "set", "read", "compute", "compile"),
+    *("enqueue", "enqueue_on_new_data", "set", "read", "compute", "compile", "compile_anew", "let_go", "call"),
 )
+#: Every so manyth point of what is long.
+STRIDES = {
+    "compile": 331,
+    "compile_anew": 1999,
+    "first run": 17,
+    "build": 211,
+    "mistake": 601,
+    "close": 5,
+    "waited for": 1,
+}
 
 
 def points(kind: str) -> Iterator[int]:
     """All points of what is short, some of what is long."""
-    if kind == "compile":
-        yield from range(0, 10**9, 331)
-    yield from range(90)
-    yield from range(90, 10**9, 37)
+    if kind in STRIDES:
+        yield from range(0, 10**9, STRIDES[kind])
+    yield from range(150)
+    yield from range(150, 10**9, 37)
 
 
 def try_interrupts(backend: str, kind: str, whole: bool) -> int:
@@ -142,7 +195,7 @@ def try_interrupts(backend: str, kind: str, whole: bool) -> int:
         work, (a, b), x = getattr(bench, kind)(), bench.state, bench.value(bench.x)
         hit = at_point(number, work, interrupt)
         bench.ctx.synchronize()
-        if kind == "compile":
+        if kind.startswith("compile"):
             work()  # the same once more
         place = f"{kind}, interrupted at {number}"
         after = bench.state
@@ -210,14 +263,232 @@ def try_handlers(backend: str, kind: str) -> int:
     return tried
 
 
-def main(backend: str) -> None:
+@wf.op
+def dense(x: wf.Tensor) -> wf.Tensor:
+    with wf.config.using(strict=True):
+        return wf.relu("w" @ x + wf.param("b", o=2, init=1.0))
+
+
+def try_building() -> int:
+    """What was being built can be built once more, on tensors that were there before, and nothing is left entered."""
+    tried = 0
+    for number in points("build"):
+        x, ctx = wf.data(np.arange(12.0).reshape(3, 4), batch=1, label="x"), wf.Context("interp")
+        w, layer = wf.param("w", o=3, init=0.5), dense(label="dense")
+        h = w @ x
+
+        def build(h: wf.Tensor = h, layer: wf.Layer = layer) -> wf.Tensor:
+            y = layer(h)
+            loss = wf.einsum("...|... => 0", y * 2.0)
+            wf.grad_update(loss)
+            return loss
+
+        hit = at_point(number, build, interrupt)
+        assert wf.param("free").label == "free", f"in a layer's body for ever after an interrupt at {number}"
+        assert not wf.config.strict, f"in a block for ever after an interrupt at {number}"
+        loss = build()
+        ctx[layer.params[0]] = np.full(layer.params[0].dims.array_shape, 0.25)
+        found = ctx[loss].item(), [str(one) for one in layer.params], str(w.dims)
+        expected = 4 * (3 + 0.25 * 3 * (3.0 + 11.0 + 19.0)), ["<dense.w: 3->2>", "<dense.b: 2>"], "4->3"
+        assert found == expected, f"after an interrupt at {number}: {found}"
+        tried += 1
+        if not hit:
+            break
+    return tried
+
+
+def try_building_inside() -> int:
+    """A handler that builds on tensors whose shapes are being inferred is refused; elsewhere it builds."""
+    told: list[str] = []
+    for number in points("build"):
+        ctx, x = wf.Context("interp"), wf.data(np.ones((3, 4)), batch=1, label="x")
+        h = wf.param("w", o=2, init=0.5) @ x
+
+        def build(h: wf.Tensor = h) -> wf.Tensor:
+            return wf.einsum("...|... => 0", wf.relu(h + wf.param("b", init=1.0)) * 2.0)
+
+        def handle(ctx: wf.Context = ctx, build: Callable[[], wf.Tensor] = build) -> None:
+            try:
+                assert ctx[build()].item() == 36.0
+                told.append("")
+            except wf.WeftError as error:
+                told.append(error.what)
+
+        hit = at_point(number, build, handle)
+        assert ctx[build()].item() == 36.0, f"built anew after a handler at {number}"
+        if not hit:
+            break
+    assert set(told) == {"", "a signal handler asks for shapes in the middle of their inference"}, set(told)
+    return len(told)
+
+
+def try_mistakes() -> int:
+    """What is found by trying is taken back whole."""
+    tried = 0
+    for number in points("mistake"):
+        one, two = wf.random_uniform("one", step=0), wf.random_uniform("two", step=0)
+        good, other = one + wf.data(np.ones(3)), two + wf.data(np.ones(5))
+        wrong = one + two  # three or five
+
+        def ask(wrong: wf.Tensor = wrong) -> None:
+            told = ""
+            try:
+                wrong.dims
+            except wf.WeftError as error:
+                told = str(error)
+            assert "cannot be both 3 and 5" in told
+
+        hit = at_point(number, ask, interrupt)
+        ask()
+        found = [str(each.dims) for each in (one, good, two, other)]
+        assert found == ["3", "3", "5", "5"], f"after an interrupt at {number} the shapes are {found}"
+        tried += 1
+        if not hit:
+            break
+    return tried
+
+
+def try_closing(backend: str) -> int:
+    """A context that was being closed is closed or not, and can be closed."""
+    tried = 0
+    for number in points("close"):
+        bench = Bench(backend)
+        bench.step()
+        bench.ctx.device(0).run(bench.step)
+        hit = at_point(number, bench.ctx.close, interrupt)
+        if not bench.ctx._engine.closed:
+            bench.step()
+        other = threading.Thread(target=bench.ctx.close, daemon=True)
+        other.start()
+        other.join(SOON_S)
+        assert bench.ctx._engine.closed, f"a context cannot be closed after an interrupt at {number}"
+        tried += 1
+        if not hit:
+            break
+    return tried
+
+
+def try_closing_inside() -> int:
+    """A handler that closes a context in the middle of work is refused, and the work is done; else it is closed."""
+    told = []
+    for number in points("close"):
+        bench = Bench("interp")
+        bench.step()
+
+        def run(bench: Bench = bench) -> None:
+            with suppress(wf.WeftError):  # it is closed
+                bench.ctx.device(0).run(bench.step).wait()
+
+        def handle(bench: Bench = bench) -> None:
+            try:
+                bench.ctx.close()
+            except wf.WeftError as error:
+                told.append(error.what)
+
+        hit = at_point(number, run, handle)
+        bench.ctx.close()
+        if not hit:
+            break
+    assert told
+    assert all("nor close the context" in what for what in told)
+    return number
+
+
+def try_forking() -> int:
+    """A fork that is interrupted leaves nothing held. Python prints interrupts in the middle of it, and goes on."""
+    bench = Bench("interp")
+    bench.step()
+    told: list[object] = []
+    before, sys.unraisablehook = sys.unraisablehook, told.append
+
+    def fork() -> None:
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    for number in points("fork"):
+        hit = at_point(number, fork, interrupt, lost=True)
+        other = threading.Thread(target=bench.step, daemon=True)
+        other.start()
+        other.join(SOON_S)
+        assert not other.is_alive(), f"a thread waits for ever after a fork interrupted at {number}"
+        if not hit:
+            break
+    sys.unraisablehook = before
+    return number
+
+
+def try_waiting(handler: bool) -> int:
+    """Who waits for a stream is interrupted, or a handler waits for the same: all that is enqueued is done."""
+    gate = threading.Lock()
+
+    def hook(_: str) -> None:
+        with gate:
+            pass
+
+    def handle() -> None:
+        gate.release()
+        bench.ctx.synchronize()
+        gate.acquire()
+
+    bench = Bench(Hooked(hook))
+    bench.step()
+    for number in range(40):  # by then it has looked again
+        a = bench.value(bench.a)
+        gate.acquire()
+        events = [bench.ctx.device(0).run(bench.step) for _ in range(2)]
+        at_point(number, events[-1].wait, handle if handler else interrupt)
+        gate.release()
+        bench.ctx.synchronize()
+        assert bench.value(bench.a) == a + 2, f"waiting, interrupted at {number}"
+    return number
+
+
+def try_being_waited_for() -> int:
+    """Who does work that another thread waits for is interrupted: that thread goes on."""
+    waited = False
+
+    def hook(_: str) -> None:
+        while waited and not order.awaited:
+            time.sleep(1e-5)
+
+    def wait() -> None:
+        while order.direct is None and waited:
+            time.sleep(1e-5)
+        bench.ctx.synchronize()
+
+    bench = Bench(Hooked(hook))
+    order = bench.ctx._engine.sites[0].order
+    bench.step()
+    for number in points("waited for"):
+        waited = True
+        other = threading.Thread(target=wait, daemon=True)
+        other.start()
+        hit = at_point(number, bench.step, interrupt)
+        waited = False
+        other.join(SOON_S)
+        assert not other.is_alive(), f"a thread waits for ever for work interrupted at {number}"
+        if not hit:
+            break
+    return number
+
+
+def main(part: str) -> None:
+    """Print how many interrupts and handlers were tried, on a backend or between threads."""
+    faulthandler.dump_traceback_later(HANGS_S, exit=True)
     gc.disable()  # so that the points are the same each time
-    whole = backend == "cc"  # the interpreter can be stopped between two assignments
-    counts = {kind: try_interrupts(backend, kind, whole) for kind in KINDS}
-    counts["first run"] = try_first_run(backend, whole)
-    handled = {kind: try_handlers(backend, kind) for kind in KINDS}
+    if part == "threads":
+        events._LOOK_S = 0.001  # how often who waits looks
+        interrupts = [try_forking(), try_building(), try_mistakes(), try_closing("interp")]
+        interrupts += [try_waiting(handler=False), try_being_waited_for()]
+        handlers = [try_building_inside(), try_closing_inside(), try_waiting(handler=True)]
+    else:
+        whole = part == "cc"  # the interpreter can be stopped between two assignments
+        interrupts = [try_interrupts(part, kind, whole) for kind in KINDS] + [try_first_run(part, whole)]
+        handlers = [try_handlers(part, kind) for kind in KINDS]
     assert gc.isenabled() is False
-    print(sum(counts.values()), sum(handled.values()))
+    print(sum(interrupts), sum(handlers))
 
 
 if __name__ == "__main__":

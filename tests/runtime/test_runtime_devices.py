@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import weft as wf
-from runtime.hooked import param
+from runtime.hooked import ended, param
+from weft.runtime import context
+from weft.runtime.context import unlisted
+from weft.runtime.listed import Listed
+from weft.tensor.values import evaluator
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 
@@ -221,8 +226,7 @@ def test_a_context_is_let_go() -> None:
     del ctx, step, stream
     gc.collect()
     assert engine() is None
-    worker.join(10)
-    assert not worker.is_alive()
+    assert ended(worker)
 
 
 def test_a_device_or_a_routine_keeps_what_it_needs() -> None:
@@ -248,19 +252,27 @@ def test_numpy_reads_from_contexts_in_use() -> None:
     assert np.asarray(w).item() == 2.0
 
 
-def test_numpy_does_not_read_parameters_of_a_context_that_is_gone() -> None:
-    import contextvars
+def test_numpy_does_not_read_parameters_of_a_context_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    none_yet = Listed(unlisted)
+    monkeypatch.setattr(evaluator, "evaluate", none_yet)
+    monkeypatch.setattr(context, "listed", none_yet)
+    w = param(o=1, init=1.0)
+    with pytest.raises(wf.WeftError) as caught:
+        np.asarray(w * 2.0)
+    assert (caught.value.what, caught.value.fix) == ("no context can compute `mul`", "create a wf.Context")
+    wf.Context("interp")[w] = 2.0
+    gc.collect()
+    with pytest.raises(wf.WeftError) as caught:
+        np.asarray(w * 2.0)
+    assert caught.value.what == "no context can compute `mul`: the one that held its parameters is gone"
+    assert np.asarray(wf.number(2.0) + 1.0).tolist() == [3.0]
 
-    def alone() -> None:
-        from weft.tensor.values import evaluator
 
-        evaluator.set(None)
-        w = param(o=1, init=1.0)
-        wf.Context("interp")[w] = 2.0
-        gc.collect()
-        with pytest.raises(wf.WeftError) as caught:
-            np.asarray(w * 2.0)
-        assert caught.value.what == "no context can compute `mul`: the one that held its parameters is gone"
-        assert np.asarray(wf.number(2.0) + 1.0).tolist() == [3.0]
-
-    contextvars.Context().run(alone)
+def test_a_context_made_in_one_thread_is_asked_by_another() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        ctx, w = pool.submit(wf.Context, "interp").result(), param(o=1, init=1.0)
+        ctx[w] = 2.0
+        assert np.asarray(w).item() == 2.0
+        assert pool.submit(np.asarray, w * 3.0).result().item() == 6.0
+    with ThreadPoolExecutor(1) as pool:  # a thread started later
+        assert pool.submit(np.asarray, w * 4.0).result().item() == 8.0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from runtime.hooked import Hooked, param
+from runtime.hooked import Hooked, ended, param
 from runtime.scripts import run_script
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
@@ -272,7 +272,12 @@ def enqueue():
 def compile():
     while not stop.is_set():
         ctx.compile(add(2.0))
-threads = [threading.Thread(target=target) for target in (call, enqueue, compile)]
+square = wf.tc.define("def square(double(N,M) A) -> (B) { B(n, m) = A(n, m) * A(n, m) }").square
+ones = np.ones((300, 300))
+def call_a_comprehension():
+    while not stop.is_set():
+        square(ones)
+threads = [threading.Thread(target=target) for target in (call, enqueue, compile, call_a_comprehension)]
 for thread in threads:
     thread.start()
 failed = 0
@@ -283,7 +288,7 @@ for _ in range(20):
         step()
         ctx.device(0).run(step).wait()
         ctx.compile(add(3.0))()
-        os._exit(0 if ctx[w].item() == before + 5.0 else 1)
+        os._exit(0 if ctx[w].item() == before + 5.0 and (square(ones) == ones).all() else 1)
     failed += os.waitpid(child, 0)[1] != 0
 stop.set()
 for thread in threads:
@@ -361,8 +366,7 @@ def test_threads_end_with_their_streams() -> None:
     gc.collect()
     for worker in workers:
         assert worker is not None
-        worker.join(10)
-        assert not worker.is_alive()
+        assert ended(worker)
 
 
 # Memory

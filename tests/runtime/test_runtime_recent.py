@@ -10,6 +10,7 @@ import pytest
 import weft as wf
 from weft.runtime import engine
 from weft.runtime.recent import Recent
+from weft.runtime.weak import Weak
 from weft.tc import definition
 
 
@@ -23,6 +24,24 @@ def test_the_least_recently_used_goes_first() -> None:
     kept.drop("a")
     kept.drop("a")
     assert (kept.get("a"), len(kept)) == (None, 1)
+
+
+def test_what_belongs_to_an_object_goes_with_it() -> None:
+    class Key:
+        pass
+
+    kept: Weak[Key, list[int]] = Weak()
+    one, two = Key(), Key()
+    kept.put(one, [1])
+    kept.put(two, [2])
+    assert (kept.get(one), kept.get(Key()), list(kept)) == ([1], None, [one, two])
+    kept.put(one, [3])
+    assert (kept.get(one), list(kept)) == ([3], [one, two])
+    del one
+    assert list(kept) == [two]
+    kept.clear()
+    del two
+    assert list(kept) == []
 
 
 def test_many_threads_keep_within_the_limit() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from weft.tensor.params import random_key
 
 
 @pytest.fixture(autouse=True)
@@ -197,6 +200,34 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert (other != first).all()
     wf.seed(0)
     np.testing.assert_array_equal(value(wf.param("w", o=8)), first)
+
+
+def test_the_seed_is_that_of_the_process() -> None:
+    """A thread sees the seed that another set, and what one drew the other does not draw again."""
+    wf.seed(7)
+    first, second = value(wf.param("w", o=8)), value(wf.param("w", o=8))
+    wf.seed(7)
+    with ThreadPoolExecutor(1) as pool:
+        np.testing.assert_array_equal(pool.submit(lambda: value(wf.param("w", o=8))).result(), first)
+        np.testing.assert_array_equal(value(wf.param("w", o=8)), second)
+        pool.submit(wf.seed, 7).result()
+        np.testing.assert_array_equal(value(wf.param("w", o=8)), first)
+
+
+def test_threads_that_draw_at_once_never_draw_the_same() -> None:
+    def draw(_: int) -> list[int]:
+        return [random_key("w") for _ in range(200)]
+
+    before = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-6)
+        with ThreadPoolExecutor(4) as pool:
+            keys = [key for some in pool.map(draw, range(4)) for key in some]
+    finally:
+        sys.setswitchinterval(before)
+    assert len(set(keys)) == 800
+    wf.seed(0)
+    assert set(keys) == {random_key("w") for _ in range(800)}
 
 
 def test_two_parameters_of_one_name_differ() -> None:

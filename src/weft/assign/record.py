@@ -48,12 +48,12 @@ _current: ContextVar[Recording | None] = ContextVar("weft_recording", default=No
 @contextmanager
 def recording(operation: Operation | None = None) -> Iterator[Recording]:
     """Collect the assignments made inside; `operation` supplies their loops when they fill its slots."""
-    new = Recording(operation=operation)
-    token = _current.set(new)
+    before, new = _current.get(), Recording(operation=operation)
     try:
+        _current.set(new)
         yield new
     finally:
-        _current.reset(token)
+        _current.set(before)
 
 
 def current() -> Recording | None:

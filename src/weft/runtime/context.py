@@ -27,7 +27,7 @@ class Context:
 
     def __init__(self, backend: str | Backend | None = None, *, devices: int = 1) -> None:
         self._set_up(find_backend(backend), devices)
-        evaluator.set(Listed(self, self._engine.backend, unlisted))
+        listed.add(self)
 
     def _set_up(self, backend: Backend, devices: int) -> None:
         self._origin = user_origin()
@@ -95,8 +95,7 @@ class Context:
     def close(self) -> None:
         """Finish what is enqueued, end the threads, let go of all memory; raise what went wrong and was not raised."""
         try:
-            if not self._engine.closed:
-                self._engine.synchronize()
+            self._engine.finish()
         finally:
             self._engine.close()
 
@@ -137,6 +136,11 @@ def unlisted(backend: str | Backend | None) -> Context:
     made = Context.__new__(Context)
     made._set_up(find_backend(backend), 1)
     return made
+
+
+#: Of the process.
+listed = Listed(unlisted)
+evaluator.evaluate = listed
 
 
 def _checked_count(backend: Backend, devices: int) -> int:

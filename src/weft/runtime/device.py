@@ -71,9 +71,7 @@ class Device:
     def synchronize(self) -> None:
         """Return when everything enqueued here is done; raise what went wrong, unless that was raised before."""
         self._site.settle()
-        with self._site.engine.lock:
-            self._site.engine.admit()
-            self._site.tell()
+        self._site.engine.admit(self._site.tell)
 
     def last_write(self, tensor: Tensor) -> object:
         """What wrote a tensor here last, as an object to compare with `is`; a routine run over and over counts once."""
@@ -127,18 +125,14 @@ class Stream:
 
     def record(self) -> Event:
         """An event that is over when everything enqueued here so far is."""
-        with self._site.engine.lock:
-            self._site.engine.admit()
-            return self._queue.put(_nothing, {self._site.order: Touch()})
+        return self._site.engine.admit(lambda: self._queue.put(_nothing, {self._site.order: Touch()}))
 
     def wait(self, event: Event) -> None:
         """Let everything enqueued here from now on wait for an event, of whatever stream or device."""
         if not isinstance(event, Event):
             fix = "events come from stream.record(), stream.run(…) and device.run(…)"
             raise WeftError(f"a stream waits for events, not {type(event).__name__}", origin=user_origin(), fix=fix)
-        with self._site.engine.lock:
-            self._site.engine.admit()
-            self._queue.wait(event)
+        self._site.engine.admit(lambda: self._queue.wait(event))
 
     def __repr__(self) -> str:
         return f"<stream of {self._device!r}>"

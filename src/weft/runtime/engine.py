@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from weft.assign import (
     Code,
@@ -32,6 +31,7 @@ from weft.loops import Buffer
 from weft.runtime import refuse
 from weft.runtime.build import Job
 from weft.runtime.built import Built, Placed
+from weft.runtime.events import Event
 from weft.runtime.facts import Reads, analyse, reads_of, touch_of
 from weft.runtime.first import FirstValues
 from weft.runtime.layout import Layout
@@ -48,6 +48,8 @@ from weft.tensor.slices import StaticIndex
 #: So many programs that compute single tensors are kept, and so many that compute first values.
 _COMPUTING, _FIRST = 256, 32
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True)
 class Computation:
@@ -58,6 +60,14 @@ class Computation:
     touch: Touch
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Standstill:
+    """Nothing new begins until it is over, but what its thread asks for."""
+
+    thread: int
+    end: Event
+
+
 class Engine:
     """Compiles for some devices, and lets one thread at a time ask them for work."""
 
@@ -65,9 +75,9 @@ class Engine:
         self.backend = backend
         self.layout = Layout()
         self.lock = threading.RLock()
-        self._gate = threading.Condition(self.lock)
-        self._holding = threading.Lock()
-        self._still: int | None = None  # the thread that holds everything still
+        self._holding = threading.RLock()
+        self._still: _Standstill | None = None
+        self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
         self._computing: Recent[int, tuple[Chosen, Computation]] = Recent(_COMPUTING)
         self._first: Recent[tuple[int, ...], FirstValues] = Recent(_FIRST)
@@ -113,7 +123,7 @@ class Engine:
         touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
         made = Routine(self.sites[0], full, built, static, facts, reads, touch)
         if built.placed.arena is not None:
-            weakref.finalize(made, self.layout.dead.append, built.placed.arena).atexit = False
+            self.layout.used_by(built.placed.arena, made)
         return made
 
     def computing(self, node: Node, changed: int | None) -> Computation:
@@ -183,65 +193,102 @@ class Engine:
 
     # Asking for work
 
-    def admit(self) -> None:
-        """Go on once nobody holds everything still. Called with the lock held, which is let go meanwhile."""
-        while self._still is not None and self._still != threading.get_ident():
-            self._gate.wait()
-        self._check_open()
-        while self.layout.dead:
-            self._forget(self.layout.dead.popleft())
+    def admit(self, ask: Callable[[], R]) -> R:
+        """Ask for something with the lock held, once nobody holds everything still."""
+        while True:
+            with self.lock:
+                still = self._still
+                if still is None or still.thread == threading.get_ident():
+                    self._check_open()
+                    try:
+                        self._asking += 1
+                        self._tidy()
+                        return ask()
+                    finally:
+                        self._asking -= 1
+            still.end.settle()
+
+    def inside(self, site: Site) -> bool:
+        """Is this a signal handler, in the middle of work of its thread, or of asking for it? Called with the lock."""
+        return self._asking > 1 or site.order.interrupted()
+
+    def _tidy(self) -> None:
+        """Forget what is no more. It stays listed until it is forgotten: a signal may come in the middle."""
+        dead = self.layout.dead
+        while dead:
+            gone = dead[0]
+            self._forget(gone.what)
+            if dead and dead[0] is gone:
+                dead.popleft()
 
     def _forget(self, gone: int | Buffer) -> None:
         """A node is no more, or the arena of a routine: so is what belonged to it."""
-        if isinstance(gone, Buffer):
-            for site in self.sites:
-                site.order.uses.pop(gone, None)
-            return
         buffers = self.layout.drop(gone)
-        self._computing.drop(gone)
-        self._sources.pop(gone, None)
+        if isinstance(gone, int):
+            self._computing.drop(gone)
+            self._sources.pop(gone, None)
         for site in self.sites:
             site.drop(gone, buffers)
 
-    @contextmanager
-    def held_still(self) -> Iterator[None]:
-        """Let nothing new begin, and wait for what has begun."""
+    def held_still(self) -> Generator[None, None, None]:
+        """Let nothing new begin and wait for what has begun, up to the `yield`; then let go.
+
+        Not a context manager: an interrupt as it is entered would leave everything still for as long as the traceback
+        is kept. Whoever drives it closes it, however it went.
+        """
         with self._holding:
-            with self.lock:
-                self._still = threading.get_ident()
-                for site in self.sites:
-                    site.forget()
+            before, still = self._still, _Standstill(threading.get_ident(), Event())
             try:
+                with self.lock:
+                    self._still = still
+                    for site in self.sites:
+                        site.forget()
                 for site in self.sites:
                     site.settle()
                 with self.lock:
                     yield
             finally:
-                with self._gate:
-                    self._still = None
-                    self._gate.notify_all()
+                # Stores without calls: no signal comes before it is let go.
+                self._still = before
+                still.end.over = True
+                still.end.finish()
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""
         for site in self.sites:
             site.settle()
-        with self.lock:
-            self.admit()
-            for site in self.sites:
-                site.tell()
+        self.admit(self._tell_all)
+
+    def _tell_all(self) -> None:
+        for site in self.sites:
+            site.tell()
 
     def untold(self) -> list[str]:
         """What went wrong in tasks and nobody was told."""
         failures = (failure for site in self.sites for failure in site.order.failures)
         return [str(failure.tell()) for failure in failures if not failure.told]
 
+    def finish(self) -> None:
+        """Return when everything is done, whether or not another closes it meanwhile; raise what went wrong."""
+        for site in self.sites:
+            site.settle()
+        with self.lock:
+            self._tell_all()
+
     def close(self) -> None:
         """Finish what is enqueued, end the threads of the devices, let go of their memory."""
+        with self.lock:
+            if self._asking or any(site.order.interrupted() for site in self.sites):
+                raise refuse.inside_a_run()
         if not self.closed:
-            with self.held_still():
+            held = self.held_still()
+            try:
+                next(held)
                 self.closed = True
                 for site in self.sites:
                     site.clear()
+            finally:
+                held.close()
             for site in self.sites:
                 site.stop()
 

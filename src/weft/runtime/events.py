@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from weft.errors import Origin, WeftError
 
@@ -48,13 +49,17 @@ class Event:
     For those who do the work: `over` says that nothing more will happen, `instead` what to wait for besides. Both are
     plain attributes, so that no signal comes between a piece of work and the word that it is over. `ended` asks
     whether work that gives no word is over; `push` hands the work to who is to do it, once more if need be.
+
+    Who waits tries to take a bare lock that is taken until the work is over. (A condition of the standard library is
+    written in Python: an interrupt in the middle of it can leave its lock taken, and all who wait there wait for ever.)
     """
 
-    __slots__ = ("_failures", "_finished", "_skipped", "ended", "failure", "instead", "interrupted", "over", "push")
+    __slots__ = ("_failures", "_pending", "_skipped", "ended", "failure", "instead", "interrupted", "over", "push")
 
     def __init__(self, failures: Sequence[list[Failure]] = (), ended: Callable[[], bool] | None = None) -> None:
         self._failures = tuple(failures)  # those of its devices: who waits for one task hears of all
-        self._finished = threading.Event()
+        self._pending = threading.Lock()
+        self._pending.acquire()
         self._skipped = False
         self.ended = ended
         self.push: Callable[[], None] | None = None
@@ -84,7 +89,8 @@ class Event:
         while not self.over and not (self.ended is not None and self.ended()):
             if (push := self.push) is not None:
                 push()
-            self._finished.wait(_LOOK_S)
+            if self._pending.acquire(timeout=_LOOK_S):
+                self._wake()
         for one in self.instead:
             one.settle()
 
@@ -95,7 +101,12 @@ class Event:
             for failures in self._failures:
                 failures.append(failure)
         self.over = True
-        self._finished.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let one who waits go on; it lets the next."""
+        with suppress(RuntimeError):  # they are awake already
+            self._pending.release()
 
     def __repr__(self) -> str:
         return f"<event: {'done' if self.done else 'pending'}>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from weft.loops import Buffer
 from weft.runtime import refuse
 from weft.runtime.context import Context
 from weft.runtime.memory import DeviceMemory
+from weft.runtime.process import new_lock
 from weft.runtime.routine import Routine
 from weft.schedule import Options
 
@@ -42,7 +42,7 @@ class Function:
         self._memory = DeviceMemory(engine.backend, 0, engine.layout.origin)
         self._own = {one: self._new(one) for one in (*self._placed.buffers, *self._outputs) if one not in self._inputs}
         self._last: tuple[tuple[int, ...], Bound] | None = None
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._running = False
 
     def __call__(self, *arrays: Array, into: Sequence[Array | None] | None = None) -> list[Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from weft.assign import Merge, Node, Operand, closed_buffer, node_of
 from weft.errors import Origin
@@ -17,12 +18,23 @@ from weft.runtime.sources import key_of
 _ARENAS = -(1 << 60)
 
 
+class Gone(weakref.ref[Any]):
+    """Of something that will be no more, what is to be forgotten then: the id of a node, the arena of a routine.
+
+    It is itself what a list is given when that comes, by a function that is not written in Python: what is raised in
+    one that is, an interrupt too, is dropped.
+    """
+
+    __slots__ = ("what",)
+    what: int | Buffer
+
+
 class _Known:
     """A node that has a name or a buffer here. The node itself is not kept alive."""
 
     __slots__ = ("name", "node", "number")
 
-    def __init__(self, node: weakref.ref[Node], name: str, number: int) -> None:
+    def __init__(self, node: Gone, name: str, number: int) -> None:
         self.node = node
         self.name = name  # of its own; a gradient has none
         self.number = number  # in the order they became known
@@ -31,11 +43,11 @@ class _Known:
 class Layout:
     """Buffers and names, given at first need. Those given by code that failed to compile can be taken back.
 
-    Whatever belongs to a node goes with it: `dead` has the ids of nodes that are no more and were not dropped yet, and
-    the arenas of routines that are no more.
+    Whatever belongs to a node goes with it: `dead` has the nodes that are no more and were not dropped yet, and the
+    routines with arenas that are no more.
     """
 
-    __slots__ = ("_arenas", "_asked", "_buffers", "_given", "_known", "_named", "_names", "_owners", "dead")
+    __slots__ = ("_arenas", "_asked", "_buffers", "_given", "_known", "_named", "_names", "_owners", "_users", "dead")
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}  # by the id of the node
@@ -46,7 +58,8 @@ class Layout:
         self._given = 0
         self._named = 0
         self._arenas = 0
-        self.dead: deque[int | Buffer] = deque()
+        self._users: dict[Buffer, Gone] = {}  # of arenas
+        self.dead: deque[Gone] = deque()
 
     def buffer(self, operand: Operand) -> Buffer:
         """The buffer of an operand; a node's is the same whether it is computed or read as stored."""
@@ -71,6 +84,15 @@ class Layout:
             self._arenas += 1
             return Buffer(_ARENAS - self._arenas, f"arena {self._arenas}", (size,), "uint8")
 
+    def used_by(self, arena: Buffer, user: object) -> None:
+        """An arena goes with who uses it."""
+        self._users[arena] = self._watched(user, arena)
+
+    def _watched(self, one: object, what: int | Buffer) -> Gone:
+        made = Gone(one, self.dead.append)
+        made.what = what
+        return made
+
     def name(self, node: Node) -> str:
         """What a node is called: by its label, made distinct."""
         if node.gradient_of is not None:
@@ -82,8 +104,7 @@ class Layout:
             return self._known[node.id].name
 
     def _know(self, node: Node, name: str) -> None:
-        dead, id = self.dead, node.id
-        self._known[id] = _Known(weakref.ref(node, lambda _: dead.append(id)), name, self._named)
+        self._known[node.id] = _Known(self._watched(node, node.id), name, self._named)
         self._named += 1
 
     def knows(self, node: Node) -> bool:
@@ -102,12 +123,15 @@ class Layout:
         node = known.node() if known is not None and buffer.id in self._owners else None
         return node.origin if node is not None else None
 
-    def drop(self, id: int) -> list[Buffer]:
-        """Forget a node that is no more, and the buffers it had."""
-        known = self._known.pop(id, None)
+    def drop(self, gone: int | Buffer) -> list[Buffer]:
+        """Forget a node that is no more, and the buffers it had; or the arena of a routine."""
+        if isinstance(gone, Buffer):
+            self._users.pop(gone, None)
+            return [gone]
+        known = self._known.pop(gone, None)
         if known is not None:
             self._names.release(known.name)
-        found = [buffer for key in (id, ~id) if (buffer := self._buffers.pop(key, None)) is not None]
+        found = [buffer for key in (gone, ~gone) if (buffer := self._buffers.pop(key, None)) is not None]
         for buffer in found:
             self._owners.pop(buffer.id, None)
         return found

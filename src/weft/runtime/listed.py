@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.backends import Array, Backend
 from weft.errors import WeftError, user_origin
+from weft.runtime.weak import Weak
 from weft.tensor.tensor import Tensor
-from weft.tensor.values import evaluator
 
 if TYPE_CHECKING:
     from weft.runtime.context import Context
 
 
 class Listed:
-    """The contexts that can be asked, without keeping any alive. Where none is left, it makes one for the occasion."""
+    """The contexts that can be asked, whichever thread made them, without keeping any alive.
+
+    Where none is left, it makes one for the occasion.
+    """
 
     __slots__ = ("_backend", "_contexts", "_make")
 
-    def __init__(self, context: Context, backend: Backend, make: Callable[[Backend], Context]) -> None:
-        before = evaluator.get()
-        older = [one for one in before._contexts if one() is not None] if isinstance(before, Listed) else []
-        self._contexts: tuple[weakref.ref[Context], ...] = (weakref.ref(context), *older)  # the newest first
-        self._backend = backend
+    def __init__(self, make: Callable[[Backend], Context]) -> None:
+        self._contexts: Weak[Context, None] = Weak()
+        self._backend: Backend | None = None  # of the newest there was
         self._make = make
 
+    def add(self, context: Context) -> None:
+        """Let a context be asked."""
+        self._contexts.put(context, None)
+        self._backend = context._engine.backend
+
     def __call__(self, tensor: Tensor) -> Array:
-        open = [one for ref in self._contexts if (one := ref()) is not None and not one._engine.closed]
+        if self._backend is None:
+            raise WeftError(f"no context can compute `{tensor.label}`", origin=user_origin(), fix="create a wf.Context")
+        open = [one for one in reversed(list(self._contexts)) if not one._engine.closed]  # the newest first
         if not open and tensor.params:
             raise WeftError(
                 f"no context can compute `{tensor.label}`: the one that held its parameters is gone",

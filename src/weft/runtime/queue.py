@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -56,14 +55,14 @@ class Queue:
 
     def stop(self) -> None:
         """Finish what was put here and end the thread; what is put later starts another."""
-        if self._worker is not None:
-            self._worker.stop()
-            self._worker.join()
+        worker = self._worker
+        if worker is not None:
+            worker.stop()
+            worker.join()
             self._worker = None
 
     def _working(self) -> Worker:
         """The thread, started at first need; after a fork the child starts one of its own."""
         if self._worker is None or not self._worker.is_alive():
-            self._worker = Worker()
-            weakref.finalize(self, self._worker.stop).atexit = False
+            self._worker = Worker(self)
         return self._worker

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from weft.runtime.process import new_lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -19,7 +20,7 @@ class Recent(Generic[K, V]):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._entries: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.RLock()  # a finaliser may come by in the middle
+        self._lock = new_lock()  # a finaliser may come by in the middle
 
     def get(self, key: K) -> V | None:
         """What is kept under a key, which is now the most recently used; None if nothing is."""

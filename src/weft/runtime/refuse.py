@@ -38,7 +38,8 @@ def being_written(node: Node) -> WeftError:
 def inside_a_run() -> WeftError:
     """A signal handler asks for something that would change what the run it interrupts uses."""
     return WeftError(
-        "a signal handler came in the middle of a run: it can read values, but neither set any nor run anything",
+        "a signal handler came in the middle of a run: it can read values, but neither set any nor run anything, "
+        "nor close the context",
         origin=user_origin(),
         fix="set a flag in the handler, and act on it between runs",
     )

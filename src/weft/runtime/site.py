@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
 
 from weft.assign import Merge, Node, Operand
 from weft.backends import Array, Block, Bound, Prompt
@@ -23,6 +22,7 @@ from weft.runtime.profile import Profile, measured
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
 from weft.runtime.sources import key_of, leaves_of
+from weft.runtime.weak import Weak
 from weft.schedule import Kernel
 from weft.schedule.cost import Machine
 
@@ -65,20 +65,20 @@ class Site:
         self.engine = engine
         self.index = index
         self.order = Order()
-        self._queues: WeakSet[Queue] = WeakSet()
+        self._queues: Weak[Queue, None] = Weak()
         self.queue = self.new_queue()
         self.memory = DeviceMemory(engine.backend, index, engine.layout.origin)
         self.holdings = Holdings(self.memory, self.order, engine.layout.buffer, engine.first_values, index)
         self._lock = engine.lock
         self._backend = engine.backend
         self._synchronize = None if isinstance(engine.backend, Prompt) else engine.backend.synchronize
-        self._installed: WeakKeyDictionary[Routine, Installed] = WeakKeyDictionary()
+        self._installed: Weak[Routine, Installed] = Weak()
         self._ready: tuple[Routine, Bound, Moment] | None = None  # what ran last, if it can run again as it is
 
     def new_queue(self) -> Queue:
         """A queue of this device."""
         queue = Queue(self.index)
-        self._queues.add(queue)
+        self._queues.put(queue, None)
         return queue
 
     # Running
@@ -121,7 +121,7 @@ class Site:
             interrupted = not isinstance(error, Exception)
             if interrupted:
                 marks = self.holdings.marks
-                written = {key: marks[key] for key in self._installed[routine].marks if key in marks}
+                written = {key: marks[key] for key in self._ran(routine).marks if key in marks}
                 self.holdings.take_back(written, routine.facts.computed)
             self.order.fail(Failure(error, self.index, told=True), interrupted)
 
@@ -147,14 +147,16 @@ class Site:
 
     def enqueue(self, queue: Queue, routine: Routine, given: Mapping[str, int]) -> Event:
         """Let a queue of this device run a routine."""
-        self._compile_first_values(routine.reads.nodes)
-        with self._lock:
-            self.engine.admit()
+
+        def ask() -> Event:
             self._refuse_inside()
             ready = self._ready
             work = self._again(routine) if ready is not None and ready[0] is routine else self._prepare(routine)
             do = partial(self._do, (*work.first, work.bound), given)
             return self._put(queue, do, {self.order: work.touch}, partial(self._claim, routine=routine, work=work))
+
+        self._compile_first_values(routine.reads.nodes)
+        return self.engine.admit(ask)
 
     def _prepare(self, routine: Routine) -> Work:
         """See to it that the routine finds what it needs. Nothing counts as written yet."""
@@ -170,12 +172,12 @@ class Site:
 
     def _again(self, routine: Routine) -> Work:
         """A run of a routine that finds all it needs."""
-        installed = self._installed[routine]
+        installed = self._ran(routine)
         return Work((), (), installed.bound, routine.touch, installed.marks)
 
     def _claim(self, access: Access, *, routine: Routine, work: Work) -> None:
         """What a run writes counts as written from now on; until something changes it need not be prepared again."""
-        installed = self._installed[routine]
+        installed = self._ran(routine)
         access.claim(work.marks, routine.facts.computed)
         installed.moment.at = self.holdings.next().at
         self._ready = (routine, installed.bound, installed.moment) if installed.repeats else None
@@ -189,7 +191,13 @@ class Site:
             marks = written(routine.facts, routine.reads, moment) if found is None else found.marks
             repeats = not routine.reads.merges and all(marks.get(one.id, FIRST)[1] for one in routine.reads.nodes)
             found = Installed(self.memory.replaced, bound, moment, marks, repeats)
-            self._installed[routine] = found
+            self._installed.put(routine, found)
+        return found
+
+    def _ran(self, routine: Routine) -> Installed:
+        """A routine that was installed here."""
+        found = self._installed.get(routine)
+        assert found is not None
         return found
 
     def _do(self, calls: Sequence[Bound], given: Mapping[str, int]) -> None:
@@ -307,8 +315,8 @@ class Site:
         """Let a queue of this device copy a node's stored value from another device."""
         operand = Merge(node) if merge else node
         sent, into = self.engine.layout.buffer(node), self.engine.layout.buffer(operand)
-        with self._lock:
-            self.engine.admit()
+
+        def ask() -> Event:
             self._refuse_inside()
             self._check_sent(node, sent, source)
             block = self.memory.writable(into)
@@ -317,6 +325,8 @@ class Site:
             copy = partial(self._copy, source.memory.blocks[sent], block)
             claim = partial(self._overwrite, operand=operand, buffer=into, block=block)
             return self._put(queue, copy, {source.order: Touch((sent,)), self.order: Touch((), (into,))}, claim)
+
+        return self.engine.admit(ask)
 
     def _put(
         self,
@@ -373,12 +383,14 @@ class Site:
         """Work in this thread, in its turn: `ask` is called with the lock held, `do` when it is its turn."""
         order = self.order
         access = Access(order, self.holdings)
+
+        def asking() -> A:
+            if tell:
+                self.tell()
+            return ask(access)
+
         try:
-            with self._lock:
-                self.engine.admit()
-                if tell:
-                    self.tell()
-                asked = ask(access)
+            asked = self.engine.admit(asking)
             access.settle()
             return do(access, asked)
         except BaseException as error:
@@ -399,7 +411,7 @@ class Site:
 
     def _refuse_inside(self) -> None:
         """A signal handler must not change what the work it interrupts is about to use."""
-        if self.order.interrupted():
+        if self.engine.inside(self):
             raise refuse.inside_a_run()
 
     # Waiting
@@ -424,16 +436,17 @@ class Site:
         """Nothing is ready any more: the next run is seen to anew. Called with the lock held."""
         self._ready = None
 
-    def drop(self, id: int, buffers: Sequence[Buffer]) -> None:
-        """A node is no more: let go of what belongs to it. Called with the lock held."""
-        self.holdings.drop(id)
+    def drop(self, gone: int | Buffer, buffers: Sequence[Buffer]) -> None:
+        """A node is no more, or an arena: let go of what belongs to it. Called with the lock held."""
+        if isinstance(gone, int):
+            self.holdings.drop(gone)
         for buffer in buffers:
             self.memory.drop(buffer)
             self.order.uses.pop(buffer, None)
 
     def stop(self) -> None:
         """End the threads once they have done what was enqueued."""
-        for queue in list(self._queues):
+        for queue in self._queues:
             queue.stop()
 
     def clear(self) -> None:

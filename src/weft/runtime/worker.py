@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import threading
+import os
+from _thread import start_new_thread
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
+from weakref import ref
 
 from weft.errors import Origin
 from weft.runtime.events import Event, Failure
 from weft.runtime.process import watch_worker
+
+if TYPE_CHECKING:
+    from weft.runtime.queue import Queue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,21 +47,35 @@ class Task:
             self.event.finish()
 
 
-class Worker(threading.Thread):
-    """Does the tasks of one stream, in order, until told to stop."""
+class Worker:
+    """A thread that does the tasks of one queue, in order, until it is told to stop or the queue is no more.
 
-    def __init__(self) -> None:
-        super().__init__(name="weft stream", daemon=True)
-        self.tasks: SimpleQueue[Task | None] = SimpleQueue()
+    It is a bare thread: one of `threading` is waited for when it starts, in Python, which must not be interrupted.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self.tasks: SimpleQueue[Task | object] = SimpleQueue()
+        self._queue = ref(queue, self.tasks.put)
+        self._ended = Event()
+        self._process = os.getpid()
         watch_worker(self)
-        self.start()
+        start_new_thread(self._run, ())
 
-    def run(self) -> None:
+    def _run(self) -> None:
         """Do tasks; hold on to none while waiting for the next."""
-        while (task := self.tasks.get()) is not None:
+        while isinstance(task := self.tasks.get(), Task):
             task.do()
             del task
+        self._ended.finish()
+
+    def is_alive(self) -> bool:
+        """Does it go on? After a fork the child has none of the threads."""
+        return not self._ended.over and self._process == os.getpid()
 
     def stop(self) -> None:
         """Finish what is enqueued, then end."""
         self.tasks.put(None)
+
+    def join(self) -> None:
+        """Return when it has ended."""
+        self._ended.settle()

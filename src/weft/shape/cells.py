@@ -334,7 +334,7 @@ class Store:
 
     `weight` counts the stores that went into it: the lighter one joins the heavier, so chains of `into` stay short.
     `solution` is what closing found, until more is said; `broken` has the operations that made closing impossible, each
-    with what is wrong with it.
+    with what is wrong with it. `open` is who writes here now, or was interrupted at it.
     """
 
     into: Store | None = None
@@ -345,6 +345,7 @@ class Store:
     broken: dict[Step, ShapeError] = field(default_factory=dict)
     solution: Solution | None = None
     open_rows: int = 0  # when what is closed was last dropped
+    open: Solver | None = None
 
     def find(self) -> Store:
         store = self

@@ -23,7 +23,7 @@ from weft.shape.conflicts import CLOSING
 from weft.shape.decide import Decision
 from weft.shape.infer import lay_again
 from weft.shape.nodes import Dim, Shape
-from weft.shape.solver import Solver
+from weft.shape.solver import Solver, undisturbed
 
 #: What closing finds for an axis: its size, or what to raise if somebody needs it.
 Found: TypeAlias = Dim | WeftError
@@ -41,6 +41,10 @@ def close(shape: ShapeVar) -> Shape:
 def close_all(shapes: Iterable[ShapeVar]) -> None:
     """Settle shapes and all that they are computed from."""
     pending = _unchecked(shapes)
+    undisturbed([shape.store for shape in pending], lambda _: _close(pending))
+
+
+def _close(pending: Sequence[ShapeVar]) -> None:
     graphs: dict[Store, list[ShapeVar]] = {}
     for shape in pending:
         graphs.setdefault(shape.store.find(), []).append(shape)
@@ -56,15 +60,18 @@ def close_all(shapes: Iterable[ShapeVar]) -> None:
             _drop_closed(store)
 
 
-@alone
 def close_axes(store: Store, axes: Sequence[AxisCell]) -> None:
     """Settle the sizes of axes of an operation."""
-    _settle(store.find(), (), axes)
+    undisturbed((store,), lambda _: _settle(store.find(), (), axes))
 
 
 @alone
 def peek(shape: ShapeVar) -> Shape:
     """The shape that closing would find now; nothing is decided by asking."""
+    return undisturbed((shape.store,), lambda _: _peek(shape)) or close(shape)
+
+
+def _peek(shape: ShapeVar) -> Shape | None:
     pending = _unchecked((shape,))
     store = shape.store.find()
     _refuse_broken(store, pending)
@@ -74,7 +81,7 @@ def peek(shape: ShapeVar) -> Shape:
         for one in pending:
             batch, input, output = (solution.dims(row) for row in one.rows)
             found[one] = Shape(batch, input, output, one.marks)
-    return found.get(shape) or close(shape)
+    return found.get(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +183,8 @@ def _set_aside(store: Store, error: ShapeError) -> None:
             low = middle
         except ShapeError as earlier:
             high, error = middle, earlier
-    store.broken[steps[low]] = error
     with Solver(store, steps[low]) as solver:
+        solver.write(store, "broken", {**store.broken, steps[low]: error})
         lay_again(solver, [step for step in steps if step not in store.broken])
 
 

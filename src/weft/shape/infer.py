@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
 from weft.shape import conflicts
-from weft.shape.alone import alone
 from weft.shape.cells import CODE, MODEL, AxisCell, Product, Role, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.derived import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
@@ -46,7 +45,7 @@ from weft.shape.nodes import (
     Term,
 )
 from weft.shape.rows import RowBelowRule, RowIsRule, RowJoinRule, RowSeenRule
-from weft.shape.solver import Solver
+from weft.shape.solver import Solver, undisturbed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +71,6 @@ class Operation:
         return self.step.rows
 
 
-@alone
 def infer(
     logic: Logic,
     operands: Sequence[ShapeVar] = (),
@@ -102,18 +100,22 @@ def infer(
         )
     given = [*operands, *([result] if result else ())]
     level = CODE if code or any(shape.level == CODE for shape in given) else MODEL
-    home = max((shape.store.find() for shape in given), key=lambda store: store.weight, default=None) or Store()
     step = Step(title, origin, _text(logic), level=level)
-    with Solver(home, step, level) as solver:
-        for shape in given:
-            solver.absorb(shape.store)
-        seen = [_see(solver, shape) for shape in operands]
-        claims = _Claims(logic, (*elaborate(logic), *also), dict(sizes or {}), makes=result is None)
-        target = _assigned(solver, result, seen, varies) if result else _fresh(solver, name, seen, claims)
-        step.slots, step.laid = (target, *seen), claims.lay
-        claims.lay(solver, step)
-        solver.solve()
-    return Operation(logic, step.slots, step, claims.sizes)
+
+    def apply(stores: Collection[Store]) -> Operation:
+        home = max(stores, key=lambda store: store.weight, default=None) or Store()
+        with Solver(home, step, level) as solver:
+            for store in stores:
+                solver.absorb(store)
+            seen = [_see(solver, shape) for shape in operands]
+            claims = _Claims(logic, (*elaborate(logic), *also), dict(sizes or {}), makes=result is None)
+            target = _assigned(solver, result, seen, varies) if result else _fresh(solver, name, seen, claims)
+            step.slots, step.laid = (target, *seen), claims.lay
+            claims.lay(solver, step)
+            solver.solve()
+        return Operation(logic, step.slots, step, claims.sizes)
+
+    return undisturbed([shape.store for shape in given], apply)
 
 
 def lay_again(solver: Solver, steps: Sequence[Step]) -> None:

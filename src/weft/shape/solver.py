@@ -1,16 +1,61 @@
-"""Runs propagators to a fixpoint inside a transaction: a contradiction leaves every cell as it was."""
+"""Runs propagators to a fixpoint inside a transaction: a contradiction leaves every cell as it was.
+
+So does an interrupt, wherever it comes, also while all is taken back: a store knows its open transaction, and whoever
+looks at it next takes back what is left of that. A signal handler must not look at what the code it interrupts changes.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.einsum.nodes import Label
+from weft.errors import WeftError, user_origin
 from weft.shape import conflicts
+from weft.shape.alone import INFERRING
 from weft.shape.cells import MODEL, AxisCell, Cap, Propagator, RowCell, Step, Store, Why
 from weft.shape.dims import Same
+
+R = TypeVar("R")
+
+
+class _Turn:
+    """The stores that are looked at and changed now."""
+
+    __slots__ = ("stores",)
+
+    def __init__(self) -> None:
+        self.stores: tuple[Store, ...] = ()
+
+
+_turn = _Turn()
+
+
+def undisturbed(stores: Iterable[Store], work: Callable[[Collection[Store]], R]) -> R:
+    """Look at the stores that some belong to and change them, with nothing in them that an interrupt left half done."""
+    with INFERRING:
+        before, some = _turn.stores, dict.fromkeys(stores)
+        for store in some:
+            while (left := _not_under_way(store.find(), before).open) is not None:
+                left.roll_back()
+        found = tuple(dict.fromkeys(store.find() for store in some))
+        try:
+            _turn.stores = (*before, *found)
+            return work(found)
+        finally:
+            _turn.stores = before
+
+
+def _not_under_way(store: Store, under_way: Collection[Store]) -> Store:
+    if store in under_way:
+        raise WeftError(
+            "a signal handler asks for shapes in the middle of their inference",
+            origin=user_origin(),
+            fix="let it read what is stored, or set a flag in the handler, and act on it later",
+        )
+    return store
 
 
 class Solver:
@@ -21,17 +66,26 @@ class Solver:
         self.step = step
         self.level = level
         self.absorbed: list[Store] = []
+        self.opened: list[Store] = []
         self.queue: deque[Propagator] = deque()
         self.trail: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> Solver:
+        self._open(self.store)
         return self
+
+    def _open(self, store: Store) -> None:
+        self.opened.append(store)
+        store.open = self
+        self.write(store, "solution", None)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         if kind is not None:
             self.roll_back()
             return
-        self.store.solution = None
+        self.store.open = None  # from here on it has happened
+        for store in self.opened:
+            store.open = None
         for store in self.absorbed:
             store.rows, store.axes, store.demands = [], [], []
 
@@ -46,6 +100,8 @@ class Solver:
                 del target[old:]
         self.queue.clear()
         self.trail.clear()
+        for store in self.opened:
+            store.open = None
 
     # Writing
 
@@ -68,6 +124,7 @@ class Solver:
             return
         if small.weight > large.weight:
             small, large = large, small
+            self._open(large)
         for mine, theirs in ((large.rows, small.rows), (large.axes, small.axes), (large.demands, small.demands)):
             self.extend(mine, theirs)
         self.write(large, "broken", large.broken | small.broken)
@@ -102,8 +159,9 @@ class Solver:
     def solve(self) -> None:
         queue = self.queue
         while queue:
-            rule = queue.popleft()
-            rule.queued = False
+            rule = queue[0]
+            rule.queued = False  # before it is taken: a signal may come when it is
+            queue.popleft()
             rule.run(self)
 
     # Facts about an axis

@@ -68,7 +68,7 @@ class Layer:
     def _owned(self) -> list[Tensor]:
         given = (one for one in self.config.values() if isinstance(one, Layer))
         found: dict[Tensor, None] = {}
-        for one in (*self.scope.owned, *given):
+        for one in (*self.scope.owned.values(), *given):
             found |= dict.fromkeys(one._owned() if isinstance(one, Layer) else [one])
         return list(found)
 

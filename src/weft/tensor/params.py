@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import count
 from math import prod, sqrt
 from numbers import Integral
 from typing import Any, Literal, TypeAlias, get_args
@@ -37,20 +37,33 @@ class _Seed:
     """The seed, and how often each name was drawn since it was set: two parameters of one name start differently."""
 
     number: int = 0
-    drawn: Mapping[str, int] = field(default_factory=dict)
+    drawn: dict[str, count[int]] = field(default_factory=dict)
+
+    def draw(self, name: str) -> str:
+        """Something else each time, whichever thread asks."""
+        return f"{self.number}:{name}:{next(self.drawn.setdefault(name, count()))}"
+
+
+class _Process:
+    """What all threads share: a thread that is started later sees the seed too."""
+
+    __slots__ = ("seed",)
+
+    def __init__(self) -> None:
+        self.seed = _Seed()
 
 
 #: A random number has as many binary digits as its type holds, and at most these.
 _DIGITS = 53
 
-_seed: ContextVar[_Seed] = ContextVar("weft_seed")
+_process = _Process()
 
 
 def seed(number: int) -> None:
-    """Seed what is random from here on; the same seed gives the same numbers on every backend."""
+    """Seed what is random from here on, in the whole process; the same seed gives the same numbers on every backend."""
     if isinstance(number, bool) or not isinstance(number, Integral):
         raise WeftError(f"a seed is a whole number, not {number!r}", origin=user_origin())
-    _seed.set(_Seed(int(number)))
+    _process.seed = _Seed(int(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +108,7 @@ def _bits(key: int, stream: int, counter: Number) -> Scalar:
 
 def random_key(name: str) -> int:
     """The key of everything random called `name` under the current seed."""
-    current = _seed.get(_Seed())
-    times = current.drawn.get(name, 0)
-    text = f"{current.number}:{name}:{times}"
-    _seed.set(replace(current, drawn={**current.drawn, name: times + 1}))
+    text = _process.seed.draw(name)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

@@ -26,31 +26,32 @@ if TYPE_CHECKING:
 class Scope:
     """What one configured layer owns: parameters by name, and the layers its body makes, counted by name along it.
 
-    `owned` has both in order of first use.
+    Both are in order of first use. What is made becomes owned in one go: a signal may come in the middle of making it.
     """
 
     label: str
-    params: dict[str, Tensor] = field(default_factory=dict)
-    layers: dict[tuple[str, int], Layer] = field(default_factory=dict)
-    owned: list[Tensor | Layer] = field(default_factory=list)
+    owned: dict[str | tuple[str, int], Tensor | Layer] = field(default_factory=dict)
 
     @alone
     def param(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
         """The parameter of a name, made when an application first asks for it."""
-        if name not in self.params:
-            self.params[name] = make(self.within(name))
-            self.owned.append(self.params[name])
-        return self.params[name]
+        found = self.owned.get(name)
+        if found is None:
+            found = self.owned.setdefault(name, make(self.within(name)))
+        assert isinstance(found, Tensor)
+        return found
 
     @alone
     def layer(self, name: str, number: int, make: Callable[[str], Layer]) -> Layer:
         """The layer that a place of the body owns, made when an application first comes by."""
-        if (name, number) not in self.layers:
-            taken = {layer.label for layer in self.layers.values()}
+        found = self.owned.get((name, number))
+        if found is None:
+            taken = {one.label for one in self.owned.values() if not isinstance(one, Tensor)}
             labels = (self.within(f"{name}{turn}" if turn > 1 else name) for turn in count(number + 1))
-            self.layers[name, number] = make(next(label for label in labels if label not in taken))
-            self.owned.append(self.layers[name, number])
-        return self.layers[name, number]
+            made = make(next(label for label in labels if label not in taken))
+            found = self.owned.setdefault((name, number), made)
+        assert not isinstance(found, Tensor)
+        return found
 
     def within(self, name: str) -> str:
         return f"{self.label}.{name}" if self.label else name
@@ -98,11 +99,12 @@ def current_application() -> Application | None:
 @contextmanager
 def inside(scope: Scope) -> Iterator[None]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
-    token = _application.set(Application(scope))
+    before = _application.get()
     try:
+        _application.set(Application(scope))
         yield
     finally:
-        _application.reset(token)
+        _application.set(before)
 
 
 def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:

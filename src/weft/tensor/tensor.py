@@ -118,9 +118,11 @@ class Tensor:
         with INFERRING:
             if self._grad is None:
                 node = self.node
-                self._grad = Tensor(
+                made = Tensor(
                     Node(f"{node.label}.grad", node.shape, node.precision, origin=node.origin, gradient_of=node)
                 )
+                if self._grad is None:  # a signal handler may have made one meanwhile
+                    self._grad = made
         return self._grad
 
     @grad.setter

@@ -1,21 +1,24 @@
-"""How a tensor gets its value: by whichever context is current. The runtime says which."""
+"""How a tensor gets its value where no context is named. The runtime says how, in whichever thread it is asked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import Any
 
 import numpy.typing as npt
 
-from weft.errors import WeftError, user_origin
 from weft.tensor.tensor import Tensor
 
-evaluator: ContextVar[Callable[[Tensor], npt.NDArray[Any]] | None] = ContextVar("weft_evaluator", default=None)
+
+class Evaluator:
+    """Whom tensors ask."""
+
+    __slots__ = ("evaluate",)
+    evaluate: Callable[[Tensor], npt.NDArray[Any]]
+
+
+evaluator = Evaluator()
 
 
 def value_of(tensor: Tensor) -> npt.NDArray[Any]:
-    evaluate = evaluator.get()
-    if evaluate is None:
-        raise WeftError(f"no context can compute `{tensor.label}`", origin=user_origin(), fix="create a wf.Context")
-    return evaluate(tensor)
+    return evaluator.evaluate(tensor)

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ FLAGS = (
 )
 LIBRARIES = ("-lm", "-lpthread")
 TIME_LIMIT_S = 120
+_ENDED_S = 1.0
 
 _UNDER_WAY, _FAILED = "weft-making-", "weft-failed-"
 _loaded: dict[tuple[Path, str], ctypes.CDLL] = {}
@@ -105,8 +106,19 @@ def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[
             yield work
         finally:
             if work.process.returncode is None:
-                os.killpg(work.process.pid, signal.SIGKILL)
-                work.process.wait()
+                _end(work.process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a compiler, with all it started.
+
+    An interrupt while it was waited for may have left it done but not known to be, or the lock taken under which a
+    process is waited for without limit.
+    """
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDED_S)
 
 
 def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
