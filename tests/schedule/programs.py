@@ -114,7 +114,14 @@ def adam() -> Sample:
 def long_chain() -> Sample:
     y = x = numbers(6, 7)
     for _ in range(12):
-        y = wf.tanh(y * 0.9 + x) - y * 0.1
+        y = wf.relu(y * 0.9 + x) - y * 0.1
+    return Sample(y.named("y").forward, (y,))
+
+
+def functions_in_a_row() -> Sample:
+    y = numbers(40, 70)
+    for _ in range(3):
+        y = wf.tanh(y * 0.9) + 0.1
     return Sample(y.named("y").forward, (y,))
 
 
@@ -139,6 +146,7 @@ PROGRAMS: dict[str, Callable[[], Sample]] = {
         recurrent_step,
         adam,
         long_chain,
+        functions_in_a_row,
         moments,
     )
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,14 @@ def test_a_chain_of_any_length_is_one_pass() -> None:
     (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
     assert len(loops(kernel.body)) == 2
     assert not routine.memory().offsets
+
+
+def test_functions_do_not_wait_for_one_another() -> None:
+    """A chain of functions is computed a row at a time, each for the whole row; nothing but a row is stored."""
+    _, routine = compiled(PROGRAMS["functions_in_a_row"]())
+    (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
+    assert len(loops(kernel.body)) == 1 + 3
+    assert sum(map(prod, (one.shape for one in routine.memory().offsets))) <= 2 * 70
 
 
 @pytest.mark.parametrize("name", ["softmax_and_gradient", "layer_norm_and_gradient"])

@@ -4,7 +4,8 @@ A buffer is virtual when nothing outside the program wants it, everything writte
 the writes can be solved for the place read, what it is computed from has not changed by then, and no cell would be
 computed more often than `max_visits` times. Copies and constants cost nothing to compute again. Where a nest would grow
 longer than `longest` by all that is computed in it, the longest of that is stored after all: however long a program is,
-its nests are not. Of several products as large as `tiled` all but one are stored: each has tiles of its own.
+its nests are not. Of several products as large as `tiled` all but one are stored: each has tiles of its own. So is what
+a function waits for that is computed by functions, where waiting takes longer than memory (`latency.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from math import prod
 
 from weft.loops.gather import compares
 from weft.loops.inline import solve
+from weft.loops.latency import chain, pass_ns, waiting_ns
 from weft.loops.nests import Nest, free, is_number, moved
 from weft.loops.nodes import Buffer, Cast, Place, Read, Store, Update, walk
 from weft.loops.order import sums_inside
@@ -77,29 +79,53 @@ def decide(
     return {buffer: verdicts[buffer] for buffer in uses.all}
 
 
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What computing a buffer comes to: its statements and operations, products, and functions in a row."""
+
+    length: int = 0
+    products: int = 0
+    chain: int = 0
+
+    def __add__(self, other: _Inside) -> _Inside:
+        return _Inside(self.length + other.length, self.products + other.products, max(self.chain, other.chain))
+
+
 def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Settings) -> dict[Buffer, str]:
     """The virtual buffers to be stored after all, and why, so that no nest becomes too much by what is computed in it.
 
     Storing one changes nothing for the others: they are computed earlier, or as before.
     """
     stored: dict[Buffer, str] = {}
-    #: Of each buffer that is still virtual, how long its computation is, and how many products are in it.
-    inside: dict[Buffer, tuple[int, int]] = {}
+    #: What is inside each buffer that is still virtual.
+    inside: dict[Buffer, _Inside] = {}
     for nest in nests:
         times = Counter(read.buffer for read in nest.reads if read.buffer in inside)
-        length = _length(nest) + sum(inside[one][0] * count for one, count in times.items())
-        products = _is_product(nest, settings.tiled) + sum(inside[one][1] for one in times)
-        for one in sorted(times, key=lambda one: (-inside[one][1], -inside[one][0])):
-            own, crowd = inside[one]
-            crowded = crowd and products > 1
+        for one in [one for one in times if _waits(nest, one, inside[one].chain)]:
+            stored[one] = "functions would wait for it"
+            del times[one], inside[one]
+        length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
+        products = _is_product(nest, settings.tiled) + sum(inside[one].products for one in times)
+        for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
+            own = inside[one]
+            crowded = own.products and products > 1
             if crowded or length > settings.longest:
                 stored[one] = "beside another product" if crowded else "its nest would be too long"
-                length, products = length - times[one] * own, products - crowd
+                length, products = length - times[one] * own.length, products - own.products
                 del inside[one]
         if nest.target in virtual and nest.target not in stored:
-            before = inside.get(nest.target, (0, 0))
-            inside[nest.target] = before[0] + length, before[1] + products
+            functions = chain(nest.core.value, {one: inside[one].chain for one in times if one in inside})
+            inside[nest.target] = inside.get(nest.target, _Inside()) + _Inside(length, products, functions)
     return stored
+
+
+def _waits(nest: Nest, buffer: Buffer, before: int) -> bool:
+    """Do functions of a nest wait longer for those that compute a buffer than for memory?"""
+    if not before:
+        return False
+    alone, both = chain(nest.core.value, {}), chain(nest.core.value, {buffer: before})
+    points = prod(size for _, size in nest.loops)
+    return waiting_ns(before, alone, both) * points > pass_ns(buffer)
 
 
 def _length(nest: Nest) -> int:

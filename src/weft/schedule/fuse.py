@@ -22,7 +22,7 @@ from weft.loops.effects import weight
 from weft.loops.virtual import TILED
 from weft.schedule.called import new_names
 from weft.schedule.gain import Scales
-from weft.schedule.levels import Level, Shared, Touched, names_in, reuses
+from weft.schedule.levels import Level, Touched, names_in, reuses
 
 __all__ = ["LONGEST", "Kernel", "fuse", "kernels"]
 
@@ -88,7 +88,7 @@ class _Part:
         if self.tiled and other.tiled:
             return "both are products, and each has tiles of its own"
         names = new_names(other.names, self.names)
-        why = self.level.join(other.level, names, _freely if self.tiled or other.tiled else scales.obstacle)
+        why = self.level.join(other.level, names, scales.chained if self.tiled or other.tiled else scales.obstacle)
         if not why:
             self.remarks += other.remarks
             self.names.update(names.values())
@@ -170,11 +170,6 @@ class _Fusing:
             at = bisect_left(users, number)
             if at == len(users) or users[at] != number:
                 users.insert(at, number)
-
-
-def _freely(mine: Level, theirs: Level, shared: Shared) -> str:
-    """What is done to the cells of a product is done while they are at hand."""
-    return ""
 
 
 def _only_clears(touched: Touched) -> bool:

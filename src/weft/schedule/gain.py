@@ -1,31 +1,31 @@
 """Is it worth it to run two nests in the same loops? What that saves against what it costs, in nanoseconds.
 
 Saved are a pass over the memory both touch, and a call. Lost are vectors, where a function that could run on vectors
-comes to stand beside an inner loop and runs one number at a time; and threads, where only one of the two can have them.
+comes to stand beside an inner loop and runs one number at a time; time, where functions come to wait for one another at
+a point (`loops/latency.py`); and threads, where only one of the two can have them.
 Two products of large matrices are never joined: each wants the caches for itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.loops import For, walk
+from weft.loops import Buffer, For, Local, walk
 from weft.loops.effects import everything, parts
+from weft.loops.latency import chains, pass_ns, waiting_ns
 from weft.ops import Call
-from weft.ops.dtypes import numpy_type
 from weft.schedule.independent import independent
 from weft.schedule.levels import Level, Shared
 
 #: Functions that compilers run on vectors, being written out in C, and what a number costs alone and among others.
 _ON_VECTORS = {"erf", "exp", "sigmoid", "tanh"}
 _ALONE_NS, _TOGETHER_NS = 8.0, 1.0
-_CALL_NS = 15.0
-#: Bytes in a nanosecond: from memory, and from a cache that holds all of it.
-_BYTES, _CACHED_BYTES, _CACHE = 15.0, 100.0, 1 << 18
 #: With fewer points a loop is run by one thread.
 _WORTH_A_THREAD = 1 << 14
+#: At so many points in a row functions need not wait for one another.
+_STRIP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,48 @@ class Scales:
         saved, lost = _saved(mine, theirs), _lost(mine, theirs, shared)
         if lost > saved:
             return f"sharing `{loop}` would save {saved:.0f} ns of memory and lose {lost:.0f} ns of vectors"
+        return self.chained(mine, theirs, shared)
+
+    def chained(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        """Why functions are better not computed at the points where those run that they wait for."""
+        if not shared:
+            return ""
+        saved, lost = _saved(mine, theirs), _waiting(mine, theirs, shared)
+        if lost > saved:
+            return f"sharing `{shared[-1][0]}` would save {saved:.0f} ns of memory and take {lost:.0f} ns of waiting"
         return ""
 
 
 def _saved(mine: Level, theirs: Level) -> float:
     """What one pass less over the memory of both takes."""
-    size = sum(prod(one.shape) * numpy_type(one.dtype).itemsize for one in mine.touched if one in theirs.touched)
-    return _CALL_NS + size / (_CACHED_BYTES if size <= _CACHE else _BYTES)
+    return pass_ns(*(one for one in mine.touched if one in theirs.touched))
+
+
+def _waiting(mine: Level, theirs: Level, shared: Shared) -> float:
+    """What functions take longer that wait for others at the same point."""
+    points = prod(mine.sizes[loop] for loop, _ in shared)
+    own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
+    while inside := _short_strips(own, other):
+        own, other = inside
+        points *= own.size
+    first = _chains(own, {})
+    both = _chains(other, {one: count for one, count in first.items() if isinstance(one, Buffer)})
+    longest = [max(found.values(), default=0) for found in (first, _chains(other, {}), both)]
+    return points * waiting_ns(*longest)
+
+
+def _short_strips(mine: Level, theirs: Level) -> tuple[Level, Level] | None:
+    """The loops that follow one another inside two levels, where they are alike and too short to wait in."""
+    mine_last = next((one for one in reversed(mine.items) if isinstance(one, Level)), None)
+    theirs_first = next((one for one in theirs.items if isinstance(one, Level)), None)
+    if mine_last is None or theirs_first is None or mine_last.size != theirs_first.size:
+        return None
+    return (mine_last, theirs_first) if prod(mine_last.sizes.values()) < _STRIP else None
+
+
+def _chains(level: Level, before: Mapping[Buffer | Local, int]) -> dict[Buffer | Local, int]:
+    """How many functions wait for one another in what a level computes, outside the loops inside it."""
+    return chains([item for item in level.items if not isinstance(item, Level)], before)
 
 
 def _lost(mine: Level, theirs: Level, shared: Shared) -> float:

@@ -145,7 +145,7 @@ def reuses(body: Sequence[Stmt], points: int, loops: Mapping[str, int] | None = 
         elif (count := prod(loops.values())) >= points:
             named = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
             cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in named)
-            if count >= _REUSE * cells:
+            if 0 < _REUSE * cells <= count:
                 return True
     return False
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from weft.loops import Buffer, Cast, For, Let, Local, Place, Read, Set, Stmt, Store, Update, combine, walk
 from weft.loops.effects import effects, growth, mapped, numbers, parts
+from weft.loops.latency import chains
 from weft.loops.nests import Loop, moved, rewritten
 from weft.loops.nests import around as nested
 from weft.ops import Call, Num, Scalar
@@ -94,7 +95,7 @@ class Results:
             loops, block = _nest(stmt)
             names = self._names(loops, block, around)
             taken = self._taken(block, names) if names is not None else None
-            if taken is None or self._order([*self.rest, *taken[0]], read):
+            if taken is None or self._order([*self.rest, *taken[0]], read) or self._waits(taken[0]):
                 return list(trail[number:])
             self.rest += taken[0]
             self.cells = taken[1]
@@ -179,6 +180,13 @@ class Results:
         if any(one.buffer in buffers for one in accesses(done) if not one.writes):
             return None
         return done, cells
+
+    def _waits(self, more: Sequence[Stmt]) -> bool:
+        """Would functions wait for others at the same point?"""
+        first, second, both = (
+            max(chains(one, {}).values(), default=0) for one in (self.rest, more, [*self.rest, *more])
+        )
+        return both > max(first, second)
 
     def _order(self, rest: Sequence[Stmt], read: Collection[Buffer]) -> str:
         """Why statements cannot run at all points in any order, between those of the sums; nothing if they can."""

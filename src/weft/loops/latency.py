@@ -1,0 +1,73 @@
+"""What it costs that functions wait for one another, in nanoseconds.
+
+An exponential is some fifty operations in a row. A processor that waits for one of them works at the next points of the
+loop meanwhile, but looks only a few hundred operations ahead: with one function at each point it works at several
+points at once, with a chain of functions, each of the last one's value, at one point alone, and takes three times as
+long for the same work. A buffer between two functions costs a pass over memory, and is often cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from weft.loops.effects import everything
+from weft.loops.nodes import Buffer, Let, Local, Read, Set, Stmt, Store, Update, inner
+from weft.ops import OPS, Call, Num, Scalar, typing
+from weft.ops.dtypes import numpy_type
+
+#: Operations on real numbers that are one instruction each; the others are functions.
+_INSTRUCTIONS = frozenset({"div", "recip", "sqrt", "recip_sqrt", "copysign"})
+#: What a function takes at a point, what each takes longer for every other in its chain, and what it takes at most.
+_FUNCTION_NS, _WAIT_NS, _MOST_NS = 0.57, 0.17, 1.7
+#: What a kernel's call takes; bytes in a nanosecond, from memory and from a cache that holds all of it.
+_CALL_NS = 15.0
+_BYTES, _CACHED_BYTES, _CACHE = 15.0, 100.0, 1 << 18
+
+
+def waiting_ns(first: int, second: int, both: int) -> float:
+    """What a point takes longer where chains of functions, so many each, become one of so many."""
+    return max(0.0, _chain_ns(both) - _chain_ns(first) - _chain_ns(second)) if both > max(first, second) else 0.0
+
+
+def pass_ns(*buffers: Buffer) -> float:
+    """What it takes to call a kernel that passes over some buffers."""
+    size = sum(prod(one.shape) * numpy_type(one.dtype).itemsize for one in buffers)
+    return _CALL_NS + size / (_CACHED_BYTES if size <= _CACHE else _BYTES)
+
+
+def chain(scalar: Scalar, before: Mapping[Buffer | Local, int]) -> int:
+    """How many functions wait for one another in a scalar, with those in what it reads."""
+    own = max((chain(one, before) for one in inner(scalar)), default=0)
+    match scalar:
+        case Call():
+            return own + is_function(scalar)
+        case Read(buffer=buffer):
+            return max(own, before.get(buffer, 0))
+        case Local():
+            return before.get(scalar, 0)
+    return own
+
+
+def chains(body: Sequence[Stmt], before: Mapping[Buffer | Local, int]) -> dict[Buffer | Local, int]:
+    """How many functions wait for one another in each thing that a block computes."""
+    found = dict(before)
+    for stmt in everything(body):
+        match stmt:
+            case Store(buffer=to, value=value) | Update(buffer=to, value=value):
+                found[to] = max(found.get(to, 0), chain(value, found))
+            case Let(local=local, value=value) | Set(local=local, value=value):
+                found[local] = max(found.get(local, 0), chain(value, found))
+    return found
+
+
+def is_function(call: Call) -> bool:
+    """Is an operation many in a row?"""
+    if call.op == "pow":
+        exponent = call.args[1]
+        return not (isinstance(exponent, Num) and float(exponent.value).is_integer())
+    return OPS[call.op].typing is typing.reals and call.op not in _INSTRUCTIONS
+
+
+def _chain_ns(count: int) -> float:
+    return count * min(_FUNCTION_NS + _WAIT_NS * max(count - 1, 0), _MOST_NS)
