@@ -283,6 +283,48 @@ line 1, column 8: there is no option `~logics`
   fix: the options are ~logic:"…", ~slots:"…", ~sizes:"…", ~type:"…" and ~at_least:"…"
 """,
     """
+p =+ a ~logic:b ~slots:"0=>1"
+line 1, column 15: the operation of `b` is there only if an operation computes it
+    p =+ a ~logic:b ~slots:"0=>1"
+                  ^
+  fix: say which of its slots are filled: ~logic:joined ~slots:"0=>2"
+""",
+    """
+"n" =: a *. b; p =+ a ~logic:n
+line 1, column 30: the operation of `n` needs ~slots, and has its sizes
+    "n" =: a *. b; p =+ a ~logic:n
+                                 ^
+  fix: say which of its slots are filled: ~logic:joined ~slots:"0=>2"
+""",
+    """
+p =: a ~type:b
+line 1, column 14: `~type` takes a text
+    p =: a ~type:b
+                 ^
+  fix: write ~type:"b"
+""",
+    """
+~let n = a; ~let n = b; p =: n
+line 1, column 18: `n` is said twice
+    ~let n = a; ~let n = b; p =: n
+                     ^
+  fix: write `~let part = …;` before the statement it is part of
+""",
+    """
+~let n =+ a; p =: n
+line 1, column 6: a part is said with `=`, not `=+`
+    ~let n =+ a; p =: n
+         ^
+  fix: write `~let part = …;` before the statement it is part of
+""",
+    """
+~let m = n + a; ~let n = b; p =: m
+line 1, column 10: `n` is not said before `m`
+    ~let m = n + a; ~let n = b; p =: m
+             ^^^^^
+  fix: say it first, under a new name
+""",
+    """
 p =+ a ~slots:"1,2=>0"
 line 1, column 8: ~slots names 2 operands and the right side has 1
     p =+ a ~slots:"1,2=>0"

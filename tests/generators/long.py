@@ -2,10 +2,10 @@
 
     h = tanh(W h + x) … twenty times;  total = 0.3 h + 0.1 p + … of a hundred terms;  parts = concat(h, p, x, …)
 
-Tensors: chains of pointwise operations, sums of terms, concatenations and recurrences, of 50 to 400 operations in all,
-and the gradient of their end. Code: as many updates of a matrix in place, from itself and its transpose. They are
-compiled with few frames to recurse in, optimised or not, and compute what NumPy does; gradients are compared with
-differences of values.
+Tensors: chains of pointwise operations, sums of terms, concatenations, recurrences and operators of many steps, of 50
+to 400 operations in all, and the gradient of their end. Code: as many updates of a matrix in place, from itself and its
+transpose. They are compiled with few frames to recurse in, optimised or not, and compute what NumPy does; gradients are
+compared with differences of values. What they print as reads back, prints the same and is about as long as they are.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ def check(rng: np.random.Generator) -> None:
 def _check_tensors(rng: np.random.Generator, length: int, backend: str) -> None:
     program = _Program(rng)
     while program.length < length:
-        [program.chain, program.terms, program.concat, program.recurrence][rng.integers(4)]()
+        kinds = [program.chain, program.terms, program.concat, program.recurrence, program.steps]
+        kinds[rng.integers(len(kinds))]()
     value, tensor = program.values[-1]
     loss = wf.einsum("i => 0", tensor * tensor)
-    ctx = wf.Context(backend)
+    ctx, code = wf.Context(backend), wf.grad_update(loss)
     with shallow():
-        ctx.compile(wf.grad_update(loss))()
+        again = _read_back(code, program.given, program.length)
+        ctx.compile(again if rng.random() < 0.5 else code, keep=[loss, program.p.grad])()
         found, gradient = ctx[loss], ctx[program.p.grad]
     shown = f"{program.length} operations on {backend}: {' '.join(program.shown)}"
     np.testing.assert_allclose(found[0], np.sum(value(program.at) ** 2), rtol=1e-9, err_msg=shown)
@@ -46,6 +48,14 @@ def _check_tensors(rng: np.random.Generator, length: int, backend: str) -> None:
     np.testing.assert_allclose(np.sum(gradient * way), slope, rtol=1e-4, atol=1e-6 * (1 + found[0]), err_msg=shown)
 
 
+def _read_back(code: wf.Code, names: dict[str, wf.Tensor], length: int) -> wf.Code:
+    shown = str(code)
+    again = wf.parse_cd(shown, names, declare=True)
+    assert str(again) == shown
+    assert len(shown) < 400 * (length + 20), f"{len(shown)} characters for {length} operations"
+    return again
+
+
 class _Program:
     """Vectors of one size, each computed from those before; all stay below about 1."""
 
@@ -53,13 +63,15 @@ class _Program:
         self.rng, self.size = rng, int(rng.integers(2, 6))
         self.at = rng.uniform(-1, 1, self.size)
         self.p = wf.param("p", init=self.at, dtype="float64")
+        self.given = {"p": self.p}
         self.weights, self.matrix = self._given(self.size, self.size)
         self.values: list[Value] = [(lambda p: p, self.p)]
         self.length, self.shown = 0, list[str]()
 
     def _given(self, *shape: int) -> tuple[np.ndarray, wf.Tensor]:
-        array = self.rng.uniform(-1, 1, shape) / shape[-1]
-        return array, wf.data(array)
+        array, name = self.rng.uniform(-1, 1, shape) / shape[-1], f"given{len(self.given)}"
+        self.given[name] = wf.data(array, label=name)
+        return array, self.given[name]
 
     def _some(self, most: int) -> list[Value]:
         """Earlier values, the last of all among them."""
@@ -125,6 +137,27 @@ class _Program:
             tensor = wf.tanh(wf.einsum("ij; j => i", self.matrix, tensor) + driving)
         self._add("recurrence", 3 * count, value, tensor)
 
+    def steps(self) -> None:
+        """One statement of many operations: each step uses the last one's value several times, or is deep inside."""
+        (before, tensor), count = self.values[-1], int(self.rng.integers(2, 40))
+        square = float(self.rng.choice([0, 0.25]))
+
+        @wf.operator
+        def steps(v: wf.Slot, v1: wf.Slot) -> None:
+            value = v1 * 0.9
+            for _ in range(count):
+                value = value * value * square - value * 0.5 + v1 * 0.2
+            v[:] = value
+
+        def value(p: np.ndarray) -> np.ndarray:
+            first = before(p)
+            y = first * 0.9
+            for _ in range(count):
+                y = y * y * square - y * 0.5 + first * 0.2
+            return y
+
+        self._add("steps", 5 * count, value, steps(tensor))
+
 
 def _check_updates(rng: np.random.Generator, length: int, backend: str) -> None:
     """Updates of a matrix from itself, its transpose and another matrix, which is updated too."""
@@ -132,12 +165,19 @@ def _check_updates(rng: np.random.Generator, length: int, backend: str) -> None:
     a, b = (rng.uniform(-1, 1, (size, size)) for _ in range(2))
     tensors = [wf.param("a", init=a, dtype="float64"), wf.param("b", init=b, dtype="float64")]
     arrays, kinds = [a.copy(), b.copy()], rng.integers(0, 4, length)
+    kinds[rng.integers(0, length, 2)] += 4
+    deep = int(rng.integers(2, 100))
 
     @wf.cd
     def code() -> None:
         for kind in kinds:
             target, other = tensors if kind % 2 else tensors[::-1]
-            if kind < 2:
+            if kind > 3:
+                value = target
+                for _ in range(deep):
+                    value = value * 0.5 + other * 0.5
+                target[:] = value
+            elif kind < 2:
                 target[:] = wf.einsum("ij => ji", target) * 0.5 + other * 0.5
             else:
                 target += wf.einsum("ij => ji", target) * 0.25 - target * 0.5
@@ -146,8 +186,11 @@ def _check_updates(rng: np.random.Generator, length: int, backend: str) -> None:
         at = 0 if kind % 2 else 1
         own, other = arrays[at], arrays[1 - at]
         arrays[at] = own.T * 0.5 + other * 0.5 if kind < 2 else own + own.T * 0.25 - own * 0.5
+        for _ in range(deep if kind > 3 else 0):
+            own = arrays[at] = own * 0.5 + other * 0.5
     ctx = wf.Context(backend)
     with shallow():
-        ctx.compile(code())()
+        again = _read_back(code(), dict(zip("ab", tensors, strict=True)), length + 4 * deep)
+        ctx.compile(again if rng.random() < 0.5 else code())()
     for tensor, array in zip(tensors, arrays, strict=True):
         np.testing.assert_allclose(ctx[tensor], array, rtol=1e-9, atol=1e-12, err_msg=f"{list(kinds)} on {backend}")

@@ -14,6 +14,7 @@ import pytest
 import weft as wf
 from shallow import shallow
 from weft.loops.effects import weight
+from weft.ops import Scalar
 from weft.schedule.fuse import LONGEST
 
 
@@ -148,11 +149,54 @@ def test_one_statement_of_many_terms() -> None:
     loss = wf.einsum("i => 0", smoothed(p))
     ctx = wf.Context("cc")
     with shallow():
-        shown = str(code())
         ctx.compile(wf.seq(wf.grad_update(loss), code()), keep=[p.grad, total])()
-    assert shown == "total.p =: " + "(" * 499 + "(p *. 1.0)" + " + p)" * 499 + " + p"
+        for one in (code(), wf.grad_update(loss)):
+            shown = str(one)
+            assert str(wf.parse_cd(shown, p=p, declare=True)) == shown
+            assert max(len(line) for line in shown.splitlines()) < 1000
     np.testing.assert_allclose(ctx[p.grad], np.ones(3), rtol=1e-6)
     np.testing.assert_allclose(ctx[total], np.full(3, 1002.0))
+
+
+def test_a_part_that_is_used_again_and_again_is_written_once() -> None:
+    """Written out, a hundred steps would be 2**100 operations."""
+
+    @wf.operator
+    def steps(v: wf.Slot, v1: wf.Slot) -> None:
+        value: wf.Slot | Scalar = v1
+        for _ in range(100):
+            value = value * value * 0.25 - value * 0.5
+        v[:] = value
+
+    p = wf.param("p", init=[0.1, 0.2, 0.3], dtype="float64")
+    code = wf.grad_update(wf.einsum("i => 0", steps(p)))
+    with shallow():
+        shown = str(code)
+        again = wf.parse_cd(shown, p=p, declare=True)
+        assert str(again) == shown
+        assert len(shown) < 100 * 300
+        contexts = [wf.Context("interp"), wf.Context("interp"), wf.Context("cc")]
+        for ctx, one in zip(contexts, (code, again, code), strict=True):
+            ctx.compile(one, keep=[p.grad])()
+    value, slope = np.array([0.1, 0.2, 0.3]), np.ones(3)
+    for _ in range(100):
+        value, slope = value * value * 0.25 - value * 0.5, slope * (value * 0.5 - 0.5)
+    for ctx in contexts:
+        np.testing.assert_allclose(ctx[p.grad], slope, rtol=1e-9)
+
+
+def test_the_gradients_of_many_parts_mention_only_themselves() -> None:
+    lengths = [len(str(_joined(length))) for length in (100, 200)]
+    assert lengths[1] < 2.2 * lengths[0]
+    code = _joined(200)
+    names = {one.label: one for one in (wf.param(f"p{number}", o=3) for number in range(200))}
+    again = wf.parse_cd(str(code), names, declare=True)
+    assert str(again) == str(code)
+    ctx = wf.Context("interp")
+    for number, one in enumerate(names.values()):
+        ctx[one] = np.full(3, float(number))
+    ctx.compile(again, keep=[names["p150"].grad])()
+    np.testing.assert_allclose(ctx[names["p150"].grad], [300.0] * 3)
 
 
 def test_kernels_have_a_greatest_length() -> None:

@@ -6,7 +6,7 @@ which loops an operation runs, and values with the numbers that shapes give them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from weft.assign.nodes import (
@@ -23,7 +23,7 @@ from weft.assign.nodes import (
     node_of,
     statements,
 )
-from weft.ops import Num, Scalar, computed
+from weft.ops import Call, Num, Scalar, computed
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -91,7 +91,15 @@ class Fingerprint:
 
 
 def _value(value: Scalar) -> str:
-    return computed(value, _leaf, lambda one, args: f"{one.op}({','.join(args)})")
+    """A scalar, its calls by number: each is written once, though it may stand in many places and be deep."""
+    calls: list[str] = []
+
+    def call(one: Call, args: Sequence[str]) -> str:
+        calls.append(f"{one.op}({','.join(args)})")
+        return f"${len(calls)}"
+
+    last = computed(value, _leaf, call)
+    return f"{';'.join(calls)};{last}"
 
 
 def _leaf(value: Scalar) -> str:

@@ -29,6 +29,7 @@ from weft.assign.syntax import (
     Statement,
     Value,
     depth_of,
+    names_in,
 )
 from weft.assign.text import ACCUMULATING, NUMBERS, unescaped
 from weft.errors import Span, WeftError, user_origin
@@ -41,7 +42,7 @@ Tree: TypeAlias = lark.Tree[lark.Token]
 
 #: Deeper nesting than this is refused, so that nobody runs out of stack.
 MAX_DEPTH = 100
-_MAX_SLOT = 99
+_MAX_SLOT = 99_999
 #: As much of a long line as an error shows.
 _SHOWN = 160
 
@@ -105,11 +106,32 @@ def _statements(children: Sequence[Tree | lark.Token]) -> tuple[Statement, ...]:
 
 
 def _assign(tree: Tree) -> Assign:
-    target, sign, right = tree.children
+    *lets, target, sign, right = tree.children
     assert not isinstance(target, str)
     assert isinstance(sign, str)
     assert not isinstance(right, str)
-    return Assign(_target(target), _sign(sign), _right(right), _span(tree))
+    parts = _lets([one for one in lets if not isinstance(one, str)])
+    return Assign(_target(target), _sign(sign), _right(right), _span(tree), parts)
+
+
+def _lets(trees: Sequence[Tree]) -> dict[str, Value]:
+    """The parts of a statement that have names; each may mention those before it."""
+    found: dict[str, Value] = {}
+    names = [_name(one) for tree in trees for one in _subtrees(tree) if one.data == "target"]
+    later = {name.text for name in names}
+    for name, tree in zip(names, trees, strict=True):
+        sign = tree.children[2]
+        value = _chain(_subtrees(tree)[1])
+        if sign != "=" or name.text in found:
+            what = f"`{name.text}` is said twice" if sign == "=" else f"a part is said with `=`, not `{sign}`"
+            raise Misread(what, name.span, "write `~let part = …;` before the statement it is part of")
+        if early := [one for one in names_in(value) if one in later]:
+            raise Misread(
+                f"`{early[0]}` is not said before `{name.text}`", value.span, "say it first, under a new name"
+            )
+        later.discard(name.text)
+        found[name.text] = value
+    return found
 
 
 def _target(tree: Tree) -> Name:
@@ -197,17 +219,23 @@ def _remark(tree: Tree) -> Remark:
 def _right(tree: Tree) -> Right:
     chain, *options = _subtrees(tree)
     given: dict[str, Quoted] = {}
+    of: Name | None = None
     for option in options:
-        name, text = (str(child) for child in option.children)
+        name, text = option.children
+        assert isinstance(name, str)
         if name not in _OPTIONS or name in given:
             what = f"`{name}` is given twice" if name in given else f"there is no option `{name}`"
             *others, last = (f'{one}:"…"' for one in _OPTIONS)
             raise Misread(what, _span(option), f"the options are {', '.join(others)} and {last}")
-        given[name] = Quoted(unescaped(text[1:-1]), _span(option))
+        if not isinstance(text, str):
+            of = _name(text)
+            if name != "~logic":
+                raise Misread(f"`{name}` takes a text", of.span, f'write {name}:"{of.text}"')
+        given[str(name)] = Quoted(unescaped(text[1:-1]) if isinstance(text, str) else "", _span(option))
     slots, sizes = given.get("~slots"), given.get("~sizes")
     return Right(
         _chain(chain),
-        given.get("~logic"),
+        of or given.get("~logic"),
         _slots(slots) if slots else None,
         _sizes(sizes) if sizes else {},
         given.get("~type"),
@@ -223,13 +251,14 @@ _SLOTS = re.compile(r"\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)=>\s*(\d+)\s*", re.ASCII)
 
 def _slots(quoted: Quoted) -> Slots:
     found = _SLOTS.fullmatch(quoted.text)
-    if found is None or len(quoted.text) > 1000:
+    if found is None:
         what = "the slots are the numbers of the operands' slots, then `=>` and that of the left side"
         raise Misread(what, quoted.span, 'for example ~slots:"0,2=>1"')
-    operands = tuple(int(number) for number in found[1].split(",") if number.strip())
-    if max(*operands, int(found[2]), 0) > _MAX_SLOT:
+    numbers = [number.strip() for number in (*found[1].split(","), found[2])]
+    if max(map(len, numbers)) > len(str(_MAX_SLOT)):
         raise Misread(f"slots are numbered from 0 to {_MAX_SLOT}", quoted.span)
-    return Slots(operands, int(found[2]), quoted.span)
+    *operands, lhs = (int(number) for number in numbers if number)
+    return Slots(tuple(operands), lhs, quoted.span)
 
 
 _BASIS = r"[^\W\d]\w*(?:\.\w+)*|`(?:\\.|[^`\\])*`"

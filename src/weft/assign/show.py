@@ -3,13 +3,15 @@
 A tensor written inside an expression is printed as it was written, unless the printed code computes it in a statement
 of its own (stated.py): then it goes by its name. Nodes of one label are told apart by numbers. `~slots:"0,2=>1"` says
 which slots of the operation the operands and the left side fill where that is not one after another: in gradients.
+There `~logic:joined` is the operation that computes `joined`, where some of its slots stay empty.
+`~let part = …;` before a statement names a part of what it computes (parts.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -41,8 +43,10 @@ from weft.assign.nodes import (
     statements,
     target,
 )
+from weft.assign.parts import in_a_row, named, needs_slots, places
 from weft.assign.precision import Peek
 from weft.assign.stated import is_inline, stated
+from weft.assign.terms import operation_of
 from weft.assign.text import ACCUMULATING, spelled_name, spelled_number, spelled_string
 from weft.naming import FreshNames
 from weft.ops import OPS, Call, Num, Scalar, leaves
@@ -58,8 +62,8 @@ def show(code: Code) -> str:
 
 
 def show_statement(statement: Assignment) -> str:
-    """A statement on one line, with all that is written inside it."""
-    return Printer(statement).show(statement)
+    """A statement on one line, with what is written inside it and nowhere else."""
+    return Printer(stated(statement)).show(statement).splitlines()[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class _Line:
     operands: tuple[Operand, ...]
     pointwise: bool = True
     apart: bool = False
+    #: What parts of the value are called that are printed before it.
+    parts: Mapping[int, str] = field(default_factory=dict)
 
 
 #: A piece of text, or what makes pieces of it in its turn: expressions are as deep as somebody cared to write them.
@@ -113,9 +119,22 @@ class Printer:
                 return body.show(self.name(lhs), shown)
 
     def _assignment(self, code: Accum | Fetch) -> str:
-        if isinstance(code, Accum):
-            return f"{self._target(code)} {_sign(code)} {_joined(self._right(code))}"
-        return f"{self._target(code)} =: {_joined(self._source(code.source, 'top'))}{self._type(code)}"
+        if isinstance(code, Fetch):
+            return f"{self._target(code)} =: {_joined(self._source(code.source, 'top'))}{self._type(code)}"
+        parts = named(code)
+        names = self._part_names(code) if parts else FreshNames()
+        line = self._line(code, {id(part): names.fresh("part") for part in parts})
+        lets = [f"~let {line.parts[id(part)]} = {_joined(self._call(part, line, 'argument'))};\n" for part in parts]
+        return f"{''.join(lets)}{self._target(code)} {_sign(code)} {_joined(self._right(code, line))}"
+
+    def _part_names(self, code: Accum) -> FreshNames:
+        """Names for parts of a statement: those it mentions are taken."""
+        symbols = (leaf.name for leaf in leaves(code.value) if isinstance(leaf, Symbol))
+        return FreshNames([*symbols, *map(self._called, self._mentioned(code))])
+
+    def _line(self, code: Accum, parts: Mapping[int, str] | None = None) -> _Line:
+        pointwise = isinstance(code.record.operation.logic, Pointwise)
+        return _Line(code.operands, pointwise, needs_slots(code), parts or {})
 
     def _target(self, code: Accum | Fetch) -> str:
         """The left side, with what a node was made with where it is first written."""
@@ -129,16 +148,16 @@ class Printer:
             return self.name(node)
         return "{ " + "; ".join([self.name(node), *traits]) + " }"
 
-    def _right(self, code: Accum) -> Sequence[_Piece]:
-        record, slots = code.record, _needs_slots(code)
-        logic = record.operation.logic
-        pointwise = isinstance(logic, Pointwise)
-        shown = [*self._value(code.value, _Line(code.operands, pointwise, slots), "top")]
-        if not pointwise:
-            shown.append(f" ~logic:{spelled_string(logic_text(logic))}")
-        if slots:
+    def _right(self, code: Accum, line: _Line) -> Sequence[_Piece]:
+        record = code.record
+        shown = [*self._value(code.value, line, "top")]
+        of = operation_of(code)
+        if not line.pointwise:
+            text = self.name(of) if of else spelled_string(logic_text(record.operation.logic))
+            shown.append(f" ~logic:{text}")
+        if line.apart:
             shown.append(f' ~slots:"{self._slots(code)}"')
-        if record.operation.sizes:
+        if record.operation.sizes and not of:
             sizes = ", ".join(f"{name}={_size(dim, '=')}" for name, dim in record.operation.sizes.items())
             shown.append(f" ~sizes:{spelled_string(sizes)}")
         shown.append(self._type(code))
@@ -158,11 +177,11 @@ class Printer:
     def _slots(self, code: Accum) -> str:
         """The slot of each operand, or of each place where one stands if the text shows some operand twice."""
         record = code.record
-        places = [leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)]
-        repeated = [number for number, times in Counter(places).items() if times > 1]
+        shown = [place.number for place in places(code)]
+        repeated = [number for number, times in Counter(shown).items() if times > 1]
         told_apart = len(set(code.operands)) == len(code.operands)
         if not told_apart or any(self._written(code.operands[number]) for number in repeated):
-            return f"{','.join(str(record.operands[number]) for number in places)}=>{record.lhs}"
+            return f"{','.join(str(record.operands[number]) for number in shown)}=>{record.lhs}"
         return f"{','.join(map(str, record.operands))}=>{record.lhs}"
 
     def _written(self, operand: Operand) -> Accum | Fetch | None:
@@ -191,11 +210,11 @@ class Printer:
         # A function alone on the right of other loops would be the assignment's own operation.
         own = place == "top" and not line.pointwise and not _is_infix(code.value)
         part = isinstance(logic, Pointwise) and code.accum == "arg2" and isinstance(code.value, Call) and not own
-        if part and not self._type(code) and not line.apart and not _needs_slots(code) and self._is_wide(code.lhs):
+        if part and not self._type(code) and not line.apart and not needs_slots(code) and self._is_wide(code.lhs):
             bare = place == "argument" or (place == "top" and line.pointwise)
             return (partial(self._value, code.value, _Line(code.operands), "argument" if bare else "inside"),)
         usual = not line.apart and _sign(code) == _USUAL_SIGNS.get(type(logic))
-        return ("(" if usual else f"({_sign(code)} ", partial(self._right, code), ")")
+        return ("(" if usual else f"({_sign(code)} ", partial(self._right, code, self._line(code)), ")")
 
     def _is_wide(self, node: Node) -> bool:
         """Is it stored in what it is computed in?"""
@@ -214,15 +233,20 @@ class Printer:
                 return (f"dim({label})",)
             case Offset():
                 return ("range",)
-            case Call(op=op, args=args) if not OPS[op].infix:
-                return (f"{op}(", *self._values(args, line, "argument", ", "), ")")
-            case Call(op=op):
-                primitive = place == "top" and not line.pointwise
-                terms = _terms(value) if primitive and not line.apart else value.args
-                sign = "*." if op == "mul" and not primitive else OPS[op].text
-                shown = self._values(terms, line, "inside", f" {sign} ")
-                return ("(", *shown, ")") if place == "inside" else shown
+            case Call():
+                part = line.parts.get(id(value))
+                return (part,) if part else self._call(value, line, place)
         raise AssertionError(f"not a scalar of an assignment: {value!r}")
+
+    def _call(self, value: Call, line: _Line, place: _Place) -> Sequence[_Piece]:
+        op = OPS[value.op]
+        if not op.infix:
+            return (f"{op.name}(", *self._values(value.args, line, "argument", ", "), ")")
+        primitive = place == "top" and not line.pointwise
+        terms = in_a_row(value) if primitive and not line.apart else value.args
+        sign = "*." if op.name == "mul" and not primitive else op.text
+        shown = self._values(terms, line, "inside", f" {sign} ")
+        return ("(", *shown, ")") if place == "inside" else shown
 
     def _values(self, values: Sequence[Scalar], line: _Line, place: _Place, between: str) -> Sequence[_Piece]:
         shown = [piece for value in values for piece in (between, partial(self._value, value, line, place))]
@@ -310,26 +334,5 @@ def _size(dim: Dim, equals: str = " = ") -> str:
     return f"{spelled_name(dim.basis)}{equals}{dim.size}" if dim.basis else str(dim.size)
 
 
-def _needs_slots(code: Accum) -> bool:
-    """Must the notation say which slots the tensors fill, because their order alone does not?"""
-    record = code.record
-    if isinstance(record.operation.logic, Pointwise):
-        others = range(1, len(record.operation.slots))
-        return record.lhs != 0 or sorted(record.operands) != list(others)
-    return not record.direct or _terms(code.value) != tuple(map(Arg, range(len(record.operands))))
-
-
 def _is_infix(value: Scalar) -> bool:
     return isinstance(value, Call) and OPS[value.op].infix
-
-
-def _terms(value: Scalar) -> tuple[Scalar, ...]:
-    """The operands of the assignment's own operation; one written several times in a row is undone from the left."""
-    last: list[Scalar] = []
-    while isinstance(value, Call):
-        left, *others = value.args
-        if len(others) != 1 or not isinstance(left, Call) or left.op != value.op or value.op == "pow":
-            return (*value.args, *reversed(last))
-        last += others
-        value = left
-    return (value,)

@@ -3,19 +3,20 @@
 Code computes an expression once, just before its first use (complete.py). A text computes what it writes inside a
 statement just before that statement. These are the same for what is used once, so that is printed where it is used.
 What is used more than once is stated where code computes it: what it reads may be written before it is used again, and
-written out at every use, n operations could print as 2**n. A tensor with a name of its own goes by that name, and
-whoever reads the text brings it along; but not one that is computed from what the text computes.
+written out at every use, n operations could print as 2**n. So is what lies so deep in other expressions that nobody
+could read it back, what has parts with names of their own (parts.py), and what other statements are told by. A tensor
+with a name of its own goes by that name, and whoever reads the text brings it along; but not one that is computed from
+what the text computes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 
 from weft.assign.complete import complete, needed
 from weft.assign.nodes import (
     Accum,
-    Arg,
     Assignment,
     Code,
     Comment,
@@ -30,15 +31,25 @@ from weft.assign.nodes import (
     statements,
     target,
 )
-from weft.ops import leaves
+from weft.assign.parts import DEEPEST, depth, named, places
+from weft.assign.terms import operation_of
 
 
 def stated(code: Code) -> Code:
     """The code with the statements of everything it computes and does not print where it is used."""
-    full = complete(code)
-    own = _Stating(code, full).own
+    operations = _operations(code)
+    full = complete(seq(Keep(operations), code) if operations else code)
+    own = _Stating(code, full, operations).own
     defining = (one for node in own for one in statements(node.definition or seq()))
     return _only(full, {target(one) for one in (*statements(code), *defining)})
+
+
+def _operations(code: Code) -> tuple[Node, ...]:
+    """The tensors that statements are told by and that the code itself does not compute."""
+    told = (operation_of(one) for one in statements(code) if isinstance(one, Accum))
+    found = dict.fromkeys(one for one in told if one)
+    written = {target(one) for one in statements(code)} if found else ()
+    return tuple(one for one in found if one not in written)
 
 
 def is_inline(node: Node) -> bool:
@@ -52,19 +63,22 @@ class _Stating:
     `shown` is what the text would show by name or definition, `fresh` what depends on something that the text computes.
     """
 
-    def __init__(self, code: Code, full: Code) -> None:
+    def __init__(self, code: Code, full: Code, operations: Collection[Node] = ()) -> None:
+        self._operations = operations
         self.own: dict[Node, None] = {}
         self._shown: set[Node] = set()
         self._fresh: set[Node] = set()
         self._written = {target(statement) for statement in statements(code)}
         self._uses = Counter(use for statement in statements(full) for use in _places(statement))
         self._uses.update(node for keep in _keeps(full) for node in keep.nodes)
+        self._deep = self._find_deep(full)
         self._readers: dict[Node, list[Node]] = {}
         for node in dict.fromkeys(map(target, statements(full))):
             for read in _reads(node):
                 self._readers.setdefault(read, []).append(node)
         self._new: list[Node] = [node for node in self._written if _is_declared(node)]
         self._show(operand for statement in statements(code) for operand in operands_of(statement))
+        self._show(operations)
         while self._new:
             node = self._new.pop()
             self._show(_reads(node) if node in self.own else ())
@@ -98,8 +112,24 @@ class _Stating:
     def _is_stated(self, node: Node) -> bool:
         if not node.inline or isinstance(node.definition, Direct):
             return node in self._fresh
-        constant = isinstance(node.definition, Fetch)
-        return not is_inline(node) or (self._uses[node] > 1 and not constant)
+        return not is_inline(node) or self._is_used_again(node) or node in self._deep or node in self._operations
+
+    def _is_used_again(self, node: Node) -> bool:
+        return self._uses[node] > 1 and not isinstance(node.definition, Fetch)
+
+    def _find_deep(self, full: Code) -> set[Node]:
+        """The expressions that would be too deep in the text, and those that have parts with names of their own."""
+        found: set[Node] = set()
+        depths: dict[Operand, int] = {}
+        for code in statements(full):
+            node = target(code)
+            if not isinstance(code, Accum) or not is_inline(node) or self._is_used_again(node):
+                continue
+            depths[node] = 1 + depth(code, depths)
+            if depths[node] > DEEPEST or named(code):
+                found.add(node)
+                depths[node] = 0
+        return found
 
 
 def _reads(node: Node) -> list[Node]:
@@ -116,7 +146,7 @@ def _is_declared(node: Node) -> bool:
 def _places(statement: Assignment) -> Iterator[Operand]:
     """The operand at each place of a statement where one is read."""
     if isinstance(statement, Accum):
-        return (statement.operands[leaf.number] for leaf in leaves(statement.value) if isinstance(leaf, Arg))
+        return (statement.operands[place.number] for place in places(statement))
     return iter(operands_of(statement))
 
 

@@ -2,9 +2,10 @@
 
 program   = statement; statement; …
 statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; o = [3; rgb = 4]; init = 2 } =: …
+                                                      ~let part = …; ~let more = part + …; p =+ more *. more
           | Remark(parts, body)                       ~~("words" p; …)
 right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
-                                                      or ~at_least:"float32" for its type
+                                                      or ~at_least:"float32" for its type, ~logic:y for that of y
 value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
           | Infix(op, left, right)                    a + b
           | Apply(function, args)                     relu(x), max a b, and -x
@@ -119,7 +120,7 @@ class Slots:
 @dataclass(frozen=True, slots=True)
 class Right:
     value: Value
-    logic: Quoted | None
+    logic: Quoted | Name | None
     slots: Slots | None
     sizes: Mapping[str, Dim]
     type: Quoted | None
@@ -133,6 +134,7 @@ class Assign:
     sign: Sign
     right: Right
     span: Span
+    lets: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,16 @@ def parts(value: Value) -> tuple[Value, ...]:
         case Bracket(right=right):
             return (right.value,)
     return ()
+
+
+def names_in(value: Value) -> Iterator[str]:
+    """Every name a value mentions."""
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, Name):
+            yield one.text
+        rest += parts(one)
 
 
 def depth_of(value: Value) -> int:

@@ -9,8 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 
-from weft.assign.nodes import Arg
+from weft.assign.nodes import Accum, Arg, Node, node_of
+from weft.einsum import Concat, Spec, labels_in
 from weft.ops import Call, Scalar, computed, leaves
+from weft.shape.logic import Einsum
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,47 @@ class Terms:
                 found = term if found is None else Call(self.ops[position], (found, term))
         assert found is not None, "a part of a concatenation that nothing is read from is dropped"
         return found
+
+
+def together(spec: Spec) -> list[Collection[int]] | None:
+    """The operands that may be there with each operand, itself among them; None if nothing is concatenated.
+
+    Of those that have parts of one concatenation, only those that have a part in common.
+    """
+    axis = concatenation(spec)
+    return _sharing(spec, {label.name for label in labels_in(axis)}) if axis else None
+
+
+def concatenation(spec: Spec) -> Concat | None:
+    """The axis of a spec that is made of parts, if there is one."""
+    axes = (axis for shape in (spec.result, *spec.operands) for axis in shape.axes)
+    return next((axis for axis in axes if isinstance(axis, Concat)), None)
+
+
+def operation_of(code: Accum) -> Node | None:
+    """The tensor that tells which operation a statement runs, where the statement leaves parts of it out.
+
+    How far a part lies from the first depends on the sizes of others, which the gradient of a part does not mention.
+    """
+    record, logic = code.record, code.record.operation.logic
+    if len({record.lhs, *record.operands}) == len(record.operation.slots) or 0 not in record.operands:
+        return None
+    if not isinstance(logic, Einsum) or not concatenation(logic.spec):
+        return None
+    result = node_of(code.operands[record.operands.index(0)])
+    return result.gradient_of or result
+
+
+def _sharing(spec: Spec, parts: Collection[str]) -> list[Collection[int]]:
+    """For each operand those that have some of its parts, or none at all."""
+    named = [{label.name for axis in one.axes for label in labels_in(axis)} & set(parts) for one in spec.operands]
+    without = {number for number, own in enumerate(named) if not own}
+    having: dict[str, set[int]] = {}
+    for number, own in enumerate(named):
+        for part in own:
+            having.setdefault(part, set()).add(number)
+    every = range(len(named))
+    return [without.union(*(having[part] for part in own)) if own else every for own in named]
 
 
 def _present(value: Scalar, operands: Collection[int]) -> Scalar | None:

@@ -144,14 +144,15 @@ def call(op: str, *args: Number) -> Call:
 
 
 def leaves(expression: Scalar) -> Iterator[Scalar]:
-    """Everything in the expression that is not a call, in the order written."""
-    rest = [expression]
+    """Everything in the expression that is not a call, in the order written; of a part in many places, once."""
+    rest, seen = [expression], set[int]()
     while rest:
         one = rest.pop()
-        if isinstance(one, Call):
-            rest += one.args[::-1]
-        else:
+        if not isinstance(one, Call):
             yield one
+        elif id(one) not in seen:
+            seen.add(id(one))
+            rest += one.args[::-1]
 
 
 def computed(expression: Scalar, leaf: Callable[[Scalar], T], call: Callable[[Call, Sequence[T]], T]) -> T:

@@ -8,13 +8,14 @@ into `g1`, `g2`, … and may use everything. Without a gradient function it is d
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, overload
 
 from weft.assign import Accum, Arg, Code, Node, Precision, Slot, in_code, intermediate, recording, statements
 from weft.assign.complete import needed
+from weft.assign.terms import Terms, together
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, computed, leaves, scalar, substitute, where
@@ -172,10 +173,11 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
             origin=tensor.node.origin,
             fix="give the operator a gradient function",
         )
-    value = _over_slots(forward, slots)
-    share = _share(forward.accum, slots["v"], value)
-    for number in range(1, len(tensor.children) + 1):
+    over_slots = _over_slots(forward, slots)
+    share = _share(forward.accum, slots["v"], over_slots(forward.value))
+    for number, seen in _seen_by_operands(forward):
         target = slots[f"g{number}"]
+        value = over_slots(seen)
         partial = differentiate(value, slots[f"v{number}"])
         if forward.accum == "arg2" and isinstance(value, Call):
             partial = _reusing(partial, value, slots["v"])
@@ -233,9 +235,23 @@ def _is_truth(code: Code) -> bool:
     return isinstance(code, Accum) and isinstance(code.value, Call) and OPS[code.value.op].truth
 
 
-def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Scalar:
+def _seen_by_operands(forward: Accum) -> Iterator[tuple[int, Scalar]]:
+    """The slot of each operand, and the value where it is there: other parts of a concatenation are not."""
+    operation = forward.record.operation
+    groups = together(operation.logic.spec) if isinstance(operation.logic, Einsum) else None
+    if groups is None:
+        yield from ((slot, forward.value) for slot in range(1, len(operation.slots)))
+        return
+    terms, numbers = Terms.of(forward.value), {slot: number for number, slot in enumerate(forward.record.operands)}
+    for slot, group in enumerate(groups, 1):
+        if slot in numbers:
+            yield slot, terms.present({numbers[one + 1] for one in group if one + 1 in numbers})
+
+
+def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Callable[[Scalar], Scalar]:
+    """Writes slots for the operands in a value."""
     numbers = {number: slots[f"v{slot}" if slot else "v"] for number, slot in enumerate(code.record.operands)}
-    return substitute(code.value, lambda leaf: numbers[leaf.number] if isinstance(leaf, Arg) else leaf)
+    return lambda value: substitute(value, lambda leaf: numbers[leaf.number] if isinstance(leaf, Arg) else leaf)
 
 
 def _times(left: Scalar, right: Scalar) -> Scalar:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -34,16 +34,15 @@ from weft.assign.syntax import (
     Statement,
     Value,
     in_a_row,
+    names_in,
 )
-from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Hole, Position, ShapeSpec, labels_in
+from weft.einsum.nodes import Position
 from weft.errors import Span, WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
-from weft.shape.cells import ShapeVar
-from weft.shape.infer import Operation, infer
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, Varying, arity
+from weft.shape.infer import Operation
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, arity
 from weft.shape.nodes import Bound, Dim
 from weft.tensor.apply import Operator, read_logic
 from weft.tensor.code import assignable, record_over
@@ -51,10 +50,9 @@ from weft.tensor.contract import einsum
 from weft.tensor.functions import compose
 from weft.tensor.leaves import constant
 from weft.tensor.names import Given, Names, checked, said_type, unheld
+from weft.tensor.reading import Reading, operation_of
 from weft.tensor.slices import StaticIndex, slice_batch
 from weft.tensor.tensor import Tensor, given
-
-_SAME_SHAPE = "...|...->... => ...|...->..."
 
 
 def parse_cd(text: str, names: Mapping[str, Given] | None = None, /, *, declare: bool = False, **more: Given) -> Code:
@@ -76,22 +74,19 @@ def parse_cd(text: str, names: Mapping[str, Given] | None = None, /, *, declare:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """A right side: what it computes at each point, over which tensors, in which slots of which logic."""
+class _Found:
+    """The tensors that a scalar mentions, in the order it does, and its parts that have names."""
 
-    logic: Logic
-    value: Scalar
-    tensors: tuple[Tensor, ...]
-    slots: tuple[int, ...]
-    lhs: int
-    sizes: Mapping[str, Dim]
-    span: Span
+    tensors: list[Tensor] = field(default_factory=list)
+    parts: dict[str, Scalar] = field(default_factory=dict)
 
 
 class _Reader:
     def __init__(self, text: str, names: Names) -> None:
         self.text = text
         self.names = names
+        self.lets: Mapping[str, Value] = {}  # of the statement that is read
+        self.operations: dict[Node, Operation] = {}  # of the statements read so far
 
     def run(self, statement: Statement) -> None:
         """Record what a statement says."""
@@ -123,10 +118,12 @@ class _Reader:
     def _assign(self, statement: Assign) -> None:
         self.names.check_target(statement.target)
         lhs = self.names.target(statement.target)
+        self.lets = statement.lets
         reading = self._right(statement.right)
         target = assignable(lhs)
         _check_type(statement, target)
-        operation = _operation(reading, target)
+        operation = operation_of(reading, target)
+        self.operations[target] = operation
         accum, reset = _accumulation(statement.sign)
         operands = [tensor.operand for tensor in reading.tensors]
         where = Record(operation, reading.lhs, reading.slots)
@@ -134,8 +131,10 @@ class _Reader:
 
     # Right sides
 
-    def _right(self, right: Right) -> _Reading:
-        logic, value = self._logic(right), right.value
+    def _right(self, right: Right) -> Reading:
+        if isinstance(right.logic, Name):
+            return self._of_another(right, right.logic)
+        logic, value = self._logic(right, right.logic), right.value
         if isinstance(logic, Compose) and isinstance(value, Apply) and value.function == "fma" and len(value.args) == 3:
             product = Infix("*", value.args[0], value.args[1], value.span)
             logic, value = None, Infix("+", product, value.args[2], value.span)
@@ -149,20 +148,33 @@ class _Reader:
         if logic is not None:
             made, operands = _primitive(value, arity(logic), right)
             tensors = tuple(self._tensor(one) for one in operands)
-            return _Reading(logic, made, tensors, _count(tensors), 0, sizes, right.span)
+            return Reading(logic, made, tensors, _count(tensors), 0, sizes, right.span)
         if right.logic is None and isinstance(value, Infix) and value.op == "*":
             fix = 'write `*.` for the pointwise product, or say ~logic:"." or ~logic:"@"'
             raise Misread("`*` alone does not say which loops run", value.span, fix)
         scalar, pointwise = self._scalar(value, top=True)
-        return _Reading(Pointwise(len(pointwise)), scalar, pointwise, _count(pointwise), 0, sizes, right.span)
+        return Reading(Pointwise(len(pointwise)), scalar, pointwise, _count(pointwise), 0, sizes, right.span)
 
-    def _logic(self, right: Right) -> Logic | None:
+    def _of_another(self, right: Right, name: Name) -> Reading:
+        """A right side in the slots of the operation that computes a tensor."""
+        meaning = self.names[name]
+        operation = None
+        if isinstance(meaning, Tensor):
+            operation = self.operations.get(meaning.node) or meaning.operation
+        if operation is None or right.slots is None or right.sizes:
+            missing = "needs ~slots, and has its sizes" if operation else "is there only if an operation computes it"
+            fix = 'say which of its slots are filled: ~logic:joined ~slots:"0=>2"'
+            raise Misread(f"the operation of `{name.text}` {missing}", name.span, fix)
+        reading = self._by_slots(right, right.slots, operation.logic, {})
+        return replace(reading, operation=operation)
+
+    def _logic(self, right: Right, logic: Quoted | None) -> Logic | None:
         """The logic a right side names; None for pointwise, which takes as many operands as there are."""
-        text = right.logic.text if right.logic else "."
+        text = logic.text if logic else "."
         if text == ".":
             return None
-        if right.logic and (found := re.fullmatch(r"@\|\s*(.*?)\s*", text, re.DOTALL)):
-            return Slice(self._index(found[1], right.logic.span))
+        if logic and (found := re.fullmatch(r"@\|\s*(.*?)\s*", text, re.DOTALL)):
+            return Slice(self._index(found[1], logic.span))
         return read_logic(text)
 
     def _index(self, text: str, span: Span) -> Bound | Position:
@@ -173,41 +185,49 @@ class _Reader:
             raise Misread(f"`{text}` is not a static index", span, f'give one: {text}=wf.index("{text}", size)')
         return Bound(index.name, index.size)
 
-    def _by_slots(self, right: Right, slots: Slots, logic: Logic | None, sizes: Mapping[str, Dim]) -> _Reading:
+    def _by_slots(self, right: Right, slots: Slots, logic: Logic | None, sizes: Mapping[str, Dim]) -> Reading:
         """One scalar over tensors in the slots said: one for each tensor, or for each place where one stands."""
-        found: list[Tensor] = []
+        found = _Found()
+        self._read_lets(self.lets, found)
         value = self._part(right.value, found, top=True)
-        places = [tensor.operand for tensor in found]
+        places = [tensor.operand for tensor in found.tensors]
         distinct = list(dict.fromkeys(places))
         if len(slots.operands) == len(distinct):
-            numbers = [slots.operands[distinct.index(operand)] for operand in places]
+            slot_of = dict(zip(distinct, slots.operands, strict=True))
+            numbers = [slot_of[operand] for operand in places]
         elif len(slots.operands) == len(places):
             numbers = list(slots.operands)
         else:
             what = f"~slots names {len(slots.operands)} operands and the right side has {len(distinct)}"
             raise Misread(what, slots.span, "give the slot of each tensor in the order they are written")
         value, keys = _renumbered(value, list(zip(places, numbers, strict=True)))
-        tensors = tuple(found[places.index(operand)] for operand, _ in keys)
+        first = {tensor.operand: tensor for tensor in reversed(found.tensors)}
+        tensors = tuple(first[operand] for operand, _ in keys)
         used = tuple(number for _, number in keys)
         logic = logic or Pointwise(max(*used, slots.lhs, 0))
-        return _Reading(logic, value, tensors, used, slots.lhs, sizes, slots.span)
+        return Reading(logic, value, tensors, used, slots.lhs, sizes, slots.span)
 
     # Values
 
     def _scalar(self, value: Value, top: bool = False) -> tuple[Scalar, tuple[Tensor, ...]]:
         """A value as one scalar over distinct tensors."""
-        found: list[Tensor] = []
-        scalar, operands = _renumbered(self._part(value, found, top), [tensor.operand for tensor in found])
-        known = {tensor.operand: tensor for tensor in found}
+        found = _Found()
+        self._read_lets(self.lets if top else (), found)
+        part = self._part(value, found, top)
+        scalar, operands = _renumbered(part, [tensor.operand for tensor in found.tensors])
+        known = {tensor.operand: tensor for tensor in found.tensors}
         return scalar, tuple(known[operand] for operand in operands)
 
-    def _part(self, value: Value, found: list[Tensor], top: bool = False) -> Scalar:
+    def _part(self, value: Value, found: _Found, top: bool = False) -> Scalar:
         """A value as a scalar; each tensor it mentions is added to `found` and stands in it by number."""
         match value:
             case Number(value=number):
                 return Num(number)
             case Lift():
                 return self._lifted(value)
+            case Name(text=text) if text in self.lets:
+                self._read_lets([text], found)
+                return found.parts[text]
             case Name():
                 meaning = self.names[value]
                 return _place(meaning, found) if isinstance(meaning, Tensor) else meaning
@@ -221,6 +241,17 @@ class _Reader:
                 op = _function(value)
                 return call(op, *(self._part(arg, found) for arg in args))
         return _place(self._tensor(value), found)
+
+    def _read_lets(self, wanted: Iterable[str], found: _Found) -> None:
+        """Read parts that have names, each once, after those that it mentions."""
+        needed, rest = set[str](), list(wanted)
+        while rest:
+            name = rest.pop()
+            if name not in needed and name not in found.parts:
+                needed.add(name)
+                rest += (one for one in names_in(self.lets[name]) if one in self.lets)
+        for name in [name for name in self.lets if name in needed] if needed else ():
+            found.parts[name] = self._part(self.lets[name], found)
 
     def _lifted(self, lift: Lift) -> Scalar:
         if isinstance(lift.value, Number):
@@ -250,7 +281,7 @@ class _Reader:
             return Tensor(tensors[0].operand)
         if not tensors:
             return constant(scalar)
-        return _computed(_Reading(Pointwise(len(tensors)), scalar, tensors, _count(tensors), 0, {}, value.span), "arg2")
+        return _computed(Reading(Pointwise(len(tensors)), scalar, tensors, _count(tensors), 0, {}, value.span), "arg2")
 
     def _slice(self, tensor: Tensor, index: Number | Name) -> Tensor:
         if isinstance(index, Number):
@@ -285,9 +316,9 @@ class _Reader:
         return _computed(reading, accum, said_type(bracket.right))
 
 
-def _place(tensor: Tensor, found: list[Tensor]) -> Arg:
-    found.append(tensor)
-    return Arg(len(found) - 1)
+def _place(tensor: Tensor, found: _Found) -> Arg:
+    found.tensors.append(tensor)
+    return Arg(len(found.tensors) - 1)
 
 
 def _renumbered(value: Scalar, keys: Sequence[Any]) -> tuple[Scalar, list[Any]]:
@@ -370,7 +401,7 @@ def _primitive(value: Value, count: int, right: Right) -> tuple[Scalar, Sequence
 # Operations
 
 
-def _computed(reading: _Reading, accum: str, dtype: str | None = None) -> Tensor:
+def _computed(reading: Reading, accum: str, dtype: str | None = None) -> Tensor:
     """The tensor a right side computes, its gradients left behind."""
 
     def forward(v: Slot, *operands: Slot) -> None:
@@ -389,65 +420,3 @@ def _computed(reading: _Reading, accum: str, dtype: str | None = None) -> Tensor
     return Operator(names.get(type(reading.logic), own), None, forward).apply(
         reading.logic, tensors, sizes=reading.sizes, dtype=dtype
     )
-
-
-def _operation(reading: _Reading, target: Node) -> Operation:
-    """The operation whose slots the tensors of an assignment fill."""
-    last = arity(reading.logic)
-    shapes: dict[int, ShapeVar] = {}
-    placed = [
-        (reading.lhs, target.shape),
-        *((slot, one.shape) for slot, one in zip(reading.slots, reading.tensors, strict=True)),
-    ]
-    for slot, shape in placed:
-        if slot > last:
-            raise Misread(f"there is no slot {slot}: the operation has slots 0 to {last}", reading.span)
-        if shapes.setdefault(slot, shape) is not shape:
-            infer(
-                Einsum(parse_spec(_SAME_SHAPE)),
-                [shape],
-                title="slots",
-                origin=user_origin(),
-                result=shapes[slot],
-                code=True,
-            )
-    for slot in range(last + 1):
-        if slot not in shapes:
-            shapes[slot] = _absent(slot, reading)
-    operands = [shapes[slot] for slot in range(1, last + 1)]
-    return infer(
-        reading.logic,
-        operands,
-        title=target.label,
-        origin=user_origin(),
-        result=shapes[0],
-        sizes=reading.sizes,
-        code=True,
-    )
-
-
-def _absent(slot: int, reading: _Reading) -> ShapeVar:
-    """A shape for a slot no tensor fills, where the others tell all that matters."""
-    if not _told(slot, reading):
-        what = f"nothing fills slot {slot}, and the loops depend on its shape"
-        raise Misread(what, reading.span, "mention a tensor in every slot of the operation")
-    return infer(Varying(), name="absent", title="slots", origin=user_origin(), code=True).result
-
-
-def _told(slot: int, reading: _Reading) -> bool:
-    """Do the other slots have all axes that the loops of this one could run over?"""
-    match reading.logic:
-        case Pointwise():
-            return slot > 0
-        case Compose():
-            return slot == 2
-        case Einsum(spec=spec):
-            shapes = (spec.result, *spec.operands)
-            known = {name for one in (reading.lhs, *reading.slots) for name in _axis_names(shapes[one])}
-            return _axis_names(shapes[slot]) <= known and not any(isinstance(axis, Hole) for axis in shapes[slot].axes)
-    return False
-
-
-def _axis_names(shape: ShapeSpec) -> set[str]:
-    rows = {f"..{row.var.name}.." for row in map(shape.row, KINDS) if row.var}
-    return rows | {label.name for axis in shape.axes for label in labels_in(axis)}

@@ -1,0 +1,98 @@
+"""The operation that an assignment read from text runs: which tensors fill which of its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weft.assign import Node
+from weft.assign.parse import Misread
+from weft.einsum import parse_spec
+from weft.einsum.nodes import KINDS, Hole, ShapeSpec, labels_in
+from weft.errors import Span, user_origin
+from weft.ops import Scalar
+from weft.shape.cells import ShapeVar
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Varying, arity
+from weft.shape.nodes import Dim
+from weft.tensor.tensor import Tensor
+
+_SAME_SHAPE = "...|...->... => ...|...->..."
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A right side: what it computes at each point, over which tensors, in which slots of which logic."""
+
+    logic: Logic
+    value: Scalar
+    tensors: tuple[Tensor, ...]
+    slots: tuple[int, ...]
+    lhs: int
+    sizes: Mapping[str, Dim]
+    span: Span
+    operation: Operation | None = None  # where it is that of another statement
+
+
+def operation_of(reading: Reading, target: Node) -> Operation:
+    """The operation whose slots the tensors of an assignment fill."""
+    last = arity(reading.logic)
+    shapes: dict[int, ShapeVar] = dict(enumerate(reading.operation.slots)) if reading.operation else {}
+    placed = [
+        (reading.lhs, target.shape),
+        *((slot, one.shape) for slot, one in zip(reading.slots, reading.tensors, strict=True)),
+    ]
+    for slot, shape in placed:
+        if slot > last:
+            raise Misread(f"there is no slot {slot}: the operation has slots 0 to {last}", reading.span)
+        if shapes.setdefault(slot, shape) is not shape:
+            infer(
+                Einsum(parse_spec(_SAME_SHAPE)),
+                [shape],
+                title="slots",
+                origin=user_origin(),
+                result=shapes[slot],
+                code=True,
+            )
+    if reading.operation:
+        return reading.operation
+    for slot in range(last + 1):
+        if slot not in shapes:
+            shapes[slot] = _absent(slot, reading)
+    operands = [shapes[slot] for slot in range(1, last + 1)]
+    return infer(
+        reading.logic,
+        operands,
+        title=target.label,
+        origin=user_origin(),
+        result=shapes[0],
+        sizes=reading.sizes,
+        code=True,
+    )
+
+
+def _absent(slot: int, reading: Reading) -> ShapeVar:
+    """A shape for a slot no tensor fills, where the others tell all that matters."""
+    if not _told(slot, reading):
+        what = f"nothing fills slot {slot}, and the loops depend on its shape"
+        raise Misread(what, reading.span, "mention a tensor in every slot of the operation")
+    return infer(Varying(), name="absent", title="slots", origin=user_origin(), code=True).result
+
+
+def _told(slot: int, reading: Reading) -> bool:
+    """Do the other slots have all axes that the loops of this one could run over?"""
+    match reading.logic:
+        case Pointwise():
+            return slot > 0
+        case Compose():
+            return slot == 2
+        case Einsum(spec=spec):
+            shapes = (spec.result, *spec.operands)
+            known = {name for one in (reading.lhs, *reading.slots) for name in _axis_names(shapes[one])}
+            return _axis_names(shapes[slot]) <= known and not any(isinstance(axis, Hole) for axis in shapes[slot].axes)
+    return False
+
+
+def _axis_names(shape: ShapeSpec) -> set[str]:
+    rows = {f"..{row.var.name}.." for row in map(shape.row, KINDS) if row.var}
+    return rows | {label.name for axis in shape.axes for label in labels_in(axis)}
