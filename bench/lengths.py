@@ -3,11 +3,11 @@
     python bench/lengths.py               a table, some minutes
     python bench/lengths.py --quick       the two shortest of each
 
-A chain of pointwise operations, a loss of many terms, a concatenation of many parts, recurrences written out (a plain
-one and one with gates) and narrow layers; the terms and the last three with gradients. Each figure is from a process
-of its own with empty caches: processor seconds of Python and of the C compiler, which do not depend on what else the
-machine does, and the best time of a run, optimised and not. `growth` is how many times as much Python did for each
-doubling.
+A chain of pointwise operations, a loss of many terms, a concatenation of many parts, one of parameters, one statement
+of many steps, updates, recurrences written out (a plain one and one with gates) and narrow layers; most with gradients.
+Each figure is from a process of its own with empty caches: processor seconds of Python and of the C compiler, which do
+not depend on what else the machine does, and the best time of a run, optimised and not. `growth` is how many times as
+much Python did for each doubling.
 
 The status is 1 if that is more than 2.5 somewhere, or optimised code runs slower than code that is not.
 """
@@ -22,11 +22,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter, process_time
 
-import numpy as np
+from _long import PROGRAMS
 from rich.console import Console
 from rich.table import Table
 
@@ -36,6 +35,9 @@ LENGTHS = {
     "chain": (2500, 5000, 10000, 20000),
     "terms": (150, 1000, 5000),
     "parts": (150, 800, 3000),
+    "joined": (150, 600, 3000),
+    "steps": (100, 200, 400),
+    "updates": (500, 1000, 4000),
     "recurrence": (24, 48, 64, 400),
     "gates": (24, 48, 96),
     "layers": (100, 400, 1000),
@@ -50,53 +52,6 @@ class Figure:
     compiler: float
     kernels: int
     run: float
-
-
-def chain(length: int) -> wf.Code:
-    y = wf.data(np.linspace(0, 1, 64, dtype="float32"))
-    for number in range(length):
-        y = wf.tanh(y) if number % 2 else y + 0.5
-    return y.forward
-
-
-def terms(length: int) -> wf.Code:
-    p = wf.param("p", o=4, init=1.0)
-    loss = wf.einsum("i => 0", p)
-    for number in range(length):
-        loss = loss + wf.einsum("i => 0", p * float(number))
-    return wf.grad_update(loss)
-
-
-def parts(length: int) -> wf.Code:
-    return wf.concat(*(wf.data(np.full(3, number, "float32")) for number in range(length))).forward
-
-
-def recurrence(length: int) -> wf.Code:
-    w, h = wf.param("w", o=16, i=16, init=1 / 16), wf.data(np.ones((8, 16), "float32"), batch=1)
-    for _ in range(length):
-        h = wf.tanh(w @ h)
-    return wf.grad_update(wf.einsum("...|... => 0", h))
-
-
-def gates(length: int) -> wf.Code:
-    w = {name: wf.param(name, o=16, i=16, init=1 / 16) for name in "abcdef"}
-    x = h = wf.data(np.ones((8, 16), "float32"), batch=1)
-    for _ in range(length):
-        update, reset = wf.sigmoid(w["a"] @ x + w["b"] @ h), wf.sigmoid(w["c"] @ x + w["d"] @ h)
-        h = (1 - update) * h + update * wf.tanh(w["e"] @ x + w["f"] @ (reset * h))
-    return wf.grad_update(wf.einsum("...|... => 0", h))
-
-
-def layers(length: int) -> wf.Code:
-    h = wf.data(np.ones((8, 4), "float32"), batch=1)
-    for number in range(length):
-        h = wf.relu(wf.param(f"w{number}", o=4, i=4, init=0.25) @ h + wf.param(f"b{number}", o=4, init=0.1))
-    return wf.grad_update(wf.einsum("...|... => 0", h))
-
-
-PROGRAMS: dict[str, Callable[[int], wf.Code]] = {
-    one.__name__: one for one in (chain, terms, parts, recurrence, gates, layers)
-}
 
 
 def one(kind: str, length: int, optimise: bool) -> Figure:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from _long import chain, joined, layers, parts, recurrence, steps, terms, updates
 
 import weft as wf
 from shallow import shallow
@@ -18,53 +19,16 @@ from weft.ops import Scalar
 from weft.schedule.fuse import LONGEST
 
 
-def _chain(length: int) -> wf.Code:
-    y = wf.data(np.linspace(0, 1, 3), label="x")
-    for number in range(length):
-        y = wf.tanh(y) if number % 2 else y + 0.5
-    return y.forward
-
-
-def _terms(length: int) -> wf.Code:
-    p = wf.param("p", o=4, init=1.0)
-    loss = wf.einsum("i => 0", p)
-    for number in range(length):
-        loss = loss + wf.einsum("i => 0", p * float(number))
-    return wf.grad_update(loss)
-
-
-def _concat(length: int) -> wf.Code:
-    return wf.concat(*(wf.data(np.full(3, float(number))) for number in range(length))).forward
-
-
-def _joined(length: int) -> wf.Code:
-    parts = [wf.param(f"p{number}", o=3, init=float(number)) for number in range(length)]
-    return wf.grad_update(wf.einsum("i => 0", wf.concat(*parts) ** 2))
-
-
-def _recurrence(length: int) -> wf.Code:
-    w, h = wf.param("w", o=4, i=4, init=0.25), wf.data(np.ones((2, 4)), batch=1)
-    for _ in range(length):
-        h = wf.tanh(w @ h)
-    return wf.grad_update(wf.einsum("...|... => 0", h))
-
-
-def _layers(length: int) -> wf.Code:
-    h = wf.data(np.ones((2, 4)), batch=1)
-    for number in range(length):
-        h = wf.relu(wf.param(f"w{number}", o=4, i=4, init=0.1) @ h + wf.param(f"b{number}", o=4, init=0.1))
-    return wf.grad_update(wf.einsum("...|... => 0", h))
-
-
 @pytest.mark.parametrize(
     ("program", "length"),
-    [(_chain, 200), (_terms, 40), (_concat, 150), (_recurrence, 16)],
+    [(chain, 200), (terms, 40), (parts, 150), (joined, 60), (steps, 20), (updates, 60), (recurrence, 16)],
     ids=lambda one: getattr(one, "__name__", None),
 )
 def test_twice_the_length_is_twice_the_work(program: Callable[[int], wf.Code], length: int) -> None:
     def calls(length: int) -> int:
         code, context, profile = program(length), wf.Context("cc"), cProfile.Profile()
         profile.runcall(context.compile, code)
+        profile.runcall(str, code)
         found: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
         return found
 
@@ -88,7 +52,7 @@ def test_many_operations_compile_and_are_let_go_of() -> None:
 @pytest.mark.parametrize("backend", ["interp", "cc"])
 def test_what_once_ended_in_a_recursion_error(backend: str) -> None:
     with shallow():
-        for code in (_chain(150), _terms(150), _joined(150), _recurrence(24)):
+        for code in (chain(150), terms(150), joined(150), recurrence(24)):
             run = wf.Context(backend).compile(code)
             run()
             for stage in ("assign", "loops", "kernels", "source"):
@@ -127,7 +91,7 @@ def test_a_transpose_in_place_used_twice(backend: str) -> None:
     np.testing.assert_allclose(ctx[twice], both)
 
 
-def test_one_statement_of_many_terms() -> None:
+def test_one_statement_of_manyterms() -> None:
     """In code and in an operator, an expression is one statement, however long."""
 
     @wf.operator
@@ -186,9 +150,9 @@ def test_a_part_that_is_used_again_and_again_is_written_once() -> None:
 
 
 def test_the_gradients_of_many_parts_mention_only_themselves() -> None:
-    lengths = [len(str(_joined(length))) for length in (100, 200)]
+    lengths = [len(str(joined(length))) for length in (100, 200)]
     assert lengths[1] < 2.2 * lengths[0]
-    code = _joined(200)
+    code = joined(200)
     names = {one.label: one for one in (wf.param(f"p{number}", o=3) for number in range(200))}
     again = wf.parse_cd(str(code), names, declare=True)
     assert str(again) == str(code)
@@ -200,7 +164,7 @@ def test_the_gradients_of_many_parts_mention_only_themselves() -> None:
 
 
 def test_kernels_have_a_greatest_length() -> None:
-    schedules = [wf.Context("cc").compile(_layers(number)).built.stages.schedule for number in (10, 20)]
+    schedules = [wf.Context("cc").compile(layers(number)).built.stages.schedule for number in (10, 20)]
     lengths = [[weight(kernel.body) for kernel in one.kernels] for one in schedules]
     assert max(map(max, lengths)) <= LONGEST
     assert len(lengths[1]) > len(lengths[0])

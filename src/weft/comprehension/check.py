@@ -6,6 +6,7 @@ mistake of the whole text is reported at once. Sizes and ranges come later (rang
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +29,7 @@ from weft.comprehension.nodes import (
     Read,
     Result,
     Statement,
+    TensorType,
     targets,
     walk,
     where_exprs,
@@ -144,6 +146,8 @@ def _calls(definition: Definition) -> Iterator[Ident]:
 def _definition(definition: Definition, done: Mapping[str, Checked], scope: Scope) -> Checked:
     _check_head(definition, scope, scope.report)
     declared = _declared(definition, scope)
+    types = {one.name.name: one.type for one in reversed(definition.params)}
+    writes = Counter(name for one in definition.body for name in {target.name for target in targets(one)})
     for statement in definition.body:
         if isinstance(statement, Invoke):
             check_call(statement, scope, done)
@@ -151,13 +155,15 @@ def _definition(definition: Definition, done: Mapping[str, Checked], scope: Scop
             shaped, mistakes = {*scope.ranks}, scope.mistakes
             check_statement(statement, scope)
             if scope.mistakes == mistakes:
-                _check_runs(statement, shaped, declared, definition, scope)
-    types = _types(definition, done, scope.report)
+                bounds = declared.get(statement.target.name, ())
+                once = writes[statement.target.name] == 1
+                _check_runs(statement, shaped, bounds, types, once, scope)
+    element_types = _types(definition, done, scope.report)
     _check_results(definition, scope, scope.report)
     outside = {one.name.name for one in definition.params} | {one.name.name for one in definition.results}
     temporaries = tuple(name for name in scope.ranks if name not in outside)
     axes = find_axes(definition, scope, done)
-    return Checked(definition, types, dict(scope.ranks), axes, temporaries, tuple(scope.accumulates))
+    return Checked(definition, element_types, dict(scope.ranks), axes, temporaries, tuple(scope.accumulates))
 
 
 def _declared(definition: Definition, scope: Scope) -> dict[str, list[bool]]:
@@ -172,22 +178,21 @@ def _declared(definition: Definition, scope: Scope) -> dict[str, list[bool]]:
 def _check_runs(
     statement: Comprehension,
     shaped: set[str],
-    declared: Mapping[str, Sequence[bool]],
-    definition: Definition,
+    declared: Sequence[bool],
+    types: Mapping[str, TensorType],
+    once: bool,
     scope: Scope,
 ) -> None:
-    """Reports a statement that cannot run for any sizes."""
+    """Reports a statement that cannot run for any sizes; `once` says that it alone writes its target."""
     target = statement.target.name
     shaped |= {*scope.accumulates}
-    bounds = declared.get(target, ()) if target not in shaped else ()
+    bounds = declared if target not in shaped else ()
     by_type = [one.name for one, known in zip(statement.at, bounds, strict=False) if known and isinstance(one, Index)]
     names = Names(sorted(scope.sizes), [name for name, rank in scope.ranks.items() if not rank])
     for mistake in check_bounded(statement, shaped, by_type, names):
         scope.report(mistake)
-    types = {one.name.name: one.type for one in reversed(definition.params)}
     for mistake in check_inside(statement, types):
         scope.report(mistake)
-    once = sum(target in [one.name for one in targets(other)] for other in definition.body) == 1
     for mistake in check_begins(statement) if once and target not in shaped else ():
         scope.report(mistake)
 
