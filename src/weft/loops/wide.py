@@ -11,7 +11,7 @@ tensor say: how much comes together there is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -61,11 +61,8 @@ def widened(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _block(body: Sequence[Stmt], prefix: str) -> tuple[Stmt, ...]:
-    stmts = list(body)
-    own = [one.local for one in stmts if isinstance(one, Let) and one.local.dtype == _NARROW]
-    grown = {one.local for one, _ in _sites(stmts) if isinstance(one, Set)} if own else set()
-    for local in [one for one in own if one in grown and _is_long_sum(one, stmts)]:
-        stmts = [_with_local(stmt, local) for stmt in stmts]
+    long = _long_sums(body)
+    stmts = [_with_numbers(stmt, long) for stmt in body] if long else body
     return tuple(new for stmt in stmts for new in _statement(stmt, prefix))
 
 
@@ -85,27 +82,34 @@ def _statement(stmt: Stmt, prefix: str) -> Iterator[Stmt]:
 # Numbers
 
 
-def _is_long_sum(local: Local, body: Sequence[Stmt]) -> bool:
-    """Is a number that a block declares only added to, and often?"""
-    sets = [(stmt, loops) for stmt, loops in _sites(body) if isinstance(stmt, Set) and stmt.local == local]
-    adds = all((growth(stmt) or ("",))[0] == "add" for stmt, _ in sets)
-    return adds and sum(prod(size for _, size in loops) for _, loops in sets) > FEW
+def _long_sums(body: Sequence[Stmt]) -> dict[Local, Local]:
+    """The numbers that a block declares and only adds to, and often; as they are in double precision."""
+    times: dict[Local, int] = {}
+    own = {one.local for one in body if isinstance(one, Let) and one.local.dtype == _NARROW}
+    for stmt, loops in _sites(body) if own else ():
+        if isinstance(stmt, Set) and stmt.local in own:
+            times[stmt.local] = times.get(stmt.local, 0) + prod(size for _, size in loops)
+            if (growth(stmt) or ("",))[0] != "add":
+                own.discard(stmt.local)
+    return {one: Local(one.name, _WIDE) for one, count in times.items() if one in own and count > FEW}
 
 
-def _with_local(stmt: Stmt, local: Local) -> Stmt:
-    """A statement with a number in double precision."""
-    wide = Local(local.name, _WIDE)
+def _with_numbers(stmt: Stmt, wide: Mapping[Local, Local]) -> Stmt:
+    """A statement with some numbers in double precision."""
+
+    def leaf(one: Scalar) -> Scalar | None:
+        return Cast(_NARROW, wide[one]) if isinstance(one, Local) and one in wide else None
 
     def read(scalar: Scalar) -> Scalar:
-        return rewritten(scalar, lambda one: Cast(_NARROW, wide) if one == local else None)
+        return rewritten(scalar, leaf)
 
     match stmt:
-        case Let(local=own, value=value) if own == local:
-            return Let(wide, _wide(value))
-        case Set(local=own, value=Call(op=op, args=(_, value))) if own == local:
-            return Set(wide, Call(op, (wide, _wide(read(value)))))
+        case Let(local=own, value=value) if own in wide:
+            return Let(wide[own], _wide(read(value)))
+        case Set(local=own, value=Call(op=op, args=(_, value))) if own in wide:
+            return Set(wide[own], Call(op, (wide[own], _wide(read(value)))))
         case For(body=body) | If(body=body) | Remark(body=body) | Staged(body=body):
-            return with_body(stmt, tuple(_with_local(one, local) for one in body))
+            return with_body(stmt, tuple([_with_numbers(one, wide) for one in body]))
     return mapped(stmt, read)
 
 

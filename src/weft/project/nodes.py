@@ -18,9 +18,10 @@ result is not written. An affine index may leave the axis when padded; such a po
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TypeAlias
 
 from weft.shape.nodes import Shape
@@ -146,11 +147,27 @@ class Projection:
     def view(self, result: int, *operands: int) -> Projection:
         """The same loops and maps with the slots in other roles: how a gradient reads the forward record.
 
-        Of the runs only those that write its result.
+        Of the runs only those that write its result, and of the parts of a concatenation those that run in them: the
+        gradients of all parts together take a time linear in their number.
         """
-        slots = (result, *operands)
-        maps, shapes = tuple(self.maps[slot] for slot in slots), tuple(self.shapes[slot] for slot in slots)
-        return Projection(self.factors, self._runs_of.get(result, ()), maps, shapes)
+        slots, runs = (result, *operands), self._runs_of.get(result, ())
+        shapes = tuple(self.shapes[slot] for slot in slots)
+        running = dict.fromkeys(loop for choice in runs for loop in choice)
+        names = [loop.name for loop in running]
+        maps = tuple(tuple(_running(index, names) for index in self.maps[slot]) for slot in slots)
+        factors: dict[int, list[Loop]] = {}
+        for loop in sorted(running, key=lambda loop: self._factor_of[loop.name]):
+            factors.setdefault(self._factor_of[loop.name][0], []).append(loop)
+        return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes)
+
+    @cached_property
+    def _factor_of(self) -> dict[str, tuple[int, int]]:
+        """Where each loop stands among the factors."""
+        return {
+            loop.name: (number, place)
+            for number, factor in enumerate(self.factors)
+            for place, loop in enumerate(factor)
+        }
 
 
 def loops_in(index: Index) -> tuple[str, ...]:
@@ -202,6 +219,15 @@ def _renamed(index: Index, names: Mapping[str, str]) -> Index:
         case Concat(parts=parts):
             return Concat(tuple((names.get(loop, loop), offset) for loop, offset in parts))
     return index
+
+
+def _running(index: Index, names: Sequence[str]) -> Index:
+    """An index with those parts alone that run."""
+    if not isinstance(index, Concat) or len(index.parts) <= 1:
+        return index
+    offsets = index.offsets
+    kept = [(name, offsets[name]) for name in names if name in offsets]
+    return Concat(tuple(sorted(kept, key=itemgetter(1)))) if len(kept) < len(offsets) else index
 
 
 def _reachable(index: Index, active: set[str]) -> bool:
