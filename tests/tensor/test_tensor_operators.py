@@ -277,8 +277,13 @@ def test_a_captured_size_must_exist() -> None:
     with pytest.raises(wf.EinsumError) as caught:
         wf.dim(x, "k")
     assert caught.value.what == "`einsum` is not computed by an einsum with a label `k`"
-    with pytest.raises(wf.EinsumError):
+    assert caught.value.fix == "ask for one of `i`, `j`"
+    with pytest.raises(wf.EinsumError) as caught:
+        wf.dim(wf.einsum("...|..d.. => ...|0", x), "o")
+    assert caught.value.fix == "ask for one of `d`"
+    with pytest.raises(wf.EinsumError) as caught:
         wf.dim(wf.number(1.0), "k")
+    assert caught.value.fix.startswith("ask the tensor that an einsum computes")
 
 
 def test_slices_by_number_and_by_static_index() -> None:

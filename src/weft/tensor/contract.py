@@ -7,11 +7,12 @@ from math import prod
 
 from weft.assign import Extent, Slot
 from weft.einsum import parse_spec
-from weft.einsum.nodes import Concat
+from weft.einsum.nodes import KINDS, Concat
 from weft.errors import EinsumError, WeftError, user_origin
 from weft.ops import Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
 from weft.shape.close import close
+from weft.shape.infer import Operation
 from weft.shape.logic import Einsum
 from weft.shape.text import as_dim
 from weft.tensor.apply import Operator
@@ -80,11 +81,21 @@ def _combination(op: str, operands: int) -> Op:
     return found
 
 
+def _measured(operation: Operation | None) -> str:
+    """What `dim` could be asked of instead."""
+    rows = [name for name in operation.rows if name not in KINDS] if operation else []
+    names = [*operation.labels, *rows] if operation else []
+    if names:
+        return f"ask for one of {', '.join(f'`{name}`' for name in names)}"
+    return 'ask the tensor that an einsum computes: s = wf.einsum("...|d => ...|0", x); wf.dim(s, "d")'
+
+
 def dim(tensor: Tensor, label: str) -> Extent:
     """The size of a label of the einsum that computes `tensor`, or of all axes of a row variable, as a number."""
     operation = tensor.operation
     if operation is None or (label not in operation.labels and label not in operation.rows):
-        raise EinsumError(f"`{tensor.label}` is not computed by an einsum with a label `{label}`", origin=user_origin())
+        what = f"`{tensor.label}` is not computed by an einsum with a label `{label}`"
+        raise EinsumError(what, origin=user_origin(), fix=_measured(operation))
     found = operation
 
     def measure() -> float:
