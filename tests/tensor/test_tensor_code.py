@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 
@@ -647,3 +648,88 @@ def test_a_type_that_a_tensor_does_not_have_is_refused() -> None:
     w = wf.param("w", o=2, dtype="float32")
     with pytest.raises(wf.WeftError, match="`w` is stored in float32, not in float16"):
         wf.parse_cd('w =: 2.0 *. w ~type:"float16"', w=w)
+
+
+def test_an_expression_used_after_what_it_reads_was_written_is_refused() -> None:
+    a, b = wf.param("a", o=2, init=1.0), wf.param("b", o=2, init=2.0)
+
+    @wf.cd
+    def swap() -> None:
+        old = (a * 1.0).named("old")
+        a[:] = b
+        b[:] = old
+
+    with pytest.raises(wf.WeftError, match="`old` reads `a`, which was written after `old` was made") as caught:
+        swap()
+    told = str(caught.value)
+    assert "made at test_tensor_code.py:" in told
+    assert "`a` is written at test_tensor_code.py:" in told
+    assert caught.value.origin is not None
+    assert caught.value.origin.code == "b[:] = old"
+
+    @wf.cd
+    def kept() -> None:
+        old = wf.node("old")
+        old[:] = a
+        a[:] = b
+        b[:] = old
+
+    ctx = wf.Context("interp")
+    ctx.compile(kept())()
+    assert (ctx[a].tolist(), ctx[b].tolist()) == ([2.0, 2.0], [1.0, 1.0])
+
+
+def test_what_was_made_before_the_recording_is_meant_as_it_is_when_used() -> None:
+    p, n = wf.param("p", o=1, init=1.0, dtype="float64"), wf.node("n", dtype="float64")
+    double = p * 2.0
+
+    @wf.cd
+    def code() -> None:
+        p.accumulate("+", 1.0)
+        n[:] = double
+
+    ctx = wf.Context("interp")
+    ctx.compile(code())()
+    assert ctx[n].tolist() == [4.0]
+
+
+def test_a_block_or_code_inside_does_not_hide_a_write() -> None:
+    a = wf.param("a", o=2, init=1.0)
+
+    @wf.cd
+    def inner() -> None:
+        a.accumulate("+", 1.0)
+
+    @wf.cd
+    def outer() -> None:
+        double = a * 2.0
+        with wf.comment("inside"):
+            inner()
+        a[:] = double
+
+    with pytest.raises(wf.WeftError, match="which was written after"):
+        outer()
+
+
+def test_looking_for_stale_expressions_is_linear_in_the_code() -> None:
+    """One expression of many parameters, used after the writes of as many others."""
+    params = [wf.param(f"p{number}", o=1, init=1.0) for number in range(400)]
+    others = [wf.param(f"q{number}", o=1, init=1.0) for number in range(400)]
+    seen = 0
+
+    def count(frame: object, event: str, arg: object) -> None:
+        nonlocal seen
+        seen += event == "call"
+
+    @wf.cd
+    def code() -> None:
+        nonlocal seen
+        total = functools.reduce(lambda left, right: left + right, params)
+        others[0][:] = total
+        sys.setprofile(count)
+        for other in others[1:]:
+            other[:] = total
+        sys.setprofile(None)
+
+    code()
+    assert seen < 400 * 400

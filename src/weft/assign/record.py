@@ -13,6 +13,8 @@ from weft.assign.nodes import (
     Arg,
     Code,
     Comment,
+    Direct,
+    Fetch,
     Merge,
     Node,
     Operand,
@@ -23,6 +25,7 @@ from weft.assign.nodes import (
     seq,
 )
 from weft.assign.precision import Precision
+from weft.assign.stale import Writes
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, find, leaves, scalar, starter, substitute
 from weft.ops.dtypes import element_type
@@ -35,6 +38,7 @@ class Recording:
 
     codes: list[Code] = field(default_factory=list)
     operation: Operation | None = None
+    writes: Writes = field(default_factory=Writes)
     started: int = field(default_factory=next_id)
 
     @property
@@ -49,6 +53,8 @@ _current: ContextVar[Recording | None] = ContextVar("weft_recording", default=No
 def recording(operation: Operation | None = None) -> Iterator[Recording]:
     """Collect the assignments made inside; `operation` supplies their loops when they fill its slots."""
     before, new = _current.get(), Recording(operation=operation)
+    if before is not None and operation is None:
+        new.writes = before.writes
     try:
         _current.set(new)
         yield new
@@ -78,6 +84,8 @@ def record(code: Code) -> None:
             fix="put the assignment into a function decorated with @wf.cd and compile what it returns",
         )
     where.codes.append(code)
+    if isinstance(code, Accum | Fetch | Direct):
+        where.writes.write(code)
 
 
 @contextmanager

@@ -122,6 +122,7 @@ def assign(
         )
     name = "arg2" if accum in ("=", "arg2") else (starter(accum) if init else find(accum, arity=2)).name
     tensors = [as_tensor(one, found.name) for one in rhs]
+    _refuse_stale(tensors)
     if logic == "@" and found.name == "fma":
         tensors, found, logic = [compose(*tensors[:2]), tensors[2]], OPS["add"], "."
     value = call(found.name, *(Arg(number) for number in range(len(tensors))))
@@ -137,6 +138,7 @@ def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = Fa
         _record(target, name, reset, Pointwise(0), number, [])
         return
     tensor = as_tensor(value, "an assignment")
+    _refuse_stale([tensor])
     inner = _own_operation(tensor)
     merged = _merged(name, reset, inner) if inner else None
     if inner is not None and merged is not None:
@@ -144,6 +146,12 @@ def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = Fa
         _record(target, merged, reset, logic, inner.value, inner.operands, inner.record)
     else:
         _record(target, name, reset, Pointwise(1), Arg(0), [tensor.operand])
+
+
+def _refuse_stale(tensors: Sequence[Tensor]) -> None:
+    where = current()
+    if where is not None:
+        where.writes.use(tensor.operand for tensor in tensors)
 
 
 def _own_operation(tensor: Tensor) -> Accum | None:
