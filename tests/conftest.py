@@ -16,6 +16,7 @@ TESTS = Path(__file__).resolve().parent
 LONGEST_NAME = 100
 
 os.environ.setdefault("WEFT_BACKEND", "interp")  # no compiler runs where a test does not ask for one
+os.environ.setdefault("WEFT_VERIFY", "1")  # the program is checked after every pass
 os.environ.setdefault("WEFT_TRACEBACK", "full")  # where weft itself is at fault, its own frames are of interest
 
 settings.register_profile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +19,8 @@ class Chosen:
     `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
     a number. `max_visits`: how often a value may be computed again instead of stored. `max_tracing_dim`: how far loops
     are followed where that cannot be counted. `device_only`: whether values may exist only as numbers in a kernel.
-    `strict`: what is legal but hardly meant is an error, not a warning.
+    `strict`: what is legal but hardly meant is an error, not a warning. `verify`: check the program after every pass;
+    the environment variable WEFT_VERIFY=1 sets it from the start.
     """
 
     optimise: bool = True
@@ -27,6 +29,7 @@ class Chosen:
     max_tracing_dim: int = 5
     device_only: bool = True
     strict: bool = False
+    verify: bool = False
 
 
 _KINDS: dict[str, Any] = {field.name: type(field.default) for field in fields(Chosen)}
@@ -44,11 +47,12 @@ class Config:
     max_tracing_dim: int
     device_only: bool
     strict: bool
+    verify: bool
 
     __slots__ = ("_block", "_process")
 
     def __init__(self) -> None:
-        object.__setattr__(self, "_process", Chosen())
+        object.__setattr__(self, "_process", Chosen(verify=os.environ.get("WEFT_VERIFY") == "1"))
         object.__setattr__(self, "_block", ContextVar("weft_config", default=None))
 
     @property

@@ -16,6 +16,7 @@ from tensor.differences import total
 from tensor.models import Model, models
 from weft.backends.cc import Cc
 from weft.backends.interp import run_scalar
+from weft.schedule import as_kernels
 
 FLOATS = ("add", "sub", "mul", "max", "min", "lt", "eq", "and", "arg1", "arg2", "relu_gate", "mod", "div")
 
@@ -37,7 +38,7 @@ def agree(backend: Cc, sample: Sample, static: int) -> None:
     ours, meaning = sample.memory(), sample.memory()
     given_static = dict.fromkeys(GIVEN, static)
     run_scalar(sample.program, meaning, given_static)
-    backend.compile(sample.program).bind(ours)(given_static)
+    backend.compile(as_kernels(sample.program)).bind(ours)(given_static)
     for buffer in sample.buffers:
         np.testing.assert_allclose(ours[buffer], meaning[buffer], rtol=1e-12, err_msg=buffer.name)
 
@@ -63,7 +64,7 @@ def test_gradient_updates(backend: Cc, sample: tuple[Model, wf.Tensor]) -> None:
     routine = oracle.compile(code, bindings=list(model.bound))
     routine(**bound)
     memory = {buffer: array.copy() for buffer, array in oracle._memory.items()}
-    backend.compile(routine.program).bind(memory)(bound)
+    backend.compile(as_kernels(routine.program)).bind(memory)(bound)
     for buffer, array in memory.items():
         np.testing.assert_allclose(array, oracle._memory[buffer], rtol=1e-9, atol=1e-12, err_msg=buffer.name)
 

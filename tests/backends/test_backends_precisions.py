@@ -47,6 +47,7 @@ from weft.loops.gather import gather
 from weft.ops import OPS, Call, Num, Op, Scalar, call, typing
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 from weft.ops.library import LIBRARY
+from weft.schedule import as_kernels
 
 #: How far the two backends may lie apart in one operation, in ulp of single and double precision: everything else is 0.
 MOST_ULPS = dict.fromkeys(("exp", "log", "exp2", "log2", "sin", "cos", "tanh", "sigmoid", "erf", "pow"), 4)
@@ -196,7 +197,7 @@ def converted(backend: Cc | None, values: np.ndarray, targets: tuple[str, ...]) 
     if backend is None:
         run(program, memory)
     else:
-        backend.compile(program).bind(memory)({})
+        backend.compile(as_kernels(program)).bind(memory)({})
     return {name: memory[one] for name, one in stores.items()}
 
 
@@ -249,7 +250,7 @@ def test_numbers_of_the_program_are_the_same_on_both_backends(backend: Cc, dtype
     fills = [Fill(one, number) for one, number in zip(filled, NUMBERS, strict=True)]
     program = check(typed(Program((*stores, *fills))))
     ours, meaning = ({one: np.zeros(one.shape, numpy_type(dtype)) for one in (stored, *filled)} for _ in range(2))
-    backend.compile(program).bind(ours)({})
+    backend.compile(as_kernels(program)).bind(ours)({})
     run_scalar(program, meaning)
     shown = np.array([str(number)[:40] for number in NUMBERS])
     assert_same(ours[stored], meaning[stored], shown, dtype)
@@ -263,7 +264,7 @@ def test_numbers_of_the_program_are_the_nearest_of_their_type(backend: Cc) -> No
         y = Buffer(0, "y", (len(wide),), dtype)
         memory = {y: np.zeros(y.shape, dtype)}
         stores = (Store(y, (Place((), at),), Num(number)) for at, number in enumerate(wide))
-        backend.compile(typed(Program(tuple(stores)))).bind(memory)({})
+        backend.compile(as_kernels(typed(Program(tuple(stores))))).bind(memory)({})
         with np.errstate(over="ignore"):
             assert memory[y].tolist() == np.array(wide).astype(dtype).tolist()
 
@@ -322,7 +323,7 @@ def computed(
     if backend is None:
         run(program, memory)
     else:
-        backend.compile(program).bind(memory)({})
+        backend.compile(as_kernels(program)).bind(memory)({})
     return {name: memory[one] for name, one in results.items()}
 
 
@@ -379,7 +380,7 @@ def both(backend: Cc, sample: Sample, memory: Mapping[Buffer, np.ndarray], stati
     at = dict.fromkeys(GIVEN, static)
     run_scalar(sample.program, walked, at)
     run(sample.program, whole, at)
-    backend.compile(sample.program).bind(native)(at)
+    backend.compile(as_kernels(sample.program)).bind(native)(at)
     for buffer in sample.buffers:
         for how, found in (("whole nests", whole), ("C", native)):
             text = f"{buffer.name} by {how}\n{show(sample.program)}"
@@ -530,7 +531,7 @@ def test_each_assignment_of_a_gradient_update(backend: Cc, sample: tuple[Model, 
         size = largest(*before, *(memory[one] for one in touched))
         after.append((stmt, {own[one]: memory[one].copy() for one in touched}, size))
         steps.append(moved(stmt, own))
-    backend.compile(Program(tuple(steps))).bind(start)(bound)
+    backend.compile(as_kernels(Program(tuple(steps)))).bind(start)(bound)
     for stmt, wanted, size in after:
         for buffer, array in wanted.items():
             most = MOST_IN_AN_ASSIGNMENT[buffer.dtype] * EPSILON[buffer.dtype] * size

@@ -12,7 +12,7 @@ from tensor.models import Model, models
 from weft.backends.interp import run, run_scalar
 from weft.loops import Buffer, Program, buffers_of, check, rewrite, show
 from weft.ops.dtypes import numpy_type
-from weft.schedule import schedule
+from weft.schedule import Task, as_program, schedule
 
 
 def memory(*programs: Program) -> dict[Buffer, np.ndarray]:
@@ -30,7 +30,7 @@ def test_loops_of_models(fast: bool, sample: tuple[Model, wf.Tensor]) -> None:
     code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.01, momentum=0.9))
     built = wf.Context("interp").compile(code, bindings=list(model.bound)).built.stages
     sizes = {index.name: index.size for index in model.bound}
-    kernels = schedule(built.loops, dict.fromkeys(built.kept, "kept"), static=sizes, fast=fast).program
+    kernels = as_program(schedule(built.loops, Task(dict.fromkeys(built.kept, "kept"), sizes, fast=fast)).kernels)
     bound = {index.name: at for index, at in model.bound.items()}
     meant = memory(built.loops)
     run(built.loops, meant, bound)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 from weft.backends.host import HostMemory
 from weft.backends.interp import Interp
 from weft.backends.seam import Array, Bound, Executable, Memory
-from weft.loops import Buffer, Program
+from weft.loops import Buffer
 from weft.runtime.worker import Worker
+from weft.schedule import Kernel
 
 Hook = Callable[[str], None]
 
@@ -44,8 +45,8 @@ class Hooked(HostMemory):
     hook: Hook
     name: str = "hooked"
 
-    def compile(self, program: Program) -> Executable:
-        return _Hooked(Interp().compile(program), self.hook)
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        return _Hooked(Interp().compile(kernels), self.hook)
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class Boxed:
     def count_devices(self) -> int | None:
         return 2
 
-    def compile(self, program: Program) -> Executable:
-        return _Unboxing(Interp().compile(program))
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        return _Unboxing(Interp().compile(kernels))
 
     def allocate(self, buffer: Buffer, device: int) -> Box:
         return Box(device, Interp().allocate(buffer, device))

@@ -24,7 +24,8 @@ from weft.ops.dtypes import numpy_type
 from weft.runtime.facts import analyse
 from weft.schedule import Kernel
 from weft.schedule.forward import forward
-from weft.schedule.fuse import fuse, kernels
+from weft.schedule.fuse import fuse
+from weft.schedule.nodes import as_kernels
 from weft.shape.close import close
 
 
@@ -78,7 +79,7 @@ def scheduled(code: Code, sizes: Mapping[str, int] | None = None, bound: Mapping
     parts = [ordered(nest) for nest in nests(lower(full, buffer, list(sizes or {})))]
     kept = {buffer(node): "kept" for node in facts.leaves}
     virtual = [one for one, verdict in decide(parts, kept).items() if not verdict.stored]
-    found = forward(fuse(kernels(inline(parts, virtual, sizes or {}))), kept)
+    found = forward(fuse(as_kernels(inline(parts, virtual, sizes or {}))), kept)
     return Sample(found, tuple(kept), tuple(dict.fromkeys(map(buffer, facts.needs))), dict(bound or {}))
 
 

@@ -23,7 +23,8 @@ from weft.ops import call
 from weft.runtime import Routine
 from weft.schedule.again import again
 from weft.schedule.cut import END, Network
-from weft.schedule.fuse import fuse, kernels
+from weft.schedule.fuse import fuse
+from weft.schedule.nodes import as_kernels
 
 N = 64
 NAMES = "XWUGHYZDEF"
@@ -154,10 +155,12 @@ def test_copies_are_stored_only_where_that_saves_work() -> None:
     """Products read stored copies; other readers compute them, unless they cost more than a few operations."""
     parts = Program(tuple(stmt for name in "ughyzdef" for stmt in PARTS[name]))
     more = [*pointwise(Y, "add", D, H), *product(X, H, W)]
-    verdicts = schedule.schedule(Program((*parts.body, *more)), {F: "kept", X: "kept", Y: "kept"}).verdicts
+    verdicts = schedule.schedule(
+        Program((*parts.body, *more)), schedule.Task({F: "kept", X: "kept", Y: "kept"})
+    ).verdicts
     found = {one.name: verdict for one, verdict in verdicts.items() if one.name.endswith(".again")}
     assert {name: verdict.stored for name, verdict in found.items()} == {"G.again": True, "H.again": True}
-    light = schedule.schedule(Program((*parts.body, *more[:1])), {F: "kept", Y: "kept"}).verdicts
+    light = schedule.schedule(Program((*parts.body, *more[:1])), schedule.Task({F: "kept", Y: "kept"})).verdicts
     found = {one.name: verdict for one, verdict in light.items() if one.name.endswith(".again")}
     assert {name: verdict.stored for name, verdict in found.items()} == {"G.again": True, "H.again": False}
     assert {one.why.split(";")[0] for one in found.values()} == {"read 3 times", "read 2 times"}
@@ -169,7 +172,7 @@ def test_copies_are_stored_only_where_that_saves_work() -> None:
 def test_what_is_late_joins_nothing_early() -> None:
     a, b, c = (floats(number, name, N) for number, name in enumerate("abc"))
     body = [loop("i", N, store(to, at("i"), read(a, "i"))) for to in (b, c)]
-    parts = kernels(Program(tuple(body)))
+    parts = as_kernels(Program(tuple(body)))
     assert [len(fuse(parts, late)) for late in ((), (b,), (c,), (b, c))] == [1, 1, 2, 1]
 
 
@@ -239,7 +242,9 @@ def test_what_is_to_be_computed_again_anyway_stays_so() -> None:
     """With `recompute`, copies are not stored either."""
     late = [*(stmt for name in "ughyzdef" for stmt in PARTS[name]), *product(X, H, W)]
     for recompute in ((), (H,)):
-        found = schedule.schedule(Program(tuple(late)), {F: "kept", X: "kept"}, recompute=recompute).verdicts
+        found = schedule.schedule(
+            Program(tuple(late)), schedule.Task({F: "kept", X: "kept"}, recompute=recompute)
+        ).verdicts
         assert [verdict.stored for one, verdict in found.items() if one.name == "H.again"] == [not recompute]
 
 

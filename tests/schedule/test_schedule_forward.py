@@ -8,7 +8,7 @@ from weft.backends.interp import run_scalar
 from weft.loops import Buffer, Cast, For, Let, Local, Place, Program, Read, Set, Stmt, Store, Update, buffers_of
 from weft.ops import Num
 from weft.schedule.forward import forward
-from weft.schedule.fuse import Kernel
+from weft.schedule.nodes import Kernel
 
 X, Y, INDEX = Buffer(0, "x", (4,), "float32"), Buffer(1, "y", (4,), "float32"), Buffer(2, "index", (1,), "int64")
 FIRST = (Place(()),)

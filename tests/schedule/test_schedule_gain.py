@@ -6,9 +6,10 @@ import pytest
 
 from weft.loops import Buffer, Cast, For, Place, Read, Stmt, Store, Update
 from weft.ops import Call, Num
-from weft.schedule.fuse import Kernel, fuse
+from weft.schedule.fuse import fuse
 from weft.schedule.gain import Scales
 from weft.schedule.levels import Level
+from weft.schedule.nodes import Kernel
 
 
 def buffer(number: int, name: str, *shape: int) -> Buffer:

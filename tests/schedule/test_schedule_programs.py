@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -13,18 +12,8 @@ import pytest
 import weft as wf
 from schedule.programs import PROGRAMS, Sample
 from weft.loops import Buffer, For, If, Program, Remark, Stmt, show
-from weft.loops.gather import gather
-from weft.loops.inline import inline
-from weft.loops.nests import nests
-from weft.loops.order import ordered
-from weft.loops.rewrite import rewrite
-from weft.loops.virtual import decide
-from weft.loops.zeros import unsigned_buffers
 from weft.runtime import Routine
 from weft.schedule.access import accesses
-from weft.schedule.fold import fold
-from weft.schedule.forward import forward
-from weft.schedule.fuse import Kernel, fuse, kernels
 
 EVERY = pytest.mark.parametrize("name", PROGRAMS)
 
@@ -41,32 +30,13 @@ def compiled(sample: Sample, backend: str = "cc") -> tuple[wf.Context, Routine]:
 
 
 def stages(routine: Routine) -> Iterator[tuple[str, str]]:
-    """The loops of a program before and after each pass."""
-    engine = routine.site.engine
-    kept = {engine.layout.buffer(node): why for node, why in routine.facts.kept.items()}
-    outside = {*kept, *routine.reads.buffers}
-    yield "loops", show(routine.built.stages.loops)
-    parts = [ordered(nest) for nest in nests(routine.built.stages.loops)]
-    verdicts = decide(parts, kept)
-    inlined = kernels(inline(parts, [one for one, verdict in verdicts.items() if not verdict.stored]))
-    yield "virtual buffers inlined", printed(inlined)
-    positive = unsigned_buffers(parts)
-    gathered = [replace(one, body=gather(one.body, positive=positive)) for one in inlined]
-    if gathered != inlined:
-        yield "sums gathered", printed(gathered)
-    fused = fuse(gathered)
-    yield "fused", printed(fused)
-    handed = forward(fused, kept)
-    yield "values handed on", printed(handed)
-    simpler = [replace(one, body=rewrite(one.body, {}, positive=positive)) for one in handed]
-    yield "rewritten", printed(simpler)
-    folded = fold(simpler, outside)
-    if folded != simpler:
-        yield "folded", printed(folded)
-
-
-def printed(parts: list[Kernel]) -> str:
-    return "\n\n".join(show(Program(one.body)) for one in parts)
+    """The kernels before the first pass and after every pass that changes them."""
+    before = ""
+    for name, kernels in routine.built.trace():
+        text = "\n\n".join(show(Program(one.body)) for one in kernels)
+        if text != before:
+            yield name, text
+        before = text
 
 
 @EVERY

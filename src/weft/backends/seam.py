@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
-from weft.loops import Buffer, Description, Program
+from weft.loops import Buffer, Description
+from weft.schedule.nodes import Kernel
 
 Array: TypeAlias = npt.NDArray[Any]
 #: Memory of a device, for one buffer: whatever the backend makes of it.
@@ -42,7 +43,7 @@ class Executable(Bindable, Protocol):
 
 @runtime_checkable
 class Backend(Protocol):
-    """Something that compiles loop programs and has memory to run them on."""
+    """Something that compiles kernels and has memory to run them on."""
 
     @property
     def name(self) -> str: ...
@@ -56,8 +57,8 @@ class Backend(Protocol):
         """How many devices there are; None if as many as anybody wants."""
         ...
 
-    def compile(self, program: Program) -> Executable:
-        """The program, ready to be bound to the memory of any device."""
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        """The kernels, to run one after another, ready to be bound to the memory of any device."""
         ...
 
     def allocate(self, buffer: Buffer, device: int) -> Block:

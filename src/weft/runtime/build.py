@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
@@ -15,7 +15,7 @@ from weft.runtime.built import Built, Check, Placed, Stages
 from weft.runtime.layout import Layout
 from weft.runtime.process import LOWERING
 from weft.runtime.recall import Recalled, key_of, recall, remember
-from weft.schedule import Clock, Options, Schedule, Settings, schedule
+from weft.schedule import Clock, Kernel, Options, Schedule, Settings, Task, as_kernels, as_program, schedule, stages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,17 +46,25 @@ class Job:
                         entry = self._entry() if self._fuses and isinstance(self.backend, Lasting) else None
                         found = entry.recall() if entry else None
                     if found:
-                        return Built(self._placed(found), clock, self._stages_again)
+                        return Built(self._placed(found), clock, self._stages_again, self.trace)
                     lowered = self._lowered(clock)
                 finally:
                     mark.settle()
-            stages = self._stages(lowered, clock)
+            made = self._stages(lowered, clock)
         except BaseException:
             mark.go_back()
             raise
         if entry:
-            entry.remember(stages)
-        return Built(replace(stages.placed, checks=self._checks), clock, lambda: stages)
+            entry.remember(made)
+        return Built(replace(made.placed, checks=self._checks), clock, lambda: made, self.trace)
+
+    def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
+        """Run the passes once more: the loops, one kernel for each assignment, and the kernels after every pass."""
+        with LOWERING:
+            lowered = self._lowered(Clock())
+        yield "loops", as_kernels(lowered)
+        if self._fuses:
+            yield from ((name, stage.kernels) for name, stage in stages(lowered, self._task))
 
     @property
     def _fuses(self) -> bool:
@@ -103,30 +111,35 @@ class Job:
 
     def _stages(self, lowered: Program, clock: Clock) -> Stages:
         planned = self._scheduled(lowered, clock) if self._fuses else None
-        program = check(planned.program if planned else self._plain(lowered), self.sizes)
+        kernels = planned.kernels if planned else self._plain(lowered)
+        check(as_program(kernels), self.sizes)
         arena = self.layout.arena(planned.plan.size) if planned and planned.plan.offsets else None
         with clock("compile"):
-            executable = self.backend.compile(program)
-        return Stages(lowered, program, planned, executable, tuple(self._stored), arena)
+            executable = self.backend.compile(kernels)
+        return Stages(lowered, kernels, planned, executable, tuple(self._stored), arena)
 
-    def _plain(self, lowered: Program) -> Program:
+    def _plain(self, lowered: Program) -> tuple[Kernel, ...]:
         """What runs where nothing is optimised: long sums are exact all the same."""
-        return Program(widened(lowered.body)) if self.backend.fuses else lowered
+        kernels = as_kernels(lowered)
+        wide = self.backend.fuses
+        return tuple(replace(one, body=widened(one.body)) for one in kernels) if wide else kernels
+
+    @property
+    def _task(self) -> Task:
+        return Task(
+            self._stored,
+            self.sizes,
+            self._settings,
+            [self.layout.buffer(node) for node in self.recompute],
+            self.chosen.fast_math,
+            self.backend.places if isinstance(self.backend, Placing) else (),
+            self.options,
+        )
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
-        again = [self.layout.buffer(node) for node in self.recompute]
-        found = schedule(
-            lowered,
-            self._stored,
-            static=self.sizes,
-            settings=self._settings,
-            recompute=again,
-            fast=self.chosen.fast_math,
-            places=self.backend.places if isinstance(self.backend, Placing) else (),
-            options=self.options,
-            clock=clock,
-        )
-        for buffer in again:
+        task = self._task
+        found = schedule(lowered, task, clock=clock, verify=self.chosen.verify)
+        for buffer in task.recompute:
             verdict = found.verdicts.get(buffer)
             if verdict is None or verdict.stored:
                 raise refuse.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 from weft.backends import Array, Backend, Bindable, Block, Bound, Executable, Memory
 from weft.loops import Buffer, Program, buffers_of
-from weft.schedule import Clock, Schedule
+from weft.schedule import Clock, Kernel, Schedule, as_program
 
 #: Raises what is wrong with a value.
 Check: TypeAlias = Callable[[Array], None]
@@ -57,10 +57,10 @@ def _checked(bound: Bound, checks: Sequence[tuple[Block, Check]], backend: Backe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stages:
-    """Code at every stage below assignments: loops, loops cut into kernels, and what the backend made of them."""
+    """Code at every stage below assignments: loops, kernels, and what the backend made of them."""
 
     loops: Program
-    program: Program
+    kernels: tuple[Kernel, ...]
     schedule: Schedule | None
     executable: Executable
     kept: tuple[Buffer, ...]
@@ -70,16 +70,20 @@ class Stages:
     def placed(self) -> Placed:
         """What runs."""
         offsets = self.schedule.plan.offsets if self.schedule and self.arena else {}
-        return Placed(self.executable, buffers_of(self.program), self.kept, self.arena, offsets)
+        return Placed(self.executable, buffers_of(as_program(self.kernels)), self.kept, self.arena, offsets)
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """Code ready to run. Where it was recalled, its stages are made when someone asks to see them."""
+    """Code ready to run. Where it was recalled, its stages are made when someone asks to see them.
+
+    `trace` runs the passes once more, and has the kernels after each.
+    """
 
     placed: Placed
     clock: Clock
     make: Callable[[], Stages]
+    trace: Callable[[], Iterator[tuple[str, Sequence[Kernel]]]]
 
     @cached_property
     def stages(self) -> Stages:

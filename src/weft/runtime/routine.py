@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,12 @@ from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
 from weft.public import public, theirs
+from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.built import Built
 from weft.runtime.facts import Facts, Reads
 from weft.runtime.order import Touch
 from weft.runtime.profile import Profile
-from weft.schedule import Clock, Schedule, show_kernels, show_verdicts
+from weft.schedule import PASSES, Clock, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs, Machine
 from weft.schedule.memory import Plan
 from weft.tensor.slices import StaticIndex
@@ -57,7 +58,7 @@ class Routine:
     @property
     def program(self) -> Program:
         """The loops that run."""
-        return self.built.stages.program
+        return as_program(self.built.stages.kernels)
 
     @property
     def executable(self) -> Executable:
@@ -65,19 +66,40 @@ class Routine:
 
     @public
     def show(self, stage: str) -> str:
-        """A stage of the compilation as text: assignments, loops, verdicts on every buffer, kernels, source."""
-        stages: dict[str, Callable[[], str]] = {
+        """A stage of the compilation as text: assignments, loops, verdicts on every buffer, kernels, source.
+
+        Or the kernels after one of the passes in between, by its name.
+        """
+        texts: dict[str, Callable[[], str]] = {
             "assign": lambda: self.site.engine.show(self.code),
             "loops": lambda: show_loops(self.built.stages.loops),
             "virtual": lambda: show_verdicts(self.built.stages.schedule),
             "kernels": lambda: show_kernels(self.built.stages.schedule),
             "precisions": lambda: show_precisions(self.facts.touched, self.site.engine.layout.name),
             "source": lambda: self.executable.source,
+            **{one.name: partial(self._show_pass, one.name) for one in PASSES},
         }
-        if not isinstance(stage, str) or stage not in stages:
-            known = ", ".join(f'"{name}"' for name in stages)
+        if not isinstance(stage, str) or stage not in texts:
+            known = ", ".join(f'"{name}"' for name in texts)
             raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
-        return stages[stage]()
+        return texts[stage]()
+
+    def _show_pass(self, name: str) -> str:
+        schedule = self.built.stages.schedule
+        if schedule is None:
+            return show_kernels(schedule)
+        return show_kernels(next(kernels for done, kernels in self.built.trace() if done == name))
+
+    @public
+    def bisect(self, **values: int) -> Difference | None:
+        """The first pass after which the routine computes something else, on what is in memory now; None if none does.
+
+        The kernels after every pass are interpreted and compared with the loops; at last, so is what was compiled.
+        """
+        buffer = self.site.engine.layout.buffer
+        found = {buffer(node): self.site.read(node) for node in self.reads.nodes}
+        kept = [buffer(node) for node in self.facts.kept]
+        return first_difference(self.built.trace(), self.site.engine.backend, found, kept, self.given(values))
 
     @public
     def memory(self) -> Plan:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from weft.assign import Merge, Node, Operand
 from weft.backends import Array, Block, Bound, Prompt
-from weft.loops import Buffer, Program, Remark
+from weft.loops import Buffer
 from weft.runtime import refuse
 from weft.runtime.access import Access
 from weft.runtime.events import Event, Failure
@@ -216,8 +216,7 @@ class Site:
         """Run a routine's kernels one by one, timed."""
         self.run_now(routine, given)  # now everything is in memory
         placed = routine.built.stages.placed
-        programs = [Program((Remark("", kernel.body),)) for kernel in kernels]
-        executables = [self._backend.compile(program) for program in programs]
+        executables = [self._backend.compile((kernel,)) for kernel in kernels]
 
         def ask(access: Access) -> list[Bound]:
             calls = self.memory.place_all([replace(placed, program=one) for one in executables])

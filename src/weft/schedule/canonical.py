@@ -17,7 +17,7 @@ from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Place, Read, R
 from weft.loops.nests import rewritten
 from weft.loops.staged import described
 from weft.ops import Scalar
-from weft.schedule.fuse import Kernel
+from weft.schedule.nodes import Kernel
 
 
 def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:

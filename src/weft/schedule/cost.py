@@ -22,7 +22,7 @@ from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.boxes import box, union
 from weft.schedule.cover import Site, covered, sites
-from weft.schedule.fuse import Kernel
+from weft.schedule.nodes import Kernel
 from weft.schedule.table import shortened, table
 
 

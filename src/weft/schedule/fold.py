@@ -23,7 +23,7 @@ from weft.ops import Scalar
 from weft.schedule.access import Cell
 from weft.schedule.cover import Site, covered, sites
 from weft.schedule.elsewhere import elsewhere
-from weft.schedule.fuse import Kernel
+from weft.schedule.nodes import Kernel
 
 #: Further than any buffer's number is from zero.
 FOLDED = 1 << 40

@@ -15,8 +15,8 @@ from weft.loops.typed import combine
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.schedule.access import Cell, accesses, found_through
-from weft.schedule.fuse import Kernel
 from weft.schedule.levels import names_in
+from weft.schedule.nodes import Kernel
 from weft.schedule.unread import without_unread
 
 

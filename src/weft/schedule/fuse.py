@@ -17,35 +17,18 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from weft.loops import Buffer, Program, Remark, Stmt
+from weft.loops import Buffer
 from weft.loops.effects import weight
 from weft.loops.virtual import TILED
 from weft.schedule.called import new_names
 from weft.schedule.gain import Scales
 from weft.schedule.levels import Level, Touched, names_in, reuses
-
-__all__ = ["LONGEST", "Kernel", "fuse", "kernels"]
+from weft.schedule.nodes import Kernel
 
 #: A kernel of nests that were joined has at most so many statements and operations.
 LONGEST = 256
 #: A nest tries to join so many of the kernels it shares data with, the nearest first.
 _TRIES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """Code that runs as one: the assignments it came from, its statements, and why it was not joined to others."""
-
-    remarks: tuple[str, ...]
-    body: tuple[Stmt, ...]
-    why: str = ""
-
-
-def kernels(program: Program) -> list[Kernel]:
-    """Every nest of a program as a kernel of its own."""
-    return [
-        Kernel((stmt.text,), stmt.body) if isinstance(stmt, Remark) else Kernel((), (stmt,)) for stmt in program.body
-    ]
 
 
 def fuse(

@@ -17,7 +17,7 @@ from weft.loops import Buffer, Place
 from weft.ops import Scalar
 from weft.schedule.cover import Site
 from weft.schedule.elsewhere import elsewhere
-from weft.schedule.fuse import Kernel
+from weft.schedule.nodes import Kernel
 
 
 def takes_over(new: Sequence[Site], old: Sequence[Site], *, passing: bool) -> bool:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from weft.loops import Buffer, Remark
 from weft.ops.dtypes import numpy_type
 from weft.schedule.cover import Site, covered, sites
-from weft.schedule.fuse import Kernel
 from weft.schedule.inplace import takes_over
+from weft.schedule.nodes import Kernel
 from weft.schedule.table import shortened, table
 
 #: A line of the cache, and as wide as vectors are.

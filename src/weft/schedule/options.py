@@ -12,8 +12,8 @@ from weft.loops.effects import with_body
 from weft.loops.nests import Nest, moved
 from weft.loops.order import ANY_ORDER, ordered
 from weft.loops.staged import parts_of
-from weft.schedule.fuse import Kernel
 from weft.schedule.independent import independent
+from weft.schedule.nodes import Kernel
 
 #: Fewer points than this are not worth a second thread.
 _WORTH_A_THREAD = 1 << 14

@@ -30,7 +30,7 @@ from weft.loops.typed import dtype_of
 from weft.ops import Call, Num, Scalar
 from weft.schedule.access import read_in
 from weft.schedule.apart import mentioned, obstacle
-from weft.schedule.fuse import Kernel
+from weft.schedule.nodes import Kernel
 from weft.schedule.results import Results
 
 #: From so many multiplications on, staging pays.

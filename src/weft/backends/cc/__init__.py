@@ -1,4 +1,4 @@
-"""Loop programs compiled by the machine's C compiler."""
+"""Kernels compiled by the machine's C compiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from weft.backends.host import HostMemory, aligned
 from weft.backends.seam import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
-from weft.loops import Description, Product, Program, Spread
+from weft.loops import Description, Product, Spread
+from weft.schedule.nodes import Kernel
 
 __all__ = ["Cc"]
 
@@ -40,8 +41,8 @@ class Cc(HostMemory):
         self.compiler: Compiler = found
         self.folder: Path = cache_folder("cc")
 
-    def compile(self, program: Program) -> Executable:
-        pieces = Pieces(program)
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        pieces = Pieces(tuple(kernels))
         texts = {piece.call.kernel: piece.text for piece in pieces.all}
         return _Compiled(pieces, load(self.compiler, texts, self.folder))
 

@@ -5,17 +5,16 @@ A routine is a list of kernels, each with the buffers it works on; one native ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
 from weft.backends.cc.emit import emit, safe, static_in
 from weft.backends.seam import Call
-from weft.loops import Program, Remark, Stmt, buffers_of
-from weft.schedule import Kernel
+from weft.loops import Program, buffers_of
 from weft.schedule.anchored import anchored
 from weft.schedule.canonical import canonical
+from weft.schedule.nodes import Kernel
 
 #: Plays a list of kernels.
 PLAYER = """\
@@ -42,42 +41,32 @@ class Piece:
 
 @dataclass(frozen=True)
 class Pieces:
-    """A program as calls of kernels."""
+    """Kernels as calls of C functions."""
 
-    program: Program
+    kernels: tuple[Kernel, ...]
 
     @cached_property
     def all(self) -> tuple[Piece, ...]:
-        return tuple(_piece(stmt) for stmt in _steps(self.program.body))
+        return tuple(_piece(kernel) for kernel in self.kernels)
 
     @cached_property
     def readable(self) -> str:
         """The kernels under the names of the program, each below the assignments it came from."""
         parts = []
-        for number, stmt in enumerate(_steps(self.program.body)):
-            body = stmt.body if isinstance(stmt, Remark) else (stmt,)
-            text = stmt.text if isinstance(stmt, Remark) else ""
-            buffers = buffers_of(Program(body))
-            remarks = [f"/* {safe(line)} */" for line in dict.fromkeys(text.splitlines())]
+        for number, kernel in enumerate(self.kernels):
+            buffers = buffers_of(Program(kernel.body))
+            lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
+            remarks = [f"/* {safe(line)} */" for line in lines]
             names = [f"/*     x{at} is {safe(one.name)} */" for at, one in enumerate(buffers)]
-            parts.append("\n".join([*remarks, *names, emit(f"kernel_{number}", body, buffers, static_in(body))]))
+            text = emit(f"kernel_{number}", kernel.body, buffers, static_in(kernel.body))
+            parts.append("\n".join([*remarks, *names, text]))
         return "\n".join(parts)
 
 
-def _piece(stmt: Stmt) -> Piece:
-    body, fixed = anchored((stmt,))
-    kernel, buffers, given = canonical(Kernel((), body))
-    neutral = buffers_of(Program(kernel.body))
-    ordered = sorted(neutral, key=lambda one: one.id)
-    text = emit("NAME", kernel.body, ordered, [f"s{at}" for at in range(len(given))])
+def _piece(kernel: Kernel) -> Piece:
+    body, fixed = anchored(kernel.body)
+    neutral, buffers, given = canonical(replace(kernel, body=body))
+    ordered = sorted(buffers_of(Program(neutral.body)), key=lambda one: one.id)
+    text = emit("NAME", neutral.body, ordered, [f"s{at}" for at in range(len(given))])
     name = f"weft_{sha256(text.encode()).hexdigest()[:32]}"
     return Piece(text.replace("NAME", name), Call(name, buffers, tuple(fixed.get(one, one) for one in given)))
-
-
-def _steps(body: Sequence[Stmt]) -> Iterator[Stmt]:
-    """The kernels of a program: remarks around several of them are left out."""
-    for stmt in body:
-        if isinstance(stmt, Remark) and any(isinstance(one, Remark) for one in stmt.body):
-            yield from _steps(stmt.body)
-        else:
-            yield stmt

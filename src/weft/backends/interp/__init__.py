@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +11,7 @@ from weft.backends.interp.run import run, run_scalar
 from weft.backends.seam import Bound, Executable, Memory
 from weft.errors import OutOfMemory, user_origin
 from weft.loops import Program, buffers_of, show
+from weft.schedule.nodes import Kernel, as_program
 
 __all__ = ["Interp", "run", "run_scalar"]
 
@@ -42,5 +43,5 @@ class Interp(HostMemory):
 
     name: str = "interp"
 
-    def compile(self, program: Program) -> Executable:
-        return _Interpreted(program)
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        return _Interpreted(as_program(kernels))

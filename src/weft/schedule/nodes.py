@@ -1,0 +1,55 @@
+"""Kernels, and what is known of a program that is cut into them.
+
+schedule = kernel … verdicts plan           kernels that run one after another; what is stored, and where
+kernel   = remark … stmt … why              statements that run as one, and why they were not joined to others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from weft.loops import Buffer, Program, Remark, Stmt
+from weft.loops.virtual import Verdict
+
+if TYPE_CHECKING:
+    from weft.schedule.memory import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Code that runs as one: the assignments it came from, its statements, and why it was not joined to others."""
+
+    remarks: tuple[str, ...]
+    body: tuple[Stmt, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The kernels of a program as they run, and what was decided about every buffer."""
+
+    kernels: tuple[Kernel, ...]
+    verdicts: Mapping[Buffer, Verdict]
+    plan: Plan
+
+
+def as_program(kernels: Iterable[Kernel]) -> Program:
+    """The kernels one after another, each below the assignments it came from."""
+    return Program(tuple(Remark("\n".join(one.remarks), one.body) for one in kernels))
+
+
+def as_kernels(program: Program) -> tuple[Kernel, ...]:
+    """Every assignment of a program as a kernel of its own; remarks around several of them are left out."""
+    return tuple(kernel for stmt in program.body for kernel in _kernels(stmt))
+
+
+def _kernels(stmt: Stmt) -> Iterator[Kernel]:
+    if not isinstance(stmt, Remark):
+        yield Kernel((), (stmt,))
+    elif any(isinstance(one, Remark) for one in stmt.body):
+        for one in stmt.body:
+            yield from _kernels(one)
+    else:
+        yield Kernel((stmt.text,), stmt.body)

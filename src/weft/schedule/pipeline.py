@@ -1,0 +1,242 @@
+"""From loops to kernels: the passes in their order, and the one place that runs them.
+
+A pass is a pure function of a stage, the program so far with what was found out about it, and of the task, what is
+asked of all of them. Whatever is between two passes is a program that can be checked, printed and interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.loops import Buffer, MalformedLoops, Product, Program, Spread, Stmt, check
+from weft.loops.gather import gather as gathered
+from weft.loops.inline import inline as inlined
+from weft.loops.nests import Nest, nests
+from weft.loops.rewrite import rewrite as rewritten
+from weft.loops.virtual import Settings, Verdict, decide
+from weft.loops.wide import widened
+from weft.loops.zeros import unsigned_buffers
+from weft.schedule import products
+from weft.schedule.again import Again, again
+from weft.schedule.clock import Clock
+from weft.schedule.fold import fold as folded
+from weft.schedule.forward import forward as forwarded
+from weft.schedule.fuse import fuse as fused
+from weft.schedule.gain import Scales
+from weft.schedule.inplace import as_one
+from weft.schedule.memory import Plan
+from weft.schedule.memory import plan as planned
+from weft.schedule.nodes import Kernel, as_kernels, as_program
+from weft.schedule.options import Options, arranged
+from weft.schedule.options import spread as spread_out
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is asked of the passes.
+
+    `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
+    `recompute` are buffers to be computed again rather than stored; `fast` uses rules for finite numbers only;
+    `places` are the kinds of descriptions that the backend places, which are staged for it; `options` are choices about
+    loops that somebody made.
+    """
+
+    kept: Mapping[Buffer, str]
+    static: Mapping[str, int] = field(default_factory=dict)
+    settings: Settings = Settings()  # noqa: RUF009 it is frozen
+    recompute: Collection[Buffer] = ()
+    fast: bool = False
+    places: Collection[type] = ()
+    options: Options = Options()  # noqa: RUF009 it is frozen
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A program between two passes: nests until buffers are inlined, kernels from then on, and what is known of it."""
+
+    again: Again
+    cut: tuple[Kernel, ...] | None = None
+    verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict)
+    #: The buffers that never hold -0.0, and those that are kept or given.
+    unsigned: Collection[Buffer] = ()
+    outside: Collection[Buffer] = ()
+    plan: Plan | None = None
+
+    @property
+    def nests(self) -> Sequence[Nest]:
+        return self.again.nests
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What runs, in order: before the program is cut, every nest by itself."""
+        if self.cut is not None:
+            return self.cut
+        return tuple(Kernel(nest.remarks, (nest.stmt,)) for nest in self.nests)
+
+
+def arrange(stage: Stage, task: Task) -> Stage:
+    """Order the loops of every nest for memory, or as asked.
+
+    for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
+    """
+    return replace(stage, again=Again([arranged(nest, task.options) for nest in stage.nests]))
+
+
+def rematerialise(stage: Stage, task: Task) -> Stage:
+    """Compute cheap values again late, rather than hold them until then.
+
+    g = tanh(u);  …;  dw = dy @ g    becomes    g = tanh(u);  …;  g.again = tanh(u);  dw = dy @ g.again
+    """
+    return replace(stage, again=again(stage.nests, task.kept))
+
+
+def decide_storage(stage: Stage, task: Task) -> Stage:
+    """Decide of every buffer whether it is stored; the program stays as it is."""
+    found = stage.again
+    forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
+    verdicts = decide(stage.nests, task.kept, task.settings, forced, found.often)
+    verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
+    written = {nest.target for nest in stage.nests}
+    outside = {*task.kept, *(buffer for buffer in verdicts if buffer not in written)}
+    return replace(stage, verdicts=verdicts, unsigned=unsigned_buffers(stage.nests), outside=outside)
+
+
+def inline(stage: Stage, task: Task) -> Stage:
+    """Compute what is not stored where it is read; every nest becomes a kernel.
+
+    h[i] = x[i] + b[i];  y[i] = relu(h[i])    becomes    h = x[i] + b[i];  y[i] = relu(h)
+    """
+    virtual = {buffer for buffer, verdict in stage.verdicts.items() if not verdict.stored}
+    return replace(stage, cut=as_kernels(inlined(stage.nests, virtual, task.static)))
+
+
+def gather(stage: Stage, task: Task) -> Stage:
+    """Read the one term of a sum that a comparison leaves.
+
+    for k: s = s + where(ids[i] == k, t[k], 0)    becomes    s = t[ids[i]]
+    """
+    return _each(stage, lambda body: gathered(body, task.fast, stage.unsigned))
+
+
+def fuse(stage: Stage, task: Task) -> Stage:
+    """Join kernels that touch the same cells at the same points of their loops.
+
+    for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
+    """
+    return replace(stage, cut=tuple(fused(stage.kernels, stage.again.late, Scales(task.options.threads))))
+
+
+def forward(stage: Stage, task: Task) -> Stage:
+    """Hand values from a store to the loads that follow it, let sums grow in registers, drop dead stores.
+
+    y[i] = a;  z[i] = y[i] * 2    becomes    y = a;  z[i] = y * 2
+    """
+    return replace(stage, cut=tuple(forwarded(stage.kernels, task.kept)))
+
+
+def rewrite(stage: Stage, task: Task) -> Stage:
+    """Simplify: algebraic rules, common subexpressions, loop-invariant code.
+
+    for i: y[i] = x[i] * (2 * 3)    becomes    for i: y[i] = x[i] * 6
+    """
+    return _each(stage, lambda body: rewritten(body, task.static, task.fast, stage.unsigned))
+
+
+def stage_products(stage: Stage, task: Task) -> Stage:
+    """Stage contractions for a backend that places them, with what works on their results."""
+    if Product not in task.places or task.options.order:
+        return stage
+    return replace(stage, cut=tuple(products.stage(stage.kernels, stage.outside)))
+
+
+def widen(stage: Stage, task: Task) -> Stage:
+    """Let long sums grow in a wider type.
+
+    s = s + x[i]    becomes    s.wide = s.wide + float64(x[i])
+    """
+    return _each(stage, widened)
+
+
+def fold(stage: Stage, task: Task) -> Stage:
+    """Fold the storage of buffers that outlast no iteration of a loop: they lose its axis.
+
+    for i: { t[i, j] = …;  y[i] = … t[i, j] }    becomes    for i: { t[j] = …;  y[i] = … t[j] }
+    """
+    return replace(stage, cut=tuple(folded(stage.kernels, stage.outside)))
+
+
+def spread(stage: Stage, task: Task) -> Stage:
+    """Give loops the threads, vectors and unrolling asked for."""
+    if Spread not in task.places:
+        return stage
+    return replace(stage, cut=tuple(spread_out(one, task.options) for one in stage.kernels))
+
+
+def plan_memory(stage: Stage, task: Task) -> Stage:
+    """Give the buffers nobody wants afterwards places in one arena; what lies where another lay is called like it.
+
+    u[i] = …;  v[i] = f(u[i])    becomes    u[i] = …;  u[i] = f(u[i])
+    """
+    plan = planned(stage.kernels, stage.outside, in_place=True)
+    return replace(stage, plan=plan, cut=tuple(as_one(stage.kernels, plan.shares)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass by name. It says what it does in the first line of its docstring, and shows it in the rest."""
+
+    name: str
+    run: Callable[[Stage, Task], Stage]
+
+
+#: What happens between loops and kernels, in order.
+PASSES = (
+    Pass("arrange", arrange),
+    Pass("rematerialise", rematerialise),
+    Pass("decide", decide_storage),
+    Pass("inline", inline),
+    Pass("gather", gather),
+    Pass("fuse", fuse),
+    Pass("forward", forward),
+    Pass("rewrite", rewrite),
+    Pass("products", stage_products),
+    Pass("widen", widen),
+    Pass("fold", fold),
+    Pass("spread", spread),
+    Pass("plan", plan_memory),
+)
+
+
+class BrokenPass(MalformedLoops):
+    """A pass left a program that is not well formed."""
+
+
+def stages(
+    program: Program,
+    task: Task,
+    *,
+    passes: tuple[Pass, ...] = PASSES,
+    clock: Clock | None = None,
+    verify: bool = False,
+) -> Iterator[tuple[str, Stage]]:
+    """Run passes one after another: the name of each, and what it leaves. With `verify`, all that is checked."""
+    time, stage = clock or Clock(), Stage(Again(nests(program)))
+    for one in passes:
+        with time(one.name):
+            stage = one.run(stage, task)
+        if verify:
+            _verify(one, stage, task)
+        yield one.name, stage
+
+
+def _verify(done: Pass, stage: Stage, task: Task) -> None:
+    try:
+        check(as_program(stage.kernels), task.static)
+    except MalformedLoops as error:
+        raise BrokenPass(f"the pass `{done.name}` left a program that is not well formed: {error}") from error
+
+
+def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
+    """The stage with the body of every kernel changed."""
+    return replace(stage, cut=tuple(replace(one, body=change(one.body)) for one in stage.kernels))

@@ -1,0 +1,126 @@
+"""The pipeline as a whole: its list, what stands between two passes, and who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import weft as wf
+from schedule.test_schedule_random import Fusing
+from weft.backends import Executable
+from weft.loops import For, Place, Stmt, Store
+from weft.runtime import Routine
+from weft.schedule import PASSES, BrokenPass, Kernel, pipeline, show_kernels
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+def compiled(backend: wf.Context | None = None) -> Routine:
+    """A layer and a softmax: products, sums, virtual buffers, several kernels."""
+    ctx = backend or wf.Context(Fusing())
+    h = wf.tanh(wf.param("w", o=5) @ wf.data(X, batch=1))
+    e = wf.exp(h)
+    y = (e / wf.einsum("...|o => ...|0", e)).named("y")
+    return ctx.compile(y.forward, keep=[y])
+
+
+def test_every_pass_says_what_it_does_and_shows_it() -> None:
+    assert len({one.name for one in PASSES}) == len(PASSES)
+    for one in PASSES:
+        first, *rest = (one.run.__doc__ or "").strip().splitlines()
+        assert first.endswith("."), one.name
+        if "becomes" not in "".join(rest):
+            assert one.name in {"decide", "products", "spread"}, f"{one.name}: before and after"
+
+
+def test_any_pass_can_be_shown() -> None:
+    routine = compiled()
+    texts = {one.name: routine.show(one.name) for one in PASSES}
+    assert texts["plan"] == routine.show("kernels")
+    assert texts["arrange"].count("kernel ") > texts["fuse"].count("kernel ")
+    assert "y[" in texts["inline"]
+    assert routine.show("decide") == routine.show("rematerialise")  # it decides, and changes nothing
+    with pytest.raises(wf.WeftError, match="there is no stage 'fusion'") as caught:
+        routine.show("fusion")
+    assert caught.value.fix is not None
+    assert '"fuse"' in caught.value.fix
+
+
+def test_what_is_not_optimised_has_no_passes() -> None:
+    with wf.config.using(optimise=False):
+        routine = compiled()
+    assert "not optimised" in routine.show("fuse")
+    assert routine.bisect() is None
+
+
+def test_passes_are_timed_by_name() -> None:
+    seconds = compiled().timings().seconds
+    assert [one.name for one in PASSES] == [name for name in seconds if name in {one.name for one in PASSES}]
+
+
+def outside(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """A block with every loop one point too long."""
+    return tuple(replace(one, size=one.size + 1) if isinstance(one, For) else one for one in body)
+
+
+def broken(change: Callable[[Kernel], Kernel], real: Callable[..., list[Kernel]]) -> Callable[..., list[Kernel]]:
+    return lambda kernels, *rest: [change(one) for one in real(kernels, *rest)]
+
+
+def test_a_pass_that_leaves_a_malformed_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def change(kernel: Kernel) -> Kernel:
+        return replace(kernel, body=outside(kernel.body))
+
+    monkeypatch.setattr(pipeline, "forwarded", broken(change, pipeline.forwarded))
+    with pytest.raises(BrokenPass, match="the pass `forward` left a program that is not well formed"):
+        compiled()
+
+
+def first_cell(stmt: Stmt) -> Stmt:
+    """A statement that writes the first cell of `y` wherever it should write another."""
+    if isinstance(stmt, Store) and stmt.buffer.name == "y":
+        return replace(stmt, at=(Place(()),) * len(stmt.at))
+    if isinstance(stmt, For):
+        return replace(stmt, body=tuple(map(first_cell, stmt.body)))
+    return stmt
+
+
+@pytest.mark.parametrize(("function", "name"), [("fused", "fuse"), ("forwarded", "forward"), ("folded", "fold")])
+def test_a_pass_that_changes_the_meaning_is_found(monkeypatch: pytest.MonkeyPatch, function: str, name: str) -> None:
+    def change(kernel: Kernel) -> Kernel:
+        return replace(kernel, body=tuple(map(first_cell, kernel.body)))
+
+    assert compiled().bisect() is None
+    monkeypatch.setattr(pipeline, function, broken(change, getattr(pipeline, function)))
+    found = compiled().bisect()
+    assert found is not None
+    assert (found.done, found.buffer) == (name, "y")
+    assert str(found).startswith(f"after `{name}` `y` is off by ")
+
+
+class Forgetful(Fusing):
+    """Compiles all kernels but the last."""
+
+    def compile(self, kernels: Sequence[Kernel]) -> Executable:
+        return super().compile(kernels[:-1])
+
+
+def test_a_backend_that_compiles_something_else_is_found() -> None:
+    found = compiled(wf.Context(Forgetful())).bisect()
+    assert found is not None
+    assert found.done == "compile"
+
+
+def test_what_is_shown_is_what_the_backend_gets() -> None:
+    seen: list[Sequence[Kernel]] = []
+
+    class Seeing(Fusing):
+        def compile(self, kernels: Sequence[Kernel]) -> Executable:
+            seen.append(kernels)
+            return super().compile(kernels)
+
+    routine = compiled(wf.Context(Seeing()))
+    assert routine.show("kernels") == show_kernels(seen[-1])
