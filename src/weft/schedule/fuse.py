@@ -124,7 +124,7 @@ class _Fusing:
                 self._note(touched, number)
                 return
             why = why or obstacle
-        part.why = why or "shares no data with what runs before it"
+        part.why = why or ("shares no data with what runs before it" if self.parts else "")
         self.parts.append(part)
         self._note(touched, len(self.parts) - 1)
 
