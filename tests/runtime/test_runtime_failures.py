@@ -284,7 +284,7 @@ def test_what_nobody_waited_for_is_shown_at_the_end_of_the_process() -> None:
         """
         from weft.backends.interp import Interp
         class Failing(Interp):
-            def compile(self, program):
+            def compile(self, kernels):
                 class Executable:
                     source = ""
                     def bind(self, memory):

@@ -185,10 +185,10 @@ def test_a_handler_does_not_compile_in_the_middle_of_a_compilation() -> None:
         told.append(str(caught.value))
 
     class Slow(Hooked):
-        def compile(self, program: object) -> object:  # type: ignore[override]
+        def compile(self, kernels: object) -> object:  # type: ignore[override]
             if signal.getsignal(signal.SIGUSR1) is handle:
                 signal.raise_signal(signal.SIGUSR1)
-            return super().compile(program)  # type: ignore[arg-type]
+            return super().compile(kernels)  # type: ignore[arg-type]
 
     ctx = wf.Context(Slow(lambda loops: None))
     ctx[x]

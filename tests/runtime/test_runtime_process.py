@@ -120,11 +120,11 @@ def test_the_compiler_runs_without_a_lock() -> None:
     compiling, go_on = threading.Event(), threading.Event()
 
     class Slow(Hooked):
-        def compile(self, program):  # type: ignore[no-untyped-def]
+        def compile(self, kernels):  # type: ignore[no-untyped-def]
             if threading.current_thread().name == "slow":
                 compiling.set()
                 assert go_on.wait(20)
-            return super().compile(program)
+            return super().compile(kernels)
 
     ctx = wf.Context(Slow(lambda _: None))
     v, w = param("v", o=1, init=0.0), param("w", o=1, init=0.0)
@@ -142,11 +142,11 @@ def test_first_values_are_compiled_without_a_lock() -> None:
     compiling, go_on = threading.Event(), threading.Event()
 
     class Slow(Hooked):
-        def compile(self, program):  # type: ignore[no-untyped-def]
+        def compile(self, kernels):  # type: ignore[no-untyped-def]
             if threading.current_thread().name == "slow":
                 compiling.set()
                 assert go_on.wait(20)
-            return super().compile(program)
+            return super().compile(kernels)
 
     ctx = wf.Context(Slow(lambda _: None))
     v, w = param("v", o=1, init=7.0), param("w", init=np.zeros(1))
@@ -165,10 +165,10 @@ def test_a_compile_that_fails_leaves_no_trace() -> None:
     broken = True
 
     class Failing(Hooked):
-        def compile(self, program):  # type: ignore[no-untyped-def]
+        def compile(self, kernels):  # type: ignore[no-untyped-def]
             if broken:
                 raise wf.WeftError("no")
-            return super().compile(program)
+            return super().compile(kernels)
 
     ctx = wf.Context(Failing(lambda _: None))
     for _ in range(3):
@@ -184,12 +184,12 @@ def test_a_compile_that_fails_takes_nothing_from_others() -> None:
     lowered, go_on = threading.Event(), threading.Event()
 
     class Failing(Hooked):
-        def compile(self, program):  # type: ignore[no-untyped-def]
+        def compile(self, kernels):  # type: ignore[no-untyped-def]
             if threading.current_thread().name == "failing":
                 lowered.set()
                 assert go_on.wait(20)
                 raise wf.WeftError("no")
-            return super().compile(program)
+            return super().compile(kernels)
 
     ctx = wf.Context(Failing(lambda _: None))
     v, w = (param(name, init=np.zeros(1)) for name in "vw")
@@ -309,8 +309,8 @@ def test_what_is_enqueued_is_done_before_the_process_ends(end: str) -> None:
         import sys, time, atexit
         from weft.backends.interp import Interp
         class Slow(Interp):
-            def compile(self, program):
-                inner = super().compile(program)
+            def compile(self, kernels):
+                inner = super().compile(kernels)
                 class Executable:
                     source = ""
                     def bind(self, memory):
