@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from runtime.scripts import run_script
 
 
 def test_a_setting_of_the_process() -> None:
@@ -32,9 +33,17 @@ def test_a_block_restores_what_was_set_in_it() -> None:
         with wf.config.using(strict=False):
             assert (wf.config.fast_math, wf.config.strict, wf.config.optimise) == (True, False, False)
         assert wf.config.strict
-    assert repr(wf.config) == (
-        "Config(optimise=True, fast_math=False, max_visits=1, max_tracing_dim=5, device_only=True, strict=False)"
-    )
+    with wf.config.using(verify=False):
+        assert repr(wf.config) == (
+            "Config(optimise=True, fast_math=False, max_visits=1, max_tracing_dim=5, device_only=True, strict=False, "
+            "verify=False)"
+        )
+
+
+@pytest.mark.parametrize(("value", "verify"), [("1", True), ("0", False), ("", False)])
+def test_the_environment_sets_verification_from_the_start(value: str, verify: bool) -> None:
+    done = run_script("print(wf.config.verify)", WEFT_VERIFY=value)
+    assert done.stdout == f"{verify}\n"
 
 
 def test_blocks_of_two_threads_that_overlap() -> None:
