@@ -110,6 +110,14 @@ class Drawn:
     def statement(self) -> None:
         lhs, right = self.one_of(self.targets), self.expression(int(self.rng.integers(4)))
         accum = self.one_of(["=", "=", "add", "sub", "mul", "max"])
+        try:
+            self._assign(lhs, accum, right)
+        except wf.WeftError as error:
+            if "was written after" not in error.what:
+                raise
+            self._assign(lhs, accum, self._leaf())  # what the expression reads was written since it was made
+
+    def _assign(self, lhs: wf.Tensor, accum: str, right: wf.Tensor) -> None:
         if accum == "=":
             lhs[:] = right
         else:
