@@ -15,8 +15,8 @@ def one_hot(letters: list[int], size: int) -> np.ndarray:
 def next_letter(letter):
     """The logarithm of the probability of each letter to come next."""
     scores = "table" @ letter
-    above = scores - wf.einsum("...|i => ...|0", scores, accum="max")
-    return above - wf.log(wf.einsum("...|i => ...|0", wf.exp(above)))
+    above = scores - wf.einsum("...|...i => ...|...0", scores, accum="max")
+    return above - wf.log(wf.einsum("...|...i => ...|...0", wf.exp(above)))
 
 
 def main() -> tuple[float, float]:

@@ -7,11 +7,16 @@ from collections.abc import Iterable, Mapping
 
 from weft.errors import NoSuchName, WeftError, user_origin
 
-_SUM = 'wf.einsum("...|i => ...|0", t) sums the last output axis, wf.einsum("...|...->... => 0", t) everything'
-_MEAN = 'divide a sum by a size: s = wf.einsum("...|i => ...|0", t); s / wf.dim(s, "i")'
-_LARGEST = 'wf.einsum("...|i => ...|0", t, accum="max"); of two tensors wf.maximum(x, y)'
-_LEAST = 'wf.einsum("...|i => ...|0", t, accum="min"); of two tensors wf.minimum(x, y)'
-_SOFTMAX = 'e = wf.exp(t - wf.einsum("...|i => ...|0", t, accum="max")); e / wf.einsum("...|i => ...|0", e)'
+#: Over the last output axis, whatever axes there are beside it.
+_LAST = '"...|...->...i => ...|...->...0"'
+_SUM = f'wf.einsum({_LAST}, t) sums the last output axis, wf.einsum("...|...->... => 0", t) everything'
+_MEAN = f'divide a sum by a size: s = wf.einsum({_LAST}, t); s / wf.dim(s, "i")'
+_LARGEST = f'wf.einsum({_LAST}, t, accum="max"); of two tensors wf.maximum(x, y)'
+_LEAST = f'wf.einsum({_LAST}, t, accum="min"); of two tensors wf.minimum(x, y)'
+_SHIFTED = f'above = t - wf.einsum({_LAST}, t, accum="max")'
+_SOFTMAX = f"{_SHIFTED}; e = wf.exp(above); e / wf.einsum({_LAST}, e)"
+_LOG_SOFTMAX = f"{_SHIFTED}; above - wf.log(wf.einsum({_LAST}, wf.exp(above)))"
+_ONE_HOT = "wf.equal(ids, wf.data(np.arange(n))), where ids have a last axis of size 1"
 _AXES = (
     '`@` and einsum take axes as they are; wf.einsum splits one by "...|4*h<+d => ...|hd" with d=4, '
     'joins two by "...|hd => ...|4*h<+d", and moves them by "...|ij => ...|ji"'
@@ -49,12 +54,17 @@ _ANYWHERE: Mapping[str, str] = {
     **dict.fromkeys(("mean", "average", "reduce_mean", "var", "std"), _MEAN),
     **dict.fromkeys(("max", "amax", "reduce_max", "logsumexp"), _LARGEST),
     **dict.fromkeys(("min", "amin", "reduce_min"), _LEAST),
-    "prod": 'wf.einsum("...|i => ...|0", t, accum="*")',
-    "any": 'wf.einsum("...|i => ...|0", t, accum="or")',
-    "all": 'wf.einsum("...|i => ...|0", t, accum="and")',
+    "prod": f'wf.einsum({_LAST}, t, accum="*")',
+    "any": f'wf.einsum({_LAST}, t, accum="or")',
+    "all": f'wf.einsum({_LAST}, t, accum="and")',
     "argmax": "np.argmax(ctx[t], axis=-1)",
     "argmin": "np.argmin(ctx[t], axis=-1)",
-    **dict.fromkeys(("softmax", "log_softmax"), _SOFTMAX),
+    "softmax": _SOFTMAX,
+    "log_softmax": _LOG_SOFTMAX,
+    "gelu": "0.5 * t * (1 + wf.erf(t / 2**0.5))",
+    **dict.fromkeys(("silu", "swish"), "t * wf.sigmoid(t)"),
+    "softplus": "wf.maximum(t, 0) + wf.log(1 + wf.exp(-wf.abs(t)))",
+    **dict.fromkeys(("one_hot", "onehot"), _ONE_HOT),
     **dict.fromkeys(("matmul", "dot", "mm", "bmm", "inner", "linear"), "a @ b, or wf.einsum(spec, a, b)"),
     **dict.fromkeys(("outer", "tensordot", "kron"), 'wf.einsum("i; j => ij", a, b)'),
     **dict.fromkeys(
@@ -84,7 +94,24 @@ _ANYWHERE: Mapping[str, str] = {
     **dict.fromkeys(("round", "rint", "ceil"), "wf.floor(t + 0.5), -wf.floor(-t)"),
 }
 _MODULE: Mapping[str, str] = {
-    **dict.fromkeys(("zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like"), _CONSTANT),
+    **dict.fromkeys(("zeros", "full", "empty", "zeros_like", "full_like"), _CONSTANT),
+    **dict.fromkeys(("ones", "ones_like"), _CONSTANT.replace("0.0", "1.0").replace("zeros", "ones")),
+    **dict.fromkeys(
+        ("cross_entropy", "nll_loss"),
+        f"{_LOG_SOFTMAX.replace('above - wf.log', 'logs = above - wf.log')}; "
+        '-wf.einsum("...|...->... => 0", one_hot * logs), divided by how many examples there are',
+    ),
+    **dict.fromkeys(
+        ("mse_loss", "mean_squared_error"), 'wf.einsum("...|...->... => 0", (y - t) ** 2), divided by a size'
+    ),
+    **dict.fromkeys(("conv2d", "conv1d", "conv"), 'wf.einsum("...|h=+p, w=+q, c; f, p, q, c => ...|h, w, f", x, k)'),
+    **dict.fromkeys(
+        ("max_pool", "max_pool2d"), 'wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)'
+    ),
+    **dict.fromkeys(
+        ("embedding", "take", "gather"),
+        f'a sum that one term is left of: hot = {_ONE_HOT}; wf.einsum("...|v; v, d => ...|d", hot, table, op="select")',
+    ),
     **dict.fromkeys(("arange", "linspace", "eye", "range"), "wf.data(np.arange(n)); " + _DATA),
     **dict.fromkeys(("array", "asarray", "from_numpy", "as_tensor", "Variable", "placeholder", "variable"), _DATA),
     **dict.fromkeys(("Parameter", "parameter", "Module", "nn", "Linear", "Dense", "layers", "Sequential"), _LAYER),

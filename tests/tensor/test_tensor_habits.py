@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import pickle
 import subprocess
@@ -24,7 +25,7 @@ X = wf.data(np.ones((3, 4), "float32"), batch=1, label="x")
 W = wf.param("w", o=2)
 LOSS = wf.einsum("...|... => 0", (W @ X) ** 2, label="loss")
 
-_SUM = 'wf.einsum("...|i => ...|0", t) sums the last output axis'
+_SUM = 'wf.einsum("...|...->...i => ...|...->...0", t) sums the last output axis'
 
 #: What somebody writes, what is said, and the beginning of the advice.
 ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
@@ -59,7 +60,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "wrap it: wf.data(",
     ),
     "wf.sum": (lambda: wf.sum(X), "weft has no `sum`", _SUM),
-    "wf.softmax": (lambda: wf.softmax(X), "weft has no `softmax`", "e = wf.exp(t - wf.einsum("),
+    "wf.softmax": (lambda: wf.softmax(X), "weft has no `softmax`", "above = t - wf.einsum("),
     "wf.zeros": (lambda: wf.zeros(3), "weft has no `zeros`", "wf.constant(0.0) takes the shape its use needs"),
     "wf.matmul": (lambda: wf.matmul(X, X), "weft has no `matmul`", "a @ b"),
     "wf.Adam": (lambda: wf.Adam, "weft has no `Adam`", "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)"),
@@ -185,14 +186,68 @@ def test_no_advice_speaks_of_what_there_is() -> None:
 def test_advised_specs_compute_what_is_said() -> None:
     ctx, t = wf.Context("interp"), wf.data(np.arange(8.0).reshape(2, 4), batch=1)
     value = ctx[t]
-    total = wf.einsum("...|i => ...|0", t)
-    np.testing.assert_allclose(ctx[total / wf.dim(total, "i")], value.mean(1, keepdims=True))
-    e = wf.exp(t - wf.einsum("...|i => ...|0", t, accum="max"))
-    soft = ctx[e / wf.einsum("...|i => ...|0", e)]
-    np.testing.assert_allclose(soft, np.exp(value) / np.exp(value).sum(1, keepdims=True))
     split = wf.einsum("...|2*h<+d => ...|hd", t, d=2)
     np.testing.assert_array_equal(ctx[split], value.reshape(2, 2, 2))
     np.testing.assert_array_equal(ctx[wf.einsum("...|hd => ...|2*h<+d", split)], value)
+
+
+def softmax(x: Any, axis: int) -> Any:
+    return np.exp(x) / np.exp(x).sum(axis, keepdims=True)
+
+
+#: What is advised is to compute, of an array and its axis that is the last output axis of the tensor.
+RECIPES: dict[str, Callable[[Any, int], Any]] = {
+    "sum": lambda x, axis: x.sum(axis, keepdims=True),
+    "mean": lambda x, axis: x.mean(axis, keepdims=True),
+    "max": lambda x, axis: x.max(axis, keepdims=True),
+    "min": lambda x, axis: x.min(axis, keepdims=True),
+    "prod": lambda x, axis: x.prod(axis, keepdims=True),
+    "softmax": softmax,
+    "log_softmax": lambda x, axis: np.log(softmax(x, axis)),
+    "gelu": lambda x, axis: 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2))),
+    "silu": lambda x, axis: x / (1 + np.exp(-x)),
+    "softplus": lambda x, axis: np.log1p(np.exp(x)),
+}
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((4,), {}), ((2, 4), {"batch": 1}), ((2, 3, 4), {"batch": 1})])
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_is_advised_computes_what_was_asked_for(name: str, shape: tuple[int, ...], rows: dict[str, int]) -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        getattr(wf, name)
+    assert caught.value.fix is not None
+    text = caught.value.fix.split(": ")[-1].split(" sums ")[0].split("; of two")[0]
+    *before, last = text.split("; ")
+    value = np.random.default_rng(0).normal(size=shape)
+    names: dict[str, Any] = {"wf": wf, "t": wf.data(value, **rows)}
+    for line in before:
+        exec(line, names)
+    found = wf.Context("interp")[eval(last, names)]
+    np.testing.assert_allclose(found, RECIPES[name](value, -1), rtol=1e-9)
+
+
+def test_what_is_advised_leaves_input_axes_alone() -> None:
+    value = np.random.default_rng(0).normal(size=(3, 4, 5))  # outputs 3,4 and input 5: `5->3,4`
+    t = wf.data(value, input=1)
+    with pytest.raises(wf.WeftError) as caught:
+        wf.sum
+    total = eval((caught.value.fix or "").split(" sums ")[0], {"wf": wf, "t": t})
+    np.testing.assert_allclose(wf.Context("interp")[total], value.sum(1, keepdims=True))
+
+
+def test_advised_lookups_and_convolutions_run() -> None:
+    ctx = wf.Context("interp")
+    ids, table = np.array([[2], [0]]), np.arange(12.0).reshape(4, 3)
+    hot = wf.equal(wf.data(ids, batch=1), wf.data(np.arange(4)))
+    rows = wf.einsum("...|v; v, d => ...|d", hot, wf.data(table), op="select")
+    np.testing.assert_array_equal(ctx[rows], table[[2, 0]])
+    x = wf.data(np.arange(16.0).reshape(1, 4, 4, 1), batch=1)
+    pooled = wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)
+    assert ctx[pooled].ravel().tolist() == [5, 7, 13, 15]
+    for name in ("embedding", "max_pool", "conv2d", "cross_entropy"):
+        with pytest.raises(wf.WeftError) as caught:
+            getattr(wf, name)
+        assert "wf.einsum(" in (caught.value.fix or "")
 
 
 # Tracebacks
