@@ -171,6 +171,15 @@ def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:
     return _missing(f"a layer has no `{name}`", "model.", name, known, _LAYERS)
 
 
+def no_optimiser(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.optim.name`, which there is not."""
+    ones = list(known)
+    same = [one for one in ones if one == name.lower()]
+    fix = f"write wf.optim.{same[0]}(loss, lr=0.1), which is code" if same else ""
+    others = f"there are {', '.join(ones)}; others are a few lines under @wf.cd (docs/code.md)"
+    return NoSuchName(f"wf.optim has no `{name}`", origin=user_origin(), fix=fix or others)
+
+
 def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
     """A function of NumPy was given something that is still to be computed."""
     own = f"write wf.{function}(…)" if function in FUNCTIONS else _ANYWHERE.get(function, "")

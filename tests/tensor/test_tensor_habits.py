@@ -226,6 +226,26 @@ def test_what_is_advised_computes_what_was_asked_for(name: str, shape: tuple[int
     np.testing.assert_allclose(found, RECIPES[name](value, -1), rtol=1e-9)
 
 
+def test_an_optimiser_by_the_name_others_give_it() -> None:
+    with pytest.raises(AttributeError, match=r"wf\.optim has no `SGD`") as caught:
+        wf.optim.SGD
+    assert isinstance(caught.value, wf.WeftError)
+    assert caught.value.fix == "write wf.optim.sgd(loss, lr=0.1), which is code"
+    with pytest.raises(wf.WeftError, match=r"wf\.optim has no `rmsprop`") as caught:
+        wf.optim.rmsprop
+    assert caught.value.fix == "there are sgd, adam; others are a few lines under @wf.cd (docs/code.md)"
+
+
+def test_a_list_of_codes_and_options_that_are_no_labels() -> None:
+    with pytest.raises(wf.WeftError, match="a list is not code") as caught:
+        wf.seq([LOSS.forward, LOSS.forward])  # type: ignore[arg-type]
+    assert caught.value.fix == "give what is in it one by one: wf.seq(*codes)"
+    for wrong in ({"acum": "max"}, {"reduce": "max"}):
+        with pytest.raises(wf.WeftError, match="the spec has no label") as caught:
+            wf.einsum("...|...i => ...|...0", X, **wrong)  # type: ignore[arg-type]
+        assert caught.value.fix == "did you mean accum=…? its labels are i"
+
+
 def test_what_is_advised_leaves_input_axes_alone() -> None:
     value = np.random.default_rng(0).normal(size=(3, 4, 5))  # outputs 3,4 and input 5: `5->3,4`
     t = wf.data(value, input=1)

@@ -264,11 +264,18 @@ def seq(*codes: Code) -> Code:
     flat: list[Code] = []
     for code in codes:
         if not isinstance(code, Code):
-            raise WeftError(
-                f"{code!r} is not code", origin=user_origin(), fix="call the function under @wf.cd: its result is code"
-            )
+            raise _no_code(code)
         flat += code.codes if isinstance(code, Seq) else () if isinstance(code, Noop) else (code,)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat)) if flat else Noop()
+
+
+def _no_code(given: object) -> WeftError:
+    if isinstance(given, list | tuple):
+        fix = "give what is in it one by one: wf.seq(*codes)"
+    else:
+        fix = "call the function under @wf.cd: its result is code"
+    shown = repr(given) if len(repr(given)) <= 60 else f"a {type(given).__name__}"
+    return WeftError(f"{shown} is not code", origin=user_origin(), fix=fix)
 
 
 def target(statement: Assignment) -> Node:

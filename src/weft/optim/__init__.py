@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from weft.assign import Code, comment, seq
 from weft.errors import WeftError, user_origin
+from weft.habits import no_optimiser
 from weft.ops import Number
+from weft.public import public
 from weft.tensor.code import cd, node
 from weft.tensor.functions import sqrt
 from weft.tensor.tensor import Tensor
@@ -92,3 +96,8 @@ def adam_one(
         v[:] = beta2 * v + (1.0 - beta2) * (g * g)
         step = (m / weight1) / (sqrt(v / weight2) + eps)
         p -= lr * (step + weight_decay * p if weight_decay else step)
+
+
+@public
+def __getattr__(name: str) -> NoReturn:
+    raise no_optimiser(name, ("sgd", "adam"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -180,5 +181,12 @@ def check_labels(spec: Spec, given: Iterable[str], origin: Origin | None) -> Non
                 f"the spec has no label `{label}`",
                 origin=origin,
                 text=spec.text,
-                fix="its labels are " + ", ".join(labels) if labels else "it has no labels",
+                fix=_meant(label) + ("its labels are " + ", ".join(labels) if labels else "it has no labels"),
             )
+
+
+def _meant(label: str) -> str:
+    """The option of an einsum that a word that is no label stands for."""
+    meant = {"reduce": "accum", "reduction": "accum"}.get(label)
+    near = [meant] if meant else difflib.get_close_matches(label, ("accum", "op", "label"), 1, 0.7)
+    return f"did you mean {near[0]}=…? " if near else ""

@@ -264,7 +264,10 @@ def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
 
 def _rank_fix(step: Step, row: RowCell) -> str:
     if step.title == "compose" and row.kind == "input":
-        return "`@` feeds the right's outputs to the left's inputs: give the left input axes, or use `*` for pointwise"
+        return (
+            "`@` feeds the right's outputs to the left's inputs: write `weights @ x`, give the left input axes, or use "
+            "`*` for pointwise"
+        )
     if step.title == "slice":
         return "only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
     if with_commas := text_with_commas(step.text):

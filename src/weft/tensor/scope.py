@@ -164,7 +164,9 @@ def _shown(value: object) -> str:
 
 def _instead(value: object) -> str:
     if is_array(value):
-        return "wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples"
+        return (
+            "wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples; wf.data(x) if none do"
+        )
     if isinstance(value, Dim):
         return "a dimension has a size and perhaps a label: write .size"
     if isinstance(value, list | tuple):
