@@ -125,8 +125,8 @@ def test_composing_with_what_has_no_inputs() -> None:
         "  x is 5",
         "  at least 1 comes from @composed",
         "  at most 0 comes from @no inputs",
-        "  fix: `@` feeds the right's outputs to the left's inputs: write `weights @ x`, give the left input axes, or use "
-        "`*` for pointwise",
+        "  fix: `@` feeds the right's outputs to the left's inputs: write `weights @ x`, give the left input axes, "
+        "or use `*` for pointwise",
     ]
 
 

@@ -362,3 +362,17 @@ def test_an_accumulation_without_a_gradient() -> None:
     loss = wf.einsum("i=>0", w, accum="or")
     with pytest.raises(wf.WeftError, match="accumulating with 'or' has no gradient"):
         wf.grad_update(loss)
+
+
+def test_the_ways_out_of_a_window_that_does_not_tile_work() -> None:
+    x = wf.data(np.arange(7.0))
+    with pytest.raises(wf.ShapeError) as caught:
+        wf.einsum("2*o<+k => o", x, k=2)
+    assert caught.value.fix == "make the axis 6 or 8 long, or leave out its end first: `a^1 => a`"
+    cut = wf.einsum("a^1 => a", x)
+    assert wf.Context("interp")[wf.einsum("2*o<+k => o", cut, k=2)].tolist() == [1.0, 5.0, 9.0]
+    even = wf.data(np.arange(6.0))
+    with pytest.raises(wf.ShapeError) as caught:
+        wf.einsum("2*o<+k => o", even, k=3)
+    assert caught.value.fix == "make the axis 5 or 7 long, or pad: `2*o=+k`"
+    assert wf.Context("interp")[wf.einsum("2*o=+k => o", even, k=3)].tolist() == [1.0, 6.0, 12.0]

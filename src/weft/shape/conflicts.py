@@ -124,8 +124,10 @@ def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | 
         gap = f"{size} - {span} is not a multiple of {stride}"
         what = f"windows of {span} with stride {stride} do not tile an axis of {size}: {gap}"
         fix = f"make the axis {low} or {low + stride} long"
-    if over is None:
+    if over is None and not size % stride:
         fix += f", or pad: `{show_axis(replace(term, kernel=replace(term.kernel, padded=True)))}`"
+    elif over is None and size > span:
+        fix += f", or leave out its end first: `a^{(size - span) % stride} => a`"
     return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
 
 
