@@ -369,3 +369,22 @@ def test_what_nobody_holds_is_forgotten() -> None:
         """
     )
     assert (done.stdout, done.stderr) == ("forgotten\n", "")
+
+
+def test_a_gradient_that_nothing_computes_is_not_kept() -> None:
+    x = wf.data(np.ones(2))
+    w, q = wf.param("w", o=2, init=1.0), wf.param("q", o=2, init=1.0)
+    loss, ctx = wf.einsum("i => 0", w * x), wf.Context("interp")
+    with pytest.raises(wf.WeftError, match=r"`w\.grad` is to be kept, and the code does not compute it") as caught:
+        ctx.compile(loss.forward, keep=[w.grad])
+    assert caught.value.fix == "compile what computes it: wf.grad_update(loss), of a loss that `w` goes into"
+    ctx.compile(wf.grad_update(loss), keep=[w.grad])()
+    assert ctx[w.grad].tolist() == [1.0, 1.0]
+
+    @wf.cd
+    def step() -> None:
+        q.accumulate("-", q.grad)
+
+    with pytest.raises(wf.WeftError, match=r"`q\.grad` is read") as caught:
+        ctx.compile(wf.seq(wf.grad_update(loss), step()))()
+    assert caught.value.fix == "run wf.grad_update(loss) before it, of a loss that `q` goes into"

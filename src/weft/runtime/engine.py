@@ -104,8 +104,12 @@ class Engine:
         clock = Clock()
         with LOWERING, clock("shapes"):
             full = complete(seq(code, Keep(kept)))
-            touched = (one for statement in statements(full) for one in (target(statement), *operands_of(statement)))
-            close_all(node.shape for node in dict.fromkeys(map(node_of, touched)))
+            operands = (one for statement in statements(full) for one in (target(statement), *operands_of(statement)))
+            touched = dict.fromkeys(map(node_of, operands))
+            for node in kept:
+                if node.gradient_of is not None and node not in touched:
+                    raise refuse.nothing_to_keep(node)
+            close_all(node.shape for node in touched)
             facts = analyse(full)
             for operand in facts.needs:
                 if isinstance(operand, Stored) and operand.node in facts.written:

@@ -17,7 +17,7 @@ def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int,
     """Something reads a node that nothing wrote; `completed`: it only writes some of its cells."""
     by = f" by a routine that starts with `{reader().splitlines()[0]}`" if reader is not None else ""
     if node.gradient_of is not None:
-        fix = "run wf.grad_update(loss) before it"
+        fix = f"run wf.grad_update(loss) before it, of a loss that `{_source(node)}` goes into"
     else:
         fix = f"set it first: {_spelled(device)}[{node.label}] = …, or give it init=…"
     what = f"is read{by}{_where(device)} but never got a value"
@@ -121,6 +121,19 @@ def not_stored(node: Node, device: int) -> WeftError:
 def not_recomputed(name: str, why: str) -> WeftError:
     """A value was to be computed again instead of stored, and cannot be."""
     return WeftError(f"`{name}` cannot be recomputed: {why}", origin=user_origin(), fix="leave it out of recompute=[…]")
+
+
+def nothing_to_keep(gradient: Node) -> WeftError:
+    """A gradient is to be kept that the code does not touch."""
+    return WeftError(
+        f"`{gradient.label}` is to be kept, and the code does not compute it",
+        origin=user_origin(),
+        fix=f"compile what computes it: wf.grad_update(loss), of a loss that `{_source(gradient)}` goes into",
+    )
+
+
+def _source(gradient: Node) -> str:
+    return gradient.gradient_of.label if gradient.gradient_of is not None else ""
 
 
 def nothing_to_send(node: Node, source: int) -> WeftError:
