@@ -406,7 +406,7 @@ def test_values_of_the_wrong_shape_are_refused(ctx: wf.Context) -> None:
     with pytest.raises(wf.ShapeError) as caught:
         ctx[w] = np.ones((3, 2))
     assert caught.value.what == "`w` is 3->2, in memory (2, 3), and cannot be set to an array of (3, 2)"
-    assert caught.value.fix == "axes lie batch first, then output, then input"
+    assert caught.value.fix == "give it the shape (2, 3): axes lie batch first, then output, then input"
     assert str(caught.value).startswith("test_runtime_context.py:")
 
 

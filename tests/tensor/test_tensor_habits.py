@@ -246,6 +246,12 @@ def test_a_list_of_codes_and_options_that_are_no_labels() -> None:
         assert caught.value.fix == "did you mean accum=…? its labels are i"
 
 
+def test_the_class_of_tensors_makes_none_of_values() -> None:
+    with pytest.raises(wf.WeftError, match="a tensor is not made from list by its class") as caught:
+        wf.Tensor([1.0, 2.0])  # type: ignore[arg-type]
+    assert (caught.value.fix or "").startswith("wf.tensor([…])")
+
+
 def test_what_is_advised_leaves_input_axes_alone() -> None:
     value = np.random.default_rng(0).normal(size=(3, 4, 5))  # outputs 3,4 and input 5: `5->3,4`
     t = wf.data(value, input=1)

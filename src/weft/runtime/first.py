@@ -81,7 +81,7 @@ def check_shape(node: Node, array: Array, origin: Origin | None) -> None:
         raise ShapeError(
             f"`{node.label}` is {node.shape}, in memory {wanted}, and cannot be set to an array of {array.shape}",
             origin=origin,
-            fix="axes lie batch first, then output, then input",
+            fix=f"give it the shape {wanted}: axes lie batch first, then output, then input",
         )
 
 

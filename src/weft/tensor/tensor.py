@@ -44,6 +44,12 @@ class Tensor:
         is_param: bool = False,
         pullback: Callable[[Tensor, bool], Code] | None = None,
     ) -> None:
+        if not isinstance(operand, Operand):
+            raise WeftError(
+                f"a tensor is not made from {type(operand).__name__} by its class",
+                origin=user_origin(),
+                fix="wf.tensor([…]) is one written out, wf.data(array, batch=1) one of given values",
+            )
         self.operand = operand
         self.operation = operation
         self.children = children
