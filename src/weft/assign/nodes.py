@@ -256,7 +256,9 @@ class Keep(Printed):
 
 
 Assignment: TypeAlias = Accum | Fetch | Direct
-Code: TypeAlias = Noop | Seq | Comment | Assignment | Keep
+#: Code that is not made of other code.
+Piece: TypeAlias = Noop | Assignment | Keep
+Code: TypeAlias = Piece | Seq | Comment
 
 
 def seq(*codes: Code) -> Code:
@@ -355,11 +357,32 @@ def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:
 
 def statements(code: Code) -> Iterator[Assignment]:
     """Every statement, in the order it runs."""
+    return (one for one in pieces(code) if isinstance(one, Assignment))
+
+
+def keeps(code: Code) -> Iterator[Keep]:
+    """Everything that says what is to be kept."""
+    return (one for one in pieces(code) if isinstance(one, Keep))
+
+
+def pieces(code: Code) -> Iterator[Piece]:
+    """What code is made of, in order: whatever is not made of other code."""
     match code:
-        case Accum() | Fetch() | Direct():
-            yield code
         case Seq(codes=codes):
             for one in codes:
-                yield from statements(one)
+                yield from pieces(one)
         case Comment(body=body):
-            yield from statements(body)
+            yield from pieces(body)
+        case _:
+            yield code
+
+
+def rebuilt(code: Code, change: Callable[[Piece], Code]) -> Code:
+    """The code with every piece replaced."""
+    match code:
+        case Seq(codes=codes):
+            return seq(*(rebuilt(one, change) for one in codes))
+        case Comment(text=text, body=body):
+            return Comment(text, rebuilt(body, change))
+        case _:
+            return change(code)

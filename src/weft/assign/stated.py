@@ -19,14 +19,14 @@ from weft.assign.nodes import (
     Accum,
     Assignment,
     Code,
-    Comment,
     Direct,
     Fetch,
     Keep,
     Node,
     Operand,
-    Seq,
+    keeps,
     operands_of,
+    rebuilt,
     seq,
     statements,
     target,
@@ -70,7 +70,7 @@ class _Stating:
         self._fresh: set[Node] = set()
         self._written = {target(statement) for statement in statements(code)}
         self._uses = Counter(use for statement in statements(full) for use in _places(statement))
-        self._uses.update(node for keep in _keeps(full) for node in keep.nodes)
+        self._uses.update(node for keep in keeps(full) for node in keep.nodes)
         self._deep = self._find_deep(full)
         self._readers: dict[Node, list[Node]] = {}
         for node in dict.fromkeys(map(target, statements(full))):
@@ -152,22 +152,4 @@ def _places(statement: Assignment) -> Iterator[Operand]:
 
 def _only(code: Code, targets: Set[Node]) -> Code:
     """The statements that write one of these."""
-    match code:
-        case Seq(codes=codes):
-            return seq(*(_only(one, targets) for one in codes))
-        case Comment(text=text, body=body):
-            return Comment(text, _only(body, targets))
-        case Accum() | Fetch() | Direct():
-            return code if target(code) in targets else seq()
-    return code
-
-
-def _keeps(code: Code) -> Iterator[Keep]:
-    match code:
-        case Keep():
-            yield code
-        case Seq(codes=codes):
-            for one in codes:
-                yield from _keeps(one)
-        case Comment(body=body):
-            yield from _keeps(body)
+    return rebuilt(code, lambda one: seq() if isinstance(one, Assignment) and target(one) not in targets else one)

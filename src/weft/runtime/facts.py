@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from weft.assign import Code, Comment, Keep, Merge, Node, Operand, Seq, Stored, node_of, operands_of, statements, target
+from weft.assign import Code, Merge, Node, Operand, Stored, node_of, operands_of, statements, target
 from weft.assign.complete import reads
+from weft.assign.nodes import keeps
 from weft.assign.written import Unwritten
 from weft.loops import Buffer
 from weft.runtime.order import Touch
@@ -94,7 +95,7 @@ def analyse(code: Code) -> Facts:
         consumed[written] = False
     completed.update(node for node in unwritten if node not in needs)
     needs |= dict.fromkeys(unwritten)
-    asked = {node for keep in _keeps(code) for node in keep.nodes}
+    asked = {node for keep in keeps(code) for node in keep.nodes}
     why = {node: _why_kept(node, read, node in asked, node in needs) for node, read in consumed.items()}
     kept = {node: reason for node, reason in why.items() if reason}
     recurrent = frozenset(node for node in consumed if node in needs and node not in completed and _is_own(node))
@@ -119,14 +120,3 @@ def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
     if node.init is not None:
         return "keeps its value between runs"
     return "its old value is read" if builds or not node.made_inline else ""
-
-
-def _keeps(code: Code) -> list[Keep]:
-    match code:
-        case Keep():
-            return [code]
-        case Seq(codes=codes):
-            return [keep for one in codes for keep in _keeps(one)]
-        case Comment(body=body):
-            return _keeps(body)
-    return []

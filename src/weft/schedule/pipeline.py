@@ -56,7 +56,7 @@ class Stage:
     """A program between two passes: nests until buffers are inlined, kernels from then on, and what is known of it."""
 
     again: Again
-    cut: tuple[Kernel, ...] | None = None
+    formed: tuple[Kernel, ...] | None = None
     verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict)
     #: The buffers that never hold -0.0, and those that are kept or given.
     unsigned: Collection[Buffer] = ()
@@ -69,9 +69,9 @@ class Stage:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """What runs, in order: before the program is cut, every nest by itself."""
-        if self.cut is not None:
-            return self.cut
+        """What runs, in order: before any are formed, every nest by itself."""
+        if self.formed is not None:
+            return self.formed
         return tuple(Kernel(nest.remarks, (nest.stmt,)) for nest in self.nests)
 
 
@@ -108,7 +108,7 @@ def inline(stage: Stage, task: Task) -> Stage:
     h[i] = x[i] + b[i];  y[i] = relu(h[i])    becomes    h = x[i] + b[i];  y[i] = relu(h)
     """
     virtual = {buffer for buffer, verdict in stage.verdicts.items() if not verdict.stored}
-    return replace(stage, cut=as_kernels(inlined(stage.nests, virtual, task.static)))
+    return replace(stage, formed=as_kernels(inlined(stage.nests, virtual, task.static)))
 
 
 def gather(stage: Stage, task: Task) -> Stage:
@@ -124,7 +124,7 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    return replace(stage, cut=tuple(fused(stage.kernels, stage.again.late, Scales(task.options.threads))))
+    return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, Scales(task.options.threads))))
 
 
 def forward(stage: Stage, task: Task) -> Stage:
@@ -132,7 +132,7 @@ def forward(stage: Stage, task: Task) -> Stage:
 
     y[i] = a;  z[i] = y[i] * 2    becomes    y = a;  z[i] = y * 2
     """
-    return replace(stage, cut=tuple(forwarded(stage.kernels, task.kept)))
+    return replace(stage, formed=tuple(forwarded(stage.kernels, task.kept)))
 
 
 def rewrite(stage: Stage, task: Task) -> Stage:
@@ -147,7 +147,7 @@ def stage_products(stage: Stage, task: Task) -> Stage:
     """Stage contractions for a backend that places them, with what works on their results."""
     if Product not in task.places or task.options.order:
         return stage
-    return replace(stage, cut=tuple(products.stage(stage.kernels, stage.outside)))
+    return replace(stage, formed=tuple(products.stage(stage.kernels, stage.outside)))
 
 
 def widen(stage: Stage, task: Task) -> Stage:
@@ -163,14 +163,14 @@ def fold(stage: Stage, task: Task) -> Stage:
 
     for i: { t[i, j] = …;  y[i] = … t[i, j] }    becomes    for i: { t[j] = …;  y[i] = … t[j] }
     """
-    return replace(stage, cut=tuple(folded(stage.kernels, stage.outside)))
+    return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
 
 
 def spread(stage: Stage, task: Task) -> Stage:
     """Give loops the threads, vectors and unrolling asked for."""
     if Spread not in task.places:
         return stage
-    return replace(stage, cut=tuple(spread_out(one, task.options) for one in stage.kernels))
+    return replace(stage, formed=tuple(spread_out(one, task.options) for one in stage.kernels))
 
 
 def plan_memory(stage: Stage, task: Task) -> Stage:
@@ -179,7 +179,7 @@ def plan_memory(stage: Stage, task: Task) -> Stage:
     u[i] = …;  v[i] = f(u[i])    becomes    u[i] = …;  u[i] = f(u[i])
     """
     plan = planned(stage.kernels, stage.outside, in_place=True)
-    return replace(stage, plan=plan, cut=tuple(as_one(stage.kernels, plan.shares)))
+    return replace(stage, plan=plan, formed=tuple(as_one(stage.kernels, plan.shares)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,4 +239,4 @@ def _verify(done: Pass, stage: Stage, task: Task) -> None:
 
 def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
     """The stage with the body of every kernel changed."""
-    return replace(stage, cut=tuple(replace(one, body=change(one.body)) for one in stage.kernels))
+    return replace(stage, formed=tuple(replace(one, body=change(one.body)) for one in stage.kernels))

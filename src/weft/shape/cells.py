@@ -23,6 +23,7 @@ the two ends are laid over each other. Hence no equation between words of axes i
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias
@@ -91,7 +92,7 @@ class Cap(NamedTuple):
     why: Why
 
 
-class Propagator:
+class Propagator(ABC):
     """A monotone rule over cells that an operation states; `queued` keeps it in the queue at most once."""
 
     __slots__ = ("queued", "why")
@@ -110,8 +111,9 @@ class Propagator:
         """The axes it relates. A rule over rows has none: what it lays over each other gets rules of its own."""
         return ()
 
+    @abstractmethod
     def run(self, solver: Solver) -> None:
-        raise NotImplementedError
+        """Let every fact flow that the rule says."""
 
 
 class AxisCell:

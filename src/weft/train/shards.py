@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy.typing as npt
 
-from weft.assign import Accum, Cells, Code, Comment, Fetch, Seq, Symbol, seq
+from weft.assign import Accum, Cells, Code, Fetch, Symbol
+from weft.assign.nodes import Piece, rebuilt
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num, Scalar
@@ -51,16 +52,16 @@ def merges(count: int) -> Iterator[tuple[int, int]]:
 
 def drawn_apart(code: Code, shard: Symbol) -> Code:
     """The code with every random number drawn under its key plus the number of the shard: none draws another's."""
-    match code:
-        case Seq(codes=codes):
-            return seq(*(drawn_apart(one, shard) for one in codes))
-        case Comment(text=text, body=body):
-            return Comment(text, drawn_apart(body, shard))
-        case Fetch(source=Cells(value=value)):
-            return replace(code, source=Cells(_apart(value, shard)))
-        case Accum(value=value):
-            return replace(code, value=_apart(value, shard))
-    return code
+
+    def change(one: Piece) -> Code:
+        match one:
+            case Fetch(source=Cells(value=value)):
+                return replace(one, source=Cells(_apart(value, shard)))
+            case Accum(value=value):
+                return replace(one, value=_apart(value, shard))
+        return one
+
+    return rebuilt(code, change)
 
 
 def _apart(value: Scalar, shard: Symbol) -> Scalar:
