@@ -733,3 +733,16 @@ def test_looking_for_stale_expressions_is_linear_in_the_code() -> None:
 
     code()
     assert seen < 400 * 400
+
+
+def test_an_expression_is_not_used_again_after_its_use_changed_what_it_reads() -> None:
+    p = wf.param("p", o=2, init=1.0)
+
+    @wf.cd
+    def there_and_back() -> None:
+        half = p * 0.5
+        p.accumulate("+", half)
+        p.accumulate("-", half)
+
+    with pytest.raises(wf.WeftError, match="reads `p`, which was written after"):
+        there_and_back()
