@@ -28,7 +28,7 @@ def rows(page: Path) -> list[list[str]]:
 
 
 def file_of(path: str) -> Path:
-    """`tensor/code.py` is short for `tests/tensor/test_tensor_code.py`."""
+    """`tensor/assignments.py` is short for `tests/tensor/test_tensor_assignments.py`."""
     if path.startswith(("tests/", "bench/")):
         return ROOT / path
     room, _, name = path.partition("/")
@@ -88,16 +88,16 @@ def test_every_row_has_a_test_or_a_reason(page: Path) -> None:
 
 
 FAULTS = {
-    "| a | the same | `tensor/code.py::test_every_assignment` |": None,
-    "| a | the same | `tensor/code.py::test_every_assignment[power]` |": None,
+    "| a | the same | `tensor/assignments.py::test_every_assignment` |": None,
+    "| a | the same | `tensor/assignments.py::test_every_assignment[power]` |": None,
     "| a | the same | `tests/test_plan.py::test_diagonals` |": None,
     "| a | not here: there is no such backend | |": None,
     "| a | the same; differs: scalars have an axis | |": None,
     "| a | the same | |": "neither a test nor a reason why there is none",
     "| a | differs: yes | |": "neither a test nor a reason why there is none",
     "| a | the same | `tensor/kode.py::test_every_assignment` |": "there is no tests/tensor/test_tensor_kode.py",
-    "| a | the same | `tensor/code.py::test_nothing` |": "tests/tensor/test_tensor_code.py has no test_nothing",
-    "| a | the same | `tensor/code.py::test_every_assignment[pour]` |": "test_every_assignment has no case pour",
+    "| a | the same | `tensor/random.py::test_nothing` |": "tests/tensor/test_tensor_random.py has no test_nothing",
+    "| a | the same | `tensor/assignments.py::test_every_assignment[pour]` |": "test_every_assignment has no case pour",
 }
 
 

@@ -24,10 +24,9 @@ from weft.project import Plan, plan
 from weft.public import open_door, public, public_methods
 from weft.runtime import Context, Device, Event, Routine, Stream
 from weft.shape import Dim, Shape
-from weft.tensor.apply import Operator, operator
-from weft.tensor.blocks import concat, stack
-from weft.tensor.code import assign, cd, node
-from weft.tensor.contract import dim, einsum
+from weft.tensor.assignments import assign, cd, node
+from weft.tensor.concat import concat, stack
+from weft.tensor.einsum import dim, einsum
 from weft.tensor.functions import absolute as abs
 from weft.tensor.functions import (
     cast,
@@ -62,9 +61,10 @@ from weft.tensor.gradient import grad_update
 from weft.tensor.layers import Layer, op
 from weft.tensor.leaves import constant, counted, data, from_dlpack, from_file, number, offsets
 from weft.tensor.literals import batch, labelled, tensor
-from weft.tensor.notation import parse_cd
+from weft.tensor.operator import Operator, operator
 from weft.tensor.params import kaiming, normal, param, seed, uniform, xavier
 from weft.tensor.random import bernoulli, dropout, random_standard_normal, random_uniform
+from weft.tensor.read_code import parse_cd
 from weft.tensor.slices import StaticIndex, index
 from weft.tensor.tensor import Tensor, given, require_grad, stop_gradient
 

@@ -15,8 +15,8 @@ from weft import demo
 from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
-from weft.tc import command
-from weft.tc.stages import STAGES
+from weft.tc import cli as comprehensions
+from weft.tc.show import STAGES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -124,17 +124,17 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     showing.add_argument(
         "--stage", default="kernels", choices=["text", *STAGES], help="what to print (default: %(default)s)"
     )
-    checking.set_defaults(run=lambda given: command.check(given.file))
+    checking.set_defaults(run=lambda given: comprehensions.check(given.file))
     running.set_defaults(run=_tc_run)
     tuning.set_defaults(run=_tc_tune)
     showing.set_defaults(
-        run=lambda given: command.show(given.file, given.name, given.stage, dict(given.sizes), given.backend)
+        run=lambda given: comprehensions.show(given.file, given.name, given.stage, dict(given.sizes), given.backend)
     )
 
 
 def _tc_run(given: argparse.Namespace) -> str:
     sizes = dict(given.sizes)
-    return command.run(given.file, given.name, sizes, backend=given.backend, seed=given.seed, times=given.times)
+    return comprehensions.run(given.file, given.name, sizes, backend=given.backend, seed=given.seed, times=given.times)
 
 
 def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -163,7 +163,9 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _tc_tune(given: argparse.Namespace) -> str:
     sizes = dict(given.sizes)
-    return command.tune(given.file, given.name, sizes, backend=given.backend, seconds=given.seconds, wrt=given.wrt)
+    return comprehensions.tune(
+        given.file, given.name, sizes, backend=given.backend, seconds=given.seconds, wrt=given.wrt
+    )
 
 
 if __name__ == "__main__":

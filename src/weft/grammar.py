@@ -15,7 +15,7 @@ from io import BytesIO
 import lark
 
 from weft.cache import cache_folder, opened
-from weft.garbage import uncollected
+from weft.gc_pause import gc_paused
 
 
 @cache
@@ -23,7 +23,7 @@ def parser(room: str, start: str = "start") -> lark.Lark:
     """The LALR(1) parser of a room's grammar from a start rule; trees know their positions."""
     text = files(room).joinpath("grammar.lark").read_text(encoding="utf-8")
     name = sha256("\0".join([sys.version, lark.__version__, start, text]).encode()).hexdigest()[:40]
-    return uncollected(lambda: _made(name, text, start))
+    return gc_paused(lambda: _made(name, text, start))
 
 
 def _made(name: str, text: str, start: str) -> lark.Lark:

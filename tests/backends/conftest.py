@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.backends.cc import build, units
+from weft.backends.cc import build, loader
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     monkeypatch.setattr(build, "_loaded", {})
     monkeypatch.setattr(build, "_warned", set())
-    monkeypatch.setattr(units, "_known", {})
+    monkeypatch.setattr(loader, "_known", {})
     return place
 
 

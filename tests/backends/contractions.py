@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from weft.loops import Buffer, Cast, For, Let, Local, Place, Program, Read, Set, Stmt, Store, Update, buffers_of
+from weft.affine import Affine
+from weft.loops import Buffer, Cast, For, Let, Local, Program, Read, Set, Stmt, Store, Update, buffers_of
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
@@ -49,7 +50,7 @@ def around(loops: Sequence[Loop], *body: Stmt) -> tuple[Stmt, ...]:
 
 
 def at(*names: str) -> tuple[Scalar, ...]:
-    return tuple(Place(((1, name),)) for name in names) or (Place(()),)
+    return tuple(Affine(((1, name),)) for name in names) or (Affine(()),)
 
 
 @st.composite
@@ -95,8 +96,8 @@ def tensors(
         axes = [axis for axis in axes if axis not in ([one], [other])] + [[one, other]]
     axes = draw(st.permutations(axes))
     shape = tuple(sum(sizes[name] - 1 for name in axis) + 1 for axis in axes)
-    places = tuple(Place(tuple((1, name) for name in axis)) for axis in axes)
-    return Buffer(number, "ab"[number], shape or (1,), dtype), places or (Place(()),)
+    places = tuple(Affine(tuple((1, name) for name in axis)) for axis in axes)
+    return Buffer(number, "ab"[number], shape or (1,), dtype), places or (Affine(()),)
 
 
 def number_form(
@@ -119,7 +120,7 @@ def memory_form(
     inner = [loop for loop in kept if loop not in shared]
     other = {name: f"{name}x" for name, _ in inner}
     renamed = [(other[name], size) for name, size in inner]
-    there = tuple(Place(tuple((1, other.get(name, name)) for _, name in place.terms)) for place in cell)  # type: ignore[attr-defined]
+    there = tuple(Affine(tuple((1, other.get(name, name)) for _, name in place.terms)) for place in cell)  # type: ignore[attr-defined]
     clears = draw(st.booleans())
     clear = around(renamed, Store(target, there, Cast(target.dtype, Num(0)))) if clears else ()
     core = around(draw(st.permutations([*inner, *sums])), Update(target, cell, "add", value))
@@ -169,4 +170,4 @@ def finished(body: tuple[Stmt, ...], grown: Local | None) -> tuple[Stmt, ...]:
     if grown is None:
         return body
     zero = Cast(grown.dtype, Num(0))
-    return (Let(grown, zero), *body, Store(Buffer(7, "whole", (1,), grown.dtype), (Place(()),), grown))
+    return (Let(grown, zero), *body, Store(Buffer(7, "whole", (1,), grown.dtype), (Affine(()),), grown))

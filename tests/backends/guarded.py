@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from weft.backends.cc import Cc
-from weft.backends.seam import Bound, Executable, Memory
+from weft.backends.protocol import Bound, Executable, Memory
 from weft.loops import Program
 
 PAGE = mmap.PAGESIZE

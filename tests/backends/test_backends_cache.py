@@ -20,7 +20,7 @@ import weft as wf
 from backends import race
 from backends.compilers import answer, entry, forbid_compiling, real, refused, text
 from weft import cache
-from weft.backends.cc import build, units
+from weft.backends.cc import build, loader
 from weft.cache import limit
 from weft.errors import WeftWarning
 
@@ -129,7 +129,7 @@ def test_a_damaged_note_does_no_harm(damage: str, folder: Path, monkeypatch: pyt
         for note, other in zip(notes, reversed(kept), strict=True):
             note.unlink() if damage == "gone" else note.write_bytes(content.get(damage, other))
         build._loaded.clear()
-        units._known.clear()
+        loader._known.clear()
 
 
 def test_folders_are_made_for_the_user_alone(folder: Path) -> None:

@@ -15,7 +15,7 @@ from loops.programs import GIVEN, Sample, samples
 from tensor.differences import total
 from tensor.models import Model, models
 from weft.backends.cc import Cc
-from weft.backends.interp import run_scalar
+from weft.loops.interp import run_scalar
 from weft.schedule import as_kernels
 
 FLOATS = ("add", "sub", "mul", "max", "min", "lt", "eq", "and", "arg1", "arg2", "relu_gate", "mod", "div")

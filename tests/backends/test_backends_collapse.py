@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.affine import Affine
 from weft.backends.cc.collapse import collapsed
-from weft.loops import Buffer, Cast, For, If, Inside, Let, Local, Place, Read, Set, Stmt, Store, Update
+from weft.loops import Buffer, Cast, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
 from weft.ops import Call, Num
 
 X, Y = (Buffer(number, name, (4, 6, 8), "float32") for number, name in enumerate("xy"))
 WIDE = Buffer(2, "wide", (4, 6, 9), "float32")
 ROW, ONE = Buffer(3, "row", (8,), "float32"), Buffer(4, "one", (1,), "float32")
-I, J, K, ZERO = Place(((1, "i"),)), Place(((1, "j"),)), Place(((1, "k"),)), Place(())  # noqa: E741
+I, J, K, ZERO = Affine(((1, "i"),)), Affine(((1, "j"),)), Affine(((1, "k"),)), Affine(())  # noqa: E741
 SUM = Local("sum", "float32")
 
 

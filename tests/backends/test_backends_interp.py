@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loops.programs import ACCUMULATING, GIVEN, Sample, samples
-from weft.backends.interp import run, run_scalar
-from weft.backends.interp import run as interp_run_function
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Store, Update, check, show, typed
+from weft.affine import Affine
+from weft.loops import Buffer, Fill, For, If, Inside, Program, Read, Store, Update, check, show, typed
+from weft.loops.interp import run, run_scalar
+from weft.loops.interp import run as interp_run_function
 from weft.ops import Num, call
 
 A, B = Buffer(0, "A", (4,), "int64"), Buffer(1, "B", (4,), "int64")
 M = Buffer(2, "M", (3, 4), "float64")
-AT_I, AT_J = Place(((1, "i"),)), Place(((1, "j"),))
+AT_I, AT_J = Affine(((1, "i"),)), Affine(((1, "j"),))
 
 
 def both(sample: Sample, static: int) -> tuple[dict[Buffer, np.ndarray], dict[Buffer, np.ndarray]]:
@@ -77,18 +78,18 @@ def test_a_store_that_reads_the_place_it_writes() -> None:
 
 
 def test_a_store_into_one_place_that_reads_it_runs_in_order() -> None:
-    zero = Place((), 0)
+    zero = Affine((), 0)
     assert ran(line(Store(B, (zero,), Read(B, (zero,)) * 2 + Read(A, (AT_I,)))), [1, 2, 3, 4])[1][0] == 26
 
 
 def test_a_store_that_reads_the_place_before_runs_in_order() -> None:
-    shifted = Place(((1, "i"),), 1)
+    shifted = Affine(((1, "i"),), 1)
     prefix = line(Store(A, (shifted,), Read(A, (AT_I,)) + Read(A, (shifted,))), size=3)
     assert ran(prefix, [1, 2, 3, 4])[0] == [1, 3, 6, 10]
 
 
 def test_repeated_stores_leave_the_last_value() -> None:
-    assert ran(line(Store(B, (Place((), 2),), Read(A, (AT_I,)))), [1, 2, 3, 4])[1] == [0, 0, 4, 0]
+    assert ran(line(Store(B, (Affine((), 2),), Read(A, (AT_I,)))), [1, 2, 3, 4])[1] == [0, 0, 4, 0]
 
 
 def test_an_update_accumulates_where_cells_repeat() -> None:
@@ -98,33 +99,33 @@ def test_an_update_accumulates_where_cells_repeat() -> None:
 
 @pytest.mark.parametrize(("op", "left"), [("sub", -9), ("max", 4), ("min", 1), ("mul", 24), ("arg2", 4), ("arg1", 1)])
 def test_updates_of_one_cell(op: str, left: int) -> None:
-    assert ran(line(Update(B, (Place((), 0),), op, Read(A, (AT_I,)))), [1, 2, 3, 4], [1, 0, 0, 0])[1][0] == left
+    assert ran(line(Update(B, (Affine((), 0),), op, Read(A, (AT_I,)))), [1, 2, 3, 4], [1, 0, 0, 0])[1][0] == left
 
 
 def test_an_update_that_reads_its_own_buffer_runs_in_order() -> None:
-    fibonacci = Update(A, (Place(((1, "i"),), 2),), "add", Read(A, (AT_I,)) + Read(A, (Place(((1, "i"),), 1),)))
+    fibonacci = Update(A, (Affine(((1, "i"),), 2),), "add", Read(A, (AT_I,)) + Read(A, (Affine(((1, "i"),), 1),)))
     assert ran(line(fibonacci, size=2), [1, 1, 0, 0])[0] == [1, 1, 2, 3]
 
 
 def test_a_guard_that_reads_what_the_nest_writes_runs_in_order() -> None:
-    zero = Place((), 0)
+    zero = Affine((), 0)
     count = If((Inside(Read(B, (zero,)), 2),), (Update(B, (zero,), "add", Num(1)),))
     assert ran(line(count), [0, 0, 0, 0])[1] == [2, 0, 0, 0]
 
 
 def test_guarded_points_are_left_alone() -> None:
-    before = Place(((1, "i"),), -1)
+    before = Affine(((1, "i"),), -1)
     shift = If((Inside(before, 4),), (Store(B, (AT_I,), Read(A, (before,))),))
     assert ran(line(shift), [1, 2, 3, 4], [9, 9, 9, 9])[1] == [9, 1, 2, 3]
 
 
 def test_a_guard_that_never_holds_writes_nothing() -> None:
-    never = If((Inside(Place(((1, "i"),), 9), 4),), (Store(B, (AT_I,), Num(1)),))
+    never = If((Inside(Affine(((1, "i"),), 9), 4),), (Store(B, (AT_I,), Num(1)),))
     assert ran(line(never), [1, 2, 3, 4], [5, 6, 7, 8])[1] == [5, 6, 7, 8]
 
 
 def test_loops_with_several_statements_interleave() -> None:
-    two = line(Store(B, (AT_I,), Read(A, (Place((), 0),))), Update(A, (Place((), 0),), "add", Num(1)))
+    two = line(Store(B, (AT_I,), Read(A, (Affine((), 0),))), Update(A, (Affine((), 0),), "add", Num(1)))
     assert ran(two, [1, 0, 0, 0]) == ([5, 0, 0, 0], [1, 2, 3, 4])
 
 
@@ -144,7 +145,7 @@ def test_a_large_nest_is_cut_and_gives_the_same(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_infinities_and_nan_are_values_not_warnings() -> None:
-    row = (Place((), 0), AT_I)
+    row = (Affine((), 0), AT_I)
     program = line(Store(M, row, call("log", call("sub", Read(M, row), 1.0))))
     for how in (run, run_scalar):
         memory = {M: np.array([[1.0, 0.0, 2.0, np.inf]] * 3)}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import weft as wf
 from tensor.differences import double, total
 from tensor.models import Model, models
-from weft.backends.interp import run, run_scalar
+from weft.loops.interp import run, run_scalar
 
 
 @settings(max_examples=40)

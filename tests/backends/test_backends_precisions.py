@@ -20,10 +20,10 @@ from ops.library import CROSSING, ULPS
 from tensor.differences import total
 from tensor.exact import BINARY, each, wrapped
 from tensor.models import Model, models
+from weft.affine import Affine
 from weft.assign import Data, closed_buffer, complete, lower, node_of
 from weft.assign.nodes import Code, Node, Operand
 from weft.backends.cc import Cc
-from weft.backends.interp import run, run_scalar
 from weft.loops import (
     Buffer,
     Cast,
@@ -31,7 +31,6 @@ from weft.loops import (
     For,
     If,
     Inside,
-    Place,
     Program,
     Read,
     Remark,
@@ -43,10 +42,11 @@ from weft.loops import (
     show,
     typed,
 )
-from weft.loops.gather import gather
+from weft.loops.interp import run, run_scalar
 from weft.ops import OPS, Call, Num, Op, Scalar, call, typing
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 from weft.ops.library import LIBRARY
+from weft.optimise.gather import gather
 from weft.schedule import as_kernels
 
 #: How far the two backends may lie apart in one operation, in ulp of single and double precision: everything else is 0.
@@ -69,7 +69,7 @@ MOST_IN_A_PROGRAM = dict.fromkeys(("float32", "float64"), 1024) | dict.fromkeys(
 
 NARROW = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 WHOLE = tuple(name for name in ELEMENT_TYPES if not is_float(name) and name != "bool")
-AT = (Place(((1, "i"),)),)
+AT = (Affine(((1, "i"),)),)
 RANDOM_BITS = {"uniform", "normal", "threefry4x32"}
 
 
@@ -246,7 +246,7 @@ NUMBERS += [3.4028235677973366e38, 10**400, -(10**400), math.inf, -math.inf, mat
 def test_numbers_of_the_program_are_the_same_on_both_backends(backend: Cc, dtype: str) -> None:
     stored = Buffer(0, "y", (len(NUMBERS),), dtype)
     filled = [Buffer(1 + at, "z", (2,), dtype) for at in range(len(NUMBERS))]
-    stores = [Store(stored, (Place((), at),), Num(number)) for at, number in enumerate(NUMBERS)]
+    stores = [Store(stored, (Affine((), at),), Num(number)) for at, number in enumerate(NUMBERS)]
     fills = [Fill(one, number) for one, number in zip(filled, NUMBERS, strict=True)]
     program = check(typed(Program((*stores, *fills))))
     ours, meaning = ({one: np.zeros(one.shape, numpy_type(dtype)) for one in (stored, *filled)} for _ in range(2))
@@ -263,7 +263,7 @@ def test_numbers_of_the_program_are_the_nearest_of_their_type(backend: Cc) -> No
     for dtype in ("float16", "float32", "float64"):
         y = Buffer(0, "y", (len(wide),), dtype)
         memory = {y: np.zeros(y.shape, dtype)}
-        stores = (Store(y, (Place((), at),), Num(number)) for at, number in enumerate(wide))
+        stores = (Store(y, (Affine((), at),), Num(number)) for at, number in enumerate(wide))
         backend.compile(as_kernels(typed(Program(tuple(stores))))).bind(memory)({})
         with np.errstate(over="ignore"):
             assert memory[y].tolist() == np.array(wide).astype(dtype).tolist()
@@ -417,7 +417,7 @@ def test_programs_of_every_type(backend: Cc, sample: Sample, static: int) -> Non
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_a_place_that_wraps_around_is_found_more_than_once(dtype: str) -> None:
     labels, numbers, y = Buffer(0, "n", (1,), dtype), Buffer(1, "w", (600,), "float32"), Buffer(2, "y", (1,), "float32")
-    first = (Place((), 0),)
+    first = (Affine((), 0),)
     hot = Call("eq", (Read(labels, first), Cast(dtype, AT[0])))
     program = typed(Program((For("i", 600, (Update(y, first, "add", Read(numbers, AT) * hot),)),)))
     found = []

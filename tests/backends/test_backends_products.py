@@ -12,9 +12,10 @@ from hypothesis import given, settings
 import weft as wf
 from backends.contractions import Contraction, contractions
 from weft.backends.cc import Cc
-from weft.backends.interp import run
 from weft.loops import Program, Remark, check
-from weft.schedule import as_kernels, products
+from weft.loops.interp import run
+from weft.schedule import as_kernels
+from weft.schedule import contractions as scheduled
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +28,14 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
 @pytest.fixture(scope="module", autouse=True)
 def any_size() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "WORTH", 1)
+        patch.setattr(scheduled, "WORTH", 1)
         yield
 
 
 @settings(max_examples=30)
 @given(contractions())
 def test_products(backend: Cc, sample: Contraction) -> None:
-    (staged,) = products.stage([sample.kernel], sample.kept)
+    (staged,) = scheduled.stage([sample.kernel], sample.kept)
     program = check(Program((Remark("", staged.body),)))
     ours, meant = sample.memory(), sample.memory()
     run(check(Program(sample.kernel.body)), meant)

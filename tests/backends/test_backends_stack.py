@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.affine import Affine
 from weft.backends.cc import Cc
 from weft.backends.cc.build import FLAGS
-from weft.backends.cc.plan import plan
-from weft.backends.cc.units import _prelude
-from weft.loops import Buffer, Cast, Let, Local, Place, Read, Store
-from weft.loops.staged import parts_of, product
+from weft.backends.cc.loader import _prelude
+from weft.backends.cc.tile_choice import plan
+from weft.loops import Buffer, Cast, Let, Local, Read, Store
+from weft.loops.annotations import parts_of, product
 from weft.ops import Num
 
 #: No function of a kernel has more on the stack: Python needs some of a thread's 64 KiB as well.
@@ -81,7 +82,7 @@ def test_no_frame_is_large(second: str, options: wf.tc.Options, tmp_path: Path) 
 
 
 def test_tiles_are_no_larger_than_the_stack_can_bear() -> None:
-    k, i, j = (Place(((1, name),)) for name in "kij")
+    k, i, j = (Affine(((1, name),)) for name in "kij")
     a, b, c = (Buffer(at, name, (999, 999), "float32") for at, name in enumerate("abc"))
     zero, total = Cast("float32", Num(0)), Local("t", "float32")
     factors = Read(a, (i, k)), Read(b, (k, j))

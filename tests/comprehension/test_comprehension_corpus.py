@@ -8,8 +8,8 @@ import pytest
 from comprehension.corpus import CORPUS, Entry
 from comprehension.oracle import run
 from weft.comprehension import check, infer, parse, show
-from weft.comprehension.indirect import unproved
-from weft.comprehension.template import Template
+from weft.comprehension.gather_checks import unproved
+from weft.comprehension.signature import Template
 from weft.ops.dtypes import numpy_type
 
 NAMES = [one.name for one in CORPUS]

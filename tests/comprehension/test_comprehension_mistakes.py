@@ -10,9 +10,9 @@ import pytest
 from weft.comprehension import ComprehensionError, check, infer, parse, read, show
 from weft.comprehension.build import MAX_DEPTH
 from weft.comprehension.gradient import backward
+from weft.comprehension.gradient_text import gradient_definition
 from weft.comprehension.show import show_definition
-from weft.comprehension.template import Template
-from weft.comprehension.text import gradient_definition
+from weft.comprehension.signature import Template
 
 HEAD = "def f(float(M,N) A, float(N) B, float alpha, int32(M) I) -> (C) { "
 

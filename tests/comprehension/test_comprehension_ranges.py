@@ -20,8 +20,8 @@ from weft.comprehension import (
     infer,
     parse,
 )
-from weft.comprehension.indirect import Indirect, unproved
-from weft.comprehension.template import Template
+from weft.comprehension.gather_checks import Indirect, unproved
+from weft.comprehension.signature import Template
 from weft.errors import WeftError
 
 CONV = "def f(float(N) I, float(K) W) -> (O) { O(i) +=! I(i + k) * W(k) }"

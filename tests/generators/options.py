@@ -14,7 +14,7 @@ import numpy as np
 
 import weft as wf
 from weft.schedule.options import RANGES
-from weft.tc.tuned import _fitting
+from weft.tc.tuning_store import _fitting
 
 EVIL = '2\nfor (;;) { int system(const char *); system("touch injected"); }\n#pragma GCC unroll 2'
 WRONG = [EVIL, "2", -1, 10**9, 2.0, 2.5, True, None, [3], (3,), {"a": 1}, float("nan"), np.float32(2)]

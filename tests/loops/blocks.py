@@ -8,21 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from loops.programs import GIVEN, VALUES, Sample, Scope, _Maker
-from weft.loops import (
-    Buffer,
-    Inside,
-    Let,
-    Local,
-    Place,
-    Program,
-    Read,
-    Set,
-    Stmt,
-    Store,
-    Update,
-    typed,
-    walk,
-)
+from weft.affine import Affine
+from weft.loops import Buffer, Inside, Let, Local, Program, Read, Set, Stmt, Store, Update, typed, walk
 from weft.loops.bounds import always
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import is_float, numpy_type
@@ -157,13 +144,13 @@ class _Blocks(_Maker):
         for one in walk(scalar):
             if isinstance(one, Local) and one not in known:
                 return False
-            if isinstance(one, Place) and any(name not in scope.ranges for _, name in one.terms):
+            if isinstance(one, Affine) and any(name not in scope.ranges for _, name in one.terms):
                 return False
             for place, size in zip(one.at, one.buffer.shape, strict=True) if isinstance(one, Read) else ():
                 tested = any(test.place == place and test.size <= size for test in scope.tests)
-                if isinstance(place, Place) and not tested and not always(Inside(place, size), scope.ranges):
+                if isinstance(place, Affine) and not tested and not always(Inside(place, size), scope.ranges):
                     return False
-        return not isinstance(scalar, Num | Place | Local)
+        return not isinstance(scalar, Num | Affine | Local)
 
     def call(self, scope: Scope, target: Buffer, depth: int) -> Scalar:
         one = self.value(scope, target, depth)

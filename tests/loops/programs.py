@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
+from weft.affine import Affine
+from weft.loops import Buffer, Fill, For, If, Inside, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.ops import OPS, Num, Scalar, call
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -141,11 +142,11 @@ class _Maker:
         place = self.gather(scope, 5) if self.pick("affine", "affine", "gather") == "gather" else self.affine(scope)
         return Inside(place, self.draw(st.integers(1, LARGEST)))
 
-    def affine(self, scope: Scope) -> Place:
+    def affine(self, scope: Scope) -> Affine:
         """Any affine place: only a test around it keeps it inside an axis."""
         names = self.draw(st.lists(st.sampled_from(sorted(scope.ranges)), max_size=2, unique=True))
         terms = tuple((self.draw(st.sampled_from([1, 1, 2, -1])), name) for name in names)
-        return Place(terms, self.draw(st.integers(-2, 2)))
+        return Affine(terms, self.draw(st.integers(-2, 2)))
 
     def gather(self, scope: Scope, size: int) -> Scalar:
         source = self.draw(st.sampled_from(self.buffers))
@@ -161,19 +162,19 @@ class _Maker:
             return self.gather(scope, size)
         return self.place(size, scope)
 
-    def place(self, size: int, scope: Scope) -> Place:
+    def place(self, size: int, scope: Scope) -> Affine:
         """A place that is provably inside an axis."""
-        choices: list[Place] = [Place((), self.draw(st.integers(0, size - 1)))]
+        choices: list[Affine] = [Affine((), self.draw(st.integers(0, size - 1)))]
         for name, count in scope.ranges.items():
             if count <= size:
-                choices += [Place(((1, name),), size - count), Place(((-1, name),), count - 1)] * 2
+                choices += [Affine(((1, name),), size - count), Affine(((-1, name),), count - 1)] * 2
             if 2 * count - 1 <= size:
-                choices.append(Place(((2, name),)))
+                choices.append(Affine(((2, name),)))
             for other, more in scope.ranges.items():
                 if other != name and count + more - 1 <= size:
-                    choices.append(Place(((1, name), (1, other))))
+                    choices.append(Affine(((1, name), (1, other))))
         for test in scope.tests:
-            if isinstance(test.place, Place) and test.size <= size:
+            if isinstance(test.place, Affine) and test.size <= size:
                 choices += [test.place] * 3
         return self.draw(st.sampled_from(choices))
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from loops.programs import GIVEN, Sample, samples
+from weft.affine import Affine
 from weft.loops import (
     Buffer,
     Cast,
@@ -14,7 +15,6 @@ from weft.loops import (
     If,
     Inside,
     MalformedLoops,
-    Place,
     Program,
     Read,
     Remark,
@@ -29,7 +29,7 @@ from weft.ops import Call, Num, call
 
 A = Buffer(0, "A", (3, 4), "float32")
 V = Buffer(1, "V", (4,), "float32")
-AT_I, AT_J, AT_S = Place(((1, "i"),)), Place(((1, "j"),)), Place(((1, "s"),))
+AT_I, AT_J, AT_S = Affine(((1, "i"),)), Affine(((1, "j"),)), Affine(((1, "s"),))
 ONE = Cast("float32", Num(1))
 W = Buffer(2, "W", (4,), "int64")
 
@@ -53,15 +53,15 @@ MALFORMED = {
         "loop s inside a loop of the same name",
     ),
     "a name no loop has": (
-        nest(Store(A, (AT_I, Place(((1, "k"),))), ONE)),
+        nest(Store(A, (AT_I, Affine(((1, "k"),))), ONE)),
         r"k is not the name of a loop around A\[i, k\]",
     ),
     "a name out of its loop": (
         Program((For("i", 3, (Fill(V, 0),)), Store(V, (AT_I,), ONE))),
         r"i is not the name of a loop around V\[i\]",
     ),
-    "a name in a value": (nest(Store(A, (AT_I, AT_J), Place(((1, "k"),)))), "k is not the name of a loop around k"),
-    "a name in a guard": (nest(If((Inside(Place(((1, "k"),)), 2),), (Fill(V, 0),))), "k is not the name of a loop"),
+    "a name in a value": (nest(Store(A, (AT_I, AT_J), Affine(((1, "k"),)))), "k is not the name of a loop around k"),
+    "a name in a guard": (nest(If((Inside(Affine(((1, "k"),)), 2),), (Fill(V, 0),))), "k is not the name of a loop"),
     "too few subscripts": (nest(Store(A, (AT_I,), ONE)), r"A\[i\] needs 2 subscripts"),
     "too many subscripts in a read": (
         nest(Store(A, (AT_I, AT_J), Read(V, (AT_I, AT_J)))),
@@ -70,33 +70,35 @@ MALFORMED = {
     "a write past the end": (nest(Store(A, (AT_I, AT_J), ONE), i=4), r"i may leave the axis of 3 in A\[i, j\]"),
     "an update past the end": (nest(Update(A, (AT_J, AT_I), "add", ONE)), r"j may leave the axis of 3 in A\[j, i\]"),
     "a write before the start": (
-        nest(Store(A, (AT_I, Place(((1, "j"),), -1)), ONE)),
+        nest(Store(A, (AT_I, Affine(((1, "j"),), -1)), ONE)),
         r"j - 1 may leave the axis of 4 in A\[i, j - 1\]",
     ),
     "a read past the end": (
-        nest(Store(A, (AT_I, AT_J), Read(V, (Place(((1, "i"), (1, "j"))),)))),
+        nest(Store(A, (AT_I, AT_J), Read(V, (Affine(((1, "i"), (1, "j"))),)))),
         r"i \+ j may leave the axis of 4 in V\[i \+ j\]",
     ),
     "a read backwards past the start": (
-        nest(Store(A, (AT_I, AT_J), Read(V, (Place(((-1, "j"),), 2),)))),
+        nest(Store(A, (AT_I, AT_J), Read(V, (Affine(((-1, "j"),), 2),)))),
         r"-j \+ 2 may leave the axis of 4",
     ),
     "a static index past the end": (nest(Store(A, (AT_S, AT_J), ONE)), r"s may leave the axis of 3 in A\[s, j\]"),
     "a place inside a gather": (
-        nest(Store(A, (AT_I, AT_J), Read(V, (call("add", Read(V, (Place((), 9),)), 1),)))),
+        nest(Store(A, (AT_I, AT_J), Read(V, (call("add", Read(V, (Affine((), 9),)), 1),)))),
         r"9 may leave the axis of 4 in V\[9\]",
     ),
     "a guard that is too wide": (
-        nest(If((Inside(Place(((2, "j"),)), 5),), (Store(A, (AT_I, Place(((2, "j"),))), ONE),))),
+        nest(If((Inside(Affine(((2, "j"),)), 5),), (Store(A, (AT_I, Affine(((2, "j"),))), ONE),))),
         r"2\*j may leave the axis of 4",
     ),
     "a guard of something else": (
-        nest(If((Inside(AT_J, 4),), (Store(A, (AT_I, Place(((2, "j"),))), ONE),))),
+        nest(If((Inside(AT_J, 4),), (Store(A, (AT_I, Affine(((2, "j"),))), ONE),))),
         r"2\*j may leave the axis of 4",
     ),
     "a guard that is over": (
         nest(
-            Remark("", (If((Inside(Place(((2, "j"),)), 4),), (Fill(V, 0),)), Store(A, (AT_I, Place(((2, "j"),))), ONE)))
+            Remark(
+                "", (If((Inside(Affine(((2, "j"),)), 4),), (Fill(V, 0),)), Store(A, (AT_I, Affine(((2, "j"),))), ONE))
+            )
         ),
         r"2\*j may leave the axis of 4",
     ),
@@ -138,12 +140,12 @@ def test_malformed_programs_are_refused(name: str) -> None:
 
 WELL_FORMED = {
     "the whole axis": nest(Store(A, (AT_I, AT_J), ONE)),
-    "backwards": nest(Store(A, (AT_I, Place(((-1, "j"),), 3)), ONE)),
-    "a sum that fits": nest(Store(V, (Place(((1, "i"), (1, "j"))),), ONE), i=2, j=3),
-    "a difference that fits": nest(Store(V, (Place(((1, "i"), (-1, "j")), 1),), ONE), i=3, j=2),
-    "a guarded place": nest(If((Inside(Place(((2, "j"),), -1), 4),), (Store(V, (Place(((2, "j"),), -1),), ONE),))),
-    "a multiple of what is guarded": nest(If((Inside(AT_J, 2),), (Store(V, (Place(((2, "j"),)),), ONE),))),
-    "backwards from what is guarded": nest(If((Inside(AT_J, 2),), (Store(V, (Place(((-1, "j"),), 1),), ONE),))),
+    "backwards": nest(Store(A, (AT_I, Affine(((-1, "j"),), 3)), ONE)),
+    "a sum that fits": nest(Store(V, (Affine(((1, "i"), (1, "j"))),), ONE), i=2, j=3),
+    "a difference that fits": nest(Store(V, (Affine(((1, "i"), (-1, "j")), 1),), ONE), i=3, j=2),
+    "a guarded place": nest(If((Inside(Affine(((2, "j"),), -1), 4),), (Store(V, (Affine(((2, "j"),), -1),), ONE),))),
+    "a multiple of what is guarded": nest(If((Inside(AT_J, 2),), (Store(V, (Affine(((2, "j"),)),), ONE),))),
+    "backwards from what is guarded": nest(If((Inside(AT_J, 2),), (Store(V, (Affine(((-1, "j"),), 1),), ONE),))),
     "a guard around a nest": Program(
         (
             For(
@@ -170,4 +172,4 @@ def test_walk_sees_subscripts_and_arguments() -> None:
     inner = Read(V, (AT_I,))
     value = call("add", Read(V, (call("mul", inner, 2),)), AT_J)
     assert list(reads(value)) == [value.args[0], inner]
-    assert {one for one in walk(value) if isinstance(one, Place)} == {AT_I, AT_J}
+    assert {one for one in walk(value) if isinstance(one, Affine)} == {AT_I, AT_J}

@@ -9,9 +9,9 @@ import pytest
 
 import weft as wf
 from loops.written import GIVEN, K, X, Y, program, text
-from weft.backends.interp import run
 from weft.loops import For, Program, Stmt, check
-from weft.loops.gather import gather
+from weft.loops.interp import run
+from weft.optimise.gather import gather
 
 SIZES = {"k": 4, "b": 4, "d": 3}
 CORE = "X[b, d] += Y[k, d] * float32(eq(K[b], k))"

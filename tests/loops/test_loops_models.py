@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 import weft as wf
 from tensor.differences import total
 from tensor.models import Model, models
-from weft.backends.interp import run, run_scalar
-from weft.loops import Buffer, Program, buffers_of, check, rewrite, show
+from weft.loops import Buffer, Program, buffers_of, check, show
+from weft.loops.interp import run, run_scalar
 from weft.ops.dtypes import numpy_type
+from weft.optimise.rewrite import rewrite
 from weft.schedule import Task, as_program, schedule
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from weft.loops import Buffer, Fill, For, If, Inside, Place, Program, Read, Remark, Store, Update, show, show_scalar
+from weft.affine import Affine
+from weft.loops import Buffer, Fill, For, If, Inside, Program, Read, Remark, Store, Update, show, show_scalar
 from weft.ops import Num, call
 
 A, V = Buffer(0, "A", (3, 4), "float32"), Buffer(1, "V", (4,), "float32")
-AT_I, AT_J = Place(((1, "i"),)), Place(((1, "j"),))
+AT_I, AT_J = Affine(((1, "i"),)), Affine(((1, "j"),))
 
 
 def test_places() -> None:
     shown = [
-        Place(()),
-        Place((), 3),
+        Affine(()),
+        Affine((), 3),
         AT_I,
-        Place(((2, "i"), (1, "j")), 1),
-        Place(((-1, "i"),), 3),
-        Place(((1, "i"), (-2, "j")), -1),
+        Affine(((2, "i"), (1, "j")), 1),
+        Affine(((-1, "i"),), 3),
+        Affine(((1, "i"), (-2, "j")), -1),
     ]
     assert [show_scalar(one) for one in shown] == ["0", "3", "i", "2*i + j + 1", "-i + 3", "i - 2*j - 1"]
 
@@ -33,7 +34,7 @@ def test_scalars() -> None:
 
 
 def test_a_sum_of_loops_inside_an_expression_is_kept_together() -> None:
-    place = Place(((2, "i"),), 1)
+    place = Affine(((2, "i"),), 1)
     assert show_scalar(Num(3) * place) == "(3 * (2*i + 1))"
     assert show_scalar(call("exp", place)) == "exp(2*i + 1)"
     assert show_scalar(Read(V, (place,))) == "V[2*i + 1]"
@@ -42,7 +43,7 @@ def test_a_sum_of_loops_inside_an_expression_is_kept_together() -> None:
 def test_statements() -> None:
     body = (
         Remark("what it is", (Store(A, (AT_I, AT_J), Read(V, (AT_J,)) * 2),)),
-        If((Inside(Place(((1, "i"), (-1, "j"))), 3), Inside(AT_J, 2)), (Update(V, (AT_J,), "add", Num(1)),)),
+        If((Inside(Affine(((1, "i"), (-1, "j"))), 3), Inside(AT_J, 2)), (Update(V, (AT_J,), "add", Num(1)),)),
         Update(V, (AT_J,), "max", AT_I + AT_J),
         Update(V, (AT_J,), "div", AT_I),
         Fill(V, 0),

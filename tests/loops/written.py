@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from textwrap import dedent
 
+from weft.affine import Affine
 from weft.loops import (
     Buffer,
     Cast,
@@ -15,7 +16,6 @@ from weft.loops import (
     Inside,
     Let,
     Local,
-    Place,
     Program,
     Read,
     Set,
@@ -43,7 +43,7 @@ _OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", a
 
 def program(text: str) -> Program:
     """A typed program from its text."""
-    body = _Reader().block(ast.parse(dedent(text)).body, {name: Place(((1, name),)) for name in GIVEN})
+    body = _Reader().block(ast.parse(dedent(text)).body, {name: Affine(((1, name),)) for name in GIVEN})
     return check(typed(Program(body)), GIVEN)
 
 
@@ -65,7 +65,7 @@ class _Reader:
     def stmt(self, node: ast.stmt, known: dict[str, Scalar]) -> Stmt:
         match node:
             case ast.For(target=ast.Name(id=loop), iter=ast.Call(args=[ast.Constant(value=int(size))]), body=body):
-                return For(loop, size, self.block(body, {**known, loop: Place(((1, loop),))}))
+                return For(loop, size, self.block(body, {**known, loop: Affine(((1, loop),))}))
             case ast.If(test=test, body=body):
                 tests = test.values if isinstance(test, ast.BoolOp) else [test]
                 return If(tuple(self.test(one, known) for one in tests), self.block(body, known))
@@ -108,25 +108,25 @@ class _Reader:
         found = self.affine(node, known)
         return self.scalar(node, known) if found is None else found
 
-    def affine(self, node: ast.expr, known: dict[str, Scalar]) -> Place | None:
+    def affine(self, node: ast.expr, known: dict[str, Scalar]) -> Affine | None:
         match node:
             case ast.Constant(value=int(value)):
-                return Place((), value)
+                return Affine((), value)
             case ast.Name(id=name):
                 found = known[name]
-                return found if isinstance(found, Place) else None
+                return found if isinstance(found, Affine) else None
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 inner = self.affine(operand, known)
-                return None if inner is None else moved_place(Place(((-1, "x"),)), {"x": inner})
+                return None if inner is None else moved_place(Affine(((-1, "x"),)), {"x": inner})
             case ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=right):
                 inner = self.affine(right, known)
-                return None if inner is None else moved_place(Place(((factor, "x"),)), {"x": inner})
+                return None if inner is None else moved_place(Affine(((factor, "x"),)), {"x": inner})
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
                 one, other = self.affine(left, known), self.affine(right, known)
                 if one is None or other is None:
                     return None
                 sign = 1 if isinstance(op, ast.Add) else -1
-                return moved_place(Place(((1, "x"), (sign, "y"))), {"x": one, "y": other})
+                return moved_place(Affine(((1, "x"), (sign, "y"))), {"x": one, "y": other})
         return None
 
     def scalar(self, node: ast.expr, known: dict[str, Scalar]) -> Scalar:

@@ -7,10 +7,10 @@ import pytest
 
 import weft as wf
 from weft.errors import ProjectionError
-from weft.project.derive import derive
+from weft.project.equations import AxisId, Eq, Iterate, Pin
 from weft.project.nodes import Fix, Given, Iter
-from weft.project.read import AxisId, Eq, Iterate, Pin
-from weft.project.solve import solve
+from weft.project.solve_projection import derive
+from weft.project.union_axes import solve
 from weft.shape import as_shape
 from weft.shape.logic import Constant, Parameter, Pointwise
 

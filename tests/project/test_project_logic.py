@@ -12,10 +12,10 @@ from weft.einsum.nodes import Position
 from weft.errors import ProjectionError
 from weft.ops import OPS
 from weft.project import project
-from weft.project.derive import derive
 from weft.project.evaluate import evaluate
-from weft.project.exact import is_injective, is_surjective
+from weft.project.injectivity import is_injective, is_surjective
 from weft.project.nodes import Fix, Given, Iter, Projection
+from weft.project.solve_projection import derive
 from weft.shape.infer import infer
 from weft.shape.logic import Compose, Einsum, Literal, Logic, Pointwise, Slice, Transpose
 from weft.shape.nodes import Bound, Dim, Shape

@@ -19,12 +19,12 @@ from weft.einsum.nodes import Label
 from weft.errors import ProjectionError
 from weft.ops import OPS
 from weft.project import Plan, plan, project
-from weft.project.derive import build, derive
+from weft.project.equations import equations
 from weft.project.evaluate import evaluate
-from weft.project.exact import is_injective, is_surjective
+from weft.project.injectivity import is_injective, is_surjective
 from weft.project.nodes import Affine, Concat, Fix, Index, Iter, Loop, Projection
-from weft.project.read import equations
 from weft.project.show import show_nest
+from weft.project.solve_projection import build, derive
 from weft.shape.close import close
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Literal, Logic, Parameter, Pointwise

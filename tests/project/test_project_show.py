@@ -10,8 +10,8 @@ import pytest
 import weft as wf
 from project.brute import execute
 from weft.ops import OPS
-from weft.project.derive import derive
 from weft.project.show import operand_names, show_nest
+from weft.project.solve_projection import derive
 from weft.shape.logic import Compose, Logic, Pointwise, Slice, Transpose
 from weft.shape.nodes import Bound
 from weft.shape.text import as_shape

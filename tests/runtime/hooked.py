@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.backends.host import HostMemory
+from weft.backends.host_memory import HostMemory
 from weft.backends.interp import Interp
-from weft.backends.seam import Array, Bound, Executable, Memory
+from weft.backends.protocol import Array, Bound, Executable, Memory
 from weft.loops import Buffer
 from weft.runtime.worker import Worker
 from weft.schedule import Kernel

@@ -13,8 +13,8 @@ import weft as wf
 from runtime.hooked import ended, param
 from weft.runtime import context
 from weft.runtime.context import unlisted
-from weft.runtime.listed import Listed
-from weft.tensor.values import evaluator
+from weft.runtime.default_context import Listed
+from weft.tensor.evaluator import evaluator
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 

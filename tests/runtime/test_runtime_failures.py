@@ -11,7 +11,7 @@ import pytest
 import weft as wf
 from runtime.hooked import Hooked, param
 from runtime.scripts import run_script
-from weft.runtime.access import Access
+from weft.runtime.ordered import Access
 
 
 class Broken(Exception):

@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 import weft as wf
 from tensor.differences import total
 from tensor.models import models
+from weft.affine import Affine
 from weft.assign import Code, Node, Operand, closed_buffer, complete, lower, node_of
-from weft.backends.interp import run
-from weft.loops import Buffer, Cast, For, Inside, Place, Program, Read, Stmt, Store, Update, buffers_of
-from weft.loops.inline import inline
+from weft.loops import Buffer, Cast, For, Inside, Program, Read, Stmt, Store, Update, buffers_of
+from weft.loops.interp import run
 from weft.loops.nests import nests
-from weft.loops.order import ordered
-from weft.loops.rewrite import rewrite
-from weft.loops.virtual import decide
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import numpy_type
+from weft.optimise.inline import inline
+from weft.optimise.inline_decision import decide
+from weft.optimise.loop_order import ordered
+from weft.optimise.rewrite import rewrite
 from weft.runtime.facts import analyse
 from weft.schedule import Kernel
-from weft.schedule.forward import forward
+from weft.schedule.forward_stores import forward
 from weft.schedule.fuse import fuse
 from weft.schedule.nodes import as_kernels
 from weft.shape.close import close
@@ -110,7 +111,7 @@ def at(*places: str | int) -> tuple[Scalar, ...]:
     return tuple(map(_place, places))
 
 
-def _place(text: str | int) -> Place:
+def _place(text: str | int) -> Affine:
     terms: list[tuple[int, str]] = []
     offset = 0
     for part in str(text).replace("-", "+-").split("+"):
@@ -119,7 +120,7 @@ def _place(text: str | int) -> Place:
             offset += int(part)
         elif part:
             terms.append((int(factor) if factor else -1 if part.startswith("-") else 1, name.lstrip("-")))
-    return Place(tuple(terms), offset)
+    return Affine(tuple(terms), offset)
 
 
 def loop(name: str, size: int, *body: Stmt) -> For:

@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from loops.programs import Sample, samples
-from weft.loops import Buffer, Cast, For, If, Inside, Place, Program, Stmt, Store
+from weft.affine import Affine
+from weft.loops import Buffer, Cast, For, If, Inside, Program, Stmt, Store
 from weft.ops import Num, Scalar
 from weft.schedule import Kernel
-from weft.schedule.elsewhere import elsewhere
+from weft.schedule.retarget import elsewhere
 
 
 @st.composite
@@ -33,14 +34,14 @@ def _preface(buffer: Buffer, kind: str) -> list[Stmt]:
         case "short" if last > 1:
             return [_written(buffer, [*outer, last - 1], 0)]
         case "guarded":
-            return [_written(buffer, [*outer, last], 0, Inside(Place(((1, "p0"),)), 2))]
+            return [_written(buffer, [*outer, last], 0, Inside(Affine(((1, "p0"),)), 2))]
     return []
 
 
 def _written(buffer: Buffer, sizes: list[int], offset: int, *tests: Inside) -> Stmt:
     """Loops that write the cells of a buffer, in the last axis from an offset on."""
     names = [f"p{axis}" for axis in range(len(sizes))]
-    places = [Place(((1, name),)) for name in names]
+    places = [Affine(((1, name),)) for name in names]
     places[-1] = replace(places[-1], offset=offset)
     stmt: Stmt = Store(buffer, tuple(places), Cast(buffer.dtype, Num(1)))
     stmt = If(tests, (stmt,)) if tests else stmt
@@ -69,7 +70,9 @@ def turns(draw: st.DrawFn) -> Turns:
     sample, buffer = draw(prefaced())
     size, axis = draw(st.integers(2, 3)), draw(st.integers(0, len(buffer.shape)))
     long = Buffer(9, "T", (*buffer.shape[:axis], size + 1, *buffer.shape[axis:]), buffer.dtype)
-    place = draw(st.sampled_from([Place(((1, "t"),)), Place(((1, "t"),), 1), Place(((-1, "t"),), size), Place((), 1)]))
+    place = draw(
+        st.sampled_from([Affine(((1, "t"),)), Affine(((1, "t"),), 1), Affine(((-1, "t"),), size), Affine((), 1)])
+    )
 
     def cell(one: Buffer, at: tuple[Scalar, ...]) -> tuple[Buffer, tuple[Scalar, ...]]:
         return (long, (*at[:axis], place, *at[axis:])) if one == buffer else (one, at)

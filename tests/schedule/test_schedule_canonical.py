@@ -19,8 +19,8 @@ import weft as wf
 from loops.programs import Sample as LoopSample
 from loops.programs import samples
 from schedule.kernels import Sample, at, buffers_in, floats, inside, loop, model_samples, plus, read, scheduled, store
-from weft.backends.interp import run, run_scalar
-from weft.loops import (
+from weft.affine import Affine
+from weft.loops import (  # fmt: skip
     Buffer,
     Cast,
     Fill,
@@ -28,7 +28,6 @@ from weft.loops import (
     If,
     Let,
     Local,
-    Place,
     Program,
     Remark,
     Set,
@@ -37,7 +36,8 @@ from weft.loops import (
     buffers_of,
     check,
     show,
-)  # fmt: skip
+)
+from weft.loops.interp import run, run_scalar
 from weft.ops import Num
 from weft.schedule import Kernel
 from weft.schedule.canonical import canonical, digest
@@ -91,12 +91,12 @@ def test_a_number_is_known_in_its_block() -> None:
 
 
 def test_the_order_of_terms_does_not_matter() -> None:
-    def window(place: Place) -> Kernel:
+    def window(place: Affine) -> Kernel:
         return kernel(loop("i", 2, loop("k", 2, store(W, (place,), 1.0))))
 
-    assert digest(window(Place(((1, "i"), (2, "k"))))) == digest(window(Place(((2, "k"), (1, "i")))))
-    assert digest(window(Place(((1, "i"), (1, "i"))))) == digest(window(Place(((2, "i"),))))
-    assert digest(window(Place(((1, "i"), (2, "k"))))) != digest(window(Place(((2, "i"), (1, "k")))))
+    assert digest(window(Affine(((1, "i"), (2, "k"))))) == digest(window(Affine(((2, "k"), (1, "i")))))
+    assert digest(window(Affine(((1, "i"), (1, "i"))))) == digest(window(Affine(((2, "i"),))))
+    assert digest(window(Affine(((1, "i"), (2, "k"))))) != digest(window(Affine(((2, "i"), (1, "k")))))
 
 
 DIFFERENT: dict[str, Kernel] = {
@@ -168,8 +168,8 @@ def renamed(node: Any, name: Callable[[str], str], buffer: Callable[[Buffer], Bu
     match node:
         case Buffer():
             return buffer(node)
-        case Place(terms=terms, offset=offset):
-            return Place(tuple((factor, name(one)) for factor, one in terms), offset)
+        case Affine(terms=terms, offset=offset):
+            return Affine(tuple((factor, name(one)) for factor, one in terms), offset)
         case Local(name=one, dtype=dtype):
             return Local(name(one), dtype)
         case For(loop=one, size=size, body=body):

@@ -14,12 +14,13 @@ from loops.programs import GIVEN, Sample
 from schedule.kernels import add, at, floats, inside, loop, plus, read, store
 from schedule.rows import prefaced
 from schedule.watched import watched
-from weft.backends.interp import run_scalar, values
-from weft.loops import Buffer, Cast, Fill, For, If, Let, Local, Place, Program, Read, Remark, Set, Stmt, Store, Update
+from weft.affine import Affine
+from weft.loops import Buffer, Cast, Fill, For, If, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
+from weft.loops.interp import run_scalar, values
 from weft.ops import OPS, Num, call
 from weft.schedule import Kernel
 from weft.schedule.cost import Cost, Machine, bound, cost, show_costs
-from weft.schedule.cover import covered, sites
+from weft.schedule.reaching import covered, sites
 
 A, B, C = floats(0, "a", 5, 6), floats(1, "b", 6, 7), floats(2, "c", 5, 7)
 V, W = floats(3, "v", 8), floats(4, "w", 9)
@@ -140,7 +141,7 @@ def test_costs_against_a_run(case: tuple[Sample, Buffer]) -> None:
 
 def gathering_updates(body: Sequence[Stmt]) -> bool:
     return any(
-        not all(isinstance(place, Place) for place in stmt.at)
+        not all(isinstance(place, Affine) for place in stmt.at)
         if isinstance(stmt, Update)
         else isinstance(stmt, For | If | Remark) and gathering_updates(stmt.body)
         for stmt in body

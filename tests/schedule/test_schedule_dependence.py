@@ -7,12 +7,12 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.loops import Place
+from weft.affine import Affine
 from weft.schedule.dependence import turns_around
 
 SIZES = {"i": 4, "j": 3}
 PLACES = st.builds(
-    Place,
+    Affine,
     st.lists(st.tuples(st.sampled_from([-1, 1, 2]), st.sampled_from(["i", "j", "o"])), max_size=2).map(
         lambda terms: tuple({name: (factor, name) for factor, name in terms}.values())
     ),
@@ -20,12 +20,12 @@ PLACES = st.builds(
 )
 
 
-def at(place: Place, point: dict[str, int]) -> int:
+def at(place: Affine, point: dict[str, int]) -> int:
     return place.offset + sum(factor * point[name] for factor, name in place.terms)
 
 
 @given(st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=2))
-def test_by_brute_force(axes: list[tuple[Place, Place]]) -> None:
+def test_by_brute_force(axes: list[tuple[Affine, Affine]]) -> None:
     points = [dict(zip(SIZES, values, strict=True)) for values in product(*(range(size) for size in SIZES.values()))]
     turned = any(
         a["i"] > b["i"] and all(at(one, {**a, "o": o}) == at(other, {**b, "o": o}) for one, other in axes)
@@ -39,6 +39,6 @@ def test_by_brute_force(axes: list[tuple[Place, Place]]) -> None:
 
 
 def test_what_is_read_later_may_be_read_in_the_same_loop() -> None:
-    here, before, after = (Place(((1, "i"),), offset) for offset in (0, -1, 1))
+    here, before, after = (Affine(((1, "i"),), offset) for offset in (0, -1, 1))
     assert not turns_around(((here,), SIZES), ((before,), SIZES), ("i", "i"), ())
     assert turns_around(((here,), SIZES), ((after,), SIZES), ("i", "i"), ())

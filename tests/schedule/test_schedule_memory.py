@@ -24,14 +24,14 @@ from schedule.kernels import (
     scheduled,
     store,
 )
-from weft.backends.interp import run_scalar
 from weft.loops import Buffer, Fill, If, Let, Local, Program, Stmt
+from weft.loops.interp import run_scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
-from weft.schedule.cover import sites
-from weft.schedule.fold import fold
-from weft.schedule.inplace import as_one, takes_over
+from weft.schedule.fold_storage import fold
+from weft.schedule.in_place import as_one, takes_over
 from weft.schedule.memory import ALIGNMENT, Plan, plan, size_of
+from weft.schedule.reaching import sites
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
 X, Y = floats(8, "x", 4, 4), floats(9, "y", 4, 4)

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft as wf
-from weft.loops import Buffer, Cast, For, Let, Local, Place, Read, Set, Stmt, Store, Update
+from weft.affine import Affine
+from weft.loops import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
 from weft.ops import Num
-from weft.schedule.independent import independent
 from weft.schedule.options import Options
+from weft.schedule.parallel import independent
 from weft.tc.call import Call
 
 TEXT = """
@@ -119,7 +120,7 @@ def test_threads_share_the_panels_of_a_product() -> None:
 # Which loops can be divided
 
 X, Y = (Buffer(number, name, (8, 8), "float32") for number, name in enumerate("xy"))
-I, J = Place(((1, "i"),)), Place(((1, "j"),))  # noqa: E741 these are their names
+I, J = Affine(((1, "i"),)), Affine(((1, "j"),))  # noqa: E741 these are their names
 ONE = Cast("float32", Num(1))
 SUM = Local("sum", "float32")
 
@@ -137,9 +138,9 @@ def loop(*body: Stmt) -> For:
         ([Store(X, (I, J), Read(X, (J, I)))], False),
         ([Store(X, (J, J), ONE)], False),
         ([Update(X, (J, J), "add", ONE)], False),
-        ([Store(X, (Place(((1, "i"), (1, "j"))), J), ONE)], False),
-        ([Store(X, (Place(((2, "i"),), 1), J), ONE)], True),
-        ([Store(X, (I, J), ONE), Store(X, (Place(((1, "i"),), 1), J), ONE)], False),
+        ([Store(X, (Affine(((1, "i"), (1, "j"))), J), ONE)], False),
+        ([Store(X, (Affine(((2, "i"),), 1), J), ONE)], True),
+        ([Store(X, (I, J), ONE), Store(X, (Affine(((1, "i"),), 1), J), ONE)], False),
         ([Let(SUM, ONE), Set(SUM, ONE), Store(X, (I, J), SUM)], True),
         ([Set(SUM, ONE), Store(X, (I, J), ONE)], False),
     ],

@@ -10,8 +10,9 @@ import pytest
 
 import weft as wf
 from schedule.test_schedule_random import Fusing
+from weft.affine import Affine
 from weft.backends import Executable
-from weft.loops import For, Place, Stmt, Store
+from weft.loops import For, Stmt, Store
 from weft.runtime import Routine
 from weft.schedule import PASSES, BrokenPass, Kernel, pipeline, show_kernels
 
@@ -82,7 +83,7 @@ def test_a_pass_that_leaves_a_malformed_program_is_named(monkeypatch: pytest.Mon
 def first_cell(stmt: Stmt) -> Stmt:
     """A statement that writes the first cell of `y` wherever it should write another."""
     if isinstance(stmt, Store) and stmt.buffer.name == "y":
-        return replace(stmt, at=(Place(()),) * len(stmt.at))
+        return replace(stmt, at=(Affine(()),) * len(stmt.at))
     if isinstance(stmt, For):
         return replace(stmt, body=tuple(map(first_cell, stmt.body)))
     return stmt

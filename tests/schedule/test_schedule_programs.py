@@ -13,7 +13,7 @@ import weft as wf
 from schedule.programs import PROGRAMS, Sample
 from weft.loops import Buffer, For, If, Program, Remark, Stmt, show
 from weft.runtime import Routine
-from weft.schedule.access import accesses
+from weft.schedule.accesses import accesses
 
 EVERY = pytest.mark.parametrize("name", PROGRAMS)
 

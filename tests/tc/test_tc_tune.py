@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.tc import Options, tune, tuned
+from weft.tc import Options, tune, tuning_store
 from weft.tc.tune import Tuning
-from weft.tc.tuned import Found, Subject
+from weft.tc.tuning_store import Found, Subject
 
 TEXT = "def scale(float(M,N) A, float(N) b) -> (C) { C(m,n) = tanh(A(m,n)) * b(n) }"
 A, B = np.linspace(-1, 1, 64 * 48, dtype="float32").reshape(64, 48), np.ones(48, "float32")
@@ -170,9 +170,9 @@ def test_a_definition_is_tuned_and_right(own_cache: Path) -> None:
 
 def test_what_was_found_is_used_later_without_asking() -> None:
     chosen = Options(tiles=(("m", 8),), unroll=2, order=("n", "m"))
-    tuned.keep(subject(), Found(Options(unroll=8), 0.9, 1.0))
-    tuned.keep(subject(), Found(chosen, 0.5, 1.0))
-    tuned.keep(subject(), Found(Options(unroll=4), 0.7, 1.0))
+    tuning_store.keep(subject(), Found(Options(unroll=8), 0.9, 1.0))
+    tuning_store.keep(subject(), Found(chosen, 0.5, 1.0))
+    tuning_store.keep(subject(), Found(Options(unroll=4), 0.7, 1.0))
     later = wf.tc.define(TEXT, backend="cc").scale
     assert later.options(A, B) == chosen
     np.testing.assert_allclose(later(A, B), np.tanh(A), rtol=1e-6)
@@ -182,24 +182,24 @@ def test_what_was_found_is_used_later_without_asking() -> None:
 
 
 def test_another_kind_of_machine_is_another_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    tuned.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
-    monkeypatch.setattr(tuned, "machine", lambda: "another")
-    assert tuned.best(subject()) is None
+    tuning_store.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
+    monkeypatch.setattr(tuning_store, "machine", lambda: "another")
+    assert tuning_store.best(subject()) is None
 
 
 @pytest.mark.parametrize("line", ["", "not json", "{}", "[1]", '{"options": 3}', "\x00\xff", '{"program": null}'])
 def test_lines_that_cannot_be_read_are_passed_over(line: str, own_cache: Path) -> None:
-    tuned.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
+    tuning_store.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
     with own_cache.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
-    tuned.keep(subject(), Found(Options(unroll=4), 0.4, 1.0))
-    assert tuned.best(subject()) == Options(unroll=4)
+    tuning_store.keep(subject(), Found(Options(unroll=4), 0.4, 1.0))
+    assert tuning_store.best(subject()) == Options(unroll=4)
 
 
 def test_a_file_of_others_is_not_read(own_cache: Path) -> None:
-    tuned.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
+    tuning_store.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
     os.chmod(own_cache.parent, 0o777)
-    assert tuned.best(subject()) is None
+    assert tuning_store.best(subject()) is None
 
 
 def test_options_by_hand() -> None:
@@ -247,7 +247,7 @@ def test_gradients_are_tuned_and_what_is_found_is_used_later(
 
 def test_what_is_known_is_not_forgotten_by_a_short_tuning() -> None:
     known = Options(unroll=4, lanes=8)
-    tuned.keep(subject(), Found(known, 1e-9, 1.0))
+    tuning_store.keep(subject(), Found(known, 1e-9, 1.0))
     scale = wf.tc.define(TEXT, backend="cc").scale
     assert scale.options(A, B) == known
     scale.autotune(A, B, seconds=0.0, show=False)
@@ -258,10 +258,10 @@ RENAMED = "def other(float(X,Y) P, float(Y) q) -> (R) { R(i,j) = tanh(P(i,j)) * 
 
 
 def test_names_do_not_matter_to_what_is_known() -> None:
-    tuned.keep(subject(), Found(Options(order=("n", "m"), tiles=(("m", 16),)), 0.5, 1.0))
-    assert tuned.best(subject(RENAMED, "other")) == Options(order=("j", "i"), tiles=(("i", 16),))
+    tuning_store.keep(subject(), Found(Options(order=("n", "m"), tiles=(("m", 16),)), 0.5, 1.0))
+    assert tuning_store.best(subject(RENAMED, "other")) == Options(order=("j", "i"), tiles=(("i", 16),))
     beside = TEXT + "\ndef unused(float(N) x) -> (y) { y(i) = x(i) + 1e-05 }"
-    assert tuned.best(subject(beside)) == Options(order=("n", "m"), tiles=(("m", 16),))
-    assert tuned.best(subject(wrt=("A",))) is None
+    assert tuning_store.best(subject(beside)) == Options(order=("n", "m"), tiles=(("m", 16),))
+    assert tuning_store.best(subject(wrt=("A",))) is None
     for changed in (TEXT.replace("* b", "+ b"), TEXT.replace("tanh", "exp"), TEXT.replace("float(N) b", "double(N) b")):
-        assert tuned.best(subject(changed)) is None
+        assert tuning_store.best(subject(changed)) is None

@@ -1,7 +1,7 @@
 """Assignments: code before it is known how it loops."""
 
-from weft.assign.beside import copied, growing, started
-from weft.assign.complete import complete
+from weft.assign.definitions import complete
+from weft.assign.dtype_inference import Precision
 from weft.assign.fingerprint import Fingerprint
 from weft.assign.lower import closed_buffer, lower
 from weft.assign.nodes import (
@@ -35,8 +35,8 @@ from weft.assign.nodes import (
     symbols,
     target,
 )
-from weft.assign.precision import Precision
 from weft.assign.record import Recording, Slot, comment, current, in_code, intermediate, record, recording
+from weft.assign.scratch import copied, growing, started
 from weft.assign.show import show
 
 __all__ = [

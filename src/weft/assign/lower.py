@@ -11,7 +11,8 @@ from functools import cache, lru_cache
 from math import prod
 from typing import TypeAlias
 
-from weft.assign.beside import before, copied, every_cell, growing, started, untaken
+from weft.affine import Affine
+from weft.assign.concat_terms import Terms
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -29,14 +30,14 @@ from weft.assign.nodes import (
     Seq,
     Symbol,
 )
+from weft.assign.scratch import before, copied, every_cell, growing, started, untaken
 from weft.assign.show import Printer, show_statement
-from weft.assign.terms import Terms
 from weft.errors import ProjectionError, Span
-from weft.loops import Buffer, Fill, If, Inside, Place, Program, Read, Remark, Stmt, Store, Update, typed
-from weft.loops.bounded import bounded
+from weft.loops import Buffer, Fill, If, Inside, Program, Read, Remark, Stmt, Store, Update, typed
 from weft.loops.nests import around
 from weft.ops import OPS, Num, Scalar, substitute
-from weft.project.exact import is_injective, is_surjective
+from weft.optimise.split_scalars import bounded
+from weft.project.injectivity import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 from weft.project.plan import project
 from weft.shape.close import close
@@ -154,7 +155,7 @@ def _is_kept(accum: str, target: Buffer) -> bool:
 
 
 #: The subscripts of the tensors in a run, by their slots; those absent from this part of a concatenation have none.
-_Places: TypeAlias = Mapping[int, tuple[Place, ...]]
+_Places: TypeAlias = Mapping[int, tuple[Affine, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ def _value(value: Scalar, operands: list[Buffer], places: _Places, target: Buffe
 def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     match one:
         case Symbol(name=name):
-            return Place(((1, name),))
+            return Affine(((1, name),))
         case Extent(measure=measure):
             return Num(measure())
         case Offset():
@@ -211,23 +212,23 @@ def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     return one
 
 
-def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Place:
+def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Affine:
     """How far a cell lies from the first one, in memory order."""
     terms: list[tuple[int, str]] = []
     offset, stride = 0, 1
     for place, size in zip(reversed(at), reversed(shape), strict=True):
-        assert isinstance(place, Place)
+        assert isinstance(place, Affine)
         terms += [(coefficient * stride, name) for coefficient, name in place.terms]
         offset += place.offset * stride
         stride *= size
-    return Place(tuple(reversed(terms)), offset)
+    return Affine(tuple(reversed(terms)), offset)
 
 
-def _place(index: Index, choice: Choice) -> Place:
+def _place(index: Index, choice: Choice) -> Affine:
     if isinstance(index, Given):
-        return Place(((1, index.symbol),))
+        return Affine(((1, index.symbol),))
     coefficients, offset = linear(index, choice)
-    return Place(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)
+    return Affine(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)
 
 
 def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:

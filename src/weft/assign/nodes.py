@@ -26,7 +26,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy.typing as npt
 
-from weft.assign.precision import Precision
+from weft.assign.dtype_inference import Precision
 from weft.einsum.nodes import Concat, ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
 from weft.loops import Buffer, Stmt

@@ -54,7 +54,7 @@ def parse(text: str) -> tuple[Statement, ...]:
         tree = parser("weft.assign").parse(text)
         return _statements(tree.children)
     except lark.UnexpectedInput as error:
-        from weft.assign.mistakes import diagnose
+        from weft.assign.diagnose import diagnose
 
         raise wrong(text, *diagnose(text, error)) from None
     except Misread as error:

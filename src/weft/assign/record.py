@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from weft.assign.dtype_inference import Precision
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -24,7 +25,6 @@ from weft.assign.nodes import (
     node_of,
     seq,
 )
-from weft.assign.precision import Precision
 from weft.assign.stale import Writes
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, find, leaves, scalar, starter, substitute

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
 
+from weft.assign.concat_terms import operation_of
+from weft.assign.dtype_inference import Peek
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -44,9 +46,7 @@ from weft.assign.nodes import (
     target,
 )
 from weft.assign.parts import in_a_row, named, needs_slots, places
-from weft.assign.precision import Peek
 from weft.assign.stated import is_inline, stated
-from weft.assign.terms import operation_of
 from weft.assign.text import ACCUMULATING, spelled_name, spelled_number, spelled_string
 from weft.naming import FreshNames
 from weft.ops import OPS, Call, Num, Scalar, leaves

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.assign.complete import needed
+from weft.assign.definitions import needed
 from weft.assign.nodes import Assignment, Node, Operand, next_id, node_of, target
 from weft.errors import WeftError, user_origin
 

@@ -1,6 +1,6 @@
 """What printed code computes in statements of its own, so that it reads as it runs.
 
-Code computes an expression once, just before its first use (complete.py). A text computes what it writes inside a
+Code computes an expression once, just before its first use (definitions.py). A text computes what it writes inside a
 statement just before that statement. These are the same for what is used once, so that is printed where it is used.
 What is used more than once is stated where code computes it: what it reads may be written before it is used again, and
 written out at every use, n operations could print as 2**n. So is what lies so deep in other expressions that nobody
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Set
 
-from weft.assign.complete import complete, needed
+from weft.assign.concat_terms import operation_of
+from weft.assign.definitions import complete, needed
 from weft.assign.nodes import (
     Accum,
     Assignment,
@@ -32,7 +33,6 @@ from weft.assign.nodes import (
     target,
 )
 from weft.assign.parts import DEEPEST, depth, named, places
-from weft.assign.terms import operation_of
 
 
 def stated(code: Code) -> Code:

@@ -9,7 +9,7 @@ from functools import cache
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.backends.seam import (
+from weft.backends.protocol import (
     Array,
     Backend,
     Bindable,

@@ -10,12 +10,12 @@ from typing import Any
 import numpy.typing as npt
 
 from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, in_code, node_of, seq
-from weft.comprehension.flat import Extents, Step, is_lost, show_step
+from weft.comprehension.gather_checks import is_indirect, is_proved, strayed, unproved, verify, watching
 from weft.comprehension.gradient import backward
-from weft.comprehension.indirect import is_indirect, is_proved, strayed, unproved, verify, watching
 from weft.comprehension.lower import lower
 from weft.comprehension.mistakes import counted
-from weft.comprehension.template import Split, Template
+from weft.comprehension.signature import Split, Template
+from weft.comprehension.steps import Extents, Step, is_lost, show_step
 from weft.errors import Origin, ShapeError, user_origin
 from weft.loops import Buffer, Stmt
 from weft.ops import Num

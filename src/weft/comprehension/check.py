@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from weft.comprehension.axes import find_axes
-from weft.comprehension.bounded import Names, check_begins, check_bounded
+from weft.comprehension.boundedness import Names, check_begins, check_bounded
 from weft.comprehension.builtins import TAKEN, spelled
 from weft.comprehension.calls import check_argument, check_call
 from weft.comprehension.mistakes import ComprehensionError, Mistake, counted, meant, warn
@@ -34,8 +34,8 @@ from weft.comprehension.nodes import (
     walk,
     where_exprs,
 )
+from weft.comprehension.out_of_bounds import check_inside
 from weft.comprehension.parse import parse, parse_all
-from weft.comprehension.reach import check_inside
 from weft.comprehension.scope import Checked, Scope
 from weft.comprehension.show import show_type
 from weft.comprehension.statements import check_statement

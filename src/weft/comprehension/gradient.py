@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.comprehension.derive import ONE, ZERO, choose, derivative, differentiable_reads, times
-from weft.comprehension.flat import Flat, Step, cells
+from weft.comprehension.derivative import ONE, ZERO, choose, derivative, differentiable_reads, times
 from weft.comprehension.nodes import Binary, Cast, Expr, Int, Read, Real
+from weft.comprehension.steps import Flat, Step, cells
 from weft.ops.dtypes import accumulator, is_float
 
 #: Something made of what a tensor held before.

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from weft.affine import Affine
 from weft.assign import copied, growing, started
 from weft.comprehension.affine import Range
 from weft.comprehension.builtins import BUILTINS
-from weft.comprehension.flat import Extents, Step
 from weft.comprehension.linear import linear
 from weft.comprehension.nodes import (
     Apply,
@@ -34,8 +34,9 @@ from weft.comprehension.nodes import (
     fold,
     walk,
 )
+from weft.comprehension.steps import Extents, Step
 from weft.comprehension.types import operation
-from weft.loops import Buffer, Fill, Place, Stmt, Store, Update
+from weft.loops import Buffer, Fill, Stmt, Store, Update
 from weft.loops import Cast as LoopCast
 from weft.loops import Read as LoopRead
 from weft.loops.bounds import bounds
@@ -98,7 +99,7 @@ class _Lowering:
     def at(self, buffer: Buffer, subscripts: tuple[Expr, ...]) -> tuple[Scalar, ...]:
         """Subscripts that stay inside a buffer, which may have an axis of 1 that the text does not know."""
         places = tuple(self._inside(one, size) for one, size in zip(subscripts, buffer.shape, strict=False))
-        return places if len(places) == len(buffer.shape) else (*places, Place(()))
+        return places if len(places) == len(buffer.shape) else (*places, Affine(()))
 
     def read(self, buffer: Buffer, subscripts: tuple[Expr, ...]) -> Scalar:
         """What a buffer holds there; of an empty one nothing is ever used."""
@@ -114,14 +115,14 @@ class _Lowering:
         proved = found[0] >= 0 and found[1] < size
         return place if proved else call("max", call("min", place, size - 1), 0)
 
-    def place(self, expr: Expr) -> Place | None:
+    def place(self, expr: Expr) -> Affine | None:
         """A whole number as a sum of loops times constants; None if it is none."""
         found = linear(expr, self.number)
         if found is None:
             return None
         low = sum(factor * self.loops[index][1].low for index, factor in found.factors.items())
         terms = tuple((factor, self.loops[index][0]) for index, factor in found.factors.items())
-        return Place(terms, found.offset + low)
+        return Affine(terms, found.offset + low)
 
     def number(self, expr: Int | Size | Dim) -> int:
         match expr:

@@ -13,9 +13,9 @@ from typing import TypeAlias
 import lark
 
 from weft.comprehension.build import MAX_DEPTH, TooDeep, build
+from weft.comprehension.diagnose import diagnose, without
 from weft.comprehension.mistakes import ComprehensionError, Mistake
 from weft.comprehension.nodes import Program
-from weft.comprehension.recover import diagnose, without
 from weft.errors import Span, WeftError, user_origin
 from weft.grammar import parser
 

@@ -4,7 +4,8 @@ Ranges are as large as they can be without reading outside a tensor. They are fo
 index whose range is open bounds it, given the ranges found in the rounds before; all such subscripts count. Thus in
 `O(i) +=! I(i + k) * W(k)` the range of `k` is that of `W`, and only then `I(i + k)` bounds `i`. Then every read is
 proved to stay inside or refused; one that depends on what tensors hold is left to be checked while running
-(indirect.py). Before a tensor is read or given out, every cell of it must have been defined (defined.py).
+(gather_checks.py). Before a tensor is read or given out, every cell of it must have been defined
+(definite_assignment.py).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import TypeAlias
 
 from weft.comprehension.accesses import accesses
 from weft.comprehension.affine import Known, Range
-from weft.comprehension.bounded import late
+from weft.comprehension.boundedness import late
+from weft.comprehension.bounds_proof import outside
 from weft.comprehension.check import CheckedProgram
-from weft.comprehension.defined import Undefined
+from weft.comprehension.definite_assignment import Undefined
 from weft.comprehension.mistakes import Mistake, counted, fail, listed, meant
 from weft.comprehension.nodes import (
     UNWANTED,
@@ -34,8 +36,7 @@ from weft.comprehension.nodes import (
     exprs,
     walk,
 )
-from weft.comprehension.rounds import solve
-from weft.comprehension.safety import outside
+from weft.comprehension.range_inference import solve
 from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_sign
 from weft.errors import WeftError, user_origin

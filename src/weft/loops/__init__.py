@@ -1,6 +1,7 @@
 """The loop language."""
 
 from weft.loops.check import MalformedLoops, check
+from weft.loops.insert_casts import combine, combined, dtype_of, typed
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -11,7 +12,6 @@ from weft.loops.nodes import (
     Inside,
     Let,
     Local,
-    Place,
     Product,
     Program,
     Read,
@@ -26,9 +26,7 @@ from weft.loops.nodes import (
     reads,
     walk,
 )
-from weft.loops.rewrite import rewrite
 from weft.loops.show import show, show_scalar
-from weft.loops.typed import combine, combined, dtype_of, typed
 
 __all__ = [
     "Buffer",
@@ -41,7 +39,6 @@ __all__ = [
     "Let",
     "Local",
     "MalformedLoops",
-    "Place",
     "Product",
     "Program",
     "Read",
@@ -58,7 +55,6 @@ __all__ = [
     "combined",
     "dtype_of",
     "reads",
-    "rewrite",
     "show",
     "show_scalar",
     "typed",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.loops.nodes import Inside, Place
+from weft.affine import Affine
+from weft.loops.nodes import Inside
 from weft.ops import Scalar
 
 
 def bounds(place: Scalar, ranges: Mapping[str, int]) -> tuple[int, int] | None:
     """The least and the greatest value of a place; None where they are not known."""
-    if not isinstance(place, Place) or any(name not in ranges for _, name in place.terms):
+    if not isinstance(place, Affine) or any(name not in ranges for _, name in place.terms):
         return None
     ends = [factor * (ranges[name] - 1) for factor, name in place.terms]
     low = place.offset + sum(end for end in ends if end < 0)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weft.affine import Affine
+from weft.loops.annotations import mismatch
+from weft.loops.insert_casts import dtype_of
 from weft.loops.nodes import (
     DEEPEST,
     Fill,
@@ -17,7 +20,6 @@ from weft.loops.nodes import (
     Inside,
     Let,
     Local,
-    Place,
     Program,
     Read,
     Remark,
@@ -30,8 +32,6 @@ from weft.loops.nodes import (
     walk,
 )
 from weft.loops.show import show_scalar
-from weft.loops.staged import mismatch
-from weft.loops.typed import dtype_of
 from weft.ops import OPS, Call, Scalar
 
 
@@ -110,7 +110,7 @@ def _scalar(scalar: Scalar, scope: _Scope) -> None:
         raise MalformedLoops(f"a scalar is nested {depth(scalar)} deep, more than {DEEPEST}")
     for one in reversed(walk(scalar)):  # innermost first
         match one:
-            case Place(terms=terms):
+            case Affine(terms=terms):
                 for _, name in terms:
                     if name not in scope.ranges:
                         raise MalformedLoops(f"{name} is not the name of a loop around {show_scalar(scalar)}")
@@ -121,7 +121,7 @@ def _scalar(scalar: Scalar, scope: _Scope) -> None:
                 if len(at) != len(buffer.shape):
                     raise MalformedLoops(f"{show_scalar(one)} needs {len(buffer.shape)} subscripts")
                 for place, size in zip(at, buffer.shape, strict=True):
-                    if isinstance(place, Place):
+                    if isinstance(place, Affine):
                         if not _inside(place, size, scope):
                             raise MalformedLoops(
                                 f"{show_scalar(place)} may leave the axis of {size} in {show_scalar(one)}"
@@ -140,12 +140,12 @@ def _operation(op: str, operands: int) -> None:
         raise MalformedLoops(f"{op} of {operands} operands is not a primitive operation")
 
 
-def _inside(place: Place, size: int, scope: _Scope) -> bool:
+def _inside(place: Affine, size: int, scope: _Scope) -> bool:
     low, high = _reach(place, tuple(scope.tests), scope.ranges)
     return low >= 0 and high < size
 
 
-def _reach(place: Place, tests: Sequence[Inside], ranges: Mapping[str, int]) -> tuple[int, int]:
+def _reach(place: Affine, tests: Sequence[Inside], ranges: Mapping[str, int]) -> tuple[int, int]:
     """The least and the greatest a place can be: by its loops, or by the tests around it and what is left of it."""
     low = high = place.offset
     for coefficient, name in place.terms:
@@ -154,7 +154,7 @@ def _reach(place: Place, tests: Sequence[Inside], ranges: Mapping[str, int]) -> 
     for at, test in enumerate(tests):
         times = _times(place, test.place)
         if times:
-            assert isinstance(test.place, Place)
+            assert isinstance(test.place, Affine)
             rest = _less(place, test.place, times)
             below, above = _reach(rest, (*tests[:at], *tests[at + 1 :]), ranges)
             end = times * (test.size - 1)
@@ -162,9 +162,9 @@ def _reach(place: Place, tests: Sequence[Inside], ranges: Mapping[str, int]) -> 
     return low, high
 
 
-def _times(place: Place, part: Scalar) -> int:
+def _times(place: Affine, part: Scalar) -> int:
     """How many times a part is in a place; 0 if it is no part of it."""
-    if not isinstance(part, Place):
+    if not isinstance(part, Affine):
         return 0
     if not part.terms:
         return 1
@@ -174,7 +174,7 @@ def _times(place: Place, part: Scalar) -> int:
     return times if all(coefficients.get(name, 0) == times * one for one, name in part.terms) else 0
 
 
-def _less(place: Place, part: Place, times: int) -> Place:
+def _less(place: Affine, part: Affine, times: int) -> Affine:
     """A place without so many of a part of it."""
     gone = {name for _, name in part.terms}
-    return Place(tuple(term for term in place.terms if term[1] not in gone), place.offset - times * part.offset)
+    return Affine(tuple(term for term in place.terms if term[1] not in gone), place.offset - times * part.offset)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.loops.nodes import Cast, Place
-from weft.loops.typed import dtype_of
+from weft.affine import Affine
+from weft.loops.insert_casts import dtype_of
+from weft.loops.nodes import Cast
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import constant, convert
 from weft.ops.dtypes import is_float, numpy_type
@@ -21,7 +22,7 @@ def value_of(scalar: Scalar) -> Any:
     match scalar:
         case Cast(dtype=dtype, value=Num(value=value)):
             return _number(dtype, value, type(value).__name__, isinstance(value, float) and copysign(1, value) < 0)
-        case Place(terms=(), offset=offset):
+        case Affine(terms=(), offset=offset):
             return np.int64(offset)
     return None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import NamedTuple
 
+from weft.affine import Affine
 from weft.loops.nodes import (
     Buffer,
     Fill,
@@ -14,7 +15,6 @@ from weft.loops.nodes import (
     Inside,
     Let,
     Local,
-    Place,
     Read,
     Remark,
     Set,
@@ -133,7 +133,7 @@ def sources(scalar: Scalar) -> set[Buffer]:
 
 def numbers(scalar: Scalar) -> list[Local]:
     """The numbers a scalar mentions, as often as it does."""
-    return [] if isinstance(scalar, Place) else [one for one in walk(scalar) if isinstance(one, Local)]
+    return [] if isinstance(scalar, Affine) else [one for one in walk(scalar) if isinstance(one, Local)]
 
 
 def names(body: Sequence[Stmt]) -> set[str]:
@@ -145,7 +145,7 @@ def names(body: Sequence[Stmt]) -> set[str]:
         if isinstance(stmt, Let | Set):
             found.add(stmt.local.name)
         for one in (one for part in parts(stmt) for one in walk(part)):
-            if isinstance(one, Place):
+            if isinstance(one, Affine):
                 found |= {name for _, name in one.terms}
             elif isinstance(one, Local):
                 found.add(one.name)

@@ -2,8 +2,8 @@
 
 nest = for loops: if tests: core            core = Store | Update
 
-A number before a write (`bounded.py`) is a nest of its own, that writes a buffer with a cell for every point; computed
-where it is read, it becomes a number again.
+A number before a write (`optimise/split_scalars.py`) is a nest of its own, that writes a buffer with a cell for every
+point; computed where it is read, it becomes a number again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from operator import is_
 
+from weft.affine import Affine
 from weft.loops.effects import mapped
 from weft.loops.nodes import (
     Buffer,
@@ -24,7 +25,6 @@ from weft.loops.nodes import (
     Inside,
     Let,
     Local,
-    Place,
     Program,
     Read,
     Remark,
@@ -58,7 +58,7 @@ class Nest:
     def reads(self) -> list[Read]:
         """Everything it reads, its target's old values only where the value mentions them."""
         scalars = (self.core.value, *self.core.at, *(test.place for test in self.tests))
-        return [read for scalar in scalars if not isinstance(scalar, Place) for read in reads(scalar)]
+        return [read for scalar in scalars if not isinstance(scalar, Affine) for read in reads(scalar)]
 
     @property
     def accumulates(self) -> bool:
@@ -95,8 +95,8 @@ def around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def free(scalar: Scalar) -> list[str]:
     """The loops and static indices a scalar mentions."""
-    places = (scalar,) if isinstance(scalar, Place) else walk(scalar)
-    return [name for one in places if isinstance(one, Place) for _, name in one.terms]
+    places = (scalar,) if isinstance(scalar, Affine) else walk(scalar)
+    return [name for one in places if isinstance(one, Affine) for _, name in one.terms]
 
 
 def rewritten(scalar: Scalar, leaf: Callable[[Scalar], Scalar | None]) -> Scalar:
@@ -119,32 +119,32 @@ def rewritten(scalar: Scalar, leaf: Callable[[Scalar], Scalar | None]) -> Scalar
     return scalar
 
 
-def moved(scalar: Scalar, places: Mapping[str, Place]) -> Scalar:
+def moved(scalar: Scalar, places: Mapping[str, Affine]) -> Scalar:
     """The scalar with loops replaced by affine places."""
     if not places:
         return scalar
-    return rewritten(scalar, lambda one: moved_place(one, places) if isinstance(one, Place) else None)
+    return rewritten(scalar, lambda one: moved_place(one, places) if isinstance(one, Affine) else None)
 
 
-def moved_place(place: Place, places: Mapping[str, Place]) -> Place:
+def moved_place(place: Affine, places: Mapping[str, Affine]) -> Affine:
     """A place with loops replaced by places."""
     match place:
-        case Place(terms=((1, name),), offset=0):
+        case Affine(terms=((1, name),), offset=0):
             return places.get(name, place)
     total, offset = dict[str, int](), place.offset
     for coefficient, name in place.terms:
-        inner = places.get(name, Place(((1, name),)))
+        inner = places.get(name, Affine(((1, name),)))
         offset += coefficient * inner.offset
         for factor, deeper in inner.terms:
             total[deeper] = total.get(deeper, 0) + coefficient * factor
-    return Place(tuple((factor, name) for name, factor in total.items() if factor), offset)
+    return Affine(tuple((factor, name) for name, factor in total.items() if factor), offset)
 
 
 def stride(cell: Read, loop: str) -> int | None:
     """How far a cell moves in memory when a loop goes on; None where a subscript that is no place mentions the loop."""
     total, step = 0, 1
     for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
-        if isinstance(place, Place):
+        if isinstance(place, Affine):
             total += step * sum(factor for factor, name in place.terms if name == loop)
         elif loop in free(place):
             return None
@@ -169,7 +169,7 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iter
     tests: tuple[Inside, ...] = ()
     if isinstance(stmt, Fill):
         sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
-        at = tuple(Place(((1, name),)) if size != 1 else Place(()) for name, size in sizes)
+        at = tuple(Affine(((1, name),)) if size != 1 else Affine(()) for name, size in sizes)
         core = Store(stmt.buffer, at, Cast(stmt.buffer.dtype, Num(stmt.value)))
         yield Nest(tuple(loop for loop in sizes if loop[1] != 1), (), core, remarks)
         return
@@ -186,7 +186,7 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iter
 def _writes(block: Sequence[Stmt], loops: Sequence[Loop], numbers: Iterator[int]) -> Iterator[Store | Update]:
     """The writes of a block in loops: numbers go to cells, one for every point."""
     cells: dict[Local, Scalar] = {}
-    at = tuple(Place(((1, name),)) for name, _ in loops) or (Place(()),)
+    at = tuple(Affine(((1, name),)) for name, _ in loops) or (Affine(()),)
     shape = tuple(size for _, size in loops) or (1,)
 
     def leaf(one: Scalar) -> Scalar | None:

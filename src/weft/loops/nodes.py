@@ -12,11 +12,12 @@
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
     what    = Product(left, right, sums, total)
     test    = Inside(place, size)                0 <= place < size
-    scalar  = Num | Call | Read(buffer, at) | Place(terms, offset) | Cast(dtype, value) | Local(name, dtype)
+    scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
 
-A `Place` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather. No scalar
-is nested deeper than `DEEPEST`, however long the program is: parts of what would be are numbers (`bounded.py`).
+A `Affine` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather. No scalar
+is nested deeper than `DEEPEST`, however long the program is: parts of what would be are numbers
+(`optimise/split_scalars.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import TypeAlias
 
+from weft.affine import Affine
 from weft.ops import Call, Scalar
 
 #: How deep scalars may be nested.
@@ -43,12 +45,6 @@ class Buffer:
 
     def __hash__(self) -> int:
         return self.id
-
-
-@dataclass(frozen=True, slots=True)
-class Place(Scalar):
-    terms: tuple[tuple[int, str], ...]
-    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ class Program:
 def walk(scalar: Scalar) -> list[Scalar]:
     """The scalar and everything inside it, subscripts of reads included, in the order written."""
     found = [scalar]
-    if type(scalar) is not Place:
+    if type(scalar) is not Affine:
         _walk(scalar, found)
     return found
 
@@ -186,7 +182,7 @@ def walk(scalar: Scalar) -> list[Scalar]:
 def _walk(scalar: Scalar, found: list[Scalar]) -> None:
     for one in inner(scalar):
         found.append(one)
-        if type(one) is not Place:
+        if type(one) is not Affine:
             _walk(one, found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from weft.affine import Affine
 from weft.loops.nodes import (
     Cast,
     Fill,
@@ -11,7 +12,6 @@ from weft.loops.nodes import (
     If,
     Let,
     Local,
-    Place,
     Product,
     Program,
     Read,
@@ -34,11 +34,11 @@ def show_scalar(scalar: Scalar) -> str:
     match scalar:
         case Num(value=value):
             return repr(value)
-        case Cast(value=Num() | Place() as value):
+        case Cast(value=Num() | Affine() as value):
             return show_scalar(value)
         case Cast(dtype=dtype, value=value):
             return f"{dtype}({_top(value)})"
-        case Place(terms=terms, offset=offset):
+        case Affine(terms=terms, offset=offset):
             signs = {1: "", -1: "-"}
             names = [f"{signs.get(coefficient, f'{coefficient}*')}{name}" for coefficient, name in terms]
             return " + ".join(names + ([str(offset)] if offset or not names else [])).replace("+ -", "- ")
@@ -49,7 +49,7 @@ def show_scalar(scalar: Scalar) -> str:
         case Call(op=op, args=args):
             shown = list(map(show_scalar, args))
             if op in ("add", "sub", "mul", "div", "lt", "le"):
-                sums = [isinstance(arg, Place) and " " in text for arg, text in zip(args, shown, strict=True)]
+                sums = [isinstance(arg, Affine) and " " in text for arg, text in zip(args, shown, strict=True)]
                 left, right = (f"({text})" if is_sum else text for text, is_sum in zip(shown, sums, strict=True))
                 return f"({left} {OPS[op].text} {right})"
             return f"{op}({', '.join(shown)})"

@@ -9,7 +9,7 @@ from weft.errors import WeftError, user_origin
 from weft.habits import no_optimiser
 from weft.ops import Number
 from weft.public import public
-from weft.tensor.code import cd, node
+from weft.tensor.assignments import cd, node
 from weft.tensor.functions import sqrt
 from weft.tensor.tensor import Tensor
 

@@ -8,7 +8,7 @@ from itertools import count, groupby
 from string import ascii_uppercase
 
 from weft.ops import Op
-from weft.project.exact import is_injective, is_surjective
+from weft.project.injectivity import is_injective, is_surjective
 from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
 
 RESULT = "R"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.backends import Array, Backend
-from weft.backends.interp import run
 from weft.loops import Buffer, Program, buffers_of
+from weft.loops.interp import run
 from weft.ops.dtypes import digits, is_float, numpy_type
 from weft.schedule import Kernel, as_program
 

@@ -9,12 +9,12 @@ from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
 from weft.config import Chosen, config
 from weft.loops import Buffer, Program, check
-from weft.loops.wide import widened
-from weft.runtime import refuse
-from weft.runtime.built import Built, Check, Placed, Stages
+from weft.optimise.wide_sums import widened
+from weft.runtime import errors
+from weft.runtime.compiled import Built, Check, Placed, Stages
+from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
-from weft.runtime.process import LOWERING
-from weft.runtime.recall import Recalled, key_of, recall, remember
+from weft.runtime.routine_cache import Recalled, key_of, recall, remember
 from weft.schedule import Clock, Kernel, Options, Schedule, Settings, Task, as_kernels, as_program, schedule, stages
 
 
@@ -142,7 +142,7 @@ class Job:
         for buffer in task.recompute:
             verdict = found.verdicts.get(buffer)
             if verdict is None or verdict.stored:
-                raise refuse.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
+                raise errors.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
         return found
 
 

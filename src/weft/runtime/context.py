@@ -13,13 +13,13 @@ from weft.assign import Code
 from weft.backends import Array, Backend, Block, find_backend
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
+from weft.runtime.default_context import Listed
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
-from weft.runtime.listed import Listed
 from weft.runtime.routine import Routine
+from weft.tensor.evaluator import evaluator
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
-from weft.tensor.values import evaluator
 
 
 class Context:

@@ -9,13 +9,13 @@ from weft.assign import Merge, Node, Stored
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import numpy_type
-from weft.runtime import refuse
+from weft.runtime import errors
+from weft.runtime.device_state import Site
 from weft.runtime.events import Event
-from weft.runtime.first import in_shape
-from weft.runtime.order import Touch
+from weft.runtime.hazards import Touch
+from weft.runtime.initial_values import in_shape
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
-from weft.runtime.site import Site
 from weft.tensor.leaves import numbers
 from weft.tensor.tensor import Tensor
 
@@ -43,7 +43,7 @@ class Device:
         """Upload a value: a number, or an array of the tensor's shape, or of the shape of what wf.data was given."""
         node = checked_node(tensor)
         if node.definition is not None:
-            raise refuse.is_computed(node)
+            raise errors.is_computed(node)
         buffer = self._site.engine.layout.buffer(node)
         array = numbers(value)
         if array.shape not in (buffer.shape, ()):

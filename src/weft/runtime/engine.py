@@ -26,20 +26,20 @@ from weft.assign.show import Printer
 from weft.backends import Backend
 from weft.config import Chosen, config
 from weft.errors import WeftError, user_origin, warn
-from weft.garbage import uncollected
+from weft.gc_pause import gc_paused
 from weft.loops import Buffer
-from weft.runtime import refuse
+from weft.runtime import errors
 from weft.runtime.build import Job
-from weft.runtime.built import Built, Placed
+from weft.runtime.compiled import Built, Placed
+from weft.runtime.device_state import Site
 from weft.runtime.events import Event
 from weft.runtime.facts import Reads, analyse, reads_of, touch_of
-from weft.runtime.first import FirstValues
+from weft.runtime.fork import LOWERING, uninterrupted, watch
+from weft.runtime.hazards import Touch
+from weft.runtime.initial_values import FirstValues
 from weft.runtime.layout import Layout
-from weft.runtime.order import Touch
-from weft.runtime.process import LOWERING, uninterrupted, watch
-from weft.runtime.recent import Recent
+from weft.runtime.lru import Recent
 from weft.runtime.routine import Routine
-from weft.runtime.site import Site
 from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, Options
 from weft.shape.close import close_all
@@ -108,7 +108,7 @@ class Engine:
             touched = dict.fromkeys(map(node_of, operands))
             for node in kept:
                 if node.gradient_of is not None and node not in touched:
-                    raise refuse.nothing_to_keep(node)
+                    raise errors.nothing_to_keep(node)
             close_all(node.shape for node in touched)
             facts = analyse(full)
             for operand in facts.needs:
@@ -140,7 +140,7 @@ class Engine:
             return kept[1]
         for name in self.sources(node).indices:
             since = None if changed is None else self.layout.label(changed)
-            raise refuse.depends_on_index(node, name, since)
+            raise errors.depends_on_index(node, name, since)
         chosen = config.chosen
         routine = self.compile(Keep((node,)), {})
         made = Computation(routine.built.placed, routine.reads, routine.touch)
@@ -190,7 +190,7 @@ class Engine:
         try:
             self._check_open()
             job = Job(self.backend, self.layout, code, sizes, kept, recompute, options=options or Options())
-            return uncollected(lambda: job.build(clock or Clock()))
+            return gc_paused(lambda: job.build(clock or Clock()))
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise
@@ -283,7 +283,7 @@ class Engine:
         """Finish what is enqueued, end the threads of the devices, let go of their memory."""
         with self.lock:
             if self._asking or any(site.order.interrupted() for site in self.sites):
-                raise refuse.inside_a_run()
+                raise errors.inside_a_run()
         if not self.closed:
             held = self.held_still()
             try:
@@ -298,7 +298,7 @@ class Engine:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise refuse.closed()
+            raise errors.closed()
 
 
 def _tell(doubt: WeftError) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.assign import Code, Merge, Node, Operand, Stored, node_of, operands_of, statements, target
-from weft.assign.complete import reads
+from weft.assign.definite_assignment import Unwritten
+from weft.assign.definitions import reads
 from weft.assign.nodes import keeps
-from weft.assign.written import Unwritten
 from weft.loops import Buffer
-from weft.runtime.order import Touch
+from weft.runtime.hazards import Touch
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ import numpy as np
 from weft.assign import Code, Keep, Node, complete, seq
 from weft.backends import Array, Block, Bound
 from weft.loops import Buffer
-from weft.runtime import refuse
+from weft.runtime import errors
 from weft.runtime.context import Context
+from weft.runtime.fork import new_lock
 from weft.runtime.memory import DeviceMemory
-from weft.runtime.process import new_lock
 from weft.runtime.routine import Routine
 from weft.schedule import Options
 
@@ -49,7 +49,7 @@ class Function:
         """Run it. What `into` gives is written there; the other results are new arrays."""
         with self._lock:
             if self._running:
-                raise refuse.inside_a_run()
+                raise errors.inside_a_run()
             try:
                 self._running = True
                 self._bound(arrays)({})

@@ -11,7 +11,7 @@ from weft.assign import Merge, Node, Operand, closed_buffer, node_of
 from weft.errors import Origin
 from weft.loops import Buffer
 from weft.naming import FreshNames
-from weft.runtime.process import LOWERING
+from weft.runtime.fork import LOWERING
 from weft.runtime.sources import key_of
 
 #: Arenas are numbered downwards from here, far below scratch buffers.

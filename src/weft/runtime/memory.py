@@ -10,8 +10,8 @@ from weft.backends import Array, Backend, Block, Bound
 from weft.errors import Origin
 from weft.loops import Buffer
 from weft.ops.convert import convert
-from weft.runtime import refuse
-from weft.runtime.built import Placed
+from weft.runtime import errors
+from weft.runtime.compiled import Placed
 
 
 class DeviceMemory:
@@ -32,14 +32,14 @@ class DeviceMemory:
         try:
             return self._backend.allocate(buffer, self._device)
         except MemoryError:
-            raise refuse.no_memory(list(parts) or [buffer], buffer, self._device, self._origin) from None
+            raise errors.no_memory(list(parts) or [buffer], buffer, self._device, self._origin) from None
 
     def download(self, buffer: Buffer, block: Block) -> Array:
         """The values of a block, as an array of the caller's own."""
         try:
             return self._backend.download(block)
         except MemoryError:
-            raise refuse.no_memory([buffer], buffer, self._device, self._origin) from None
+            raise errors.no_memory([buffer], buffer, self._device, self._origin) from None
 
     def converted(self, array: Array, buffer: Buffer) -> Array:
         """An array in the type of a buffer."""
@@ -47,7 +47,7 @@ class DeviceMemory:
             with np.errstate(all="ignore"):
                 return np.asarray(convert(array, buffer.dtype))
         except MemoryError:
-            raise refuse.no_memory([buffer], buffer, self._device, self._origin) from None
+            raise errors.no_memory([buffer], buffer, self._device, self._origin) from None
 
     def place(
         self, program: Placed, apart: Iterable[Buffer] = (), writes: Iterable[Buffer] = ()

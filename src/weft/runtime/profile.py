@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from weft.backends import Bound
+from weft.columns import table
 from weft.schedule import Kernel
 from weft.schedule.cost import Machine, assignments, bound, cost
-from weft.schedule.table import table
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from functools import partial
 
 from weft.errors import user_origin
 from weft.runtime.events import Event
-from weft.runtime.order import Order, Touch, next_key
+from weft.runtime.hazards import Order, Touch, next_key
 from weft.runtime.worker import Task, Worker
 
 

@@ -9,16 +9,16 @@ from numbers import Integral
 from typing import TYPE_CHECKING
 
 from weft.assign import Code
-from weft.assign.precision import show_precisions
+from weft.assign.dtype_inference import show_precisions
 from weft.backends import Executable
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
 from weft.public import public, theirs
 from weft.runtime.bisect import Difference, first_difference
-from weft.runtime.built import Built
+from weft.runtime.compiled import Built
 from weft.runtime.facts import Facts, Reads
-from weft.runtime.order import Touch
+from weft.runtime.hazards import Touch
 from weft.runtime.profile import Profile
 from weft.schedule import PASSES, Clock, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs, Machine
@@ -26,7 +26,7 @@ from weft.schedule.memory import Plan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
-    from weft.runtime.site import Site
+    from weft.runtime.device_state import Site
 
 
 @dataclass(frozen=True, eq=False)

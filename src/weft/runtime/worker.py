@@ -12,7 +12,7 @@ from weakref import ref
 
 from weft.errors import Origin
 from weft.runtime.events import Event, Failure
-from weft.runtime.process import watch_worker
+from weft.runtime.fork import watch_worker
 
 if TYPE_CHECKING:
     from weft.runtime.queue import Queue

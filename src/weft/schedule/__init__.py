@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from weft.loops import Program
 from weft.loops import show as show_loops
-from weft.loops.virtual import Settings, Verdict
-from weft.schedule.clock import Clock
+from weft.optimise.inline_decision import Settings, Verdict
 from weft.schedule.nodes import Kernel, Schedule, as_kernels, as_program
 from weft.schedule.options import Options
 from weft.schedule.pipeline import PASSES, BrokenPass, Pass, Stage, Task, stages
+from weft.schedule.timings import Clock
 
 __all__ = [
     "PASSES",

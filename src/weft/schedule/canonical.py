@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Place, Read, Remark, Set, Staged, Stmt, Store, Update
+from weft.affine import Affine
+from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Staged, Stmt, Store, Update
+from weft.loops.annotations import described
 from weft.loops.nests import rewritten
-from weft.loops.staged import described
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 
@@ -91,19 +92,19 @@ class _Naming:
                     return Read(self._buffer(buffer), self._at(at, known))
                 case Local(dtype=dtype):
                     return Local(known[one], dtype)
-                case Place():
+                case Affine():
                     return self._place(one, known)
             return None
 
         return rewritten(scalar, leaf)
 
-    def _place(self, place: Place, known: Known) -> Place:
+    def _place(self, place: Affine, known: Known) -> Affine:
         factors: dict[str, int] = {}
         for factor, name in place.terms:
             new = known.get(name) or self.static.setdefault(name, f"s{len(self.static)}")
             factors[new] = factors.get(new, 0) + factor
         names = sorted(factors, key=lambda name: (name[0], int(name[1:])))
-        return Place(tuple((factors[name], name) for name in names if factors[name]), place.offset)
+        return Affine(tuple((factors[name], name) for name in names if factors[name]), place.offset)
 
     def _buffer(self, buffer: Buffer) -> Buffer:
         number = len(self.buffers)

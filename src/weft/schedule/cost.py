@@ -7,7 +7,7 @@ what only hands a value on is not counted at all; nor are the places of loops.
 `read` and `written` are bytes of different cells, each counted once: what must come from memory and go there if caches
 hold everything in between. What the kernel reads only after writing it itself does not come from memory. `loads` and
 `stores` are the bytes of every access. Code under tests counts as if they held, so it is bounded from above; so are
-cells that are no boxes (`boxes.py`). `exact` says that nothing is bounded but all is counted.
+cells that are no boxes (`footprint.py`). `exact` says that nothing is bounded but all is counted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from weft.columns import shortened, table
 from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined, walk
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
-from weft.schedule.boxes import box, union
-from weft.schedule.cover import Site, covered, sites
+from weft.schedule.footprint import box, union
 from weft.schedule.nodes import Kernel
-from weft.schedule.table import shortened, table
+from weft.schedule.reaching import Site, covered, sites
 
 
 @dataclass(frozen=True, slots=True)

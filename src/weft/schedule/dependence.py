@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import islpy as isl
 
-from weft.loops import Place
+from weft.affine import Affine
 from weft.loops.bounds import bounds
 from weft.loops.nests import free
 from weft.ops import Scalar
@@ -27,7 +27,7 @@ def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Col
 
     `loop` is what each calls the loop, `shared` are the loops around that both already share, likewise.
     """
-    if not all(isinstance(one, Place) for at, _ in (first, second) for one in at):
+    if not all(isinstance(one, Affine) for at, _ in (first, second) for one in at):
         return True
     if _apart(first, second):
         return False
@@ -40,7 +40,7 @@ def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Col
             spelled = side.spelled(name)
             if name in sizes:
                 facts.append(f"0 <= {spelled} < {sizes[name]}")
-        places.append([side.place(one) for one in at if isinstance(one, Place)])
+        places.append([side.place(one) for one in at if isinstance(one, Affine)])
         turns.append(side.spelled(loop[number]))
     facts += [f"{one} = {other}" for one, other in zip(*places, strict=True)]
     facts.append(f"{turns[0]} > {turns[1]}")
@@ -70,7 +70,7 @@ class _Side:
         key = self.shared.get(name) or (f"{self.side}:{name}" if name in self.sizes else name)
         return self.names.setdefault(key, f"v{len(self.names)}")
 
-    def place(self, place: Place) -> str:
+    def place(self, place: Affine) -> str:
         terms = [f"{factor} * {self.spelled(name)}" for factor, name in place.terms]
         return " + ".join([*terms, str(place.offset)])
 

@@ -5,7 +5,7 @@ touches, that is plain if both name the shared loops alone in the same axes: the
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
 earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the first nest
 that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
-joins nothing from before its time. What may be joined is weighed (`gain.py`).
+joins nothing from before its time. What may be joined is weighed (`fusion_cost.py`).
 
 A kernel is no longer than `LONGEST`, so that a long program becomes many kernels, layers that are alike become kernels
 that are alike, and the time all that follows takes grows with the program and no faster.
@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 
 from weft.loops import Buffer
 from weft.loops.effects import weight
-from weft.loops.virtual import TILED
-from weft.schedule.called import new_names
-from weft.schedule.gain import Scales
-from weft.schedule.levels import Level, Touched, names_in, reuses
+from weft.optimise.inline_decision import TILED
+from weft.schedule.fusion_cost import Scales
+from weft.schedule.loop_tree import Level, Touched, names_in, reuses
 from weft.schedule.nodes import Kernel
+from weft.schedule.rename import new_names
 
 #: A kernel of nests that were joined has at most so many statements and operations.
 LONGEST = 256

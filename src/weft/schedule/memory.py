@@ -1,7 +1,7 @@
 """Where buffers lie: one piece of memory for all that nobody wants afterwards, used again when their values are dead.
 
 A buffer is alive from the first kernel that touches it to the last. Two that are alive at once never overlap, but for
-one that takes the memory of another in the very kernel where that one dies (`inplace.py`). Offsets are multiples of
+one that takes the memory of another in the very kernel where that one dies (`in_place.py`). Offsets are multiples of
 `ALIGNMENT`, and so are the sizes counted. A buffer that may be read where the kernels have not written it depends on
 what it held before and is left apart.
 """
@@ -17,12 +17,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.columns import shortened, table
 from weft.loops import Buffer, Remark
 from weft.ops.dtypes import numpy_type
-from weft.schedule.cover import Site, covered, sites
-from weft.schedule.inplace import takes_over
+from weft.schedule.in_place import takes_over
 from weft.schedule.nodes import Kernel
-from weft.schedule.table import shortened, table
+from weft.schedule.reaching import Site, covered, sites
 
 #: A line of the cache, and as wide as vectors are.
 ALIGNMENT = 64

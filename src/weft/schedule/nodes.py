@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.loops import Buffer, Program, Remark, Stmt
-from weft.loops.virtual import Verdict
+from weft.optimise.inline_decision import Verdict
 
 if TYPE_CHECKING:
     from weft.schedule.memory import Plan

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 
+from weft.affine import Affine
 from weft.errors import WeftError, user_origin
-from weft.loops import For, If, Inside, Place, Product, Remark, Spread, Staged, Stmt, Store
+from weft.loops import For, If, Inside, Product, Remark, Spread, Staged, Stmt, Store
+from weft.loops.annotations import parts_of
 from weft.loops.effects import with_body
 from weft.loops.nests import Nest, moved
-from weft.loops.order import ANY_ORDER, ordered
-from weft.loops.staged import parts_of
-from weft.schedule.independent import independent
+from weft.optimise.loop_order import ANY_ORDER, ordered
 from weft.schedule.nodes import Kernel
+from weft.schedule.parallel import independent
 
 #: Fewer points than this are not worth a second thread.
 _WORTH_A_THREAD = 1 << 14
@@ -116,7 +117,7 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
     if not cut:
         return nest
-    places = {name: Place(((size, f"{name}_tile"), (1, name))) for name, size in cut.items()}
+    places = {name: Affine(((size, f"{name}_tile"), (1, name))) for name, size in cut.items()}
     outer = [(f"{name}_tile", -(-total // cut[name])) for name, total in nest.loops if name in cut]
     inner = [(name, cut.get(name, total)) for name, total in nest.loops]
     ends = [Inside(places[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]

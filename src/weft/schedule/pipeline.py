@@ -10,26 +10,26 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.loops import Buffer, MalformedLoops, Product, Program, Spread, Stmt, check
-from weft.loops.gather import gather as gathered
-from weft.loops.inline import inline as inlined
 from weft.loops.nests import Nest, nests
-from weft.loops.rewrite import rewrite as rewritten
-from weft.loops.virtual import Settings, Verdict, decide
-from weft.loops.wide import widened
-from weft.loops.zeros import unsigned_buffers
-from weft.schedule import products
-from weft.schedule.again import Again, again
-from weft.schedule.clock import Clock
-from weft.schedule.fold import fold as folded
-from weft.schedule.forward import forward as forwarded
+from weft.optimise.gather import gather as gathered
+from weft.optimise.inline import inline as inlined
+from weft.optimise.inline_decision import Settings, Verdict, decide
+from weft.optimise.rewrite import rewrite as rewritten
+from weft.optimise.signed_zeros import unsigned_buffers
+from weft.optimise.wide_sums import widened
+from weft.schedule import contractions
+from weft.schedule.fold_storage import fold as folded
+from weft.schedule.forward_stores import forward as forwarded
 from weft.schedule.fuse import fuse as fused
-from weft.schedule.gain import Scales
-from weft.schedule.inplace import as_one
+from weft.schedule.fusion_cost import Scales
+from weft.schedule.in_place import as_one
 from weft.schedule.memory import Plan
 from weft.schedule.memory import plan as planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
 from weft.schedule.options import Options, arranged
 from weft.schedule.options import spread as spread_out
+from weft.schedule.rematerialise import Again, again
+from weft.schedule.timings import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def stage_products(stage: Stage, task: Task) -> Stage:
     """Stage contractions for a backend that places them, with what works on their results."""
     if Product not in task.places or task.options.order:
         return stage
-    return replace(stage, formed=tuple(products.stage(stage.kernels, stage.outside)))
+    return replace(stage, formed=tuple(contractions.stage(stage.kernels, stage.outside)))
 
 
 def widen(stage: Stage, task: Task) -> Stage:

@@ -10,8 +10,9 @@ A cell only ever gains information, and every fact about it lives in a lattice o
             written       its size stands in the program, if only as a number's: a 1 that borrows no label
     row     lo..hi        bounds on the number of axes
 
-Propagators (dims.py, derived.py, rows.py) are monotone functions on these lattices, so running them to a fixpoint
-in any order gives the same cells or the same contradiction. That is the whole argument for order independence.
+Propagators (dims.py, computed_sizes.py, rows.py) are monotone functions on these lattices, so running them to a
+fixpoint in any order gives the same cells or the same contradiction. That is the whole argument for order
+independence.
 
 Cells have a level: 0 for the model, 1 for code that updates it. Code sees a shape of the model through a view, a shape
 of its own to which facts flow and from which none come back: what code says never changes the model.
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias
 from weft.einsum.nodes import KINDS, Kind, Label
 from weft.errors import Origin, ShapeError, Span, user_origin
 from weft.public import public
-from weft.shape.alone import alone
+from weft.shape.inference_lock import alone
 from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
 
 if TYPE_CHECKING:

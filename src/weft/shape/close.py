@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import ShapeError, WeftError, user_origin
-from weft.shape.alone import alone
 from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, ShapeVar, Step, Store, Why
-from weft.shape.conflicts import CLOSING
 from weft.shape.decide import Decision
+from weft.shape.errors import CLOSING
 from weft.shape.infer import lay_again
+from weft.shape.inference_lock import alone
 from weft.shape.nodes import Dim, Shape
 from weft.shape.solver import Solver, undisturbed
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TypeAlias
 
 from weft.errors import WeftError
-from weft.shape import conflicts
+from weft.shape import errors
 from weft.shape.cells import CODE, AxisCell, RowCell, Why
-from weft.shape.demand import rank_demand
-from weft.shape.derived import AffineRule, ConcatRule, CountRule
+from weft.shape.computed_sizes import AffineRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Join, Same
+from weft.shape.rank_demand import rank_demand
 from weft.shape.rows import RowIsRule
 from weft.shape.solver import Solver
 
@@ -101,7 +101,7 @@ class Decision:
         self._lend(level)
         tied = _connected(self.stuck)
         leftover = [axis for axis in self._axes(level) if axis not in tied]
-        self.stuck |= {axis: partial(conflicts.underdetermined, axis, None) for axis in leftover}
+        self.stuck |= {axis: partial(errors.underdetermined, axis, None) for axis in leftover}
 
     def _compute(self, level: int) -> None:
         """Parts may have been made equal by what was said after they were last divided."""
@@ -149,7 +149,7 @@ class Decision:
     def _must_be_told(self, level: int) -> Stuck:
         """The axes that must not be guessed: labels only the result has, parameters, counted data."""
         stuck: Stuck = {
-            axis: partial(conflicts.underdetermined, axis, step)
+            axis: partial(errors.underdetermined, axis, step)
             for axis, step in self.solver.store.demands
             if axis.size is None and axis.level <= level
         }
@@ -157,10 +157,10 @@ class Decision:
         claimed = _claimed(waiting)
         for axis in waiting:
             if axis.role == "param" and axis not in claimed:
-                stuck.setdefault(axis, partial(conflicts.underdetermined, axis, None))
+                stuck.setdefault(axis, partial(errors.underdetermined, axis, None))
             for rule in axis.watchers:
                 if isinstance(rule, CountRule):
-                    said = partial(conflicts.undetermined_count, rule.step, rule.what, rule.shown(), rule.count)
+                    said = partial(errors.undetermined_count, rule.step, rule.what, rule.shown(), rule.count)
                     stuck.setdefault(axis, said)
         return stuck
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from weft.shape import conflicts
+from weft.shape import errors
 from weft.shape.cells import AxisCell, Cap, Propagator, Why
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Below(Propagator):
             equate(solver, operand, result, self.why)
             return
         if operand.size == 1 and result.size not in (None, 1) and operand.row is not None and operand.row.unasked:
-            raise conflicts.decided_before(self.step, operand.row)
+            raise errors.decided_before(self.step, operand.row)
         if result.plain or (operand.size == 1 and result.size not in (None, 1)):
             solver.set_plain(operand, self._after(result.why))
         if result.size is not None:

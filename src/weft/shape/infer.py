@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
-from weft.shape import conflicts
+from weft.shape import errors
 from weft.shape.cells import CODE, MODEL, AxisCell, Product, Role, RowCell, ShapeVar, Step, Store, Why
-from weft.shape.derived import AffineRule, ComputedRule, ConcatRule, CountRule
+from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
 from weft.shape.logic import (
     Assigned,
@@ -265,7 +265,7 @@ class _Laying:
             self._known(self.step.labels[name], dim)
             return
         if dim.basis is not None:
-            raise conflicts.labelled_row(self.step, name, dim)
+            raise errors.labelled_row(self.step, name, dim)
         row = self.step.rows[name]
         if dim.size != 1:
             self.solver.at_least(row, 1, Why(self.step))

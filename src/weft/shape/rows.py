@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.errors import Span
-from weft.shape import conflicts
+from weft.shape import errors
 from weft.shape.cells import AxisCell, Propagator, RowCell, Step, Why
 from weft.shape.dims import Below, Join, Same, Seen
 from weft.shape.nodes import MAX_RANK
@@ -179,7 +179,7 @@ class RowBelowRule(Propagator):
         if operand.hi > result.hi:
             solver.at_most(operand, result.hi, Why(self.step, None, result.why_hi))
         if operand.unasked and result.lo > operand.lo:
-            raise conflicts.decided_before(self.step, operand)
+            raise errors.decided_before(self.step, operand)
         while self.from_front < operand.mark and self.from_front < operand.lo:
             at = self.from_front
             solver.write(self, "from_front", at + 1)

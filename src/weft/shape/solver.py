@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from weft.einsum.nodes import Label
 from weft.errors import WeftError, user_origin
-from weft.shape import conflicts
-from weft.shape.alone import INFERRING
+from weft.shape import errors
 from weft.shape.cells import MODEL, AxisCell, Cap, Propagator, RowCell, Step, Store, Why
 from weft.shape.dims import Same
+from weft.shape.inference_lock import INFERRING
 
 R = TypeVar("R")
 
@@ -174,12 +174,12 @@ class Solver:
     def set_size(self, axis: AxisCell, size: int, why: Why) -> None:
         if axis.size is not None:
             if axis.size != size:
-                raise conflicts.sizes(self.step, axis, size, why)
+                raise errors.sizes(self.step, axis, size, why)
             return
         if size < axis.least:
-            raise conflicts.too_small(self.step, axis, size, why)
+            raise errors.too_small(self.step, axis, size, why)
         if axis.cap is not None and size != axis.cap.size and size != 1:
-            raise conflicts.sizes(self.step, axis, size, why)
+            raise errors.sizes(self.step, axis, size, why)
         self.write(axis, "size", size)
         self.write(axis, "why", why)
         if axis.cap is not None and size != axis.cap.size:
@@ -210,7 +210,7 @@ class Solver:
         if least <= axis.least:
             return
         if axis.size is not None and axis.size < least:
-            raise conflicts.out_of_reach(self.step, axis, least, why)
+            raise errors.out_of_reach(self.step, axis, least, why)
         self.write(axis, "least", least)
         if axis.size is None and axis.cap is not None and least > 1:
             self.set_size(axis, axis.cap.size, axis.cap.why)
@@ -220,9 +220,9 @@ class Solver:
         if axis.basis == basis:
             return
         if axis.basis is not None:
-            raise conflicts.bases(self.step, axis, basis, why)
+            raise errors.bases(self.step, axis, basis, why)
         if axis.plain:
-            raise conflicts.labelled_one(self.step, axis, basis, why)
+            raise errors.labelled_one(self.step, axis, basis, why)
         self.write(axis, "basis", basis)
         self.write(axis, "why_basis", why)
         if axis.size is None and axis.cap is not None:
@@ -244,7 +244,7 @@ class Solver:
         if axis.plain:
             return
         if axis.basis is not None:
-            raise conflicts.labelled_one(self.step, axis, axis.basis, why)
+            raise errors.labelled_one(self.step, axis, axis.basis, why)
         self.write(axis, "plain", True)
         self.write(axis, "why_plain", why)
         self.wake(axis)
@@ -257,7 +257,7 @@ class Solver:
         self.write(row, "lo", rank)
         self.write(row, "why_lo", why)
         if rank > row.hi:
-            raise conflicts.ranks(self.step, row)
+            raise errors.ranks(self.step, row)
         self._settle(row)
 
     def at_most(self, row: RowCell, rank: int, why: Why) -> None:
@@ -266,7 +266,7 @@ class Solver:
         self.write(row, "hi", rank)
         self.write(row, "why_hi", why)
         if rank < row.lo:
-            raise conflicts.ranks(self.step, row)
+            raise errors.ranks(self.step, row)
         self._settle(row)
 
     def _settle(self, row: RowCell) -> None:

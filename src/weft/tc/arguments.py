@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft.backends import Array
-from weft.comprehension.template import Template
-from weft.comprehension.tensors import check_types
+from weft.comprehension.operator import check_types
+from weft.comprehension.signature import Template
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, name_of, numpy_type
-from weft.tc.kinds import as_array, as_number, written
+from weft.tc.arrays import as_array, as_number, written
 
 #: The shapes of a flat definition's tensors.
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]

@@ -9,9 +9,9 @@ from functools import cached_property
 from weft.assign import Keep, Node, Precision
 from weft.backends import Array
 from weft.comprehension.apply import Application
-from weft.comprehension.flat import Extents, Step
 from weft.comprehension.gradient import backward
-from weft.comprehension.template import Template
+from weft.comprehension.signature import Template
+from weft.comprehension.steps import Extents, Step
 from weft.runtime import Context
 from weft.runtime.function import Function
 from weft.schedule import Options

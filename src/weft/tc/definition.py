@@ -9,25 +9,25 @@ from typing import Any, TypeAlias
 from weft.backends import Array, Backend
 from weft.comprehension import Program, check, read, show
 from weft.comprehension.gradient import backward
+from weft.comprehension.gradient_text import gradient_definition
+from weft.comprehension.operator import applied
 from weft.comprehension.show import show_definition
-from weft.comprehension.template import Template
-from weft.comprehension.tensors import applied
-from weft.comprehension.text import gradient_definition
+from weft.comprehension.signature import Template
 from weft.config import Chosen, config
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float
 from weft.runtime import Context
 from weft.runtime.context import unlisted
-from weft.runtime.recent import Recent
+from weft.runtime.lru import Recent
 from weft.schedule import Options
-from weft.tc import tuned
+from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
+from weft.tc.arrays import kind_of
 from weft.tc.call import Call, GradientCall, gradient_loops
-from weft.tc.equivalent import check_equivalents
-from weft.tc.kinds import kind_of
-from weft.tc.stages import STAGES, show_stage
+from weft.tc.equivalence import check_equivalents
+from weft.tc.show import STAGES, show_stage
 from weft.tc.tune import Run, Tuning, console, knobs, summary
-from weft.tc.tuned import Subject
+from weft.tc.tuning_store import Subject
 from weft.tensor.tensor import Tensor
 
 _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
@@ -241,10 +241,10 @@ class Definition:
         subject = Subject(self.template, call.given, wanted)
         used = (self._gradient(call, self._real, wanted) if wanted else call).options
         make, loops, products = self._tunable(call, arrays, wanted)
-        tuning = Tuning(make, knobs(loops, products), used, seed=len(tuned.known(subject)))
+        tuning = Tuning(make, knobs(loops, products), used, seed=len(tuning_store.known(subject)))
         found = tuning.run(seconds, show)
         if found is not None:
-            tuned.keep(subject, found)
+            tuning_store.keep(subject, found)
             self._use(call, wanted, found.options)
         console(show).print(summary(f"{self.name}, by {', '.join(wanted)}" if wanted else self.name, tuning, found))
         return found.options if found else used
@@ -329,7 +329,7 @@ class Definition:
         """The options in use: those chosen here, else the best that tuning found."""
         found = self._options.get((shapes, wanted))
         if found is None:
-            found = tuned.best(Subject(self.template, shapes, wanted)) or Options()
+            found = tuning_store.best(Subject(self.template, shapes, wanted)) or Options()
             self._options[shapes, wanted] = found
         return found
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from weft.backends import Array
 from weft.schedule import Options
-from weft.tc.tuned import Found
+from weft.tc.tuning_store import Found
 
 if TYPE_CHECKING:
     from rich.console import Console

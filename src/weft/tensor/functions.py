@@ -10,8 +10,8 @@ from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, call, find, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
-from weft.tensor.apply import Operator
-from weft.tensor.contract import einsum
+from weft.tensor.einsum import einsum
+from weft.tensor.operator import Operator
 from weft.tensor.scope import as_tensor, check_truth
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Accum, Arg, Code, Data, Fetch, File, Node, Record, complete, operands_of, statements, symbols
-from weft.assign.complete import needed
+from weft.assign.definitions import needed
 from weft.einsum import KINDS, parse_spec
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.infer import infer

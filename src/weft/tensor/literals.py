@@ -13,7 +13,7 @@ from weft.einsum.nodes import Kind
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.logic import Literal
 from weft.shape.nodes import MEMORY_ORDER, Dim, Shape
-from weft.tensor.blocks import stacked
+from weft.tensor.concat import stacked
 from weft.tensor.functions import cast
 from weft.tensor.leaves import given_values, precision_of
 from weft.tensor.scope import as_tensor, is_array

@@ -17,7 +17,7 @@ from weft.ops import Num, Scalar
 from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
 from weft.shape.logic import Assigned, Parameter, elaborate
-from weft.tensor.code import node
+from weft.tensor.assignments import node
 from weft.tensor.leaves import data
 from weft.tensor.tensor import Tensor
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.dlpack import is_producer
 from weft.errors import Origin, WeftError, user_origin
-from weft.shape.alone import alone
+from weft.shape.inference_lock import alone
 from weft.shape.nodes import Dim
 from weft.tensor.tensor import Tensor, is_number
 

@@ -10,7 +10,7 @@ from weft.einsum.nodes import Position
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.logic import Slice
 from weft.shape.nodes import Bound
-from weft.tensor.apply import Operator
+from weft.tensor.operator import Operator
 from weft.tensor.tensor import Tensor
 
 

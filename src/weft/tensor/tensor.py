@@ -16,10 +16,10 @@ from weft.habits import no_attribute, numpy_refused
 from weft.ops import Number, Scalar
 from weft.ops.scalar import UFUNCS
 from weft.public import public
-from weft.shape.alone import INFERRING
 from weft.shape.cells import ShapeVar
 from weft.shape.close import peek
 from weft.shape.infer import Operation
+from weft.shape.inference_lock import INFERRING
 from weft.shape.nodes import Shape
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class Tensor:
     # Assignment, recorded under @wf.cd
 
     def __setitem__(self, key: slice, value: TensorLike) -> None:
-        from weft.tensor.code import assign_to
+        from weft.tensor.assignments import assign_to
 
         if key != slice(None):
             raise WeftError("assign to the whole tensor: write `t[:] = …`", origin=user_origin())
@@ -316,7 +316,7 @@ class Tensor:
 
     def accumulate(self, op: str, value: TensorLike, *, reset: bool = False) -> Tensor:
         """Record `self = op(self, value)`, from what `op` begins with if `reset`: for most its neutral element."""
-        from weft.tensor.code import assign_to
+        from weft.tensor.assignments import assign_to
 
         assign_to(self, op, value, reset=reset)
         return self
@@ -424,7 +424,7 @@ _UFUNCS: Mapping[str, Callable[..., Tensor]] = {
 
 
 def _fresh_value(tensor: Tensor, copy: bool | None) -> npt.NDArray[Any]:
-    from weft.tensor.values import value_of
+    from weft.tensor.evaluator import value_of
 
     if copy is False:
         raise ExchangeError(
@@ -447,7 +447,7 @@ def _rebound(target: Tensor, sign: str, value: Tensor) -> Tensor:
 
 
 def _assign(target: Tensor, op: str, value: TensorLike) -> Tensor:
-    from weft.tensor.code import assign_to
+    from weft.tensor.assignments import assign_to
 
     assign_to(target, op, value)
     return target

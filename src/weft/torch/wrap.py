@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.comprehension.tensors import check_number
+from weft.comprehension.operator import check_number
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float
 from weft.tc import Definition

@@ -14,7 +14,7 @@ from weft.backends import Array
 from weft.errors import WeftError, user_origin
 from weft.naming import FreshNames
 from weft.runtime import Context, Routine
-from weft.tensor.code import cd, node
+from weft.tensor.assignments import cd, node
 from weft.tensor.gradient import grad_update
 from weft.tensor.leaves import data
 from weft.tensor.slices import StaticIndex, index

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from weft.backends.cc.build import Compiler, find_compiler
 from weft.backends.cc.kernels import Pieces
-from weft.backends.cc.units import Loaded, environment, find, load
-from weft.backends.host import HostMemory, aligned
-from weft.backends.seam import Bindable, Bound, Call, Executable, Memory
+from weft.backends.cc.loader import Loaded, environment, find, load
+from weft.backends.host_memory import HostMemory, aligned
+from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
 from weft.loops import Description, Product, Spread

@@ -23,7 +23,7 @@ from weft.errors import Origin, WeftError, WeftWarning, user_origin
 __all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "find_compiler", "key_of", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
-#: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`faults.py`).
+#: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
 FLAGS = (
     *("-std=c11", "-O2", "-fno-tree-vectorize", "-march=native", "-fopenmp-simd"),
     *("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),

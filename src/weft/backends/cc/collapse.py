@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.loops import Cast, For, If, Let, Place, Read, Remark, Set, Staged, Stmt, Store, Update, walk
+from weft.affine import Affine
+from weft.loops import Cast, For, If, Let, Read, Remark, Set, Staged, Stmt, Store, Update, walk
 from weft.loops.effects import everything, mapped, parts, with_body
 from weft.loops.nests import moved, stride
 from weft.ops import Call, Scalar
@@ -27,7 +28,7 @@ def _collapsed(stmt: Stmt) -> Stmt:
     match whole:
         case For(loop=outer, size=count, body=(For(loop=inner, size=size, body=body),)):
             if all(_follow(one, outer, inner, size) for one in everything(body)):
-                start = {outer: Place(())}
+                start = {outer: Affine(())}
                 return For(inner, count * size, tuple(mapped(one, lambda part: moved(part, start)) for one in body))
     return whole
 
@@ -48,7 +49,7 @@ def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
 def _outside(scalar: Scalar) -> Iterator[str]:
     """The loops a scalar mentions outside subscripts."""
     match scalar:
-        case Place(terms=terms):
+        case Affine(terms=terms):
             yield from (name for _, name in terms)
         case Call(args=args):
             for arg in args:

@@ -14,10 +14,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weft.affine import Affine
 from weft.backends.cc.collapse import collapsed
-from weft.backends.cc.jam import jammed
-from weft.backends.cc.product import Placed
+from weft.backends.cc.contraction import Placed
 from weft.backends.cc.types import c_type, converted, literal
+from weft.backends.cc.unroll_jam import jammed
 from weft.backends.cc.vectors import lanes_of_sum, sums
 from weft.loops import (
     Buffer,
@@ -27,7 +28,6 @@ from weft.loops import (
     If,
     Let,
     Local,
-    Place,
     Product,
     Read,
     Remark,
@@ -231,14 +231,14 @@ class _Writer:
     def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
         terms, stride = [], 1
         for place, size in zip(reversed(at), reversed(buffer.shape), strict=True):
-            if place != Place(()):
+            if place != Affine(()):
                 terms.append(self._whole(place) if stride == 1 else f"{self._whole(place)} * {stride}")
             stride *= size
         return f"{self.buffers[buffer]}[{' + '.join(reversed(terms)) or '0'}]"
 
     def _whole(self, scalar: Scalar) -> str:
         """A whole number, as a subscript or in a test."""
-        if not isinstance(scalar, Place):
+        if not isinstance(scalar, Affine):
             return self.value(scalar)
         names = [
             self.variable(name) if coefficient == 1 else f"{coefficient} * {self.variable(name)}"
@@ -266,7 +266,7 @@ class _Writer:
                 return literal(value, dtype)
             case Cast(dtype=dtype, value=value):
                 return converted(self.value(value), dtype_of(value), dtype)
-            case Place():
+            case Affine():
                 return self._whole(scalar)
             case Local(name=name):
                 return _word(name)
@@ -314,7 +314,7 @@ def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
 
 
 def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
-    places = (one for one in walk(scalar) if isinstance(one, Place))
+    places = (one for one in walk(scalar) if isinstance(one, Affine))
     return (name for place in places for _, name in place.terms if name not in bound)
 
 

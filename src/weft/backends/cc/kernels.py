@@ -10,11 +10,11 @@ from functools import cached_property
 from hashlib import sha256
 
 from weft.backends.cc.emit import emit, safe, static_in
-from weft.backends.seam import Call
+from weft.backends.protocol import Call
 from weft.loops import Program, buffers_of
-from weft.schedule.anchored import anchored
 from weft.schedule.canonical import canonical
 from weft.schedule.nodes import Kernel
+from weft.schedule.relocatable import anchored
 
 #: Plays a list of kernels.
 PLAYER = """\

@@ -14,11 +14,11 @@ from math import prod
 from typing import Protocol
 
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, number_of_parts, unrolled
-from weft.backends.cc.plan import Plan, Side, stride
+from weft.backends.cc.tile_choice import Plan, Side, stride
 from weft.backends.cc.types import c_type
 from weft.loops import Buffer, Local, Read, Stmt, walk
+from weft.loops.annotations import Loop, Parts
 from weft.loops.nests import free
-from weft.loops.staged import Loop, Parts
 from weft.ops import Scalar
 
 #: So many times at most a product is rounded on its way into a sum: 32 ε of the sum of all sizes. The last time is

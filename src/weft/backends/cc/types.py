@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from weft.backends.interp.convert import constant
+from weft.ops.convert import constant
 from weft.ops.dtypes import is_float
 
 #: Types C computes with; the others are bits that the prelude's functions read and write.

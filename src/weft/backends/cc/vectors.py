@@ -2,8 +2,8 @@
 
     for i: { y[i] = x[i] * 2;  total = total + y[i] }
 
-A compiler is asked for vectors loop by loop and invents none (`faults.py` says why). Sums named in the request may be
-added in any order; everything else about a point is its own.
+A compiler is asked for vectors loop by loop and invents none (`compiler_bugs.py` says why). Sums named in the request
+may be added in any order; everything else about a point is its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from weft.loops import Fill, For, If, Let, Local, Set, Staged, Stmt, walk
 from weft.loops.effects import everything, growth, parts
-from weft.schedule.independent import independent
+from weft.schedule.parallel import independent
 
 #: Shorter loops are written as they stand: what only stores, and what adds up.
 _LONG, _LONG_SUM = 4, 8

@@ -1,0 +1,137 @@
+"""Kernels loaded by name: those this process has, those on disk, and the rest compiled in a few units at once."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from weft.backends.cc import compiler_bugs
+from weft.backends.cc.build import build_all, key_of, loaded
+from weft.backends.cc.compiler import Compiler
+from weft.backends.cc.kernels import PLAYER
+from weft.cache import Cache, opened
+
+#: So many kernels are worth starting another compiler for.
+_WORTH_A_UNIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A function of a library, which stays loaded with it, and the bytes of scratch memory it needs."""
+
+    function: Any
+    scratch: int
+
+    @staticmethod
+    def of(library: ctypes.CDLL | None, name: str) -> _Function | None:
+        """The function of that name; None if the library has none."""
+        function = getattr(library, name, None)
+        if library is None or function is None:
+            return None
+        try:
+            return _Function(function, ctypes.c_int64.in_dll(library, f"{name}_scratch").value)
+        except ValueError:
+            return _Function(function, 0)
+
+
+#: The functions of this process: where they are kept, what they are.
+_known: dict[tuple[Path, str], _Function] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Kernels by name, as addresses, the most scratch memory one needs, and the function that plays a list of them."""
+
+    kernels: Mapping[str, int]
+    scratch: int
+    play: Callable[..., None]
+
+
+def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
+    """The functions of some C texts, by name. A name stands for its text: no two texts have one."""
+    wanted = {**texts, "weft_play": PLAYER, "weft_fault": compiler_bugs.texts()}
+    keys = _keys(compiler, wanted)
+    missing = _find(folder, keys)
+    if missing:
+        units = _units(missing)
+        texts_of = [f"{_prelude()}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
+        made = build_all(compiler, texts_of, folder)
+        with opened(folder) as kept:
+            for unit, text, library in zip(units, texts_of, made, strict=True):
+                for name in unit:
+                    function = _Function.of(library, name)
+                    assert function is not None, f"the text of {name} is that of a function"
+                    _known[folder, keys[name]] = function
+                    kept.keep(f"{keys[name]}.in", key_of(compiler, text).encode())
+    return _loaded(compiler, folder, keys)
+
+
+def find(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
+    """Functions by name, if all of them are in this process or on disk."""
+    keys = _keys(compiler, [*names, "weft_play", "weft_fault"])
+    return None if _find(folder, keys) else _loaded(compiler, folder, keys)
+
+
+def environment(compiler: Compiler) -> str:
+    """Whatever a function depends on besides its text."""
+    return key_of(compiler, f"{_prelude()}\n{PLAYER}\n{compiler_bugs.texts()}")
+
+
+def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
+    """What functions are kept under."""
+    beside = environment(compiler)
+    return {name: sha256(f"{name} {beside}".encode()).hexdigest()[:40] for name in names}
+
+
+@cache
+def _prelude() -> str:
+    """What every text can use. The library comes first: after <tgmath.h> its names would depend on types."""
+    folder = files("weft.backends.cc")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("library.h", "prelude.h"))
+
+
+def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded:
+    functions = {name: _known[folder, key] for name, key in keys.items()}
+    compiler_bugs.refuse(compiler, functions.pop("weft_fault").function)
+    play = functions.pop("weft_play").function
+    play.restype = None
+    addresses = {name: ctypes.cast(one.function, ctypes.c_void_p).value for name, one in functions.items()}
+    scratch = max((one.scratch for one in functions.values()), default=0)
+    return Loaded({name: at for name, at in addresses.items() if at is not None}, scratch, play)
+
+
+def _find(folder: Path, keys: Mapping[str, str]) -> list[str]:
+    """Load what is on disk and not in this process; the names of what is in neither."""
+    wanted = {name: key for name, key in keys.items() if (folder, key) not in _known}
+    missing = []
+    libraries: dict[str, ctypes.CDLL | None] = {}
+    if wanted:
+        with opened(folder) as kept:
+            for name, key in wanted.items():
+                unit = _unit_of(kept, key)
+                if unit not in libraries:
+                    libraries[unit] = loaded(kept, unit) if unit else None
+                function = _Function.of(libraries[unit], name)
+                if function is None:
+                    missing.append(name)
+                else:
+                    _known[folder, key] = function
+    return missing
+
+
+def _unit_of(kept: Cache, key: str) -> str:
+    """The key of the library that holds a function; the library itself is checked when it is loaded."""
+    return (kept.read(f"{key}.in") or b"").decode()
+
+
+def _units(names: Sequence[str]) -> list[Sequence[str]]:
+    """Kernels dealt out to compilers: as many as there are processors, if there is work for them."""
+    count = max(1, min(len(os.sched_getaffinity(0)), len(names) // _WORTH_A_UNIT))
+    return [names[start::count] for start in range(count)]

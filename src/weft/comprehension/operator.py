@@ -1,0 +1,109 @@
+"""A definition in a tensor expression: an operator like any other, whose gradient is derived from its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from sys import float_info
+
+import numpy as np
+
+from weft.assign import Code
+from weft.comprehension.apply import Application
+from weft.comprehension.axes import leading
+from weft.comprehension.builtins import spelled
+from weft.comprehension.gradient import backward
+from weft.comprehension.signature import Template
+from weft.errors import WeftError, user_origin, warn
+from weft.ops.dtypes import is_float, numpy_type
+from weft.tensor.leaves import data, number
+from weft.tensor.scope import as_tensor, is_array
+from weft.tensor.tensor import Tensor, TensorLike
+
+
+def applied(template: Template, operands: Sequence[TensorLike], label: str = "") -> tuple[Tensor, ...]:
+    """The results of a definition on tensors, in order. Shapes are inferred both ways; nothing is computed yet.
+
+    The axes of an operand are taken in memory order, whatever their kinds. The first axes of a result are batch axes
+    as far as they are sizes of batch axes of operands; the others are output axes.
+    """
+    flat = template.flat
+    tensors = tuple(_operand(template, *one) for one in zip(flat.params, operands, strict=True))
+    check_types(template, [tensor.dtype for tensor in tensors])
+    labels = {flat.results[0]: label} if label and len(flat.results) == 1 else {}
+    application = Application(template, [tensor.operand for tensor in tensors], user_origin(), labels)
+    _warn_of_mixing(application)
+    learned = [one for one, tensor in zip(flat.params, tensors, strict=True) if tensor.differentiable]
+    found = []
+    for result in flat.results:
+        differentiable = bool(backward(flat, [result], learned).found)
+        found.append(
+            Tensor(
+                application.operands[result],
+                operation=application.operations.get(result),
+                children=tensors,
+                differentiable=differentiable,
+                pullback=partial(_pullback, application, result) if differentiable else None,
+            )
+        )
+    return tuple(found)
+
+
+def _warn_of_mixing(application: Application) -> None:
+    """Warn of results in which a batch axis does not come first: what works on outputs would mix examples."""
+    template = application.template
+    batched = template.batched(application.splits)
+    for result in template.flat.results:
+        axes = template.axes(result)
+        if late := [name for name in axes[leading(axes, batched) :] if name in batched]:
+            what = (
+                f"the batch axis `{late[0]}` is an output axis of `{result}` of `{template.name}`: it is not the first"
+            )
+            fix = f"let the index of `{late[0]}` come first on the left side of `{result}`"
+            warn(WeftError(what, origin=user_origin(), fix=fix))
+
+
+def _pullback(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
+    children = zip(application.template.flat.params, tensor.children, strict=True)
+    into = {param: child.grad.node for param, child in children if child.differentiable}
+    return application.backward({result: tensor.grad.node}, into, masked=masked)
+
+
+def _operand(template: Template, param: str, given: TensorLike) -> Tensor:
+    """What is given for a parameter, as a tensor; a number of the program has the parameter's type."""
+    if is_array(given):
+        return data(given, label=param)
+    if not isinstance(given, bool | int | float) or isinstance(given, np.generic):
+        return as_tensor(given, template.name)
+    dtype = template.flat.types[param]
+    check_number(given, dtype, param)
+    return number(given, label=param, dtype=dtype)
+
+
+def check_number(value: float, dtype: str, name: str) -> None:
+    """Refuse a number that is none of a type."""
+    wanted = numpy_type(dtype)
+    if is_float(dtype):
+        fits = isinstance(value, float) or abs(value) <= float_info.max
+    elif dtype == "bool" or isinstance(value, bool | float):
+        fits = dtype == "bool" and isinstance(value, bool)
+    else:
+        fits = bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
+    if not fits:
+        what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
+        raise WeftError(what, origin=user_origin(), fix="pass another number, or change the type in the text")
+
+
+def check_types(template: Template, given: Sequence[str]) -> None:
+    """Refuse operands whose element types are not those of the parameters."""
+    params = template.flat.params
+    if len(given) != len(params):
+        names = ", ".join(f"`{one}`" for one in params) or "nothing"
+        what = f"`{template.name}` takes {names} and was given {len(given)} operands"
+        raise WeftError(what, origin=user_origin(), fix="pass one operand for each, in this order")
+    for param, dtype in zip(params, given, strict=True):
+        wanted = template.flat.types[param]
+        if dtype != wanted:
+            what = f"`{param}` of `{template.name}` is {wanted}, and what is given is {dtype}"
+            fix = f"convert it to {wanted}, or declare it as `{spelled(dtype)}(…) {param}`"
+            raise WeftError(what, origin=user_origin(), fix=fix)

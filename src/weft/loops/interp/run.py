@@ -1,0 +1,193 @@
+"""Runs the loop language in NumPy.
+
+`run_scalar` walks the program one cell at a time: it is the meaning of the language. `run` does a whole perfect nest at
+once where the order of its points cannot matter, that is where the buffer it writes is not read at other places, a
+block of independent points likewise (`blocks.py`), and walks the rest. The tests compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft.affine import Affine
+from weft.loops import (
+    Buffer,
+    Fill,
+    For,
+    If,
+    Let,
+    Program,
+    Remark,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Update,
+    combined,
+    dtype_of,
+    reads,
+)
+from weft.loops.interp.blocks import run_block
+from weft.loops.interp.values import Array, Env, Memory, cells_of, value_of
+from weft.ops import OPS, Scalar
+from weft.ops.convert import constant, convert
+from weft.ops.dtypes import numpy_type
+
+#: A nest of more points than this is cut along its outermost loop.
+MOST_POINTS = 1 << 22
+
+
+def run(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
+    """Run the program on `memory`, a nest at a time."""
+    with np.errstate(all="ignore"):
+        env: Env = {**(given or {})}
+        for stmt in program.body:
+            _run(stmt, memory, env)
+
+
+def run_scalar(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
+    """Run the program on `memory`, a cell at a time."""
+    with np.errstate(all="ignore"):
+        _walk_all(program.body, memory, {**(given or {})})
+
+
+def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
+    match stmt:
+        case For(loop=loop, size=size, body=body):
+            for at in range(size):
+                _walk_all(body, memory, {**env, loop: at})
+        case If(tests=tests, body=body):
+            if all(0 <= value_of(test.place, memory, env) < test.size for test in tests):
+                _walk_all(body, memory, dict(env))
+        case Store(buffer=buffer, at=at, value=value):
+            memory[buffer][cells_of(at, memory, env)] = value_of(value, memory, env)
+        case Update(buffer=buffer, at=at):
+            memory[buffer][cells_of(at, memory, env)] = value_of(combined(stmt), memory, env)
+        case Fill(buffer=buffer, value=number):
+            memory[buffer][...] = constant(number, buffer.dtype)
+        case Let(local=local, value=value):
+            env[local] = [value_of(value, memory, env)]
+        case Set(local=local, value=value):
+            env[local][0] = value_of(value, memory, env)
+        case Remark(body=body) | Staged(body=body):
+            _walk_all(body, memory, dict(env))
+
+
+def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
+    for one in body:
+        _walk(one, memory, env)
+
+
+def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
+    match stmt:
+        case Remark(body=body) | Staged(body=body):
+            inner = dict(env)
+            for one in body:
+                _run(one, memory, inner)
+        case For(loop=loop, size=size, body=body):
+            loops, core = _perfect(stmt)
+            if core is None and run_block(stmt, memory, env):
+                return
+            if core is None:
+                for at in range(size):
+                    inner = {**env, loop: at}
+                    for one in body:
+                        _run(one, memory, inner)
+            elif (total := _total(core, loops)) and memory[total].dtype == np.float32:
+                wide = memory[total].astype(np.float64)  # sums grow in double precision
+                _run(stmt, {**memory, total: wide}, env)
+                memory[total][...] = wide
+            elif prod(loops.values()) > MOST_POINTS and len(loops) > 1:
+                for at in range(size):
+                    _run(body[0], memory, {**env, loop: at})
+            else:
+                _whole(loops, core, memory, env)
+        case _:
+            _walk(stmt, memory, env)
+
+
+def _total(stmt: Stmt, loops: dict[str, int]) -> Buffer | None:
+    """The buffer in which a nest adds up."""
+    inner = stmt.body[0] if isinstance(stmt, If) else stmt
+    adds = isinstance(inner, Update) and inner.op == "add" and not _distinct(inner.at, loops)
+    return inner.buffer if adds and isinstance(inner, Update) else None
+
+
+def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
+    """The loops of a nest with a single statement inside that may run in any order, and that statement."""
+    loops: dict[str, int] = {}
+    while isinstance(stmt, For) and len(stmt.body) == 1:
+        loops[stmt.loop] = stmt.size
+        stmt = stmt.body[0]
+    inner = stmt.body[0] if isinstance(stmt, If) and len(stmt.body) == 1 else stmt
+    guards = [test.place for test in stmt.tests] if isinstance(stmt, If) else []
+    match inner:
+        case Store(buffer=buffer, at=at, value=value):
+            own = [read for one in (value, *at, *guards) for read in reads(one) if read.buffer == buffer]
+            ordered = any(read.at != at for read in own) or (bool(own) and not _distinct(at, loops))
+        case Update(buffer=buffer, at=at, op=op, value=value):
+            rewrites = any(read.buffer == buffer for one in (value, *at, *guards) for read in reads(one))
+            ordered = rewrites or not isinstance(OPS[op].meaning, np.ufunc)
+        case _:
+            ordered = True
+    return loops, None if ordered else stmt
+
+
+def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
+    """Does every point of the nest plainly have a cell of its own?"""
+    return set(loops) <= {one.terms[0][1] for one in at if isinstance(one, Affine) and len(one.terms) == 1}
+
+
+def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
+    """All points of a nest at once: loop variables become the axes of an open grid."""
+    grids = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
+    grid: Env = {**env, **dict(zip(loops, grids, strict=True))}
+    shape = tuple(loops.values())
+    if isinstance(stmt, If):
+        held = np.ones(shape, bool)
+        for test in stmt.tests:
+            place = value_of(test.place, memory, grid)
+            held &= (place >= 0) & (place < test.size)
+        points = dict(zip(loops, np.nonzero(held), strict=True))
+        grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
+        loops = {}
+        if not shape[0]:
+            return
+    match stmt:
+        case Store(buffer=buffer, at=at, value=value):
+            cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
+            memory[buffer][cells] = np.broadcast_to(value_of(value, memory, grid), shape)
+        case Update(buffer=buffer, at=at):
+            cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
+            if _distinct(at, loops) and loops:
+                memory[buffer][cells] = np.broadcast_to(value_of(combined(stmt), memory, grid), shape)
+            elif dtype_of(stmt.value) == buffer.dtype:
+                _accumulate(stmt, memory, shape, loops, grid)
+            else:  # each step rounds to the target's type
+                _accumulate_in_turn(stmt, memory, cells, grid)
+
+
+def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dict[str, int], grid: Env) -> None:
+    """Accumulate a grid of values into cells, summing the loops the cells do not mention in one reduction."""
+    ufunc: Any = OPS[stmt.op].meaning
+    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), shape)
+    mentioned = {name for place in stmt.at if isinstance(place, Affine) for _, name in place.terms}
+    forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
+    affine = all(isinstance(place, Affine) for place in stmt.at)
+    if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
+        values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
+    cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
+    ufunc.at(memory[stmt.buffer], cells, values)
+
+
+def _accumulate_in_turn(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
+    target, ufunc = memory[stmt.buffer], OPS[stmt.op].meaning
+    wanted = numpy_type(dtype_of(stmt.value))
+    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), cells[0].shape).ravel()
+    for *cell, one in zip(*(every.ravel() for every in cells), values, strict=True):
+        old = convert(target[*cell], wanted.name)
+        target[*cell] = convert(ufunc(old, one), stmt.buffer.dtype)

@@ -1,0 +1,250 @@
+"""What is computed twice is computed once.
+
+    y[i] = exp(x[i] * a) + b;  z[i] = exp(a * x[i])      becomes      t = exp(x[i] * a);  y[i] = t + b;  z[i] = t
+
+Scalars are numbered: two have one number if they are the same operation on the same numbers, read memory and locals
+that have not changed in between, and stand in the same turn of their loops. A scalar is taken from where it was first
+computed if that has run whenever the second place is reached: earlier in the same block or in one around it.
+
+Every number must have a name of its own (`names.distinct`).
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.affine import Affine
+from weft.loops.constants import value_of
+from weft.loops.effects import effects, growth, mapped
+from weft.loops.insert_casts import dtype_of
+from weft.loops.names import Names, title
+from weft.loops.nodes import (
+    Buffer,
+    Cast,
+    Fill,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Read,
+    Remark,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Update,
+    walk,
+    with_inner,
+)
+from weft.ops import OPS, Call, Num, Scalar
+from weft.optimise.simplify import Simplifier
+
+
+def share(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
+    """The block with everything computed once that was computed several times.
+
+    Operands that a rule would write twice, as in x ** 2 = x * x, get a name as well.
+    """
+    finding = _Sharing(frozenset(), Names(body), fast)
+    finding.block(body, ChainMap())
+    if not finding.again:
+        return body
+    return _Sharing(frozenset(finding.again), Names(body), fast).block(body, ChainMap())
+
+
+@dataclass(slots=True)
+class _First:
+    """Where a scalar is first computed: the how-manieth such place, the number that holds it, and since when."""
+
+    order: int
+    local: Local | None = None
+    version: int = 0
+
+
+#: The scalars computed so far, by number.
+_Seen: TypeAlias = ChainMap[int, _First]
+
+
+class _Sharing:
+    """Walks the code twice: to find what is computed again, then to give that a name where it is computed first."""
+
+    def __init__(self, named: frozenset[int], taken: Names, fast: bool) -> None:
+        self.named = named
+        self.taken = taken
+        self.simplifier = Simplifier(fast)
+        self.again: set[int] = set()
+        self.firsts = 0
+        self.clock = 0
+        #: When buffers and locals last changed, and which turn of which loop a name stands for.
+        self.versions: dict[Buffer | Local | str, int] = {}
+        self.numbers: dict[Hashable, int] = {}
+        #: The numbers of the scalars of a statement, by identity.
+        self.memo: dict[int, int] = {}
+        self.lead: list[Stmt] = []
+
+    def block(self, body: Sequence[Stmt], seen: _Seen) -> tuple[Stmt, ...]:
+        done: list[Stmt] = []
+        for stmt in body:
+            self.memo = {}
+            shared = self._statement(stmt, seen)
+            done += [*self.lead, shared]
+            self.lead = []
+        return tuple(done)
+
+    def _statement(self, stmt: Stmt, seen: _Seen) -> Stmt:
+        match stmt:
+            case Let(local=local, value=value):
+                return Let(local, self._declared(local, value, seen))
+            case Set(local=local):
+                grown = Set(local, self._set(stmt, seen))
+                self._change([local])
+                return grown
+            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
+                new = mapped(stmt, lambda scalar: self._scalar(scalar, seen))
+                self._change([buffer])
+                return new
+            case For(loop=loop, size=size, body=body):
+                if seen:
+                    self._change([loop, *_changes(body)])  # a turn may follow another that has changed them
+                return For(loop, size, self._inner(body, seen))
+            case If(tests=tests, body=body):
+                places = tuple(Inside(self._known(one.place, seen), one.size) for one in tests)
+                return If(places, self._inner(body, seen))
+            case Remark(text=text, body=body):
+                return Remark(text, self._inner(body, seen))
+            case Staged():
+                return stmt  # it is finished
+
+    def _inner(self, body: Sequence[Stmt], seen: _Seen) -> tuple[Stmt, ...]:
+        lead, self.lead = self.lead, []
+        done = self.block(body, seen.new_child())
+        self.lead = lead
+        return done
+
+    def _change(self, what: Collection[Buffer | Local | str]) -> None:
+        for one in what:
+            self.clock += 1
+            self.versions[one] = self.clock
+
+    def _set(self, stmt: Set, seen: _Seen) -> Scalar:
+        """What a number is set to. Where it grows it keeps this form, by which backends know sums."""
+        grown = growth(stmt)
+        if grown is None:
+            return self._scalar(stmt.value, seen)
+        return Call(grown[0], (stmt.local, self._scalar(grown[1], seen)))
+
+    def _declared(self, local: Local, value: Scalar, seen: _Seen) -> Scalar:
+        """The value of a number that is declared: what is computed again later is taken from that number."""
+        if not _is_work(value) or self._first(value, seen) is not None:
+            return self._scalar(value, seen)
+        first = self._begun(value, seen)
+        inner = self._parts(value, seen)
+        first.local, first.version = local, self.versions.get(local, 0)
+        return inner
+
+    def _scalar(self, scalar: Scalar, seen: _Seen) -> Scalar:
+        """The scalar with everything computed before taken from there; what is computed later again gets a name."""
+        if not _is_work(scalar):
+            return self._parts(scalar, seen)
+        first = self._first(scalar, seen)
+        if first is not None:
+            return self._taken(first, scalar)
+        first = self._begun(scalar, seen)
+        inner = self._parts(scalar, seen)
+        if first.order not in self.named:
+            return inner
+        first.local = Local(self.taken.fresh(title(scalar)), dtype_of(scalar))
+        self.lead.append(Let(first.local, inner))
+        return first.local
+
+    def _known(self, scalar: Scalar, seen: _Seen) -> Scalar:
+        """The scalar with what was computed before taken from there. Nothing in it counts as computed: not every test
+        is reached."""
+        first = self._first(scalar, seen) if _is_work(scalar) else None
+        if first is not None:
+            return self._taken(first, scalar)
+        return with_inner(scalar, tuple(self._known(one, seen) for one in _parts_of(scalar)))
+
+    def _parts(self, scalar: Scalar, seen: _Seen) -> Scalar:
+        inner = _parts_of(scalar)
+        if not inner:
+            return scalar
+        found = with_inner(scalar, tuple([self._scalar(one, seen) for one in inner]))
+        for one in self.simplifier.doubled(scalar) if isinstance(scalar, Call) else ():
+            first = self._first(one, seen)
+            if first is not None:
+                self.again.add(first.order)
+        return found
+
+    def _taken(self, first: _First, scalar: Scalar) -> Scalar:
+        self.again.add(first.order)
+        return scalar if first.local is None else first.local
+
+    def _begun(self, scalar: Scalar, seen: _Seen) -> _First:
+        self.firsts += 1
+        first = seen[self._number(scalar)] = _First(self.firsts)
+        return first
+
+    def _first(self, scalar: Scalar, seen: _Seen) -> _First | None:
+        """Where a scalar was computed first, if the number that holds it there has not changed since."""
+        first = seen.get(self._number(scalar))
+        if first is None or (first.local is not None and self.versions.get(first.local, 0) != first.version):
+            return None
+        return first
+
+    def _number(self, scalar: Scalar) -> int:
+        """A number that tells a scalar from all that may have another value."""
+        if id(scalar) in self.memo:
+            return self.memo[id(scalar)]
+        value = value_of(scalar)
+        what: Hashable
+        if value is not None:
+            what = (value.dtype, repr(value))
+        else:
+            inner = [self._number(one) for one in _parts_of(scalar)]
+            what = (*self._kind(scalar), *(sorted(inner) if _commutes(scalar) else inner))
+        number = self.memo[id(scalar)] = self.numbers.setdefault(what, len(self.numbers))
+        return number
+
+    def _kind(self, scalar: Scalar) -> tuple[Hashable, ...]:
+        match scalar:
+            case Call(op=op):
+                return (op,)
+            case Cast(dtype=dtype):
+                return ("cast", dtype)
+            case Read(buffer=buffer):
+                return ("read", buffer, self.versions.get(buffer, 0))
+            case Local():
+                return ("local", scalar, self.versions.get(scalar, 0))
+            case Affine(terms=terms, offset=offset):
+                turns = sorted((name, self.versions.get(name, 0), factor) for factor, name in terms)
+                return ("place", tuple(turns), offset)
+        raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
+
+
+def _changes(body: Sequence[Stmt]) -> list[Buffer | Local | str]:
+    found = effects(body)
+    return [*found.buffers, *found.sets]
+
+
+def _commutes(scalar: Scalar) -> bool:
+    return isinstance(scalar, Call) and OPS[scalar.op].commutative
+
+
+def _is_work(scalar: Scalar) -> bool:
+    """Is it worth a number: an operation or conversion of what is only known when the code runs?"""
+    computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Affine))
+    return computes and any(isinstance(one, Read | Local) for one in walk(scalar))
+
+
+def _parts_of(scalar: Scalar) -> tuple[Scalar, ...]:
+    match scalar:
+        case Call(args=inner) | Read(at=inner):
+            return inner
+        case Cast(value=value) if not isinstance(value, Num):
+            return (value,)
+    return ()

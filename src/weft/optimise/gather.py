@@ -1,0 +1,265 @@
+"""Sums with a one-hot become gathers and scatters.
+
+    for k: y[b] += where(labels[b] == k, w[k], 0)      becomes      k = labels[b];  if 0 <= k < size: y[b] += w[k]
+
+Where the place found depends on loops inside the one it replaces, it is found in those. Only the term where the
+comparison holds is computed. The others are zeros, and a sum that is never -0.0 does not mind those. A product with a
+one-hot is no choice: it is not a number where the other factor is not, or infinite. It becomes a gather where the other
+factors are whole numbers or constants, and under fast math.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from weft.affine import Affine
+from weft.loops.constants import value_of
+from weft.loops.insert_casts import dtype_of
+from weft.loops.nests import around, free, rewritten
+from weft.loops.nodes import (
+    DEEPEST,
+    Buffer,
+    Cast,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Remark,
+    Set,
+    Stmt,
+    Store,
+    Update,
+    depth,
+    walk,
+)
+from weft.ops import Call, Num, Scalar
+from weft.ops.dtypes import is_float, numpy_type
+from weft.optimise.signed_zeros import Positive, never_minus_zero
+
+#: In values of more parts, with every number in them written out, no one-hot is looked for.
+_LONGEST = 256
+
+
+def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buffer] = ()) -> tuple[Stmt, ...]:
+    """A block with loops over one-hots replaced by the one point that counts.
+
+    `positive` are buffers that never hold -0.0; `fast` allows fast math.
+    """
+    return _Gathering(fast, never_minus_zero(body, positive)).block(body)
+
+
+def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
+    """The whole numbers that a one-hot compares."""
+    match scalar:
+        case Cast(value=value):  # a truth value is 1 or 0 in every type
+            return compares(value)
+        case Call(op="ne", args=(value, zero)) if value_of(zero) == 0:
+            return compares(value) if isinstance(value, Cast | Call) else None
+        case Call(op="eq", args=args):
+            left, right = map(_uncast, args)
+            return (left, right) if isinstance(left, Affine) or isinstance(right, Affine) else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """The one statement of a loop's body that does something, with the numbers and loops around it."""
+
+    outer: tuple[For, ...]
+    core: Set | Update
+    values: Mapping[Local, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathering:
+    fast: bool
+    positive: Positive
+
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(new for stmt in body for new in self._statement(stmt))
+
+    def _statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        match stmt:
+            case For(loop=loop, size=size, body=body):
+                inner = self.block(body)
+                found = self._one_point(loop, size, inner)
+                return found if found is not None else (For(loop, size, inner),)
+            case If(tests=tests, body=body):
+                return (If(tests, self.block(body)),)
+            case Remark(text=text, body=body):
+                return (Remark(text, self.block(body)),)
+        return (stmt,)
+
+    def _one_point(self, loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+        """A loop that adds something at one point only, without the loop."""
+        effect = _effect(body, {})
+        value = _added(effect.core) if effect else None
+        if effect is None or value is None or not self._minds_no_zeros(effect.core):
+            return None
+        added = _expanded(value, effect.values)
+        for hot, rest in self._split(added) if _is_short(added) else ():
+            place = _solved(hot, loop)
+            if place is not None:
+                return _at_one_point(effect, loop, size, place, rest)
+        return None
+
+    def _minds_no_zeros(self, core: Set | Update) -> bool:
+        """Is a sum the same if zeros are not added to it?"""
+        target = core.local if isinstance(core, Set) else core.buffer
+        return self.fast or not is_float(target.dtype) or target in self.positive
+
+    def _split(self, value: Scalar) -> Iterator[tuple[Scalar, Scalar]]:
+        """The ways to read a value as a comparison and what counts where that holds; elsewhere it is zero."""
+        match value:
+            case Call(op="select", args=(condition, chosen)):
+                yield condition, chosen
+            case Call(op="where", args=(condition, chosen, other)) if value_of(other) == 0:
+                yield condition, chosen
+            case Cast(dtype=dtype, value=Call() as inner) if inner.op != "eq":
+                yield from ((hot, Cast(dtype, rest)) for hot, rest in self._split(inner))
+        factors = _factors(value)
+        for at, factor in enumerate(factors):
+            rest = [*factors[:at], *factors[at + 1 :]]
+            if self.fast or all(map(_is_finite, rest)):
+                yield factor, _product(rest, dtype_of(value))
+
+
+def _at_one_point(effect: _Effect, loop: str, size: int, place: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
+    """What is done at the one point that counts, inside of the loops that it depends on."""
+    index = Local(f"{loop}_at", "int64")
+    names = free(place)
+    depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
+    new = _moved_all(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)
+    outside = [(one.loop, one.size) for one in effect.outer[:depth]]
+    return around(outside, (Let(index, place), If((Inside(index, size),), new)))
+
+
+def _is_finite(factor: Scalar) -> bool:
+    """Is zero times a factor zero?"""
+    number = value_of(factor)
+    inner = factor.value if isinstance(factor, Cast) and number is None else factor
+    return not is_float(dtype_of(inner)) or (number is not None and bool(np.isfinite(number)))
+
+
+def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect | None:
+    *lead, last = body
+    known = dict(values)
+    for stmt in lead:
+        if not isinstance(stmt, Let):
+            return None
+        known[stmt.local] = _expanded(stmt.value, known)
+        if not _is_short(known[stmt.local]):
+            return None
+    match last:
+        case For(body=inner):
+            found = _effect(inner, known)
+            return found and _Effect((last, *found.outer), found.core, found.values)
+        case Set(local=local) if local not in known:
+            return _Effect((), last, known)
+        case Update():
+            return _Effect((), last, known)
+    return None
+
+
+def _added(core: Set | Update) -> Scalar | None:
+    """What a sum adds."""
+    match core:
+        case Update(op="add", value=value):
+            return value
+        case Set(local=local, value=Call(op="add", args=(old, value))) if old == local:
+            return value
+    return None
+
+
+def _expanded(scalar: Scalar, values: Mapping[Local, Scalar]) -> Scalar:
+    return rewritten(scalar, lambda one: values.get(one) if isinstance(one, Local) else None)
+
+
+def _is_short(scalar: Scalar) -> bool:
+    """May a statement have this scalar, with numbers written out wherever they are read?"""
+    return len(walk(scalar)) <= _LONGEST and depth(scalar) <= DEEPEST // 2
+
+
+def _factors(scalar: Scalar) -> list[Scalar]:
+    if isinstance(scalar, Call) and scalar.op == "mul":
+        return [factor for arg in scalar.args for factor in _factors(arg)]
+    return [scalar]
+
+
+def _product(factors: list[Scalar], dtype: str) -> Scalar:
+    return reduce(lambda left, right: Call("mul", (left, right)), factors) if factors else Cast(dtype, Num(1))
+
+
+def _solved(factor: Scalar, loop: str) -> Scalar | None:
+    """What the loop equals where a one-hot holds."""
+    sides = compares(factor)
+    if sides is None:
+        return None
+    for mine, other in (sides, sides[::-1]):
+        if not isinstance(mine, Affine) or loop in free(other):
+            continue
+        factors = {name: coefficient for coefficient, name in mine.terms}
+        if factors.get(loop) != 1:
+            continue
+        rest = Affine(tuple(term for term in mine.terms if term[1] != loop), mine.offset)
+        whole = _whole(other)
+        return whole if rest == Affine(()) else Call("sub", (whole, rest))
+    return None
+
+
+def _whole(scalar: Scalar) -> Scalar:
+    return scalar if dtype_of(scalar) == "int64" else Cast("int64", scalar)
+
+
+def _uncast(scalar: Scalar) -> Scalar:
+    """A whole number without the conversions that keep it."""
+    while (
+        isinstance(scalar, Cast) and not isinstance(scalar.value, Num) and _keeps(dtype_of(scalar.value), scalar.dtype)
+    ):
+        scalar = scalar.value
+    return scalar
+
+
+def _keeps(source: str, target: str) -> bool:
+    whole = "int" in source and "int" in target
+    return whole and bool(np.can_cast(numpy_type(source), numpy_type(target), "safe"))
+
+
+def _rebuilt(outer: tuple[For, ...], core: Set | Update, value: Scalar) -> tuple[Stmt, ...]:
+    loops = [(one.loop, one.size) for one in outer]
+    match core:
+        case Set(local=local):
+            return around(loops, (Set(local, Call("add", (local, value))),))
+        case Update(buffer=buffer, at=at, op=op):
+            return around(loops, (Update(buffer, at, op, value),))
+
+
+def _moved_all(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:
+    """A block with a loop replaced by a number found at run time."""
+
+    def leaf(one: Scalar) -> Scalar | None:
+        if not isinstance(one, Affine) or loop not in free(one):
+            return None
+        coefficient = next(factor for factor, name in one.terms if name == loop)
+        rest = Affine(tuple(term for term in one.terms if term[1] != loop), one.offset)
+        scaled: Scalar = index if coefficient == 1 else Call("mul", (index, Cast("int64", Num(coefficient))))
+        return scaled if rest == Affine(()) else Call("add", (scaled, rest))
+
+    def change(stmt: Stmt) -> Stmt:
+        match stmt:
+            case For(loop=name, size=size, body=inner):
+                return For(name, size, tuple(map(change, inner)))
+            case Set(local=local, value=value):
+                return Set(local, rewritten(value, leaf))
+            case Update(buffer=buffer, at=at, op=op, value=value):
+                return Update(buffer, tuple(rewritten(one, leaf) for one in at), op, rewritten(value, leaf))
+            case Store(buffer=buffer, at=at, value=value):
+                return Store(buffer, tuple(rewritten(one, leaf) for one in at), rewritten(value, leaf))
+        return stmt
+
+    return tuple(map(change, body))

@@ -1,0 +1,109 @@
+"""What does not change in a loop is computed in front of it.
+
+    for j: y[i, j] = x[i, j] * exp(a[i])      becomes      t = exp(a[i]);  for j: y[i, j] = x[i, j] * t
+
+Numbers and the largest calls move that depend on nothing the loop changes: not its own place, no number it sets or
+declares, no buffer it writes. Nothing leaves a test, because it might not run. Under fast math a quotient by what does
+not change becomes a product with its inverse.
+
+Every number must have a name of its own (`names.distinct`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from weft.affine import Affine
+from weft.loops.constants import value_of
+from weft.loops.effects import effects, mapped, with_body
+from weft.loops.insert_casts import dtype_of
+from weft.loops.names import Names, title
+from weft.loops.nests import rewritten
+from weft.loops.nodes import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update, walk
+from weft.ops import Call, Num, Scalar
+
+
+def hoist(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
+    """The block with what its loops do not change moved in front of them."""
+    return _block(body, Names(body), fast)
+
+
+def _block(body: Sequence[Stmt], taken: Names, fast: bool) -> tuple[Stmt, ...]:
+    done: list[Stmt] = []
+    for stmt in body:
+        match stmt:
+            case For(loop=loop, size=size) if size:
+                moving = _Moving(loop, _block(stmt.body, taken, fast), taken, fast)
+                rest = tuple(one for inner in moving.body for one in moving.rest(inner))
+                done += [*moving.lead, For(loop, size, rest)]
+            case For() | If() | Remark():
+                done.append(with_body(stmt, _block(stmt.body, taken, fast)))
+            case _:
+                done.append(stmt)
+    return tuple(done)
+
+
+@dataclass(slots=True)
+class _Moving:
+    """A loop, what it changes, and what has moved in front of it so far."""
+
+    loop: str
+    body: tuple[Stmt, ...]
+    taken: Names
+    fast: bool
+    lead: list[Stmt] = field(default_factory=list)
+    #: The numbers it sets, those it sets or declares, and the buffers it writes.
+    sets: set[Local] = field(init=False)
+    numbers: set[Local] = field(init=False)
+    buffers: set[Buffer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = effects(self.body)
+        self.sets, self.numbers, self.buffers = found.sets, found.sets | found.lets, found.buffers
+
+    def rest(self, stmt: Stmt) -> list[Stmt]:
+        """What of a statement of the loop stays in it."""
+        match stmt:
+            case Let(local=local, value=value) if self._stays(value) and local not in self.sets:
+                self.lead.append(stmt)
+                self.numbers.discard(local)
+                return []
+            case Let() | Set() | Store() | Update():
+                return [mapped(stmt, lambda scalar: rewritten(scalar, self._moved))]
+        return [stmt]
+
+    def _moved(self, scalar: Scalar) -> Scalar | None:
+        """A scalar by what moves in front of the loop; None for what stays, though parts of it may move."""
+        if not isinstance(scalar, Call | Cast):
+            return None
+        if self._stays(scalar):
+            return self._named(scalar) if _is_work(scalar) else None
+        match scalar:
+            case Call(op="div", args=(x, y)) if self.fast and self._stays(y) and value_of(y) is None:
+                return Call("mul", (rewritten(x, self._moved), self._named(Call("recip", (y,)))))
+        return None
+
+    def _named(self, scalar: Scalar) -> Local:
+        local = Local(self.taken.fresh(title(scalar)), dtype_of(scalar))
+        self.lead.append(Let(local, scalar))
+        return local
+
+    def _stays(self, scalar: Scalar) -> bool:
+        """Is a scalar the same in every turn of the loop?"""
+        return not any(map(self._changes, walk(scalar)))
+
+    def _changes(self, one: Scalar) -> bool:
+        match one:
+            case Affine(terms=terms):
+                return any(name == self.loop for _, name in terms)
+            case Read(buffer=buffer):
+                return buffer in self.buffers
+            case Local():
+                return one in self.numbers
+        return False
+
+
+def _is_work(scalar: Scalar) -> bool:
+    computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Affine))
+    return computes and any(isinstance(one, Read | Local | Affine) for one in walk(scalar))

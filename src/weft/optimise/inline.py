@@ -1,0 +1,237 @@
+"""Inlining: what a virtual buffer holds is computed where it is read, one number at a time.
+
+    h[i, j] = x[i, j] + b[j];  y[i, j] = relu(h[i, j])      becomes      h: float32 = x[i, j] + b[j];  y[i, j] = relu(h)
+
+The loops of the write are solved for the place that is read; loops that the place does not determine are run there and
+then. A number is computed in the outermost loop that determines it, once for each place read. What is computed from
+what may be a chain as long as the program, so numbers wait for others on a stack of their own (`ops/steps.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.affine import Affine
+from weft.loops.insert_casts import combine
+from weft.loops.nests import Loop, Nest, around, free, identifier, moved, moved_place, rewritten
+from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
+from weft.naming import FreshNames
+from weft.ops import Num, Scalar
+from weft.ops.steps import Steps, finished
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The loops of a write as places of a reader, and what must hold there for the cell to be written."""
+
+    places: Mapping[str, Affine]
+    tests: tuple[Inside, ...]
+
+
+def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
+    """The points at which `writer` writes the cell `at`; None if they cannot be told from it alone."""
+    sizes = dict(writer.loops)
+    places: dict[str, Affine] = {}
+    tests: list[Inside] = []
+    for written, wanted in zip(writer.core.at, at, strict=True):
+        if not isinstance(written, Affine) or not isinstance(wanted, Affine):
+            return None
+        own = [term for term in written.terms if term[1] in sizes]
+        rest = wanted
+        if len(own) < len(written.terms) or written.offset:
+            rest = _difference(wanted, Affine(tuple(term for term in written.terms if term not in own), written.offset))
+        if not own:
+            tests += [Inside(rest, 1)] if rest != Affine(()) else []
+            continue
+        if len(own) > 1:
+            return None
+        ((factor, loop),) = own
+        quotient = _divided(rest, factor)
+        if quotient is None:
+            return None
+        if loop not in places:
+            places[loop] = quotient
+            tests.append(Inside(quotient, sizes[loop]))
+        elif places[loop] != quotient:
+            tests.append(Inside(_difference(quotient, places[loop]), 1))
+    return Solution(places, tuple(tests))
+
+
+def inline(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:
+    """The program without the virtual buffers: their computations stand where they are read.
+
+    `static` are names that no loop or number may have.
+    """
+    writers: dict[Buffer, list[Nest]] = {}
+    body: list[Stmt] = []
+    for nest in nests:
+        if nest.target in virtual:
+            writers.setdefault(nest.target, []).append(nest)
+        else:
+            body.append(_Expansion(writers, frozenset(static)).expand(nest))
+    return Program(tuple(body))
+
+
+@dataclass(slots=True)
+class _Block:
+    """A block being written: the loops around it, what it has so far, the numbers it knows."""
+
+    parent: _Block | None
+    ranges: Mapping[str, int]
+    guarded: bool = False
+    stmts: list[Stmt] = field(default_factory=list)
+    known: dict[tuple[Buffer, tuple[Scalar, ...]], Local] = field(default_factory=dict)
+
+    def inside(self, loops: Sequence[Loop] = (), *, guarded: bool = False) -> _Block:
+        return _Block(self, {**self.ranges, **dict(loops)}, guarded)
+
+    def find(self, key: tuple[Buffer, tuple[Scalar, ...]]) -> Local | None:
+        found = self.known.get(key)
+        return found if found is not None or self.parent is None else self.parent.find(key)
+
+    def home(self, names: Collection[str], static: Collection[str]) -> _Block:
+        """The outermost block around in which all the names mean something; tests are not left."""
+        block = self
+        while block.parent and not block.guarded:
+            if not all(name in block.parent.ranges or name in static for name in names):
+                break
+            block = block.parent
+        return block
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """One nest with everything virtual it reads written out."""
+
+    writers: Mapping[Buffer, Sequence[Nest]]
+    static: frozenset[str]
+    remarks: dict[str, None] = field(default_factory=dict)
+    names: FreshNames = field(default_factory=FreshNames)
+
+    def expand(self, nest: Nest) -> Stmt:
+        return finished(self._expanded(nest))
+
+    def _expanded(self, nest: Nest) -> Steps[Stmt]:
+        self.names.take({name for name, _ in nest.loops} | self.static)
+        root = _Block(None, {})
+        blocks = [root]
+        for loop in nest.loops:
+            blocks.append(blocks[-1].inside([loop]))
+        if nest.tests:
+            blocks.append(blocks[-1].inside(guarded=True))
+        inner = blocks[-1]
+        places = []
+        for one in nest.core.at:
+            places.append((yield self._scalar(one, inner)))
+        at, value = tuple(places), (yield self._scalar(nest.core.value, inner))
+        core = nest.core
+        inner.stmts.append(
+            Store(core.buffer, at, value) if isinstance(core, Store) else Update(core.buffer, at, core.op, value)
+        )
+        _close(blocks, nest.loops, nest.tests)
+        self.remarks |= dict.fromkeys(nest.remarks)
+        text = "\n".join(self.remarks)
+        return Remark(text, tuple(root.stmts))
+
+    def _scalar(self, scalar: Scalar, block: _Block) -> Steps[Scalar]:
+        """The scalar with numbers in place of what it reads of virtual buffers."""
+        numbers: dict[Scalar, Scalar] = {}
+        for read in self._virtual(scalar):
+            places = []
+            for one in read.at:
+                places.append((yield self._scalar(one, block)))
+            numbers[read] = yield self._number(read.buffer, tuple(places), block)
+        return rewritten(scalar, lambda one: numbers.get(one) if isinstance(one, Read) else None) if numbers else scalar
+
+    def _virtual(self, scalar: Scalar) -> list[Read]:
+        """What a scalar reads of virtual buffers, in the order written; not what stands in the subscripts of that."""
+        found: dict[Read, None] = {}
+
+        def leaf(one: Scalar) -> Scalar | None:
+            if not isinstance(one, Read) or one.buffer not in self.writers:
+                return None
+            found[one] = None
+            return one
+
+        rewritten(scalar, leaf)
+        return list(found)
+
+    def _number(self, buffer: Buffer, at: tuple[Scalar, ...], block: _Block) -> Steps[Scalar]:
+        """The number a virtual buffer holds at a place."""
+        found = block.find((buffer, at))
+        if found is not None:
+            return found
+        home = block.home({name for one in at for name in free(one)}, self.static)
+        local = Local(identifier(buffer.name, self.names), buffer.dtype)
+        for number, writer in enumerate(self.writers[buffer]):
+            self.remarks |= dict.fromkeys(writer.remarks)
+            yield self._write(local, writer, at, home, first=number == 0)
+        home.known[buffer, at] = local
+        return local
+
+    def _write(self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _Block, *, first: bool) -> Steps[None]:
+        """What one of the buffer's writers does to its number."""
+        solution = solve(writer, at)
+        assert solution is not None, f"{writer.target.name} was found to be inlinable"
+        loops = [(identifier(name, self.names), size) for name, size in writer.loops if name not in solution.places]
+        renamed = [name for name, _ in writer.loops if name not in solution.places]
+        places = {**solution.places, **{old: Affine(((1, new),)) for old, (new, _) in zip(renamed, loops, strict=True)}}
+        tests = tuple(one for one in solution.tests if not _holds(one, home.ranges)) + tuple(
+            Inside(moved(test.place, places), test.size) for test in writer.tests
+        )
+        value = moved(writer.core.value, places)
+        plain = isinstance(writer.core, Store) and not loops and not tests
+        if first:
+            started = (yield self._scalar(value, home)) if plain else Cast(local.dtype, Num(0))
+            home.stmts.append(Let(local, started))
+        if first and plain:
+            return
+        blocks = [home]
+        for loop in loops:
+            blocks.append(blocks[-1].inside([loop]))
+        if tests:
+            blocks.append(blocks[-1].inside(guarded=True))
+        new = yield self._scalar(value, blocks[-1])
+        if isinstance(writer.core, Update):
+            new = combine(writer.core.op, local, new, local.dtype)
+        blocks[-1].stmts.append(Set(local, new))
+        _close(blocks, loops, tests)
+
+
+def _close(blocks: list[_Block], loops: Sequence[Loop], tests: tuple[Inside, ...]) -> None:
+    """Write each of some blocks at the end of the one around it."""
+    if tests:
+        inner = blocks.pop()
+        blocks[-1].stmts.append(If(tests, tuple(inner.stmts)))
+    for loop, outer, block in reversed(list(zip(loops, blocks, blocks[1:], strict=False))):
+        outer.stmts += around([loop], tuple(block.stmts))
+
+
+def holds(test: Inside, ranges: Mapping[str, int]) -> bool:
+    """Does a test hold wherever the loops around it stand?"""
+    return _holds(test, ranges)
+
+
+def _holds(test: Inside, ranges: Mapping[str, int]) -> bool:
+    if not isinstance(test.place, Affine) or any(name not in ranges for _, name in test.place.terms):
+        return False
+    ends = [factor * (ranges[name] - 1) for factor, name in test.place.terms]
+    low = test.place.offset + sum(end for end in ends if end < 0)
+    high = test.place.offset + sum(end for end in ends if end > 0)
+    return low >= 0 and high < test.size
+
+
+_DIFFERENCE = Affine(((1, "one"), (-1, "other")))
+
+
+def _difference(one: Affine, other: Affine) -> Affine:
+    return moved_place(_DIFFERENCE, {"one": one, "other": other})
+
+
+def _divided(place: Affine, by: int) -> Affine | None:
+    if by == 1:
+        return place
+    if any(factor % by for factor, _ in place.terms) or place.offset % by:
+        return None
+    return Affine(tuple((factor // by, name) for factor, name in place.terms), place.offset // by)

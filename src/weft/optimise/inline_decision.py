@@ -1,0 +1,339 @@
+"""Which buffers exist only as numbers computed where they are read, and why.
+
+A buffer is virtual when nothing outside the program wants it, everything written to it is written before it is read,
+the writes can be solved for the place read, what it is computed from has not changed by then, and no cell would be
+computed more often than `max_visits` times. Copies and constants cost nothing to compute again. Where a nest would grow
+longer than `longest` by all that is computed in it, the longest of that is stored after all: however long a program is,
+its nests are not. Of several products as large as `tiled` all but one are stored: each has tiles of its own. So is what
+a function waits for that is computed by functions, where waiting takes longer than memory (`latency.py`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+
+from weft.affine import Affine
+from weft.loops.nests import Nest, free, is_number, moved
+from weft.loops.nodes import Buffer, Cast, Read, Store, Update, walk
+from weft.ops import Call, Scalar
+from weft.optimise.gather import compares
+from weft.optimise.inline import solve
+from weft.optimise.latency import chain, pass_ns, waiting_ns
+from weft.optimise.loop_order import sums_inside
+
+#: From so many points on a product has tiles of its own.
+TILED = 1 << 10
+#: Through so many copies a one-hot is looked for.
+_COPIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How freely buffers become virtual.
+
+    `max_visits`: how often a cell may be computed instead of stored. `max_tracing_dim`: how far loops are traced where
+    visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
+    how many statements and operations a nest may have with all that is computed in it. `tiled`: from so many points on
+    a product has tiles of its own.
+    """
+
+    max_visits: int = 1
+    max_tracing_dim: int = 5
+    device_only: bool = True
+    longest: int = 128
+    tiled: int = TILED
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Is a buffer stored, and why."""
+
+    stored: bool
+    why: str
+
+
+def decide(
+    nests: Sequence[Nest],
+    kept: Mapping[Buffer, str],
+    settings: Settings = Settings(),  # noqa: B008 it is frozen
+    forced: Collection[Buffer] = (),
+    often: Mapping[Buffer, int] | None = None,
+) -> dict[Buffer, Verdict]:
+    """A verdict on every buffer.
+
+    `kept` says why some must be stored; `forced` are computed again at any cost, those of `often` so many times, where
+    nothing is summed.
+    """
+    uses = _Uses(nests)
+    forced = frozenset([*forced, *(buffer for buffer in uses.all if is_number(buffer))])
+    verdicts: dict[Buffer, Verdict] = {}
+    deciding = _Deciding(uses, kept, settings, forced, often or {}, verdicts)
+    for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
+        verdicts[buffer] = deciding.verdict(buffer)
+    virtual = {buffer for buffer, one in verdicts.items() if not one.stored and buffer not in forced}
+    verdicts |= {one: Verdict(True, why) for one, why in _crowding(nests, virtual, settings).items()}
+    return {buffer: verdicts[buffer] for buffer in uses.all}
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What computing a buffer comes to: its statements and operations, products, and functions in a row."""
+
+    length: int = 0
+    products: int = 0
+    chain: int = 0
+
+    def __add__(self, other: _Inside) -> _Inside:
+        return _Inside(self.length + other.length, self.products + other.products, max(self.chain, other.chain))
+
+
+def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Settings) -> dict[Buffer, str]:
+    """The virtual buffers to be stored after all, and why, so that no nest becomes too much by what is computed in it.
+
+    Storing one changes nothing for the others: they are computed earlier, or as before.
+    """
+    stored: dict[Buffer, str] = {}
+    #: What is inside each buffer that is still virtual.
+    inside: dict[Buffer, _Inside] = {}
+    for nest in nests:
+        times = Counter(read.buffer for read in nest.reads if read.buffer in inside)
+        for one in [one for one in times if _waits(nest, one, inside[one].chain)]:
+            stored[one] = "functions would wait for it"
+            del times[one], inside[one]
+        length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
+        products = _is_product(nest, settings.tiled) + sum(inside[one].products for one in times)
+        for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
+            own = inside[one]
+            crowded = own.products and products > 1
+            if crowded or length > settings.longest:
+                stored[one] = "beside another product" if crowded else "its nest would be too long"
+                length, products = length - times[one] * own.length, products - own.products
+                del inside[one]
+        if nest.target in virtual and nest.target not in stored:
+            functions = chain(nest.core.value, {one: inside[one].chain for one in times if one in inside})
+            inside[nest.target] = inside.get(nest.target, _Inside()) + _Inside(length, products, functions)
+    return stored
+
+
+def _waits(nest: Nest, buffer: Buffer, before: int) -> bool:
+    """Do functions of a nest wait longer for those that compute a buffer than for memory?"""
+    if not before:
+        return False
+    alone, both = chain(nest.core.value, {}), chain(nest.core.value, {buffer: before})
+    points = prod(size for _, size in nest.loops)
+    return waiting_ns(before, alone, both) * points > pass_ns(buffer)
+
+
+def _length(nest: Nest) -> int:
+    """The statements and operations that computing a number in the place of its nest takes."""
+    calls = sum(isinstance(one, Call) for one in walk(nest.core.value))
+    told = {name for one in nest.core.at for name in free(one)}
+    return 1 + calls + len(nest.tests) + sum(name not in told for name, _ in nest.loops)
+
+
+def _is_product(nest: Nest, points: int) -> bool:
+    """Is it a sum of products that a backend may have tiles for?"""
+    sums = isinstance(nest.core, Update) and nest.core.op == "add" and _reduces(nest)
+    factors = isinstance(nest.core.value, Call) and nest.core.value.op == "mul"
+    return sums and factors and prod(size for _, size in nest.loops) >= points
+
+
+class _Uses:
+    """Where each buffer is written and read."""
+
+    def __init__(self, nests: Sequence[Nest]) -> None:
+        self.nests = nests
+        self.writes: dict[Buffer, list[int]] = {}
+        self.reads: dict[Buffer, list[tuple[int, Read]]] = {}
+        for number, nest in enumerate(nests):
+            for read in nest.reads:
+                self.reads.setdefault(read.buffer, []).append((number, read))
+            self.writes.setdefault(nest.target, []).append(number)
+
+    @property
+    def all(self) -> dict[Buffer, None]:
+        return dict.fromkeys([*self.reads, *self.writes])
+
+
+@dataclass(slots=True)
+class _Deciding:
+    uses: _Uses
+    kept: Mapping[Buffer, str]
+    settings: Settings
+    forced: frozenset[Buffer]
+    often: Mapping[Buffer, int]
+    verdicts: Mapping[Buffer, Verdict]
+    visits: dict[Buffer, int] = field(default_factory=dict)
+    #: Where a virtual buffer is computed at the latest, and whether that is always for the very cell written there.
+    last: dict[Buffer, int] = field(default_factory=dict)
+    aligned: dict[Buffer, bool] = field(default_factory=dict)
+
+    def verdict(self, buffer: Buffer) -> Verdict:
+        obstacle = self._obstacle(buffer)
+        if obstacle:
+            return Verdict(True, obstacle)
+        reads = [(number, read) for number, read in self.uses.reads.get(buffer, []) if self._lives(number)]
+        if not reads:
+            return Verdict(False, "nobody reads it")
+        self.last[buffer] = max(self._evaluated(number) for number, _ in reads)
+        self.aligned[buffer] = all(self._keeps_cell(number, read) for number, read in reads)
+        changed = self._changed(buffer)
+        if changed:
+            return Verdict(True, f"`{changed}` changes before it is read")
+        self.visits[buffer] = sum(self._visits(number, read) for number, read in reads)
+        if buffer in self.forced:
+            return Verdict(False, "part of a long expression" if is_number(buffer) else "to be computed again")
+        if self.visits[buffer] <= self._most_visits(buffer, reads):
+            return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
+        if self._is_free(buffer):
+            return Verdict(False, "nothing to compute")
+        if self._is_one_hot(buffer):
+            return Verdict(False, "a one-hot")
+        return Verdict(True, f"read {self.visits[buffer]} times")
+
+    def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
+        """How often a cell may be computed."""
+        summed = any(_reduces(self.uses.nests[number]) for number, _ in reads)
+        return max(self.settings.max_visits, 0 if summed else self.often.get(buffer, 0))
+
+    def _obstacle(self, buffer: Buffer) -> str:
+        if buffer in self.kept:
+            return self.kept[buffer]
+        if not self.settings.device_only:
+            return "everything is stored"
+        writes = self.uses.writes.get(buffer)
+        if not writes:
+            return "given"
+        reads = self.uses.reads.get(buffer, [])
+        if not isinstance(self.uses.nests[writes[0]].core, Store):
+            return "its old value is read"
+        if any(number <= writes[-1] for number, _ in reads):
+            first = min(number for number, _ in reads)
+            return "its old value is read" if first <= writes[0] else "written again after it is read"
+        if not all(sums_inside(self.uses.nests[number]) for number in writes):
+            return "its sums grow side by side"
+        for number in writes:
+            for reader, read in reads:
+                if solve(self.uses.nests[number], read.at) is None:
+                    return f"`{self.uses.nests[reader].target.name}` reads it at places that its loops do not tell"
+        return ""
+
+    def _evaluated(self, number: int) -> int:
+        """Where what a nest computes is computed in the end."""
+        target = self.uses.nests[number].target
+        return number if self.verdicts[target].stored else self.last[target]
+
+    def _lives(self, number: int) -> bool:
+        target = self.uses.nests[number].target
+        return self.verdicts[target].stored or target in self.last
+
+    def _keeps_cell(self, number: int, read: Read) -> bool:
+        """Does a nest read just the cell it writes, and likewise to where it is computed in the end?"""
+        nest = self.uses.nests[number]
+        own = read.at == nest.core.at and not _reduces(nest)
+        return own and (self.verdicts[nest.target].stored or self.aligned[nest.target])
+
+    def _changed(self, buffer: Buffer) -> str:
+        """A buffer it is computed from that is written before it is computed in the end; empty if there is none."""
+        for number in self.uses.writes[buffer]:
+            nest = self.uses.nests[number]
+            for read in nest.reads:
+                writers, last = self.uses.writes.get(read.buffer, []), self.last[buffer]
+                after = bisect(writers, number)
+                if after == len(writers) or writers[after] > last:
+                    continue
+                same = read.at == nest.core.at and not _reduces(nest) and self.aligned[buffer]
+                if writers[after] < last or not same:
+                    return read.buffer.name
+        return ""
+
+    def _visits(self, number: int, read: Read) -> int:
+        """How often a cell is computed for a read of it."""
+        nest = self.uses.nests[number]
+        times = _fibre(nest, read, self.settings.max_tracing_dim)
+        verdict = self.verdicts[nest.target]
+        return times if verdict.stored else times * self.visits[nest.target]
+
+    def _is_free(self, buffer: Buffer) -> bool:
+        """Are its cells copies of others, or constants?"""
+        for number in self.uses.writes[buffer]:
+            nest = self.uses.nests[number]
+            calls = any(isinstance(one, Call) for one in walk(nest.core.value))
+            constant = not list(nest.reads) and not nest.loops
+            if not isinstance(nest.core, Store) or _reduces(nest) or (calls and not constant):
+                return False
+        return True
+
+    def _is_one_hot(self, buffer: Buffer) -> bool:
+        """Does it compare whole numbers with places, so that a sum with it is a gather?"""
+        only = [self.uses.nests[number] for number in self.uses.writes[buffer]]
+        if len(only) != 1 or only[0].tests or not isinstance(only[0].core, Store):
+            return False
+        value, number = self._opened(only[0].core.value, self.uses.writes[buffer][0])
+        while isinstance(value, Cast):
+            value = value.value
+        if not isinstance(value, Call):
+            return False
+        return compares(Call(value.op, tuple(self._opened(arg, number)[0] for arg in value.args))) is not None
+
+    def _opened(self, scalar: Scalar, number: int) -> tuple[Scalar, int]:
+        """What is computed in the cell that a scalar of a nest reads, and in which nest: one that runs before.
+
+        What goes into that stays as it is, and copies of copies are followed only so far.
+        """
+        casts: list[str] = []
+        for _ in range(_COPIES):
+            while isinstance(scalar, Cast):
+                casts.append(scalar.dtype)
+                scalar = scalar.value
+            writers = self.uses.writes.get(scalar.buffer, ()) if isinstance(scalar, Read) else ()
+            if not isinstance(scalar, Read) or len(writers) != 1 or writers[0] >= number:
+                break
+            writer = self.uses.nests[writers[0]]
+            solution = solve(writer, scalar.at) if isinstance(writer.core, Store) else None
+            if solution is None:
+                break
+            scalar, number = moved(writer.core.value, solution.places), writers[0]
+        for dtype in reversed(casts):
+            scalar = Cast(dtype, scalar)
+        return scalar, number
+
+
+def _reduces(nest: Nest) -> bool:
+    mentioned = {name for one in nest.core.at for name in free(one)}
+    return any(name not in mentioned for name, size in nest.loops if size > 1)
+
+
+def _fibre(nest: Nest, read: Read, farthest: int) -> int:
+    """How many points of the loops in which a read stands see the same cell, at most."""
+    names = {name for one in read.at for name in free(one)}
+    depth = (
+        len(nest.loops)
+        if nest.tests
+        else 1 + max((n for n, loop in enumerate(nest.loops) if loop[0] in names), default=-1)
+    )
+    loops = nest.loops[:depth]
+    alone = {one.terms[0][1] for one in read.at if isinstance(one, Affine) and len(one.terms) == 1}
+    rest = [(name, size) for name, size in loops if name not in alone]
+    tangled = [(name, size) for name, size in rest if name in names]
+    outside = prod(size for name, size in rest if name not in names)
+    return outside * (_traced(read, tangled, farthest) if tangled else 1)
+
+
+def _traced(read: Read, loops: Sequence[tuple[str, int]], farthest: int) -> int:
+    """The most points of some loops, traced not too far, that give one cell."""
+    counts: dict[tuple[int, ...], int] = {}
+    names = [name for name, _ in loops]
+    for point in product(*(range(min(size, farthest)) for _, size in loops)):
+        at = dict(zip(names, point, strict=True))
+        cell = tuple(
+            sum(factor * at.get(name, 0) for factor, name in one.terms) if isinstance(one, Affine) else 0
+            for one in read.at
+        )
+        counts[cell] = counts.get(cell, 0) + 1
+    return max(counts.values())

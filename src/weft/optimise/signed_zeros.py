@@ -1,0 +1,99 @@
+"""Which numbers are never -0.0. To these 0.0 may be added or not: it changes no bit.
+
+    g[...] = 0.0;  g[i] += a * b;  h[i] = 0.0 + g[i]      h is g: a sum that starts at 0.0 is never -0.0
+
+Gradients are such sums, and gradients of copies sums of such sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from weft.affine import Affine
+from weft.loops.constants import value_of
+from weft.loops.effects import everything, growth
+from weft.loops.insert_casts import dtype_of
+from weft.loops.nests import Nest
+from weft.loops.nodes import Buffer, Cast, Let, Local, Program, Read, Set, Stmt, Store, buffers_of
+from weft.ops import OPS, Call, Scalar
+from weft.ops.convert import exact
+from weft.ops.dtypes import carrier, is_float
+
+#: What a number is known to hold.
+Held = Callable[[Local], Scalar | None]
+#: Numbers and buffers that are known never to be, or to hold, -0.0.
+Positive = Collection[Local | Buffer]
+#: How far into a scalar it is worth looking.
+_FAR = 6
+
+
+def unsigned(scalar: Scalar, held: Held, positive: Positive = (), far: int = _FAR) -> bool:
+    """Is a scalar never -0.0, given what numbers hold?"""
+
+    def inner(one: Scalar) -> bool:
+        return unsigned(one, held, positive, far - 1)
+
+    number = value_of(scalar)
+    if number is not None:
+        return not is_float(dtype_of(scalar)) or str(number) != "-0.0"
+    match scalar:
+        case Affine():
+            return True
+        case Read(buffer=buffer):
+            return buffer in positive
+        case _ if not is_float(dtype_of(scalar)):
+            return True
+        case _ if not far:
+            return False
+        case Local():
+            value = held(scalar)
+            return scalar in positive or (value is not None and inner(value))
+        case Cast(value=value):
+            return not is_float(dtype_of(value)) or (exact(dtype_of(value), scalar.dtype) and inner(value))
+        case Call(op="add", args=args):
+            return any(map(inner, args))
+        case Call(op="sub", args=(first, _)):
+            return inner(first)
+        case Call(op="where" | "max" | "min", args=args):
+            return all(map(inner, args[-2:]))
+        case Call(op=op):
+            return OPS[op].unsigned
+    return False
+
+
+def never_minus_zero(body: tuple[Stmt, ...], positive: Collection[Buffer]) -> set[Local | Buffer]:
+    """The numbers of a block that start at zero and grow, and of the buffers `positive` those that it touches."""
+    return {*_sums_from_zero(body), *(one for one in buffers_of(Program(body)) if one in positive)}
+
+
+def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
+    """The numbers of a block that start at a constant other than -0.0 and are only added to."""
+    started = [one for one in everything(body) if isinstance(one, Let) and value_of(one.value) is not None]
+    found = {one.local for one in started if unsigned(one.value, lambda local: None)}
+    sets = [one for one in everything(body) if isinstance(one, Set)]
+    return found - {one.local for one in sets if (growth(one) or ("", None))[0] != "add"}
+
+
+def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
+    """The buffers that nests fill with a constant other than -0.0 before anything else, and then only add to.
+
+    What is rounded when it is stored does not count: a small negative number may become -0.0.
+    """
+    first = {nest.target: nest for nest in reversed(nests)}
+    found = {target for target, nest in first.items() if _fills(nest) and carrier(target.dtype) == target.dtype}
+    for nest in nests:
+        core = nest.core
+        kept = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")
+        if not kept:
+            found.discard(nest.target)
+    return found
+
+
+def _fills(nest: Nest) -> bool:
+    """Does a nest store something in every cell of its target?"""
+    sizes = dict(nest.loops)
+    places = [one for one in nest.core.at if isinstance(one, Affine) and not one.offset]
+    loops = [one.terms[0][1] for one in places if len(one.terms) == 1 and one.terms[0][0] == 1]
+    covered = [sizes.get(one.terms[0][1], 0) if one.terms else 1 for one in places]
+    whole = len(places) == len(nest.core.at) and tuple(covered) == nest.target.shape and len(set(loops)) == len(loops)
+    return whole and isinstance(nest.core, Store) and not nest.tests and all(len(one.terms) < 2 for one in places)

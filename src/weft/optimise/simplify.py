@@ -1,0 +1,142 @@
+"""Scalars made simpler: constants computed, rules applied, conversions that change nothing left out.
+
+    (x[i] * 1.0 + 0.0) ** 2.0      becomes      x[i] * x[i]
+
+Types never change. Subscripts that were affine stay so; others become affine only where they are proved to be inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weft.affine import Affine
+from weft.loops.constants import cast, folded, value_of
+from weft.loops.insert_casts import dtype_of
+from weft.loops.nests import moved_place
+from weft.loops.nodes import Buffer, Cast, Local, Read
+from weft.ops import Call, Num, Scalar
+from weft.ops.convert import needless
+from weft.optimise.apply_rules import Definition, Unsigned, costly, doubling, plainly, simpler
+
+#: Is a place proved to lie inside an axis of some size?
+Proof = Callable[[Affine, int], bool]
+
+
+def simplify(scalar: Scalar, fast: bool = False) -> Scalar:
+    """The scalar with every rule applied that applies; with `fast`, those of fast math as well."""
+    return Simplifier(fast).scalar(scalar)
+
+
+def _unknown(local: Local) -> Scalar | None:
+    return None
+
+
+def _constant(place: Affine, size: int) -> bool:
+    return not place.terms and 0 <= place.offset < size
+
+
+@dataclass(slots=True)
+class Simplifier:
+    """Simplifies scalars that stand where some numbers are known to hold the value of a call."""
+
+    fast: bool = False
+    definition: Definition = _unknown
+    proof: Proof = _constant
+    unsigned: Unsigned = plainly
+    #: What is simple already, by identity.
+    done: dict[int, Scalar] = field(default_factory=dict)
+
+    def scalar(self, scalar: Scalar) -> Scalar:
+        """The scalar made simpler; the very same if it cannot be."""
+        if self.done.get(id(scalar)) is scalar:
+            return scalar
+        found = self._simpler(scalar)
+        self.done[id(found)] = found
+        return found
+
+    def at(self, buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        """The subscripts of a cell made simpler."""
+        found = tuple(self._subscript(one, size) for one, size in zip(at, buffer.shape, strict=True))
+        return at if all(map(_is, found, at)) else found
+
+    def doubled(self, call: Call) -> list[Scalar]:
+        """The operands of a call that deserve a name, because a rule would then write them twice."""
+        return [one for rule in doubling(call.op) for one in costly(rule, call, self.fast, self.definition)]
+
+    def _simpler(self, scalar: Scalar) -> Scalar:
+        match scalar:
+            case Cast(value=Num()):
+                return scalar
+            case Cast(dtype=dtype, value=value):
+                inner = self.scalar(value)
+                return self._cast(scalar if inner is value else Cast(dtype, inner))
+            case Read(buffer=buffer, at=at):
+                places = self.at(buffer, at)
+                return scalar if places is at else Read(buffer, places)
+            case Call(op=op, args=args):
+                simple = tuple(map(self.scalar, args))
+                return self._call(scalar if all(map(_is, simple, args)) else Call(op, simple))
+        return scalar
+
+    def _subscript(self, place: Scalar, size: int) -> Scalar:
+        if isinstance(place, Affine):
+            return place
+        found = self.scalar(place)
+        number = value_of(found)
+        affine = Affine((), int(number)) if number is not None else found
+        if isinstance(affine, Affine):
+            return affine if self.proof(affine, size) else place
+        return found
+
+    def _cast(self, scalar: Cast) -> Scalar:
+        dtype, value = scalar.dtype, scalar.value
+        own = dtype_of(value)
+        if own == dtype:
+            return value
+        if isinstance(value, Cast) and not isinstance(value.value, Num):
+            if needless(dtype_of(value.value), own, dtype):
+                return self.scalar(Cast(dtype, value.value))
+        found = cast(dtype, value)
+        return scalar if found is None else found
+
+    def _call(self, call: Call) -> Scalar:
+        for computed in (folded(call), _affine(call)):
+            if computed is not None:
+                return computed
+        found = simpler(call, self.fast, self.definition, self.unsigned)
+        return call if found is None else self.scalar(found)
+
+
+#: Sums as multiples of their operands.
+_SUMS = {"add": ((1, "x"), (1, "y")), "sub": ((1, "x"), (-1, "y")), "neg": ((-1, "x"),)}
+
+
+def _affine(call: Call) -> Scalar | None:
+    """Sums and multiples of places as one place."""
+    combined = _SUMS.get(call.op)
+    if combined is None and call.op != "mul":
+        return None
+    places = [_place(arg) for arg in call.args]
+    operands = {name: place for name, place in zip("xyz", places, strict=False) if place is not None}
+    if len(operands) < len(places) or not any(place.terms for place in operands.values()):
+        return None
+    if call.op == "mul" and any(not place.terms for place in operands.values()):
+        factor, place = sorted(operands.values(), key=lambda one: len(one.terms))
+        combined, operands = ((factor.offset, "x"),), {"x": place}
+    return moved_place(Affine(combined), operands) if combined else None
+
+
+def _place(scalar: Scalar) -> Affine | None:
+    """A scalar as a place: it is one, or a whole number written in the program that cannot overflow as a subscript."""
+    if isinstance(scalar, Affine):
+        return scalar
+    number = value_of(scalar)
+    is_whole = number is not None and number.dtype == np.int64 and abs(int(number)) < 1 << 31
+    return Affine((), int(number)) if is_whole else None
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

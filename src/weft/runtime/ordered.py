@@ -1,0 +1,87 @@
+"""The calling thread's own work on a device, in order with what others enqueued there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from weft.runtime.events import Event, Failure
+from weft.runtime.hazards import Order, Touch, next_key
+from weft.runtime.residency import FIRST, NEVER, Holdings, Mark
+
+
+class Access:
+    """Begin and claim under the lock, settle without it, work; then, however that ended, end."""
+
+    __slots__ = ("_before", "_computed", "_failure", "_holdings", "_needs", "_order", "after", "awaited", "event")
+
+    def __init__(self, order: Order, holdings: Holdings) -> None:
+        self._order = order
+        self._holdings = holdings
+        self._needs: list[Event] = []
+        self._failure: Failure | None = None
+        self._before: Mapping[int, Mark] = {}
+        self._computed: Collection[int] = ()
+        self.awaited: list[Event] | None = None  # of direct work
+        self.event: Event | None = None  # of work that waits for others
+        self.after: list[Event] = []  # what it still waits for
+
+    def begin(self, touch: Touch, also: tuple[Event, ...] = (), key: int | None = None) -> Event | None:
+        """Take a place in the order, behind `also` too. There is an event if others are at work."""
+        self.awaited = self._order.take(touch)
+        if self.awaited is None:
+            self.after = [*self._order.before(touch), *also]
+            self._needs = self._order.needed(touch)
+            self.event = event = Event()
+            self._order.enter(next_key() if key is None else key, event, touch)
+        return self.event
+
+    def claim(self, marks: Mapping[int, Mark], computed: Collection[int] = ()) -> None:
+        """From now on these count as written. What is `computed` from others can be computed again."""
+        if not marks:
+            return
+        known = self._holdings.marks
+        self._computed = computed
+        self._before = before = {key: known.get(key, NEVER) for key in marks}
+        if self.awaited is not None:
+            self._order.claimed = before
+        known.update(marks)
+
+    @property
+    def claimed(self) -> bool:
+        return bool(self._before)
+
+    def keep(self, keys: Collection[int]) -> None:
+        """These have got their first values by now, whatever happens next."""
+        self._before = {key: FIRST if key in keys else mark for key, mark in self._before.items()}
+
+    def settle(self) -> None:
+        """Wait until it is this work's turn."""
+        while self.after:
+            self.after[-1].settle()
+            self.after.pop()
+        for need in self._needs:
+            if need.failure is not None:
+                self._failure = need.failure
+                raise need.failure.tell_follower()
+
+    def take_back(self) -> None:
+        """What was claimed may not have happened."""
+        self._holdings.take_back(self._before, self._computed)
+
+    def fail(self, error: BaseException, device: int) -> None:
+        """The work broke off. Called with the lock held."""
+        interrupted = not isinstance(error, Exception)
+        failure = self._failure or Failure(error, device, told=True)
+        if interrupted:
+            self.take_back()
+        if self.event is not None:
+            self.event.interrupted, self.event.failure = interrupted, failure
+        elif self.awaited is not None and self._order.awaited is self.awaited and self._order.direct is not None:
+            self._order.fail(failure, interrupted)
+
+    def end(self) -> None:
+        """Wake who waits for it."""
+        if self.event is not None:
+            self.event.finish(self.event.failure)
+        elif self.awaited is not None:
+            self._order.leave(self.awaited)

@@ -1,0 +1,186 @@
+"""What a device holds: which nodes have values in its memory, and since when.
+
+Time is counted by what changes: a routine runs, a value is set or received. All that is written at once has one moment.
+A stored value of a computed tensor is as old as the run that left it; once anything it is computed from was written
+later it is out of date, and counts no more. What the run itself wrote, it wrote at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from weft.assign import Merge, Node, Operand
+from weft.backends import Array, Bound
+from weft.loops import Buffer
+from weft.runtime import errors
+from weft.runtime.facts import Facts, Reads
+from weft.runtime.hazards import Order
+from weft.runtime.initial_values import FirstValues, given_values, is_computed, with_sources
+from weft.runtime.memory import DeviceMemory
+from weft.runtime.sources import Sources, key_of
+
+
+class Moment:
+    """When something was written; a routine that runs again moves it."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+
+
+#: When something was last written, and whether it has a value now.
+Mark: TypeAlias = tuple[Moment, bool]
+#: First values were there before everything else.
+FIRST: Mark = (Moment(0), True)
+NEVER: Mark = (Moment(0), False)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has to happen before something can be read."""
+
+    nodes: tuple[Node, ...]  # that get a first value
+    given: Mapping[Buffer, Array | None]  # the values of those that are not computed; None: zeros
+    first: FirstValues  # of those that are
+
+    @property
+    def marks(self) -> dict[int, Mark]:
+        """What changes in what there is."""
+        return dict.fromkeys((node.id for node in self.nodes), FIRST)
+
+
+_NOTHING = Found((), {}, FirstValues())
+
+
+class Holdings:
+    """Which values there are. Every method is called with the context's lock held."""
+
+    __slots__ = ("_buffer", "_device", "_first_values", "_memory", "_order", "marks", "now", "sent")
+
+    def __init__(
+        self,
+        memory: DeviceMemory,
+        order: Order,
+        buffer: Callable[[Operand], Buffer],
+        first_values: Callable[[tuple[Node, ...]], FirstValues],
+        device: int,
+    ) -> None:
+        self.now = 0
+        self.marks: dict[int, Mark] = {}
+        self.sent: dict[int, tuple[str, int]] = {}  # what was put into merge buffers, and by which device, for errors
+        self._memory = memory
+        self._order = order
+        self._buffer = buffer
+        self._first_values = first_values
+        self._device = device
+
+    def stores(self, node: Node) -> bool:
+        """Has it a value, however old?"""
+        return self.marks.get(node.id, NEVER)[1]
+
+    def changed_since(self, node: Node, sources: Callable[[], Sources]) -> int | None:
+        """Something a stored value was computed from and that was written after it; None if it is up to date."""
+        since = self.marks[node.id][0].at
+        if since >= self.now or node.definition is None:
+            return None
+        marks = self.marks
+        return next((key for key in sources().keys if marks.get(key, NEVER)[0].at > since), None)
+
+    def stores_key(self, key: int) -> bool:
+        return self.marks.get(key, NEVER)[1]
+
+    def can_have(self, operand: Operand) -> bool:
+        """Has it a value, or gets a first one when it is needed?"""
+        starts = isinstance(operand, Node) and operand.init is not None
+        return self.intact(operand) if self.stores_key(key_of(operand)) else starts
+
+    def intact(self, operand: Operand) -> bool:
+        """Is a value stored, and did whatever was to write it succeed?"""
+        return self.stores_key(key_of(operand)) and self._order.broken(self._buffer(operand)) is None
+
+    def being_computed(self, node: Node) -> bool:
+        """Does work that a signal handler, this one, interrupts compute the node, or write it for the first time?"""
+        before = self._order.claimed.get(node.id) if self._order.interrupted() else None
+        return before is not None and (node.definition is not None or not before[1])
+
+    # Reading
+
+    def uncomputed(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """Those that have no value yet and whose first values are computed."""
+        return tuple([node for node in nodes if not self.stores(node) and is_computed(node)])
+
+    def find(self, reads: Reads, reader: Callable[[], str] | None = None) -> Found:
+        """What it takes to read these. Changes nothing; refuses what would read garbage. `reader` shows who reads."""
+        for node in reads.merges:
+            if not self.stores_key(key_of(Merge(node))):
+                held = [one for key, one in self.sent.items() if self.stores_key(key)]
+                raise errors.nothing_transferred(node, held, self._device)
+        self.check_whole(reads.buffers)
+        if self._order.claimed:
+            for node in reads.nodes:
+                if self.being_computed(node):
+                    raise errors.being_written(node)
+        missing = [node for node in reads.nodes if not self.stores(node)]
+        if not missing:
+            return _NOTHING
+        missing = [node for node in with_sources(missing) if not self.stores(node)]
+        first = self._first_values(self.uncomputed(missing))
+        given = {}
+        for node in missing:
+            if node.id not in first.nodes:
+                buffer = self._buffer(node)
+                given[buffer] = given_values(node, buffer)
+                if given[buffer] is None and node not in reads.recurrent:
+                    raise errors.never_got_a_value(node, reader, self._device, node in reads.completed)
+        return Found(tuple(missing), given, first)
+
+    def fill(self, found: Found) -> list[Bound]:
+        """Put the values that are given where they belong; what is left to call for those that are computed."""
+        if not found.nodes:
+            return []
+        for buffer, array in found.given.items():
+            if array is None:
+                self._memory.clear(buffer)
+            else:
+                self._memory.adopt(buffer, array)
+        self._order.wrote(found.given)
+        return [self._memory.place(found.first.program)[0]] if found.first.program else []
+
+    # Writing
+
+    def next(self) -> Moment:
+        """A moment later than all before."""
+        self.now += 1
+        return Moment(self.now)
+
+    def take_back(self, before: Mapping[int, Mark], computed: Collection[int]) -> None:
+        """What was claimed may not have happened: whatever had a value has one, the old or the new; the rest has none.
+
+        What is computed from others is computed again when it is asked for; what another device sent is used up.
+        """
+        moment = self.next()
+        kept = {key for key, mark in before.items() if mark[1] and key >= 0 and key not in computed}
+        self.marks.update({key: (moment, key in kept) for key in before})
+
+    def check_whole(self, buffers: Sequence[Buffer]) -> None:
+        """Refuse values that were to be written by something that failed."""
+        for buffer in buffers:
+            failure = self._order.broken(buffer)
+            if failure is not None:
+                raise errors.lost(buffer.name, failure, self._device)
+
+    def drop(self, id: int) -> None:
+        """Forget a node that is no more."""
+        for key in (id, ~id):
+            self.marks.pop(key, None)
+            self.sent.pop(key, None)
+
+
+def written(facts: Facts, reads: Reads, moment: Moment) -> dict[int, Mark]:
+    """What a run changes in what there is: of what it writes, what it leaves stays; merge buffers are used up."""
+    gone = [*(node.id for node in facts.written), *(key_of(Merge(node)) for node in reads.merges)]
+    left = (node.id for node in facts.leaves)
+    return dict.fromkeys(gone, (moment, False)) | dict.fromkeys(left, (moment, True))

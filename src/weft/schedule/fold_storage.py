@@ -1,0 +1,94 @@
+"""Folding: memory that only hands values on within one turn of a loop is used again in every turn.
+
+    for i: { for j: e[i, j] = exp(x[i, j]);  for j: y[i, j] = e[i, j] / s[i] }      becomes, with e shorter by an axis,
+    for i: { for j: e[j] = exp(x[i, j]);     for j: y[i, j] = e[j] / s[i] }
+
+The buffer must live in this kernel alone and read only what it wrote in the same turn (`reaching.py`). Then an axis
+goes in which every access stands at one and the same place, which only loops around all of them or static indices
+move.
+
+A folded buffer is a buffer of its own, with an id no other has: buffers of a context are numbered from 0 up and scratch
+from -1 down, and folding moves the number `FOLDED` further from zero. Turns of the loop now share memory, so threads do
+not share them (`parallel.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from weft.affine import Affine
+from weft.loops import Buffer
+from weft.loops.nests import free
+from weft.ops import Scalar
+from weft.schedule.accesses import Cell
+from weft.schedule.nodes import Kernel
+from weft.schedule.reaching import Site, covered, sites
+from weft.schedule.retarget import elsewhere
+
+#: Further than any buffer's number is from zero.
+FOLDED = 1 << 40
+
+
+def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
+    """The kernels with smaller buffers; `kept` are those that must hold their values afterwards."""
+    found = [sites(kernel.body) for kernel in kernels]
+    users: dict[Buffer, int] = {}
+    for one in found:
+        for buffer in one:
+            users[buffer] = users.get(buffer, 0) + 1
+    return [
+        _folded(kernel, {buffer: own for buffer, own in one.items() if users[buffer] == 1 and buffer not in kept})
+        for kernel, one in zip(kernels, found, strict=True)
+    ]
+
+
+def is_folded(buffer: Buffer) -> bool:
+    """Is a buffer used again in every turn of a loop?"""
+    return abs(buffer.id) >= FOLDED
+
+
+def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
+    axes = {buffer: idle for buffer, own in inner.items() if (idle := _idle_axes(buffer, own)) and covered(own)}
+    kept = {buffer: [axis for axis in range(len(buffer.shape)) if axis not in idle] for buffer, idle in axes.items()}
+    new = {buffer: _shorter(buffer, axes) for buffer, axes in kept.items()}
+
+    def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
+        if buffer not in new:
+            return buffer, at
+        return new[buffer], tuple(at[axis] for axis in kept[buffer]) or (Affine(()),)
+
+    return replace(kernel, body=tuple(elsewhere(stmt, cell) for stmt in kernel.body)) if new else kernel
+
+
+def _shorter(buffer: Buffer, axes: Sequence[int]) -> Buffer:
+    """A buffer with some axes of another; without any, it has one of size 1."""
+    number = buffer.id + (FOLDED if buffer.id >= 0 else -FOLDED)
+    return Buffer(number, buffer.name, tuple(buffer.shape[axis] for axis in axes) or (1,), buffer.dtype)
+
+
+def _idle_axes(buffer: Buffer, own: Sequence[Site]) -> list[int]:
+    """The axes of a buffer in which all sites stand at one place, whatever loops of their own do."""
+    moving = {name for site in own for name, _ in site.loops[_common_loops(own) :]}
+    cells = {site.access.at for site in own}
+    if None in cells:
+        return []
+    columns = [set(column) for column in zip(*(at for at in cells if at is not None), strict=True)]
+    return [
+        axis
+        for axis, (column, size) in enumerate(zip(columns, buffer.shape, strict=True))
+        if size > 1 and len(column) == 1
+        if all(isinstance(place, Affine) and moving.isdisjoint(free(place)) for place in column)
+    ]
+
+
+def _common_loops(own: Sequence[Site]) -> int:
+    """How many loops stand around all sites."""
+    first, *rest = own
+    shared = len(first.steps)
+    for site in rest:
+        same = [mine.number == yours.number for mine, yours in zip(first.steps, site.steps, strict=False)]
+        shared = min(shared, same.index(False) if False in same else len(same))
+    outer = takewhile(lambda step: not step.staged, first.steps[:shared])  # a backend orders its own loops
+    return sum(step.loop is not None for step in outer)

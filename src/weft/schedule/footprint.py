@@ -1,0 +1,129 @@
+"""How many cells an access touches, as a box: in each axis some positions, however many loops move through them.
+
+Exact where every subscript is a loop, or a sum of loops that leaves no gaps, and no loop moves two axes. Otherwise, for
+gathers, and for boxes that overlap without one holding the other, it is an upper bound. Tests are taken to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from weft.affine import Affine
+from weft.ops import Scalar
+from weft.schedule.reaching import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions in one axis: from `low` to `high`, `count` of them, beyond where static indices put the first."""
+
+    static: tuple[tuple[int, str], ...]
+    low: int
+    high: int
+    count: int
+
+    @property
+    def dense(self) -> bool:
+        return self.count == self.high - self.low + 1
+
+    def holds(self, other: Span) -> bool:
+        return self == other or (
+            self.dense and self.static == other.static and self.low <= other.low and other.high <= self.high
+        )
+
+    def misses(self, other: Span) -> bool:
+        return self.static == other.static and (self.high < other.low or other.high < self.low)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The cells of an access, at most `cells`; `exact` if they are just that many and fill the box.
+
+    Boxes that are not filled may be alike and hold different cells: `origin` is what they come from.
+    """
+
+    spans: tuple[Span, ...]
+    cells: int
+    exact: bool
+    origin: tuple[object, ...] = ()
+
+    def holds(self, other: Box) -> bool:
+        return self == other or (
+            self.exact and all(mine.holds(yours) for mine, yours in zip(self.spans, other.spans, strict=True))
+        )
+
+    def misses(self, other: Box) -> bool:
+        return any(mine.misses(yours) for mine, yours in zip(self.spans, other.spans, strict=True))
+
+
+def box(site: Site) -> Box:
+    """The cells that a site touches while all loops around it run."""
+    shape, at, loops = site.access.buffer.shape, site.access.at, dict(site.loops)
+    if at is None:
+        return Box(tuple(Span((), 0, size - 1, size) for size in shape), prod(shape), True)
+    spans = [_span(place, size, loops) for place, size in zip(at, shape, strict=True)]
+    moving = [name for place in at for name in _moving(place, loops)]
+    cells = prod(span.count for span, _ in spans)
+    if all(isinstance(place, Affine) for place in at):
+        cells = min(cells, prod(loops[name] for name in set(moving)))
+    exact = len(set(moving)) == len(moving) and all(told for _, told in spans)
+    origin = () if exact else (at, *((name, loops[name]) for name in moving))
+    return Box(tuple(span for span, _ in spans), cells if all(loops.values()) else 0, exact, origin)
+
+
+def union(boxes: Sequence[Box]) -> tuple[int, bool]:
+    """How many cells some boxes of one buffer have together, and whether that is exact."""
+    kept: list[Box] = []
+    for one in dict.fromkeys(boxes):
+        if one.cells and not any(other.holds(one) for other in kept):
+            kept = [other for other in kept if not one.holds(other)] + [one]
+    total, exact = sum(one.cells for one in kept), all(one.exact for one in kept)
+    if all(one.misses(other) for one, other in combinations(kept, 2)):
+        return total, exact
+    return min(total, _hull(kept)), False
+
+
+def _hull(boxes: Sequence[Box]) -> int:
+    """The cells of the least box around all, as far as their places can be compared."""
+    axes = zip(*(one.spans for one in boxes), strict=True)
+    return prod(_length(axis) for axis in axes)
+
+
+def _length(axis: Sequence[Span]) -> int:
+    if len({span.static for span in axis}) > 1:
+        return sum(span.count for span in axis)
+    return max(span.high for span in axis) - min(span.low for span in axis) + 1
+
+
+def _span(place: Scalar, size: int, loops: Mapping[str, int]) -> tuple[Span, bool]:
+    """The positions a subscript takes in an axis, and whether they are known exactly."""
+    if not isinstance(place, Affine):
+        return Span((), 0, size - 1, size), False
+    factors = _moving(place, loops)
+    ends = [factor * (loops[name] - 1) for name, factor in factors.items()]
+    low = place.offset + sum(end for end in ends if end < 0)
+    high = place.offset + sum(end for end in ends if end > 0)
+    static = tuple(term for term in place.terms if term[1] not in loops)
+    if not static:
+        low, high = max(low, 0), min(high, size - 1)  # tests keep it inside
+    count = max(0, min(high - low + 1, prod(loops[name] for name in factors)))
+    return Span(static, low, high, count), len(factors) <= 1 or _gapless(factors, loops)
+
+
+def _moving(place: Scalar, loops: Mapping[str, int]) -> dict[str, int]:
+    """The loops that move a subscript, and how far."""
+    terms = place.terms if isinstance(place, Affine) else ()
+    return {name: factor for factor, name in terms if factor and loops.get(name, 1) != 1}
+
+
+def _gapless(factors: Mapping[str, int], loops: Mapping[str, int]) -> bool:
+    """Does a sum of loops take every value from its least to its greatest?"""
+    reach = 0
+    for factor, name in sorted((abs(factor), name) for name, factor in factors.items()):
+        if factor > reach + 1:
+            return False
+        reach += factor * (loops[name] - 1)
+    return True

@@ -1,0 +1,162 @@
+"""Within a kernel, numbers go from write to read without memory, and sums grow in a number.
+
+c[i] = 0;  for k: c[i] += a[i, k];  y[i] = relu(c[i])    becomes    c = 0;  for k: c = c + a[i, k];  y[i] = relu(c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update, walk
+from weft.loops.effects import effects, mapped
+from weft.loops.insert_casts import combine
+from weft.loops.nests import free, identifier, rewritten
+from weft.naming import FreshNames
+from weft.ops import Num, Scalar
+from weft.schedule.accesses import Cell, accesses, found_through
+from weft.schedule.dead_stores import without_unread
+from weft.schedule.loop_tree import names_in
+from weft.schedule.nodes import Kernel
+
+
+def forward(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
+    """The kernels with values handed on directly; `kept` are the buffers that must be written for later."""
+    handed = [tuple(_Forwarding(FreshNames(names_in(one.body))).block(one.body)) for one in kernels]
+    bodies = without_unread(handed, kept)
+    return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
+
+
+@dataclass(slots=True)
+class _Forwarding:
+    names: FreshNames
+    #: What is known of cells at this point of the block.
+    cells: dict[Cell, Scalar] = field(default_factory=dict)
+
+    def block(self, body: Sequence[Stmt]) -> list[Stmt]:
+        done: list[Stmt] = []
+        for stmt in body:
+            done += self._stmt(stmt)
+        return done
+
+    def _stmt(self, stmt: Stmt) -> list[Stmt]:
+        match stmt:
+            case Store(buffer=buffer, at=at, value=value):
+                return self._written(buffer, at, self._scalar(value))
+            case Update(buffer=buffer, at=at, op=op, value=value):
+                old = self.cells.get((buffer, at))
+                new = self._scalar(value)
+                if old is None:
+                    self._forget(buffer)
+                    return [Update(buffer, at, op, new)]
+                return self._written(buffer, at, combine(op, old, new, buffer.dtype))
+            case For():
+                return self._loop(stmt)
+            case If(body=body):
+                before = dict(self.cells)
+                inner = tuple(self.block(body))
+                self.cells = before
+                self._forget_changes(body)
+                return [If(stmt.tests, inner)]
+            case Remark(body=body):
+                return self.block(body)
+            case Set(local=local):
+                new_value = mapped(stmt, self._scalar)
+                self._reset({local})
+                return [new_value]
+        return [mapped(stmt, self._scalar)]
+
+    def _loop(self, stmt: For) -> list[Stmt]:
+        """A loop; what it adds to one cell all along, it adds to a number."""
+        growing = self._growing(stmt) if self.cells else {}
+        lead = [Let(local, self.cells[cell]) for cell, local in growing.items()]
+        for (buffer, at), local in growing.items():
+            stmt = _on_number(stmt, buffer, at, local)
+        self._forget_changes(stmt.body)
+        for buffer, _ in growing:
+            self._forget(buffer)
+        before = dict(self.cells)
+        done: list[Stmt] = [*lead, For(stmt.loop, stmt.size, tuple(self.block(stmt.body)))]
+        self.cells = before
+        for (buffer, at), local in growing.items():
+            done += self._written(buffer, at, local)
+        return done
+
+    def _growing(self, stmt: For) -> dict[Cell, Local]:
+        """The cells known before a loop that are all it touches of the buffers it writes, and a number for each."""
+        touched = accesses((stmt,))
+        written = dict.fromkeys(one.buffer for one in touched if one.writes)
+        cells = {buffer: {one.at for one in touched if one.buffer == buffer} for buffer in written}
+        names = {stmt.loop, *names_in(stmt.body)}
+        found = [(buffer, at) for buffer, own in cells.items() if len(own) == 1 for at in own if at is not None]
+        return {
+            cell: self._local(cell[0])
+            for cell in found
+            if cell in self.cells and written.keys().isdisjoint(found_through(cell))
+            if names.isdisjoint(name for place in cell[1] for name in free(place))
+        }
+
+    def _written(self, buffer: Buffer, at: tuple[Scalar, ...], value: Scalar) -> list[Stmt]:
+        self._forget(buffer)
+        if isinstance(value, Local) or (isinstance(value, Cast) and isinstance(value.value, Num)):
+            self.cells[buffer, at] = value
+            return [Store(buffer, at, value)]
+        local = self._local(buffer)
+        self.cells[buffer, at] = local
+        return [Let(local, value), Store(buffer, at, local)]
+
+    def _scalar(self, scalar: Scalar) -> Scalar:
+        def leaf(one: Scalar) -> Scalar | None:
+            return self.cells.get((one.buffer, one.at)) if isinstance(one, Read) else None
+
+        return rewritten(scalar, leaf)
+
+    def _forget_changes(self, body: Sequence[Stmt]) -> None:
+        """What is known through what a block changes holds no longer."""
+        if self.cells:
+            found = effects(body)
+            for buffer in found.buffers:
+                self._forget(buffer)
+            self._reset(found.sets)
+
+    def _forget(self, buffer: Buffer) -> None:
+        """What is known of a buffer, and of cells found through it, holds no longer."""
+        self.cells = {
+            cell: value for cell, value in self.cells.items() if cell[0] != buffer and buffer not in found_through(cell)
+        }
+
+    def _reset(self, numbers: set[Local]) -> None:
+        """What is known through numbers that get other values holds no longer."""
+        self.cells = {
+            cell: value
+            for cell, value in self.cells.items()
+            if value not in numbers and not any(one in numbers for place in cell[1] for one in walk(place))
+        }
+
+    def _local(self, buffer: Buffer) -> Local:
+        return Local(identifier(buffer.name, self.names), buffer.dtype)
+
+
+def _on_number(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:
+    """The loop with a number in place of a cell."""
+
+    cell = Read(buffer, at)
+
+    def leaf(one: Scalar) -> Scalar | None:
+        return local if one == cell else None
+
+    def change(one: Stmt) -> Stmt:
+        match one:
+            case Store(value=value) if one.buffer == buffer:
+                return Set(local, rewritten(value, leaf))
+            case Update(op=op, value=value) if one.buffer == buffer:
+                return Set(local, combine(op, local, rewritten(value, leaf), buffer.dtype))
+            case For(loop=loop, size=size, body=body):
+                return For(loop, size, tuple(map(change, body)))
+            case If(tests=tests, body=body):
+                return If(tests, tuple(map(change, body)))
+            case Remark(text=text, body=body):
+                return Remark(text, tuple(map(change, body)))
+        return mapped(one, lambda scalar: rewritten(scalar, leaf))
+
+    return For(stmt.loop, stmt.size, tuple(map(change, stmt.body)))

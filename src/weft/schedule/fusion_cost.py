@@ -1,0 +1,128 @@
+"""Is it worth it to run two nests in the same loops? What that saves against what it costs, in nanoseconds.
+
+Saved are a pass over the memory both touch, and a call. Lost are vectors, where a function that could run on vectors
+comes to stand beside an inner loop and runs one number at a time; time, where functions come to wait for one another at
+a point (`optimise/latency.py`); and threads, where only one of the two can have them.
+Two products of large matrices are never joined: each wants the caches for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from weft.loops import Buffer, For, Local, walk
+from weft.loops.effects import everything, parts
+from weft.ops import Call
+from weft.optimise.latency import chains, pass_ns, waiting_ns
+from weft.schedule.loop_tree import Level, Shared
+from weft.schedule.parallel import independent
+
+#: Functions that compilers run on vectors, being written out in C, and what a number costs alone and among others.
+_ON_VECTORS = {"erf", "exp", "sigmoid", "tanh"}
+_ALONE_NS, _TOGETHER_NS = 8.0, 1.0
+#: With fewer points a loop is run by one thread.
+_WORTH_A_THREAD = 1 << 14
+#: At so many points in a row functions need not wait for one another.
+_STRIP = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Weighs joining nests, for so many threads."""
+
+    threads: int = 1
+
+    def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        """Why two nests are better not joined in the loops they could share; empty if they are better joined."""
+        if not shared:
+            return ""
+        loop, both = shared[-1][0], ((mine, theirs), (theirs, mine))
+        if self.threads > 1 and any(_is_long(one) and _divides(one, other) for one, other in both):
+            return f"sharing `{shared[0][0]}` would leave both to one thread"
+        saved, lost = _saved(mine, theirs), _lost(mine, theirs, shared)
+        if lost > saved:
+            return f"sharing `{loop}` would save {saved:.0f} ns of memory and lose {lost:.0f} ns of vectors"
+        return self.chained(mine, theirs, shared)
+
+    def chained(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        """Why functions are better not computed at the points where those run that they wait for."""
+        if not shared:
+            return ""
+        saved, lost = _saved(mine, theirs), _waiting(mine, theirs, shared)
+        if lost > saved:
+            return f"sharing `{shared[-1][0]}` would save {saved:.0f} ns of memory and take {lost:.0f} ns of waiting"
+        return ""
+
+
+def _saved(mine: Level, theirs: Level) -> float:
+    """What one pass less over the memory of both takes."""
+    return pass_ns(*(one for one in mine.touched if one in theirs.touched))
+
+
+def _waiting(mine: Level, theirs: Level, shared: Shared) -> float:
+    """What functions take longer that wait for others at the same point."""
+    points = prod(mine.sizes[loop] for loop, _ in shared)
+    own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
+    while inside := _short_strips(own, other):
+        own, other = inside
+        points *= own.size
+    first = _chains(own, {})
+    both = _chains(other, {one: count for one, count in first.items() if isinstance(one, Buffer)})
+    longest = [max(found.values(), default=0) for found in (first, _chains(other, {}), both)]
+    return points * waiting_ns(*longest)
+
+
+def _short_strips(mine: Level, theirs: Level) -> tuple[Level, Level] | None:
+    """The loops that follow one another inside two levels, where they are alike and too short to wait in."""
+    mine_last = next((one for one in reversed(mine.items) if isinstance(one, Level)), None)
+    theirs_first = next((one for one in theirs.items if isinstance(one, Level)), None)
+    if mine_last is None or theirs_first is None or mine_last.size != theirs_first.size:
+        return None
+    return (mine_last, theirs_first) if prod(mine_last.sizes.values()) < _STRIP else None
+
+
+def _chains(level: Level, before: Mapping[Buffer | Local, int]) -> dict[Buffer | Local, int]:
+    """How many functions wait for one another in what a level computes, outside the loops inside it."""
+    return chains([item for item in level.items if not isinstance(item, Level)], before)
+
+
+def _lost(mine: Level, theirs: Level, shared: Shared) -> float:
+    """What functions take longer that no longer run on vectors."""
+    points = prod(mine.sizes[loop] for loop, _ in shared)
+    own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
+    alone = [one for one, beside in ((own, other), (other, own)) if not _has_loops(one) and _has_loops(beside)]
+    return sum(map(_functions, alone)) * points * (_ALONE_NS - _TOGETHER_NS)
+
+
+def _deepest(level: Level, loops: Sequence[str]) -> Level:
+    """The level inside some loops."""
+    for loop in loops:
+        level = next(item for item in level.items if isinstance(item, Level) and item.loop == loop)
+    return level
+
+
+def _has_loops(level: Level) -> bool:
+    return any(isinstance(item, Level) for item in level.items)
+
+
+def _functions(level: Level) -> int:
+    """How many functions that could run on vectors a point of a level computes."""
+    stmts = everything([item for item in level.items if not isinstance(item, Level)])
+    scalars = (one for stmt in stmts for part in parts(stmt) for one in walk(part))
+    return sum(isinstance(one, Call) and one.op in _ON_VECTORS for one in scalars)
+
+
+def _is_long(level: Level) -> bool:
+    return prod(level.sizes.values()) >= _WORTH_A_THREAD
+
+
+def _divides(level: Level, other: Level) -> bool:
+    """Could threads share the points of a nest, but not those of the other?"""
+    return _is_free(level) and not _is_free(other)
+
+
+def _is_free(level: Level) -> bool:
+    first, *others = level.body
+    return not others and isinstance(first, For) and independent(first)

@@ -1,0 +1,79 @@
+"""May one buffer take the memory of another that dies in the kernel where it is born?
+
+    for i: { t = d[i];  b[i] = t * t }      yes: d[i] is read for the last time just before b[i] is written
+
+It may if no cell of the old buffer is touched once the same cell of the new one is. In every block, what touches the
+old alone comes first, what touches the new alone comes last, and one statement between may touch both: a write of the
+new that reads the old, or a loop in whose block the same holds. Turns of that loop must keep to cells of their own, or
+nothing of either buffer may outlast a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from weft.affine import Affine
+from weft.loops import Buffer
+from weft.ops import Scalar
+from weft.schedule.nodes import Kernel
+from weft.schedule.reaching import Site
+from weft.schedule.retarget import elsewhere
+
+
+def takes_over(new: Sequence[Site], old: Sequence[Site], *, passing: bool) -> bool:
+    """May one buffer lie where another lies? Here are the sites of both in the kernel where they meet.
+
+    `passing`: no other kernel touches either of them, and what is read of them was written before.
+    """
+    mine, yours = new[0].access.buffer, old[0].access.buffer
+    return (mine.shape, mine.dtype) == (yours.shape, yours.dtype) and _ordered(new, old, 0, passing)
+
+
+def as_one(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> list[Kernel]:
+    """The kernels with every buffer that takes over another's memory, as `shares` says, called like that other."""
+    first = {new: _first(new, shares) for new in shares}
+
+    def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Buffer, tuple[Scalar, ...]]:
+        return first.get(buffer, buffer), at
+
+    return [replace(one, body=tuple(elsewhere(stmt, cell) for stmt in one.body)) for one in kernels]
+
+
+def _first(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:
+    while buffer in shares:
+        buffer = shares[buffer]
+    return buffer
+
+
+def _ordered(new: Sequence[Site], old: Sequence[Site], depth: int, passing: bool) -> bool:
+    """Does the old come before the new in a block, whose statements stand `depth` steps down?"""
+    last, first = max(one.steps[depth].number for one in old), min(one.steps[depth].number for one in new)
+    if last != first:
+        return last < first
+    passing = passing and all(one.steps[depth].number == first for one in (*new, *old))
+    new = [one for one in new if one.steps[depth].number == first]
+    if any(len(one.steps) == depth + 1 and not one.access.writes for one in new):
+        return False  # the new is read where the old is touched, in a value or in a test
+    old = [one for one in old if one.steps[depth].number == first and len(one.steps) > depth + 1]
+    if not old:
+        return True  # the old is read in a value or in a test, and not touched after it
+    if new[0].steps[depth].staged and len({(one.access.at, one.loops) for one in (*new, *old)}) > 1:
+        return False  # nobody knows in which order, unless it is one cell at one point
+    loop = new[0].steps[depth].loop
+    if loop is not None and loop[1] > 1 and not passing and not _apart(loop[0], [*new, *old]):
+        return False
+    return _ordered(new, old, depth + 1, passing)
+
+
+def _apart(loop: str, touching: Sequence[Site]) -> bool:
+    """Do different turns of a loop touch different cells: is there an axis where all stand at one place it moves?"""
+    columns = zip(*(one.access.at or () for one in touching), strict=False)
+    return any(len(set(column)) == 1 and _moves(column[0], loop) for column in columns)
+
+
+def _moves(place: Scalar, loop: str) -> bool:
+    match place:
+        case Affine(terms=((factor, name),)):
+            return name == loop and factor != 0
+    return False

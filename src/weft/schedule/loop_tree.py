@@ -1,0 +1,220 @@
+"""A kernel as levels of loops, each knowing what is touched inside: what fusion compares and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+from weft.affine import Affine
+from weft.loops import Buffer, For, If, Let, Remark, Stmt
+from weft.loops.nests import free
+from weft.schedule.accesses import Access, accesses, own_accesses
+from weft.schedule.dependence import turns_around
+from weft.schedule.rename import Calling, Names
+
+#: What is used so many times on average is worth being held in registers.
+_REUSE = 4
+
+#: Every different access, by buffer.
+Touched = dict[Buffer, dict[Access, None]]
+#: What two levels call the loops that they share.
+Shared = tuple[tuple[str, str], ...]
+#: Why two levels had better not share some loops; empty if they had.
+Weighed: TypeAlias = "Callable[[Level, Level, Shared], str]"
+
+
+@dataclass(slots=True, eq=False)
+class Level:
+    """A loop, or a whole kernel, with what it runs in order. It grows when another is joined to it."""
+
+    loop: str
+    size: int
+    items: list[Stmt | Level]
+    touched: Touched = field(default_factory=dict)
+    #: The loops inside, and this one, with their sizes.
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(body: Sequence[Stmt], loop: str = "", size: int = 1) -> Level:
+        """The level of a block."""
+        level = Level(loop, size, [], sizes={loop: size} if loop else {})
+        for stmt in body:
+            if isinstance(stmt, For):
+                inner = Level.of(stmt.body, stmt.loop, stmt.size)
+                level.items.append(inner)
+                _merge(level.touched, inner.touched)
+                level.sizes |= inner.sizes
+            else:
+                level.items.append(stmt)
+                for one in accesses((stmt,)):
+                    level.touched.setdefault(one.buffer, {})[one] = None
+        return level
+
+    @property
+    def body(self) -> tuple[Stmt, ...]:
+        return tuple(For(one.loop, one.size, one.body) if isinstance(one, Level) else one for one in self.items)
+
+    @property
+    def first_loop(self) -> int | None:
+        """The number of the first item that is a loop."""
+        return next((number for number, item in enumerate(self.items) if isinstance(item, Level)), None)
+
+    def join(self, other: Level, names: Names, weighed: Weighed) -> str:
+        """Run another kernel's items too, sharing loops; or leave both as they are and say why not.
+
+        `names` says what to call its loops and numbers where they are not shared. At least one loop must be shared
+        where both have loops. `weighed` says why loops that could be shared had better not be, if so; then fewer are.
+        """
+        shared, why = self._shared(other, names, ())
+        while shared and (against := weighed(self, other, shared)):
+            shared, why = shared[:-1], against
+        if why and not shared:
+            return why
+        new = {**names, **{theirs: mine for mine, theirs in shared}}
+        if any(old != name for old, name in new.items()):
+            other = _called(other, Calling(new))
+        self._take(other, len(shared))
+        return ""
+
+    def _shared(self, other: Level, names: Names, around: Shared) -> tuple[Shared, str]:
+        """The loops that two levels can share, after those around, and why there are no more; empty if none need be."""
+        at = other.first_loop
+        if at is None or self.first_loop is None:
+            return around, ""
+        theirs = other.items[at]
+        assert isinstance(theirs, Level)
+        mine = self.items[self._open_loop(theirs)]
+        if not isinstance(mine, Level):
+            return around, f"`{names[theirs.loop]}` would come after what follows the loops"
+        why = _obstacle(mine, theirs, names, around) or self._lead_obstacle(other.items[:at])
+        return (around, why) if why else mine._shared(theirs, names, (*around, (mine.loop, theirs.loop)))
+
+    def _open_loop(self, theirs: Level) -> int:
+        """The item another loop could share: the last, or the last loop if what follows has nothing to do with it."""
+        last = len(self.items) - 1
+        for place in range(last, -1, -1):
+            item = self.items[place]
+            if isinstance(item, Level):
+                return place
+            if any(_clash(one, theirs.touched) for one in accesses((item,))):
+                break
+        return last
+
+    def _lead_obstacle(self, lead: Sequence[Stmt | Level]) -> str:
+        """Why what comes before the other's loop cannot come before this one's; empty if it can."""
+        for stmt in lead:
+            assert not isinstance(stmt, Level)
+            for one in accesses((stmt,)):
+                if _clash(one, self.touched):
+                    return f"`{one.buffer.name}` is needed before the loop"
+        return ""
+
+    def _take(self, other: Level, shared: int) -> None:
+        """Run another level's items after these, but for what shares this many loops."""
+        at = other.first_loop if shared else None
+        if at is None:
+            self.items += other.items
+        else:
+            theirs = other.items[at]
+            assert isinstance(theirs, Level)
+            place = self._open_loop(theirs)
+            mine = self.items[place]
+            assert isinstance(mine, Level)
+            mine._take(theirs, shared - 1)
+            self.items[place:place] = other.items[:at]
+            self.items += other.items[at + 1 :]
+        _merge(self.touched, other.touched)
+        self.sizes |= other.sizes
+
+
+def _clash(one: Access, touched: Touched) -> bool:
+    """Does it matter whether an access comes before or after what is touched?"""
+    here = touched.get(one.buffer, {})
+    return bool(here) and (one.writes or any(access.writes for access in here))
+
+
+def reuses(body: Sequence[Stmt], points: int, loops: Mapping[str, int] | None = None) -> bool:
+    """Does a block use what it reads many times over, as a product does, at so many points or more?"""
+    loops = loops or {}
+    for stmt in body:
+        if isinstance(stmt, For | If | Remark):
+            inner = {**loops, stmt.loop: stmt.size} if isinstance(stmt, For) else loops
+            if reuses(stmt.body, points, inner):
+                return True
+        elif (count := prod(loops.values())) >= points:
+            named = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
+            cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in named)
+            if 0 < _REUSE * cells <= count:
+                return True
+    return False
+
+
+def names_in(body: Sequence[Stmt]) -> Iterator[str]:
+    """The loops and numbers a block declares."""
+    for stmt in body:
+        match stmt:
+            case For(loop=loop, body=inner):
+                yield loop
+                yield from names_in(inner)
+            case If(body=inner) | Remark(body=inner):
+                yield from names_in(inner)
+            case Let(local=local):
+                yield local.name
+
+
+def _obstacle(mine: Level, theirs: Level, names: Names, around: Shared) -> str:
+    """Why two loops cannot be one; empty if they can."""
+    if mine.size != theirs.size:
+        return f"`{mine.loop}` runs to {mine.size}, `{names[theirs.loop]}` to {theirs.size}"
+    few, many = sorted((mine.touched, theirs.touched), key=len)
+    for buffer in few:
+        if buffer not in many:
+            continue
+        for one in mine.touched[buffer]:
+            for other in theirs.touched[buffer]:
+                apart = (one.writes or other.writes) and not _meet(one, other, mine.loop, theirs.loop)
+                if apart and _turns(one, other, mine, theirs, around):
+                    return f"`{buffer.name}` would be touched too early in `{mine.loop}`"
+    return ""
+
+
+def _turns(one: Access, other: Access, mine: Level, theirs: Level, around: Shared) -> bool:
+    """Would the one come to a cell after the other in a shared loop?"""
+    if one.at is None or other.at is None:
+        return True
+    return turns_around((one.at, mine.sizes), (other.at, theirs.sizes), (mine.loop, theirs.loop), around)
+
+
+def _meet(one: Access, other: Access, loop: str, their: str) -> bool:
+    """Do two accesses reach one cell only where the loops stand alike?"""
+    if one.at is None or other.at is None:
+        return False
+    return any(
+        isinstance(mine, Affine)
+        and isinstance(yours, Affine)
+        and len(mine.terms) == len(yours.terms) == 1
+        and (mine.terms[0][1], yours.terms[0][1]) == (loop, their)
+        and (mine.terms[0][0], mine.offset) == (yours.terms[0][0], yours.offset)
+        for mine, yours in zip(one.at, other.at, strict=True)
+    )
+
+
+def _merge(into: Touched, more: Touched) -> None:
+    for buffer, found in more.items():
+        into.setdefault(buffer, {}).update(found)
+
+
+def _called(level: Level, calling: Calling) -> Level:
+    """The level with its loops and numbers called differently."""
+    return Level(
+        calling.name(level.loop),
+        level.size,
+        [_called(one, calling) if isinstance(one, Level) else calling.stmt(one) for one in level.items],
+        {
+            buffer: {Access(buffer, one.at and calling.at(one.at), one.writes): None for one in found}
+            for buffer, found in level.touched.items()
+        },
+        {calling.name(name): size for name, size in level.sizes.items()},
+    )

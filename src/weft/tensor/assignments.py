@@ -1,0 +1,270 @@
+"""Code: assignments recorded while ordinary Python runs under `@wf.cd`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import ParamSpec
+
+from weft.assign import (
+    Accum,
+    Arg,
+    Cells,
+    Code,
+    Fetch,
+    Node,
+    Offset,
+    Operand,
+    Precision,
+    Record,
+    current,
+    infer_precision,
+    node_of,
+    operands_of,
+    record,
+    recording,
+    statements,
+)
+from weft.errors import WeftError, user_origin
+from weft.ops import OPS, Call, Num, Scalar, call, find, leaves, scalar, starter
+from weft.ops.dtypes import element_type
+from weft.public import public
+from weft.shape.infer import infer
+from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate
+from weft.shape.nodes import Dim, Shape
+from weft.tensor.functions import compose
+from weft.tensor.leaves import UNNAMED
+from weft.tensor.operator import read_logic
+from weft.tensor.params import Sizes, given_dims
+from weft.tensor.scope import as_tensor
+from weft.tensor.tensor import Tensor, TensorLike, is_number
+
+P = ParamSpec("P")
+
+
+def cd(function: Callable[P, object]) -> Callable[P, Code]:
+    """Make a function whose assignments are recorded: calling it returns their code.
+
+    Called inside another such function, its code is recorded there as well.
+    """
+
+    @public
+    @functools.wraps(function)
+    def recorded(*args: P.args, **kwargs: P.kwargs) -> Code:
+        with recording() as codes:
+            function(*args, **kwargs)
+        if not codes.codes:
+            raise WeftError(
+                f"`{function.__name__}` recorded no assignment",
+                origin=user_origin(),
+                fix="assign with `t[:] = …`, `t += …` or t.accumulate: `t = …` only gives a name; code that does "
+                "nothing is wf.seq()",
+            )
+        if current() is not None:
+            record(codes.code)
+        return codes.code
+
+    return recorded
+
+
+def node(
+    label: str,
+    *,
+    dtype: str | None = None,
+    at_least: str | None = None,
+    init: float | None = None,
+    scalar: bool = False,
+    o: Sizes | None = None,
+    i: Sizes | None = None,
+    b: Sizes | None = None,
+) -> Tensor:
+    """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
+
+    It keeps its value between runs. Code that writes it and reads it before starts from zero, or from `init`. `dtype`
+    gives its type; `at_least` only says what it must not be narrower than. With `scalar` it holds a single number; `o`,
+    `i` and `b` give the sizes of its output, input and batch axes.
+    """
+    origin = user_origin()
+    if not isinstance(label, str) or not label:
+        raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
+    logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Assigned()
+    batch, input, output = given_dims(b, "b", origin), given_dims(i, "i", origin), given_dims(o, "o", origin)
+    also = elaborate(Parameter(batch, input, output))
+    shape = infer(logic, name=label, title="node", origin=origin, also=also, code=True).result
+    least = element_type(at_least) if at_least else None
+    precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
+    sizes = {row: dims for row, dims in zip("bio", (batch, input, output), strict=True) if dims is not None}
+    made = Node(label, shape, precision, origin=origin, made_inline=True, sizes=sizes, scalar=scalar)
+    if init is not None:
+        made.init = Fetch(made, Cells(Num(float(init))), origin)
+    return Tensor(made)
+
+
+def assign(
+    lhs: Tensor,
+    accum: str,
+    op: str,
+    *rhs: TensorLike,
+    init: bool = False,
+    logic: str = ".",
+) -> Tensor:
+    """Record `lhs = accum(lhs, op(rhs…))` in full generality.
+
+    `accum` is "=" for a plain write; with `init` the left side starts at what `accum` begins with. `logic` is ".", "@",
+    "T" or an einsum spec and says which loops run; `fma` with "@" composes two operands and adds the third.
+    """
+    found = find(op, arity=len(rhs))
+    if logic == "@" and found.name in ("div", "pow"):
+        raise WeftError(
+            f'logic "@" with {found.text!r} reads like a matrix inverse or power and computes neither',
+            origin=user_origin(),
+            fix='use logic "." for pointwise, or an explicit einsum spec',
+        )
+    name = "arg2" if accum in ("=", "arg2") else (starter(accum) if init else find(accum, arity=2)).name
+    tensors = [as_tensor(one, found.name) for one in rhs]
+    _refuse_stale(tensors)
+    if logic == "@" and found.name == "fma":
+        tensors, found, logic = [compose(*tensors[:2]), tensors[2]], OPS["add"], "."
+    value = call(found.name, *(Arg(number) for number in range(len(tensors))))
+    _record(lhs, name, init or name == "arg2", read_logic(logic, len(tensors)), value, [one.operand for one in tensors])
+    return lhs
+
+
+def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = False) -> None:
+    """Record an assignment of a value; an operation written on the right becomes the assignment's own."""
+    name = "arg2" if accum == "arg2" else (starter(accum) if reset else find(accum, arity=2)).name
+    if is_number(value):
+        number = scalar(value)
+        _record(target, name, reset, Pointwise(0), number, [])
+        return
+    tensor = as_tensor(value, "an assignment")
+    _refuse_stale([tensor])
+    inner = _own_operation(tensor)
+    merged = _merged(name, reset, inner) if inner else None
+    if inner is not None and merged is not None:
+        logic = inner.record.operation.logic
+        _record(target, merged, reset, logic, inner.value, inner.operands, inner.record)
+    else:
+        _record(target, name, reset, Pointwise(1), Arg(0), [tensor.operand])
+
+
+def _refuse_stale(tensors: Sequence[Tensor]) -> None:
+    where = current()
+    if where is not None:
+        where.writes.use(tensor.operand for tensor in tensors)
+
+
+def _own_operation(tensor: Tensor) -> Accum | None:
+    """The assignment that computes an expression written in this very recording."""
+    where = current()
+    definition = tensor.node.definition
+    fresh = where is not None and tensor.node.id > where.started and tensor.node.inline
+    return definition if fresh and isinstance(definition, Accum) and tensor.operand is tensor.node else None
+
+
+def _merged(outer: str, reset: bool, inner: Accum) -> str | None:
+    """The one accumulation that does what an inner and an outer one do in turn; None if there is none."""
+    if inner.accum == "arg2":
+        return outer
+    if outer == "arg2" and reset:
+        return inner.accum
+    same = outer == inner.accum or (inner.accum == "add" and outer == "sub")
+    return outer if same else None
+
+
+def _record(
+    lhs: Tensor,
+    accum: str,
+    reset: bool,
+    logic: Logic,
+    value: Scalar,
+    operands: Sequence[Operand],
+    like: Record | None = None,
+) -> None:
+    """Record an assignment with loops of its own; those of `like` if an operation gave its slots already."""
+    origin = user_origin()
+    target = assignable(lhs)
+    if isinstance(logic, Compose) and isinstance(value, Call) and value.op in ("div", "pow"):
+        raise WeftError(f'logic "@" with {value.op!r} is refused', origin=origin, fix='use logic "."')
+    nodes = [node_of(operand) for operand in operands]
+    shapes = like.operation.slots[1:] if like else [one.shape for one in nodes]
+    sizes = like.operation.sizes if like else None
+    operation = infer(
+        logic,
+        shapes,
+        title=target.label,
+        origin=origin,
+        result=target.shape,
+        sizes=sizes,
+        code=True,
+        varies=any(isinstance(leaf, Offset) for leaf in leaves(value)),
+    )
+    slots = like.operands if like else tuple(range(1, len(operands) + 1))
+    record_over(Record(operation, 0, slots), target, accum, reset, value, operands)
+
+
+def record_over(
+    where: Record,
+    target: Node,
+    accum: str,
+    reset: bool,
+    value: Scalar,
+    operands: Sequence[Operand],
+    *,
+    enrich: bool = True,
+) -> None:
+    """Record an assignment over the loops of an operation applied before; `enrich`: it may add to the target's name."""
+    code = Accum(target, accum, reset, value, tuple(operands), where, user_origin())
+    infer_precision(code)
+    record(code)
+    if enrich:
+        _enrich(target, operands)
+
+
+def assignable(lhs: Tensor) -> Node:
+    """The node an assignment to `lhs` writes; refused where it is computed from others."""
+    if not isinstance(lhs, Tensor):
+        what = f"{type(lhs).__name__} cannot be assigned to"
+        raise WeftError(what, origin=user_origin(), fix="assign to a parameter, a gradient, data, or a wf.node")
+    if current() is None:
+        raise WeftError(
+            f"`{lhs.label}` is assigned to outside a function under @wf.cd",
+            origin=user_origin(),
+            fix="to compute something new write `t = t + x`; to record an assignment put it under @wf.cd",
+        )
+    if not isinstance(lhs.operand, Node):
+        raise WeftError(f"`{lhs.label}` cannot be assigned to", origin=user_origin(), fix="assign to the tensor itself")
+    if lhs.operand.definition is not None:
+        raise WeftError(
+            f"`{lhs.label}` is computed from other tensors and cannot be assigned to",
+            origin=user_origin(),
+            fix="assign to a parameter, a gradient, data, or a wf.node",
+        )
+    return lhs.operand
+
+
+def _sources(operands: Sequence[Operand]) -> Iterator[Node]:
+    """The nodes that expressions written inline are made of, each once, in the order written."""
+    seen: set[Node] = set()
+    stack = list(reversed(operands))
+    while stack:
+        operand = stack.pop()
+        node = node_of(operand)
+        if node in seen:
+            continue
+        seen.add(node)
+        if not node.inline:
+            yield node
+        elif node.definition is not None:
+            for statement in reversed(list(statements(node.definition))):
+                stack += reversed(operands_of(statement))
+
+
+def _enrich(target: Node, operands: Sequence[Operand]) -> None:
+    """A node made by wf.node is called after what it is first computed from as well."""
+    if target.label != target.shape.name or target.after is not None or not target.made_inline:
+        return
+    names = (node.after or node.label.removesuffix(".grad") for node in _sources(operands) if node is not target)
+    target.after = next((name for name in names if name not in UNNAMED), None)
+    if target.after is not None:
+        target.label = f"{target.label}.{target.after}"

@@ -1,0 +1,422 @@
+"""`wf.parse_cd`: code from its notation, the one `str(code)` prints.
+
+    p =- learning_rate *. sgd_delta
+
+The outermost operator on the right is the assignment's own operation. Where its loops are pointwise, everything inside
+that is pointwise too belongs to the one scalar it computes; what has loops of its own becomes a tensor without a name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
+from weft.assign.parse import INFIX, Misread, parse, wrong
+from weft.assign.syntax import (
+    Apply,
+    Assign,
+    At,
+    Bracket,
+    Contraction,
+    Infix,
+    Lift,
+    Name,
+    Number,
+    Quoted,
+    Right,
+    Sign,
+    Slots,
+    Statement,
+    Value,
+    in_a_row,
+    names_in,
+)
+from weft.einsum.nodes import Position
+from weft.errors import Span, WeftError, user_origin
+from weft.ops import OPS, Call, Num, Scalar, call, substitute
+from weft.ops.dtypes import element_type
+from weft.project.plan import check_labels
+from weft.shape.infer import Operation
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, arity
+from weft.shape.nodes import Bound, Dim
+from weft.tensor.assignments import assignable, record_over
+from weft.tensor.einsum import einsum
+from weft.tensor.functions import compose
+from weft.tensor.leaves import constant
+from weft.tensor.names import Given, Names, checked, said_type, unheld
+from weft.tensor.operator import Operator, read_logic
+from weft.tensor.reading import Reading, operation_of
+from weft.tensor.slices import StaticIndex, slice_batch
+from weft.tensor.tensor import Tensor, given
+
+
+def parse_cd(text: str, names: Mapping[str, Given] | None = None, /, *, declare: bool = False, **more: Given) -> Code:
+    """The code that `text` writes over tensors and numbers given by name.
+
+    Names with dots in them come in a mapping: `parse_cd(text, {"net.w": w})`. Quotes or braces around a name on the
+    left side declare a node, as wf.node does; with `declare` every unknown name there does, so that the whole of a
+    printed routine reads back.
+    """
+    program = parse(text)
+    reader = _Reader(text, Names(checked({**(names or {}), **more}), program, declare, text))
+    with recording() as codes:
+        for statement in program:
+            reader.run(statement)
+    return codes.code
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The tensors that a scalar mentions, in the order it does, and its parts that have names."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    parts: dict[str, Scalar] = field(default_factory=dict)
+
+
+class _Reader:
+    def __init__(self, text: str, names: Names) -> None:
+        self.text = text
+        self.names = names
+        self.lets: Mapping[str, Value] = {}  # of the statement that is read
+        self.operations: dict[Node, Operation] = {}  # of the statements read so far
+
+    def run(self, statement: Statement) -> None:
+        """Record what a statement says."""
+        try:
+            if isinstance(statement, Assign):
+                self._assign(statement)
+                return
+            words = [part.text if isinstance(part, Quoted) else self._label(part) for part in statement.parts]
+        except Misread as error:
+            raise wrong(self.text, error.what, error.span, error.fix) from None
+        except WeftError as error:
+            error.notes = (*error.notes, self._place(statement))
+            raise
+        with recording() as inner:
+            for one in statement.body:
+                self.run(one)
+        record(Comment(" ".join(words), inner.code))
+
+    def _place(self, statement: Statement) -> str:
+        before, code = self.text[: statement.span.start], self.text[statement.span.start : statement.span.end]
+        where = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+        shown = " ".join(code.split())
+        return f"in the code, {where}: {shown if len(shown) <= 100 else shown[:99] + '…'}"
+
+    def _label(self, name: Name) -> str:
+        found = self.names[name]
+        return found.label if isinstance(found, Tensor) else name.text
+
+    def _assign(self, statement: Assign) -> None:
+        self.names.check_target(statement.target)
+        lhs = self.names.target(statement.target)
+        self.lets = statement.lets
+        reading = self._right(statement.right)
+        target = assignable(lhs)
+        _check_type(statement, target)
+        operation = operation_of(reading, target)
+        self.operations[target] = operation
+        accum, reset = _accumulation(statement.sign)
+        operands = [tensor.operand for tensor in reading.tensors]
+        where = Record(operation, reading.lhs, reading.slots)
+        record_over(where, target, accum, reset, reading.value, operands, enrich=not self.names.exact)
+
+    # Right sides
+
+    def _right(self, right: Right) -> Reading:
+        if isinstance(right.logic, Name):
+            return self._of_another(right, right.logic)
+        logic, value = self._logic(right, right.logic), right.value
+        if isinstance(logic, Compose) and isinstance(value, Apply) and value.function == "fma" and len(value.args) == 3:
+            product = Infix("*", value.args[0], value.args[1], value.span)
+            logic, value = None, Infix("+", product, value.args[2], value.span)
+        if right.sizes and not isinstance(logic, Einsum):
+            raise Misread("sizes are those of the labels of a spec", right.span, 'write ~logic:"…" with a spec')
+        sizes = _dims(right.sizes, logic) if isinstance(logic, Einsum) else {}
+        if isinstance(logic, Compose):
+            _check_compose(value)
+        if right.slots is not None:
+            return self._by_slots(right, right.slots, logic, sizes)
+        if logic is not None:
+            made, operands = _primitive(value, arity(logic), right)
+            tensors = tuple(self._tensor(one) for one in operands)
+            return Reading(logic, made, tensors, _count(tensors), 0, sizes, right.span)
+        if right.logic is None and isinstance(value, Infix) and value.op == "*":
+            fix = 'write `*.` for the pointwise product, or say ~logic:"." or ~logic:"@"'
+            raise Misread("`*` alone does not say which loops run", value.span, fix)
+        scalar, pointwise = self._scalar(value, top=True)
+        return Reading(Pointwise(len(pointwise)), scalar, pointwise, _count(pointwise), 0, sizes, right.span)
+
+    def _of_another(self, right: Right, name: Name) -> Reading:
+        """A right side in the slots of the operation that computes a tensor."""
+        meaning = self.names[name]
+        operation = None
+        if isinstance(meaning, Tensor):
+            operation = self.operations.get(meaning.node) or meaning.operation
+        if operation is None or right.slots is None or right.sizes:
+            missing = "needs ~slots, and has its sizes" if operation else "is there only if an operation computes it"
+            fix = 'say which of its slots are filled: ~logic:joined ~slots:"0=>2"'
+            raise Misread(f"the operation of `{name.text}` {missing}", name.span, fix)
+        reading = self._by_slots(right, right.slots, operation.logic, {})
+        return replace(reading, operation=operation)
+
+    def _logic(self, right: Right, logic: Quoted | None) -> Logic | None:
+        """The logic a right side names; None for pointwise, which takes as many operands as there are."""
+        text = logic.text if logic else "."
+        if text == ".":
+            return None
+        if logic and (found := re.fullmatch(r"@\|\s*(.*?)\s*", text, re.DOTALL)):
+            return Slice(self._index(found[1], logic.span))
+        return read_logic(text)
+
+    def _index(self, text: str, span: Span) -> Bound | Position:
+        if re.fullmatch(r"[0-9]{1,9}", text):
+            return Position(int(text))
+        index = self.names[Name(text, span)]
+        if not isinstance(index, StaticIndex):
+            raise Misread(f"`{text}` is not a static index", span, f'give one: {text}=wf.index("{text}", size)')
+        return Bound(index.name, index.size)
+
+    def _by_slots(self, right: Right, slots: Slots, logic: Logic | None, sizes: Mapping[str, Dim]) -> Reading:
+        """One scalar over tensors in the slots said: one for each tensor, or for each place where one stands."""
+        found = _Found()
+        self._read_lets(self.lets, found)
+        value = self._part(right.value, found, top=True)
+        places = [tensor.operand for tensor in found.tensors]
+        distinct = list(dict.fromkeys(places))
+        if len(slots.operands) == len(distinct):
+            slot_of = dict(zip(distinct, slots.operands, strict=True))
+            numbers = [slot_of[operand] for operand in places]
+        elif len(slots.operands) == len(places):
+            numbers = list(slots.operands)
+        else:
+            what = f"~slots names {len(slots.operands)} operands and the right side has {len(distinct)}"
+            raise Misread(what, slots.span, "give the slot of each tensor in the order they are written")
+        value, keys = _renumbered(value, list(zip(places, numbers, strict=True)))
+        first = {tensor.operand: tensor for tensor in reversed(found.tensors)}
+        tensors = tuple(first[operand] for operand, _ in keys)
+        used = tuple(number for _, number in keys)
+        logic = logic or Pointwise(max(*used, slots.lhs, 0))
+        return Reading(logic, value, tensors, used, slots.lhs, sizes, slots.span)
+
+    # Values
+
+    def _scalar(self, value: Value, top: bool = False) -> tuple[Scalar, tuple[Tensor, ...]]:
+        """A value as one scalar over distinct tensors."""
+        found = _Found()
+        self._read_lets(self.lets if top else (), found)
+        part = self._part(value, found, top)
+        scalar, operands = _renumbered(part, [tensor.operand for tensor in found.tensors])
+        known = {tensor.operand: tensor for tensor in found.tensors}
+        return scalar, tuple(known[operand] for operand in operands)
+
+    def _part(self, value: Value, found: _Found, top: bool = False) -> Scalar:
+        """A value as a scalar; each tensor it mentions is added to `found` and stands in it by number."""
+        match value:
+            case Number(value=number):
+                return Num(number)
+            case Lift():
+                return self._lifted(value)
+            case Name(text=text) if text in self.lets:
+                self._read_lets([text], found)
+                return found.parts[text]
+            case Name():
+                meaning = self.names[value]
+                return _place(meaning, found) if isinstance(meaning, Tensor) else meaning
+            case Infix(op=op, left=left) if top or op != "*":
+                first, row = in_a_row(left, "*")
+                scalar = self._part(first, found)
+                for one in (*row, value):
+                    scalar = call(INFIX[one.op], scalar, self._part(one.right, found))
+                return scalar
+            case Apply(function=function, args=args) if function != "given":
+                op = _function(value)
+                return call(op, *(self._part(arg, found) for arg in args))
+        return _place(self._tensor(value), found)
+
+    def _read_lets(self, wanted: Iterable[str], found: _Found) -> None:
+        """Read parts that have names, each once, after those that it mentions."""
+        needed, rest = set[str](), list(wanted)
+        while rest:
+            name = rest.pop()
+            if name not in needed and name not in found.parts:
+                needed.add(name)
+                rest += (one for one in names_in(self.lets[name]) if one in self.lets)
+        for name in [name for name in self.lets if name in needed] if needed else ():
+            found.parts[name] = self._part(self.lets[name], found)
+
+    def _lifted(self, lift: Lift) -> Scalar:
+        if isinstance(lift.value, Number):
+            return Num(lift.value.value)
+        meaning = self.names[lift.value]
+        if isinstance(meaning, Tensor):
+            what = f"`{lift.value.text}` is a tensor, and `!.` makes a constant of a number"
+            raise Misread(what, lift.span, f"write `{lift.value.text}`")
+        return meaning
+
+    def _tensor(self, value: Value) -> Tensor:
+        """A value as a tensor through which no gradient flows."""
+        match value:
+            case Infix(op="*"):
+                first, row = in_a_row(value, *(INFIX.keys() - {"*"}))
+                return reduce(compose, (self._tensor(one.right) for one in row), self._tensor(first))
+            case Contraction(spec=spec, args=args):
+                return einsum(spec.text, *(self._tensor(arg) for arg in args))
+            case At(value=inner, index=index):
+                return self._slice(self._tensor(inner), index)
+            case Apply(function="given", args=args):
+                return self._given(value, args)
+            case Bracket():
+                return self._bracket(value)
+        scalar, tensors = self._scalar(value)
+        if scalar == Arg(0):
+            return Tensor(tensors[0].operand)
+        if not tensors:
+            return constant(scalar)
+        return _computed(Reading(Pointwise(len(tensors)), scalar, tensors, _count(tensors), 0, {}, value.span), "arg2")
+
+    def _slice(self, tensor: Tensor, index: Number | Name) -> Tensor:
+        if isinstance(index, Number):
+            return slice_batch(tensor, index.value)
+        meaning = self.names[index]
+        if not isinstance(meaning, StaticIndex):
+            fix = f'give one: {index.text}=wf.index("{index.text}", size)'
+            raise Misread(f"`{index.text}` is not a static index", index.span, fix)
+        return slice_batch(tensor, meaning)
+
+    def _given(self, call: Apply, args: tuple[Value, ...]) -> Tensor:
+        meaning = self.names[args[0]] if len(args) == 1 and isinstance(args[0], Name) else None
+        if not isinstance(meaning, Tensor):
+            raise Misread("`given` takes the name of a tensor", call.span, "write `given(x)`")
+        return given(meaning)
+
+    def _bracket(self, bracket: Bracket) -> Tensor:
+        """An assignment without a left side: the tensor it computes."""
+        reading = self._right(bracket.right)
+        summed = isinstance(reading.logic, Compose | Einsum)
+        accum, reset = _accumulation(bracket.sign) if bracket.sign else ("add" if summed else "arg2", True)
+        if not reset:
+            raise Misread("a tensor without a name has no old value", bracket.span, "start it afresh: `=:`, `=:+` …")
+        if bracket.right.at_least:
+            fix = "assign it to a name of its own"
+            raise Misread("only a node is bounded by ~at_least", bracket.right.at_least.span, fix)
+        if not reading.tensors and isinstance(reading.logic, Pointwise):
+            return constant(reading.value, dtype=said_type(bracket.right))
+        if reading.lhs != 0 or sorted(reading.slots) != list(range(1, arity(reading.logic) + 1)):
+            what = "a tensor without a name is the result, and each slot of an operand holds one"
+            raise Misread(what, reading.span, "assign it to a name of its own")
+        return _computed(reading, accum, said_type(bracket.right))
+
+
+def _place(tensor: Tensor, found: _Found) -> Arg:
+    found.tensors.append(tensor)
+    return Arg(len(found.tensors) - 1)
+
+
+def _renumbered(value: Scalar, keys: Sequence[Any]) -> tuple[Scalar, list[Any]]:
+    """The value with arguments of equal keys made one, and the distinct keys by number."""
+    distinct = list(dict.fromkeys(keys))
+    numbers = {key: number for number, key in enumerate(distinct)}
+
+    def renumber(leaf: Scalar) -> Scalar:
+        return Arg(numbers[keys[leaf.number]]) if isinstance(leaf, Arg) else leaf
+
+    return substitute(value, renumber), distinct
+
+
+def _count(tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    return tuple(range(1, len(tensors) + 1))
+
+
+def _accumulation(sign: Sign) -> tuple[str, bool]:
+    return sign.op or "arg2", sign.reset or sign.op in ("", "arg2")
+
+
+def _dims(sizes: Mapping[str, Dim], logic: Einsum) -> dict[str, Dim]:
+    check_labels(logic.spec, sizes, user_origin())
+    return dict(sizes)
+
+
+def _check_type(statement: Assign, target: Node) -> None:
+    """Refuse a type that the target does not have."""
+    dtype, right = said_type(statement.right), statement.right
+    if right.at_least and target.precision.least != element_type(right.at_least.text):
+        what = f"`{target}` was not made with at_least={right.at_least.text!r}"
+        raise Misread(what, right.at_least.span, "leave it out, or give a node made so")
+    if dtype is not None and target.dtype != dtype:
+        fix = f"give it: wf.cast(t, {dtype!r}), or a node with dtype={dtype!r}"
+        raise Misread(f"`{target}` is stored in {target.dtype}, not in {dtype}", statement.right.span, fix)
+
+
+def _check_compose(value: Value) -> None:
+    name = INFIX.get(value.op) if isinstance(value, Infix) else value.function if isinstance(value, Apply) else None
+    if name in ("div", "pow"):
+        what = f'logic "@" with {OPS[name].text!r} reads like a matrix inverse or power and computes neither'
+        raise Misread(what, value.span, 'use logic "." for pointwise, or an explicit einsum spec')
+
+
+def _function(call: Apply) -> str:
+    """The operation a call names."""
+    if call.function == "dim":
+        raise unheld("dim(…)", call.span)
+    op = OPS.get(call.function) or next((one for one in OPS.values() if one.text == call.function), None)
+    if op is None:
+        close = difflib.get_close_matches(call.function, OPS, 1)
+        fix = f"did you mean `{close[0]}`?" if close else "the functions are " + ", ".join(OPS)
+        raise Misread(f"there is no function `{call.function}`", call.span, fix)
+    if len(call.args) != op.arity:
+        count = "one operand" if op.arity == 1 else f"{op.arity} operands"
+        raise Misread(f"`{call.function}` takes {count}, not {len(call.args)}", call.span)
+    return op.name
+
+
+def _primitive(value: Value, count: int, right: Right) -> tuple[Scalar, Sequence[Value]]:
+    """The assignment's own operation over `count` operands. One written several times in a row takes more than two."""
+    if isinstance(value, Apply) and value.function != "given" and len(value.args) == count:
+        return call(_function(value), *map(Arg, range(count))), value.args
+    if count == 1:
+        return Arg(0), (value,)
+    operands: list[Value] = []
+    op = INFIX[value.op] if isinstance(value, Infix) else ""
+    rest = value
+    while len(operands) < count - 1 and isinstance(rest, Infix) and INFIX[rest.op] == op:
+        operands.insert(0, rest.right)
+        rest = rest.left
+    operands.insert(0, rest)
+    if len(operands) != count:
+        text = right.logic.text if right.logic else "."
+        raise Misread(f'logic "{text}" takes {count} operands and the right side has {len(operands)}', value.span)
+    args: Iterable[Scalar] = map(Arg, range(count))
+    return reduce(lambda left, one: call(op, left, one), args), operands
+
+
+# Operations
+
+
+def _computed(reading: Reading, accum: str, dtype: str | None = None) -> Tensor:
+    """The tensor a right side computes, its gradients left behind."""
+
+    def forward(v: Slot, *operands: Slot) -> None:
+        value = substitute(
+            reading.value, lambda leaf: operands[reading.slots[leaf.number] - 1] if isinstance(leaf, Arg) else leaf
+        )
+        if accum == "arg2":
+            v[:] = value
+        else:
+            v.accumulate(accum, value, reset=True)
+
+    by_slot = dict(zip(reading.slots, reading.tensors, strict=True))
+    tensors = [Tensor(by_slot[slot].operand) for slot in sorted(by_slot)]
+    names = {Compose: "compose", Einsum: "einsum", Transpose: "transpose", Slice: "slice"}
+    own = reading.value.op if isinstance(reading.value, Call) else "identity"
+    return Operator(names.get(type(reading.logic), own), None, forward).apply(
+        reading.logic, tensors, sizes=reading.sizes, dtype=dtype
+    )

@@ -1,0 +1,371 @@
+"""Products are told from loops, whatever form the loops have, and staged code computes what it did before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import weft as wf
+from backends.contractions import Contraction, contractions
+from schedule.kernels import add, at, floats, inside, loop, plus, read, store
+from schedule.programs import numbers
+from schedule.test_schedule_random import OPTIMISERS, Fusing, agree
+from tensor.models import Model, models
+from weft.loops import (
+    Buffer,
+    Cast,
+    For,
+    If,
+    Let,
+    Local,
+    MalformedLoops,
+    Product,
+    Program,
+    Read,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    check,
+    show,
+)
+from weft.loops.annotations import described, mismatch, parts_of, plain
+from weft.loops.interp import run
+from weft.ops import Num, Scalar, call
+from weft.schedule import Kernel
+from weft.schedule import contractions as scheduled
+from weft.schedule.canonical import canonical
+from weft.schedule.contractions import lost, refusals, stage, staged_in
+
+
+class Staging(Fusing):
+    """The oracle, given kernels with products staged."""
+
+    @property
+    def places(self) -> frozenset[type]:
+        return frozenset([Product])
+
+
+@pytest.fixture
+def any_size() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduled, "WORTH", 1)
+        yield
+
+
+# Whatever it looks like, the numbers stay the same
+
+
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
+def test_models_staged_and_interpreted(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduled, "WORTH", 1)
+        agree(sample, optimiser, Staging(), visits)
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(contractions())
+def test_contractions_of_any_form_are_staged(sample: Contraction) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scheduled, "WORTH", 1)
+        (staged,) = stage([sample.kernel], sample.kept)
+    assert len(staged_in(staged.body)) == 1, refusals(sample.kernel.body)
+    ours, meant = sample.memory(), sample.memory()
+    run(check(Program(sample.kernel.body)), meant)
+    run(check(Program(staged.body)), ours)
+    sample.agree(ours, meant)
+
+
+# What is staged
+
+
+def kernels_of(code: object) -> tuple[Kernel, ...]:
+    routine = wf.Context(Staging()).compile(code)
+    found = routine.built.stages.schedule
+    assert found is not None
+    return found.kernels
+
+
+def layer() -> wf.Tensor:
+    x = numbers(32, 24, batch=1)
+    return wf.relu(wf.param("w", o=16) @ x + wf.param("b", o=16))
+
+
+def perceptron() -> wf.Tensor:
+    hidden = wf.relu(wf.param("w1", o=32) @ numbers(48, 40, batch=1) + wf.param("b1", o=32))
+    error = wf.param("w2", o=16) @ hidden - numbers(48, 16, label="y", batch=1)
+    return wf.einsum("...|... => 0", error * error, label="loss")
+
+
+def scores() -> wf.Tensor:
+    q, k = numbers(3, 20, 16, label="q", batch=2), numbers(3, 20, 16, label="k", batch=2)
+    return wf.einsum("h t | d; h s | d => h t | s", q, k) * 0.25
+
+
+def convolution() -> wf.Tensor:
+    x, w = numbers(2, 4, 20, batch=1), wf.param("w", o=(8, 4, 3))
+    return wf.relu(wf.einsum("b | c, 1*o<+k; d, c, k => b | d, o", x, w))
+
+
+CODES: dict[str, tuple[Callable[[], object], int]] = {
+    "a layer": (lambda: layer().forward, 1),
+    "a training step": (lambda: wf.seq(wf.grad_update(loss := perceptron()), wf.optim.sgd(loss, lr=0.1)), 5),
+    "scores": (lambda: scores().forward, 1),
+    "a convolution": (lambda: convolution().forward, 1),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_what_is_staged(name: str, golden: Callable[..., None]) -> None:
+    code, wanted = CODES[name]
+    wf.seed(0)
+    kernels = kernels_of(code())
+    assert sum(len(staged_in(kernel.body)) for kernel in kernels) == wanted
+    golden("\n\n".join(show(Program(kernel.body)) for kernel in kernels))
+
+
+def test_only_where_the_backend_places_products() -> None:
+    found = wf.Context(Fusing()).compile(layer().forward).built.stages.schedule
+    assert not any(staged_in(kernel.body) for kernel in found.kernels)
+
+
+# What is not, and why
+
+
+A, B, C, D = floats(0, "a", 32, 32), floats(1, "b", 32, 32), floats(2, "c", 32, 32), floats(3, "d", 32, 32)
+ONE = floats(4, "one", 1)
+PLACES = Buffer(5, "places", (32,), "int64")
+
+
+def times(left: Scalar, right: Scalar) -> Scalar:
+    return call("mul", left, right)
+
+
+def summed(*rest: Stmt, start: tuple[Stmt, ...] = ()) -> Stmt:
+    """c = a b, and what follows in the loop of rows."""
+    clear = loop("j", 32, store(C, at("i", "j"), 0.0))
+    core = loop("k", 32, loop("l", 32, add(C, at("i", "l"), times(read(A, "i", "k"), read(B, "k", "l")))))
+    return loop("i", 32, *start, clear, core, *rest)
+
+
+def over(value: Scalar, *places: str, buffer: Buffer = C) -> Stmt:
+    return loop("i", 32, loop("j", 32, loop("k", 32, add(buffer, at(*places), value))))
+
+
+PRODUCT = times(read(A, "i", "k"), read(B, "k", "j"))
+PLAIN: dict[str, tuple[Stmt, str]] = {
+    "a sum": (over(read(A, "i", "k"), "i", "j"), ""),
+    "one number": (over(times(read(A, "i", "k"), read(B, "i", "k")), 0, buffer=ONE), ""),  # type: ignore[arg-type]
+    "a diagonal": (over(PRODUCT, "i", "i"), "its cells lie on a diagonal"),
+    "scattered": (over(PRODUCT, "i+j", "k"), "its cells are not told by one loop each"),
+    "small": (loop("i", 2, loop("j", 2, loop("k", 2, add(C, at("i", "j"), PRODUCT)))), "too small"),
+    "a loop without a factor": (
+        loop("i", 32, loop("j", 32, loop("k", 32, add(C, at("i", "j"), times(read(A, "i", "k"), read(B, 0, "k")))))),
+        "no factor knows `j`",
+    ),
+    "long to compute": (
+        over(times(call("exp", read(A, "i", "k")), read(B, "k", "j")), "i", "j"),
+        "a factor takes long to compute",
+    ),
+    "gathered": (
+        over(times(Read(A, (read(PLACES, "i"), *at("k"))), read(B, "k", "j")), "i", "j"),
+        "a factor is gathered",
+    ),
+    "its own factor": (over(times(read(C, "i", "k"), read(B, "k", "j")), "i", "j"), "`c` is a factor, too"),
+    "under tests": (
+        loop("i", 32, loop("j", 32, loop("k", 32, If((inside("i+k", 32),), (add(C, at("i", "j"), PRODUCT),))))),
+        "it runs under tests",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_stays_plain(name: str) -> None:
+    stmt, why = PLAIN[name]
+    (kernel,) = stage([Kernel((), (stmt,))], [C, ONE])
+    assert kernel.body == (stmt,)
+    assert [one.partition(": ")[2] for one in refusals([stmt])] == ([why] if why else [])
+
+
+def test_what_is_handed_from_row_to_row_stays_in_one_loop() -> None:
+    """The sum of one row goes into the next: rows cannot be taken together, so each is a product of its own."""
+    carried = loop("j", 32, store(A, at("i", "j"), plus(read(A, "i", "j"), read(C, "i-1", "j"))))
+    code = loop("i", 32, loop("j", 32, store(C, at("i", "j"), 0.0)), If((inside("i-1", 32),), (carried,)))
+    core = loop("k", 32, loop("l", 32, add(C, at("i", "l"), times(read(A, "i", "k"), read(B, "k", "l")))))
+    stmt = loop("i", 32, *code.body, core)
+    (kernel,) = stage([Kernel((), (stmt,))], [C])
+    (staged,) = staged_in(kernel.body)
+    assert (staged.what.left, staged.what.right, staged.what.sums) in [((), ("l",), ("k",)), (("l",), (), ("k",))]
+
+
+def test_other_work_in_its_loops_gets_loops_of_its_own() -> None:
+    before = loop("p", 32, store(A, at("i", "p"), times(read(D, "i", "p"), read(D, "i", "p"))))
+    after = loop("q", 32, loop("s", 2, store(D, at("i", "q"), read(C, "i", "s"))))
+    (kernel,) = stage([Kernel((), (summed(after, start=(before,)),))], [C, D])
+    kinds = [type(stmt).__name__ for stmt in kernel.body]
+    assert kinds == ["For", "Staged", "For"]
+
+
+BESIDE = """\
+for i in range(32):
+    t: float32 = 0
+    for k in range(32):
+        for l in range(32):
+            c[i, l] += a[i, k] * b[k, l]
+        t = t + (a[i, k] * d[0, k])
+    v[i] = t"""
+
+APART = """\
+product of left i; right l; sums k:
+    for i in range(32):
+        for l in range(32):
+            c_total: float32 = c[i, l]
+            for k in range(32):
+                c_total = c_total + (a[i, k] * b[k, l])
+            c[i, l] = c_total
+product of left i; sums k:
+    for i in range(32):
+        t: float32 = 0
+        for k in range(32):
+            t = t + (a[i, k] * d[0, k])
+        v[i] = t"""
+
+V, T = floats(6, "v", 32), Local("t", "float32")
+
+
+def two_sums(*, turned: bool = False) -> For:
+    """A product and, in the loops of its sums, another sum over the same operand: two heads on one layer."""
+    core = loop("l", 32, add(C, at("i", "l"), times(read(A, "i", "k"), read(B, "k", "l"))))
+    beside = Set(T, plus(T, times(read(A, "i", "k"), read(D, 0, "k"))))
+    inner = (beside, core) if turned else (core, beside)
+    return loop("i", 32, Let(T, Cast("float32", Num(0))), loop("k", 32, *inner), Store(V, at("i"), T))
+
+
+def test_a_sum_beside_another_gets_loops_of_its_own() -> None:
+    assert show(Program((two_sums(),))) == BESIDE
+    (kernel,) = stage([Kernel((), (two_sums(),))], [C, V])
+    assert show(check(Program(kernel.body))) == APART
+    (turned,) = stage([Kernel((), (two_sums(turned=True),))], [C, V])
+    assert sorted(map(show, map(Program, zip(turned.body)))) == sorted(map(show, map(Program, zip(kernel.body))))
+
+
+def test_what_depends_on_a_sum_in_its_own_loops_keeps_it_from_being_staged() -> None:
+    """v[k] is read by the turn of k that wrote it, before the sum of c[i, 0] goes on: the sums cannot run at once."""
+    stmt = loop(
+        "i",
+        32,
+        loop(
+            "k",
+            32,
+            store(V, at("k"), read(C, "i", 0)),
+            loop("l", 32, add(C, at("i", "l"), times(read(A, "i", "k"), read(B, "k", "l")))),
+        ),
+    )
+    (kernel,) = stage([Kernel((), (stmt,))], [C, V])
+    assert not [one for one in staged_in(kernel.body) if one.what.sums]
+    assert "`c` goes from turn to turn of `k`" in refusals([stmt])[0]
+
+
+def test_nothing_is_lost_where_products_are_staged() -> None:
+    cleared = loop("i", 32, loop("j", 32, store(C, at("i", "j"), 0.0)))
+    product, number = two_sums().body[1].body  # type: ignore[union-attr]
+    assert lost((cleared, two_sums()), stage([Kernel((), (cleared, two_sums()))], [C, V])[0].body) == ""
+    assert lost((cleared, product), (cleared,)) == "a write of `c`"
+    assert lost((product, number), (product,)) == "a write of `t`"
+    assert lost((cleared, number), (number,)) == "`c`"
+    assert lost((two_sums(),), (loop("i", 32, add(C, at("i", 0), read(A, "i", 0)), number, store(V, at("i"), T)),)) in (
+        "a read of `b`",
+        "a read of `d`",
+    )
+
+
+def test_a_loss_is_told_and_the_kernel_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduled._Staging, "block", lambda self, body: body[:-1])
+    kernel = Kernel((), (loop("j", 32, store(V, at("j"), read(A, 0, "j"))), two_sums()))
+    with pytest.warns(wf.WeftWarning, match=r"an error in weft, please report it: a write of `[cvt]` is lost"):
+        (left,) = stage([kernel], [C, V])
+    assert left == kernel
+
+
+def two_heads(ctx: wf.Context) -> None:
+    h, policy, value = (numbers(*shape, label=name) for name, shape in HEADS.items())
+    scores, worth = wf.einsum("bi; io => bo", h, policy), wf.einsum("bi; i => b", h, value)
+    ctx.compile(wf.seq(scores.forward, worth.forward))()
+    np.testing.assert_allclose(ctx[scores], ctx[h] @ ctx[policy], rtol=1e-4)
+    np.testing.assert_allclose(ctx[worth], ctx[h] @ ctx[value], rtol=1e-4)
+
+
+def update_in_place(ctx: wf.Context) -> None:
+    A, C = (wf.param(name, o=shape, dtype="float64", init=0.0) for name, shape in (("A", [33, 64]), ("C", [33, 33])))
+    w, v, t = wf.data(np.linspace(-1, 1, 64), label="w"), wf.node("v"), wf.node("t")
+
+    @wf.cd
+    def step() -> None:
+        v[:] = wf.einsum("ij; j => i", A, w)
+        A.accumulate("+", wf.einsum("ij; jk => ik", C, A))
+        t[:] = wf.einsum("ij; j => i", C, v)
+
+    rng = np.random.default_rng(0)
+    a, c = ctx[A], ctx[C] = rng.uniform(-1, 1, (33, 64)), rng.uniform(-1, 1, (33, 33))
+    ctx.compile(step())()
+    np.testing.assert_allclose(ctx[A], a + c @ a)
+    np.testing.assert_allclose(ctx[t], c @ (a @ np.linspace(-1, 1, 64)))
+
+
+HEADS = {"h": (32, 64), "policy": (64, 10), "value": (64,)}
+
+
+@pytest.mark.parametrize("program", [two_heads, update_in_place])
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_products_that_share_an_operand_with_another_sum(program: Callable[[wf.Context], None], backend: str) -> None:
+    program(wf.Context(backend))
+
+
+def test_what_nobody_reads_is_not_stored() -> None:
+    rest = loop("q", 32, store(D, at("i", "q"), call("relu", read(C, "i", "q"))))
+    (kernel,) = stage([Kernel((), (summed(rest),))], [D])
+    assert C not in {one.buffer for one in parts_of(staged_in(kernel.body)[0]).rest if hasattr(one, "buffer")}
+    (kernel,) = stage([Kernel((), (summed(rest),))], [C, D])
+    assert C in {one.buffer for one in parts_of(staged_in(kernel.body)[0]).rest if hasattr(one, "buffer")}
+
+
+# The statement itself
+
+
+def staged_one() -> Staged:
+    (kernel,) = stage([Kernel((), (summed(),))], [C])
+    return staged_in(kernel.body)[0]
+
+
+def test_a_staged_statement_means_its_body() -> None:
+    one = staged_one()
+    assert plain([loop("b", 3, one)]) == (loop("b", 3, *one.body),)
+    assert mismatch(one.what, one.body) == ""
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        (Product(("l",), ("i",), ("k",), "c_total"), "its loops are not l, i"),
+        (Product(("i",), ("l",), ("k",), "other"), "it does not begin with other"),
+        (Product(("i",), ("l",), ("z",), "c_total"), "it does not sum over z"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(what: Product, why: str) -> None:
+    one = staged_one()
+    assert mismatch(what, one.body) == why
+    with pytest.raises(MalformedLoops, match=why):
+        check(Program((Staged(what, one.body),)))
+
+
+def test_canonical_names_reach_the_description() -> None:
+    kernel, _, _ = canonical(Kernel((), (staged_one(),)))
+    (one,) = staged_in(kernel.body)
+    assert one.what == Product(("i0",), ("i1",), ("i2",), "n0")
+    assert described(one.what, one.body) == one.what
+    assert check(Program(kernel.body))

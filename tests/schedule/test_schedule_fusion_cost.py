@@ -1,0 +1,112 @@
+"""What joining nests saves and costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.affine import Affine
+from weft.loops import Buffer, Cast, For, Read, Stmt, Store, Update
+from weft.ops import Call, Num
+from weft.schedule.fuse import fuse
+from weft.schedule.fusion_cost import Scales
+from weft.schedule.loop_tree import Level
+from weft.schedule.nodes import Kernel
+
+
+def buffer(number: int, name: str, *shape: int) -> Buffer:
+    return Buffer(number, name, shape, "float32")
+
+
+A, B = buffer(0, "a", 64, 32, 16), buffer(1, "b", 64, 32)
+C = buffer(2, "c", 64, 32)
+I, J, K = (Affine(((1, name),)) for name in "ijk")  # noqa: E741 these are their names
+
+
+def nest(*loops: tuple[str, int], stmt: Stmt) -> Kernel:
+    body = stmt
+    for loop, size in reversed(loops):
+        body = For(loop, size, (body,))
+    return Kernel(("",), (body,))
+
+
+SUM = nest(("i", 64), ("j", 32), ("k", 16), stmt=Update(B, (I, J), "add", Read(A, (I, J, K))))
+
+
+def after(op: str) -> Kernel:
+    value = Call(op, (Read(B, (I, J)),)) if op != "max" else Call(op, (Read(B, (I, J)), Cast("float32", Num(0))))
+    return nest(("i", 64), ("j", 32), stmt=Store(C, (I, J), value))
+
+
+def test_what_runs_on_vectors_stays_beside_a_sum() -> None:
+    """The loop over rows is shared; that over a row's numbers is not, so that it has no loop inside."""
+    (kernel,) = fuse([SUM, after("tanh")])
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    assert [type(one) for one in loop.body] == [For, For]
+    summing, applying = loop.body
+    assert isinstance(summing, For)
+    assert isinstance(applying, For)
+    assert isinstance(summing.body[0], For)
+    assert isinstance(applying.body[0], Store)
+
+
+def test_what_does_not_joins_it() -> None:
+    (kernel,) = fuse([SUM, after("max")])
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    (inner,) = loop.body
+    assert isinstance(inner, For)
+    assert [type(one) for one in inner.body] == [For, Store]
+
+
+def test_it_says_what_would_be_saved_and_lost() -> None:
+    shared = (("i", "i"), ("j", "j"))
+    mine, theirs = Level.of(SUM.body), Level.of(after("tanh").body)
+    said = Scales().obstacle(mine, theirs, shared)
+    assert said == "sharing `j` would save 97 ns of memory and lose 14336 ns of vectors"
+    assert Scales().obstacle(mine, theirs, shared[:1]) == ""
+    assert Scales().obstacle(mine, Level.of(after("max").body), shared) == ""
+
+
+@pytest.mark.parametrize(("threads", "apart"), [(1, False), (2, True)])
+def test_a_loop_for_threads_is_not_joined_to_one_that_cannot_have_them(threads: int, apart: bool) -> None:
+    total = buffer(3, "total", 1)
+    adding = nest(("i", 64), ("j", 32), stmt=Update(total, (Affine(()),), "add", Read(B, (I, J))))
+    found = fuse([SUM, adding], (), Scales(threads))
+    assert len(found) == 1 + apart
+    if apart:
+        assert found[1].why == "sharing `i` would leave both to one thread"
+
+
+def test_sums_over_the_same_numbers_run_together() -> None:
+    """What comes between them and only needs the first waits."""
+    mean, squares = buffer(4, "mean", 64), buffer(5, "squares", 64)
+    total = buffer(6, "total", 64)
+    value = Read(B, (I, J))
+    parts = [
+        nest(("i", 64), ("j", 32), stmt=Update(total, (I,), "add", value)),
+        nest(("i", 64), stmt=Store(mean, (I,), Call("neg", (Read(total, (I,)),)))),
+        nest(("i", 64), ("j", 32), stmt=Update(squares, (I,), "add", Call("mul", (value, value)))),
+    ]
+    (kernel,) = fuse(parts)
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    inner, after = loop.body
+    assert isinstance(inner, For)
+    assert [type(one) for one in inner.body] == [Update, Update]
+    assert isinstance(after, Store)
+
+
+def test_a_sum_that_needs_what_comes_between_waits_for_it() -> None:
+    mean, squares = buffer(4, "mean", 64), buffer(5, "squares", 64)
+    total = buffer(6, "total", 64)
+    away = Call("sub", (Read(B, (I, J)), Read(mean, (I,))))
+    parts = [
+        nest(("i", 64), ("j", 32), stmt=Update(total, (I,), "add", Read(B, (I, J)))),
+        nest(("i", 64), stmt=Store(mean, (I,), Call("neg", (Read(total, (I,)),)))),
+        nest(("i", 64), ("j", 32), stmt=Update(squares, (I,), "add", Call("mul", (away, away)))),
+    ]
+    (kernel,) = fuse(parts)
+    (loop,) = kernel.body
+    assert isinstance(loop, For)
+    assert [type(one) for one in loop.body] == [For, Store, For]
