@@ -282,6 +282,27 @@ def test_associative_operations_associate(op: Op, dtype: str) -> None:
     np.testing.assert_array_equal(op.meaning(op.meaning(x, y), z), op.meaning(x, op.meaning(y, z)))
 
 
+@each([op for op in ROWS if op.arity == 2 and op.reorderable])
+@pytest.mark.parametrize("dtype", ["int64", "bool"])
+def test_reorderable_accumulations_take_values_in_any_order(op: Op, dtype: str) -> None:
+    start, x, y = samples(op, dtype, 3) if op.name != "sub" else samples(op, "int64", 3)
+    np.testing.assert_array_equal(op.meaning(op.meaning(start, x), y), op.meaning(op.meaning(start, y), x))
+
+
+def test_which_accumulations_are_reorderable() -> None:
+    known = ["add", "sub", "mul", "max", "min", "or", "and"]
+    assert [op.name for op in ROWS if op.begins is not None and op.reorderable] == known
+
+
+def test_functions_cost_more_than_instructions_and_these_more_than_arithmetic() -> None:
+    prices = [OPS[name].price for name in ("arg2", "add", "where", "div", "exp", "threefry4x32")]
+    assert prices == [0, 1, 1, 8, 64, 128]
+    assert [op.name for op in ROWS if op.instruction] == ["sqrt", "recip", "recip_sqrt", "div", "copysign"]
+    assert not OPS["div"].function
+    assert OPS["tanh"].function
+    assert all(op.function for op in ROWS if op.vectorised)
+
+
 @each([op for op in ROWS if op.idempotent])
 @pytest.mark.parametrize("dtype", ["int64", "bool"])
 def test_idempotent_operations_do_nothing_twice(op: Op, dtype: str) -> None:

@@ -124,7 +124,9 @@ LIBRARY: tuple[Op, ...] = (
     replace(_number("round", keeps_whole(special.rounded), flat), idempotent=True),
     _library("fmod", np.fmod, lambda x, y, z: (1, -((x - z) / y)), 2),
     _library("remainder", special.remainder, lambda x, y, z: (1, -((x - z) / y)), 2),
-    replace(_library("copysign", np.copysign, _copysign_gradient, 2), associative=True, idempotent=True),
+    replace(
+        _library("copysign", np.copysign, _copysign_gradient, 2), associative=True, idempotent=True, instruction=True
+    ),
     replace(
         _row("nextafter", np.nextafter, no_gradient("nextafter"), 2, "nextafter", typing.digits), idempotent=True
     ),

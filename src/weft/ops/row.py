@@ -17,6 +17,10 @@ Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
 #: The partial derivatives of an operation, given its arguments and its value.
 Partials: TypeAlias = Callable[..., tuple[Number, ...]]
 
+#: What an operation takes, in additions, if not one.
+_PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0}
+_INSTRUCTION = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
@@ -37,11 +41,32 @@ class Op:
     idempotent: bool = False
     #: Is its value never negative, nor -0.0?
     unsigned: bool = False
+    #: Of real numbers, is it one instruction of the machine, if a slow one? Others are functions, approximated.
+    instruction: bool = False
+    #: Is it written out in C, so that a compiler runs it on vectors?
+    vectorised: bool = False
+    #: May an accumulation take its values in any order, though it is no group's operation?
+    unordered: bool = False
 
     @property
     def truth(self) -> bool:
         """Is its value a truth value, through which no gradient flows?"""
         return self.typing in (typing.compared, typing.truths)
+
+    @property
+    def reorderable(self) -> bool:
+        """May an accumulation by it take its values in any order, up to rounding?"""
+        return self.unordered or (self.commutative and self.associative)
+
+    @property
+    def price(self) -> int:
+        """What it takes, in additions: nothing to pass a value on, much for a function or random bits."""
+        return _INSTRUCTION if self.instruction else _PRICES.get(self.typing, 1)
+
+    @property
+    def function(self) -> bool:
+        """Is it many operations in a row?"""
+        return self.typing is typing.reals and not self.instruction
 
     @property
     def begins(self) -> Neutral | None:

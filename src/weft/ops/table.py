@@ -2,7 +2,7 @@
 
 A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
 spell it ({t} stands for the type it is computed in), how it is typed, whether it can accumulate and from which neutral
-element, or at least what `=:-` and its like start from, what algebra it obeys, and its gradient.
+element, or at least what `=:-` and its like start from, what algebra it obeys, what it costs, and its gradient.
 Parser, printer, interpreter and emitters all read this table.
 """
 
@@ -76,7 +76,10 @@ _ROWS: tuple[Op, ...] = (
         "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
         idempotent=True, unsigned=True,
     ),
-    unary("exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals, unsigned=True),
+    unary(
+        "exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals, unsigned=True,
+        vectorised=True,
+    ),
     unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
     unary(
         "exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals,
@@ -88,23 +91,27 @@ _ROWS: tuple[Op, ...] = (
     ),
     unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals),
     unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals),
-    unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals),
-    unary("recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals),
+    unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals, instruction=True),
+    unary(
+        "recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals,
+        instruction=True,
+    ),
     unary(
         "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),),
-        typing=typing.reals,
+        typing=typing.reals, instruction=True,
     ),
     unary("neg", np.negative, "weft_neg_{t}({0})", "(-{0})", lambda x, y: (-1,), "~-"),
     unary(
-        "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals
+        "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals,
+        vectorised=True,
     ),
     unary(
         "sigmoid", lambda x: 1 / (1 + np.exp(-x)), "(1 / (1 + weft_exp_{t}(-({0}))))", "(1 / (1 + tl.exp(-({0}))))",
-        lambda x, y: (y * call("sigmoid", -x),), typing=typing.reals, unsigned=True,
+        lambda x, y: (y * call("sigmoid", -x),), typing=typing.reals, unsigned=True, vectorised=True,
     ),
     unary(
         "erf", erf, "weft_erf_{t}({0})", "libdevice.erf({0})", lambda x, y: (call("exp", -(x * x)) * (2 / sqrt(pi)),),
-        typing=typing.reals,
+        typing=typing.reals, vectorised=True,
     ),
     unary(
         "abs", np.abs, "weft_abs_{t}({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
@@ -126,14 +133,14 @@ _ROWS: tuple[Op, ...] = (
         "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
         commutative=True, associative=True,
     ),
-    binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero),
+    binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero, unordered=True),
     binary(
         "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
         commutative=True, associative=True,
     ),
     binary(
         "div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
-        typing=typing.reals, start=_one,
+        typing=typing.reals, start=_one, instruction=True,
     ),
     binary(
         "floordiv", "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", flat,
