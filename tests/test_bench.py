@@ -151,3 +151,11 @@ def test_products_find_what_numpy_finds(tmp_path: Path, monkeypatch: pytest.Monk
     for kind in products.KINDS:
         case = products.matrices(kind, 17, 33, 20)
         products.check(case.name, {"weft": case.weft(), "NumPy": case.numpy()})
+
+
+@pytest.mark.parametrize(("ours", "passes"), [(0.1, True), (0.2, True), (0.21, False)])
+def test_imports_are_judged_by_numpys(ours: float, passes: bool) -> None:
+    passed, text = loaded("imports").verdict(0.1, ours)
+    assert passed == passes
+    assert text.startswith(f"import numpy 100.0 ms, import weft {1e3 * ours:.1f} ms: {10 * ours:.2f} times, ")
+    assert ("OVER" in text) != passes

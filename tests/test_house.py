@@ -12,7 +12,7 @@ import pytest
 
 SRC = Path(__file__).resolve().parent.parent / "src"
 WEFT = SRC / "weft"
-HEAVY = ("torch", "jax")
+HEAVY = ("torch", "jax", "numpy", "lark", "islpy", "rich", "ml_dtypes")
 LONGEST_FILE = 500
 
 # Places on somebody's own machine. System folders such as /proc or /usr may be named.

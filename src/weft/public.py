@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable
 from functools import wraps
-from types import FunctionType, ModuleType, TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, TypeVar
 
 from weft.arguments import misuse, simple_parameters
@@ -65,16 +65,18 @@ def public_methods(kind: C) -> C:
     return kind
 
 
-def open_door(package: dict[str, Any], names: Iterable[str], *modules: ModuleType) -> None:
-    """Let the functions of a package by these names, and those that modules define, be called from outside."""
+def open_door(package: dict[str, Any], names: Iterable[str]) -> None:
+    """Let the functions of a package by these names be called from outside."""
     for name in names:
-        if isinstance(found := package.get(name), FunctionType):
-            package[name] = public(found)
-            package[name].__module__ = package["__name__"]
-    for module in modules:
-        for name, found in vars(module).items():
-            if isinstance(found, FunctionType) and found.__module__.startswith(module.__name__):
-                setattr(module, name, public(found))
+        package[name] = opened(package["__name__"], name, package[name])
+
+
+def opened(package: str, name: str, found: Any) -> Any:
+    """What a package has by a name; a function is as it is called from outside, and is pickled by that name."""
+    if isinstance(found, FunctionType):
+        found = public(found)
+        found.__module__, found.__name__, found.__qualname__ = package, name, name
+    return found
 
 
 def theirs(trace: TracebackType | None) -> TracebackType | None:

@@ -8,10 +8,12 @@ from weft.assign import Code, comment, seq
 from weft.errors import WeftError, user_origin
 from weft.habits import no_optimiser
 from weft.ops import Number
-from weft.public import public
+from weft.public import open_door, public
 from weft.tensor.assignments import cd, node
 from weft.tensor.functions import sqrt
 from weft.tensor.tensor import Tensor
+
+__all__ = ["adam", "adam_one", "sgd", "sgd_one"]
 
 
 def sgd(
@@ -101,3 +103,6 @@ def adam_one(
 @public
 def __getattr__(name: str) -> NoReturn:
     raise no_optimiser(name, ("sgd", "adam"))
+
+
+open_door(globals(), __all__)

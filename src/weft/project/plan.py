@@ -18,6 +18,7 @@ from weft.project.injectivity import is_injective, is_surjective
 from weft.project.nodes import Factor, IndexMap, Loop, Projection
 from weft.project.show import RESULT, operand_names, show_nest, tensor_names
 from weft.project.solve_projection import derive
+from weft.public import public_methods
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close, close_axes
 from weft.shape.infer import Operation, infer
@@ -26,6 +27,7 @@ from weft.shape.nodes import Shape
 from weft.shape.text import ShapeLike, as_dim, as_shape
 
 
+@public_methods
 @dataclass(frozen=True)
 class Plan:
     """How an einsum runs: every shape, every loop, and where each tensor is read or written."""

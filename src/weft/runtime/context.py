@@ -13,6 +13,7 @@ from weft.assign import Code
 from weft.backends import Array, Backend, Block, find_backend
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
+from weft.public import public_methods
 from weft.runtime.default_context import Listed
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
@@ -22,6 +23,7 @@ from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
 
 
+@public_methods
 class Context:
     """Devices with memory for tensors, and the routines compiled for them. By itself it speaks for device 0."""
 

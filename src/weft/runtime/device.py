@@ -9,6 +9,7 @@ from weft.assign import Merge, Node, Stored
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import numpy_type
+from weft.public import public_methods
 from weft.runtime import errors
 from weft.runtime.device_state import Site
 from weft.runtime.events import Event
@@ -20,6 +21,7 @@ from weft.tensor.leaves import numbers
 from weft.tensor.tensor import Tensor
 
 
+@public_methods
 class Device:
     """A place where code runs, with memory of its own. It knows which tensors hold values there."""
 
@@ -81,6 +83,7 @@ class Device:
         return f"<device {self.index} of {self._site.engine}>"
 
 
+@public_methods
 class Stream:
     """What is enqueued here is done in order; what other streams of the device enqueue, in order where it matters."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from weft.errors import Origin, WeftError
+from weft.public import public_methods
 
 #: So often who waits looks whether it is over: whoever was to say so may have been interrupted at just that.
 _LOOK_S = 0.1
@@ -43,6 +44,7 @@ class Failure:
         return made
 
 
+@public_methods
 class Event:
     """The end of a piece of enqueued work.
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.errors import WeftError, user_origin
 from weft.habits import no_layer_attribute
-from weft.public import public
+from weft.public import public, public_methods
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.scope import Scope, current_application, inside, is_array, told_apart
 from weft.tensor.tensor import Tensor
 
 
+@public_methods
 class Layer:
     """A configured function: it owns the parameters its body names, minted at the first application.
 

@@ -21,6 +21,7 @@ from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, computed, leaves, scalar, substitute, where
 from weft.ops.dtypes import element_type, is_float
 from weft.project.plan import check_labels
+from weft.public import public_methods
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
 from weft.shape.nodes import Dim
@@ -29,6 +30,7 @@ from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
 
+@public_methods
 @dataclass(slots=True, eq=False)
 class Operator:
     """A differentiable operation: its logic, its forward function and its gradient."""

@@ -15,7 +15,7 @@ from weft.errors import WeftError, user_origin
 from weft.habits import no_attribute, numpy_refused
 from weft.ops import Number, Scalar
 from weft.ops.scalar import UFUNCS
-from weft.public import public
+from weft.public import public, public_methods
 from weft.shape.cells import ShapeVar
 from weft.shape.close import peek
 from weft.shape.infer import Operation
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
 
 
+@public_methods
 class Tensor:
     """A node of a differentiable expression graph. Nothing is computed until a context runs it."""
 
