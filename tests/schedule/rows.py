@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from loops.programs import Sample, samples
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, If, Inside, Program, Stmt, Store
+from weft.loops.walk import retargeted
 from weft.ops import Num, Scalar
 from weft.schedule import Kernel
-from weft.schedule.retarget import elsewhere
 
 
 @st.composite
@@ -77,6 +77,6 @@ def turns(draw: st.DrawFn) -> Turns:
     def cell(one: Buffer, at: tuple[Scalar, ...]) -> tuple[Buffer, tuple[Scalar, ...]]:
         return (long, (*at[:axis], place, *at[axis:])) if one == buffer else (one, at)
 
-    body = tuple(elsewhere(stmt, cell) for stmt in sample.program.body)
+    body = retargeted(sample.program.body, cell)
     others = tuple(one for one in sample.buffers if one != buffer)
     return Turns(Kernel((), (For("t", size, body),)), long, others, sample.seed)

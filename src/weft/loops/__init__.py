@@ -22,11 +22,9 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
-    buffers_of,
-    reads,
-    walk,
 )
 from weft.loops.show import show, show_scalar
+from weft.loops.walk import buffers_of, reads, walk
 
 __all__ = [
     "Buffer",

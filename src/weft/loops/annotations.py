@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.loops.effects import with_body
 from weft.loops.nodes import Description, For, If, Let, Local, Product, Remark, Set, Spread, Staged, Stmt
+from weft.loops.walk import with_body
 from weft.ops import Call, Scalar
 
 #: A loop: its name and size.

@@ -1,4 +1,4 @@
-"""How far places reach: what the ranges of the loops around prove of a test."""
+"""What the ranges of the loops around prove of a test."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ from weft.loops.nodes import Inside
 from weft.ops import Scalar
 
 
-def bounds(place: Scalar, ranges: Mapping[str, int]) -> tuple[int, int] | None:
-    """The least and the greatest value of a place; None where they are not known."""
-    if not isinstance(place, Affine) or any(name not in ranges for _, name in place.terms):
-        return None
-    ends = [factor * (ranges[name] - 1) for factor, name in place.terms]
-    low = place.offset + sum(end for end in ends if end < 0)
-    high = place.offset + sum(end for end in ends if end > 0)
-    return low, high
+def bounds(index: Scalar, ranges: Mapping[str, int]) -> tuple[int, int] | None:
+    """The least and the greatest value of an index; None where they are not known."""
+    return index.bounds(ranges) if isinstance(index, Affine) else None
 
 
 def always(test: Inside, ranges: Mapping[str, int]) -> bool:
     """Does a test hold wherever the loops around it stand?"""
-    found = bounds(test.place, ranges)
-    return found is not None and found[0] >= 0 and found[1] < test.size
+    return isinstance(test.place, Affine) and test.place.stays_inside(test.size, ranges)
 
 
 def never(test: Inside, ranges: Mapping[str, int]) -> bool:

@@ -11,23 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.affine import Affine
-from weft.loops.nodes import (
-    Cast,
-    Fill,
-    For,
-    If,
-    Inside,
-    Let,
-    Local,
-    Program,
-    Read,
-    Remark,
-    Set,
-    Staged,
-    Stmt,
-    Store,
-    Update,
-)
+from weft.loops.nodes import Cast, Let, Local, Program, Read, Set, Stmt, Store, Update
+from weft.loops.walk import bottom_up, parts, with_parts
 from weft.ops import OPS, Call, Num, Scalar, computed, type_of
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, digits, is_float, is_weak
 from weft.ops.steps import Steps, finished
@@ -36,7 +21,7 @@ from weft.ops.typing import drawn
 
 def typed(program: Program) -> Program:
     """The program with every conversion written out."""
-    return Program(tuple(_stmt(one) for one in program.body))
+    return Program(bottom_up(program.body, _stmt))
 
 
 def dtype_of(scalar: Scalar) -> str:
@@ -61,28 +46,18 @@ def combine(op: str, old: Scalar, value: Scalar, dtype: str) -> Scalar:
     return finished(_stored(Call(op, (old, value)), dtype))
 
 
-def _stmt(stmt: Stmt) -> Stmt:
+def _stmt(stmt: Stmt) -> tuple[Stmt]:
+    """A statement, whose body is typed already."""
     match stmt:
-        case For(loop=loop, size=size, body=body):
-            return For(loop, size, tuple(map(_stmt, body)))
-        case If(tests=tests, body=body):
-            return If(tuple(Inside(_place(one.place), one.size) for one in tests), tuple(map(_stmt, body)))
-        case Remark(text=text, body=body):
-            return Remark(text, tuple(map(_stmt, body)))
-        case Staged(what=what, body=body):
-            return Staged(what, tuple(map(_stmt, body)))
         case Store(buffer=buffer, at=at, value=value):
-            return Store(buffer, tuple(map(_place, at)), finished(_stored(value, buffer.dtype)))
+            return (Store(buffer, tuple(map(_index, at)), finished(_stored(value, buffer.dtype))),)
         case Update(buffer=buffer, at=at, op=op, value=value):
             types = _Types(value)
             (_, wanted), _ = OPS[op].typing(buffer.dtype, types.of(value))
-            return Update(buffer, tuple(map(_place, at)), op, finished(_computed(value, wanted, types)))
-        case Let(local=local, value=value):
-            return Let(local, finished(_stored(value, local.dtype)))
-        case Set(local=local, value=value):
-            return Set(local, finished(_stored(value, local.dtype)))
-        case Fill():
-            return stmt
+            return (Update(buffer, tuple(map(_index, at)), op, finished(_computed(value, wanted, types))),)
+        case Let(local=local, value=value) | Set(local=local, value=value):
+            return (with_parts(stmt, (finished(_stored(value, local.dtype)),)),)
+    return (with_parts(stmt, tuple(map(_index, parts(stmt)))),)
 
 
 class _Types:
@@ -110,19 +85,19 @@ def _leaf(scalar: Scalar) -> str:
     return WEAK_INT
 
 
-def _place(scalar: Scalar) -> Scalar:
-    return finished(_typed_place(scalar))
+def _index(scalar: Scalar) -> Scalar:
+    return finished(_typed_index(scalar))
 
 
-def _typed_place(scalar: Scalar) -> Steps[Scalar]:
+def _typed_index(scalar: Scalar) -> Steps[Scalar]:
     return scalar if isinstance(scalar, Affine) else (yield _computed(scalar, "int64", _Types(scalar)))
 
 
 def _read(read: Read) -> Steps[Scalar]:
-    places = []
+    at = []
     for one in read.at:
-        places.append((yield _typed_place(one)))
-    return Read(read.buffer, tuple(places))
+        at.append((yield _typed_index(one)))
+    return Read(read.buffer, tuple(at))
 
 
 def _stored(value: Scalar, dtype: str) -> Steps[Scalar]:

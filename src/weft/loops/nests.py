@@ -9,36 +9,18 @@ point; computed where it is read, it becomes a number again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from operator import is_
 
 from weft.affine import Affine
-from weft.loops.effects import mapped
-from weft.loops.nodes import (
-    Buffer,
-    Cast,
-    Fill,
-    For,
-    If,
-    Inside,
-    Let,
-    Local,
-    Program,
-    Read,
-    Remark,
-    Stmt,
-    Store,
-    Update,
-    reads,
-    walk,
-)
+from weft.loops.nodes import Buffer, Cast, Fill, If, Inside, Let, Local, Program, Read, Remark, Stmt, Store, Update
+from weft.loops.walk import Loop, around, free, mapped, perfect, reads, rewritten, substituted
 from weft.naming import FreshNames
-from weft.ops import Call, Num, Scalar
+from weft.ops import Num, Scalar
 
-#: A loop: its name and size.
-Loop = tuple[str, int]
+__all__ = ["Loop", "Nest", "around", "free", "identifier", "is_number", "nests", "rewritten", "stride"]
+moved = substituted
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +40,7 @@ class Nest:
     def reads(self) -> list[Read]:
         """Everything it reads, its target's old values only where the value mentions them."""
         scalars = (self.core.value, *self.core.at, *(test.place for test in self.tests))
-        return [read for scalar in scalars if not isinstance(scalar, Affine) for read in reads(scalar)]
+        return [read for scalar in scalars for read in reads(scalar)]
 
     @property
     def accumulates(self) -> bool:
@@ -86,58 +68,8 @@ def is_number(buffer: Buffer) -> bool:
     return 2 * _NUMBERS < buffer.id < _NUMBERS
 
 
-def around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """A block inside loops, the first outermost."""
-    for name, size in reversed(loops):
-        body = (For(name, size, body),)
-    return body
-
-
-def free(scalar: Scalar) -> list[str]:
-    """The loops and static indices a scalar mentions."""
-    places = (scalar,) if isinstance(scalar, Affine) else walk(scalar)
-    return [name for one in places if isinstance(one, Affine) for _, name in one.terms]
-
-
-def rewritten(scalar: Scalar, leaf: Callable[[Scalar], Scalar | None]) -> Scalar:
-    """The scalar with some of its parts replaced, outermost first; `leaf` says None for what stays.
-
-    Where nothing is replaced, it is the very same scalar.
-    """
-    found = leaf(scalar)
-    if found is not None:
-        return found
-    if isinstance(scalar, Call):
-        args = tuple([rewritten(arg, leaf) for arg in scalar.args])
-        return scalar if all(map(is_, args, scalar.args)) else Call(scalar.op, args)
-    if isinstance(scalar, Read):
-        at = tuple([rewritten(one, leaf) for one in scalar.at])
-        return scalar if all(map(is_, at, scalar.at)) else Read(scalar.buffer, at)
-    if isinstance(scalar, Cast):
-        value = rewritten(scalar.value, leaf)
-        return scalar if value is scalar.value else Cast(scalar.dtype, value)
-    return scalar
-
-
-def moved(scalar: Scalar, places: Mapping[str, Affine]) -> Scalar:
-    """The scalar with loops replaced by affine places."""
-    if not places:
-        return scalar
-    return rewritten(scalar, lambda one: moved_place(one, places) if isinstance(one, Affine) else None)
-
-
 def moved_place(place: Affine, places: Mapping[str, Affine]) -> Affine:
-    """A place with loops replaced by places."""
-    match place:
-        case Affine(terms=((1, name),), offset=0):
-            return places.get(name, place)
-    total, offset = dict[str, int](), place.offset
-    for coefficient, name in place.terms:
-        inner = places.get(name, Affine(((1, name),)))
-        offset += coefficient * inner.offset
-        for factor, deeper in inner.terms:
-            total[deeper] = total.get(deeper, 0) + coefficient * factor
-    return Affine(tuple((factor, name) for name, factor in total.items() if factor), offset)
+    return place.substitute(places)
 
 
 def stride(cell: Read, loop: str) -> int | None:
@@ -145,7 +77,7 @@ def stride(cell: Read, loop: str) -> int | None:
     total, step = 0, 1
     for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
         if isinstance(place, Affine):
-            total += step * sum(factor for factor, name in place.terms if name == loop)
+            total += step * place.coefficient(loop)
         elif loop in free(place):
             return None
         step *= size
@@ -165,28 +97,25 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iter
         for one in stmt.body:
             yield from _nests(one, inner, numbers)
         return
-    loops: list[Loop] = []
-    tests: tuple[Inside, ...] = ()
     if isinstance(stmt, Fill):
         sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
-        at = tuple(Affine(((1, name),)) if size != 1 else Affine(()) for name, size in sizes)
+        at = tuple(Affine.of(name) if size != 1 else Affine() for name, size in sizes)
         core = Store(stmt.buffer, at, Cast(stmt.buffer.dtype, Num(stmt.value)))
         yield Nest(tuple(loop for loop in sizes if loop[1] != 1), (), core, remarks)
         return
-    block: tuple[Stmt, ...] = (stmt,)
-    while isinstance(block[0], For) and len(block) == 1:
-        loops.append((block[0].loop, block[0].size))
-        block = block[0].body
-    if isinstance(block[0], If) and len(block) == 1:
-        tests, block = block[0].tests, block[0].body
+    loops, block = perfect((stmt,))
+    tests: tuple[Inside, ...] = ()
+    match block:
+        case (If(tests=tests, body=block),):
+            pass
     for one in _writes(block, loops, numbers):
-        yield Nest(tuple(loops), tests, one, remarks)
+        yield Nest(loops, tests, one, remarks)
 
 
 def _writes(block: Sequence[Stmt], loops: Sequence[Loop], numbers: Iterator[int]) -> Iterator[Store | Update]:
     """The writes of a block in loops: numbers go to cells, one for every point."""
     cells: dict[Local, Scalar] = {}
-    at = tuple(Affine(((1, name),)) for name, _ in loops) or (Affine(()),)
+    at = tuple(Affine.of(name) for name, _ in loops) or (Affine(),)
     shape = tuple(size for _, size in loops) or (1,)
 
     def leaf(one: Scalar) -> Scalar | None:

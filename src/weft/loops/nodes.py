@@ -6,7 +6,7 @@
             | Store(buffer, at, value)           buffer[at] = value
             | Update(buffer, at, op, value)      buffer[at] = op(buffer[at], value)
             | Fill(buffer, value)                every cell = value
-            | Let(local, value)                  a number of the rest of the block
+            | Let(local, value)                  a variable of the rest of the block
             | Set(local, value)                  give it another value
             | Remark(text, body)                 body, under the assignment it came from
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
@@ -16,19 +16,16 @@
     at      = scalar*                            one integer for each axis
 
 A `Affine` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather. No scalar
-is nested deeper than `DEEPEST`, however long the program is: parts of what would be are numbers
+is nested deeper than `DEEPEST`, however long the program is: parts of what would be are variables
 (`optimise/split_scalars.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import TypeAlias
 
-from weft.affine import Affine
-from weft.ops import Call, Scalar
+from weft.ops import Scalar
 
 #: How deep scalars may be nested.
 DEEPEST = 64
@@ -169,79 +166,3 @@ Stmt: TypeAlias = For | If | Store | Update | Fill | Let | Set | Remark | Staged
 @dataclass(frozen=True, slots=True)
 class Program:
     body: tuple[Stmt, ...]
-
-
-def walk(scalar: Scalar) -> list[Scalar]:
-    """The scalar and everything inside it, subscripts of reads included, in the order written."""
-    found = [scalar]
-    if type(scalar) is not Affine:
-        _walk(scalar, found)
-    return found
-
-
-def _walk(scalar: Scalar, found: list[Scalar]) -> None:
-    for one in inner(scalar):
-        found.append(one)
-        if type(one) is not Affine:
-            _walk(one, found)
-
-
-def inner(scalar: Scalar) -> tuple[Scalar, ...]:
-    """The scalars that a scalar is made of."""
-    if type(scalar) is Call:
-        return scalar.args
-    if type(scalar) is Read:
-        return scalar.at
-    if type(scalar) is Cast:
-        return (scalar.value,)
-    return ()
-
-
-def with_inner(scalar: Scalar, parts: tuple[Scalar, ...]) -> Scalar:
-    """A scalar made of others in the same way; the very same if they are."""
-    if all(map(is_, parts, inner(scalar))):
-        return scalar
-    match scalar:
-        case Call(op=op):
-            return Call(op, parts)
-        case Read(buffer=buffer):
-            return Read(buffer, parts)
-        case Cast(dtype=dtype):
-            return Cast(dtype, parts[0])
-    return scalar
-
-
-def depth(scalar: Scalar) -> int:
-    """How deep a scalar is nested."""
-    deepest, rest = 0, [(scalar, 1)]
-    while rest:
-        one, level = rest.pop()
-        deepest = max(deepest, level)
-        rest += [(part, level + 1) for part in inner(one)]
-    return deepest
-
-
-def reads(scalar: Scalar) -> list[Read]:
-    return [one for one in walk(scalar) if isinstance(one, Read)]
-
-
-def buffers_of(program: Program) -> tuple[Buffer, ...]:
-    """Every buffer a program reads or writes, in order of first mention."""
-    return tuple(dict.fromkeys(_buffers(program.body)))
-
-
-def _buffers(body: Sequence[Stmt]) -> Iterator[Buffer]:
-    for stmt in body:
-        match stmt:
-            case For(body=inner) | Remark(body=inner) | Staged(body=inner):
-                yield from _buffers(inner)
-            case If(tests=tests, body=inner):
-                yield from (one.buffer for test in tests for one in walk(test.place) if isinstance(one, Read))
-                yield from _buffers(inner)
-            case Store(buffer=buffer, at=at, value=value) | Update(buffer=buffer, at=at, value=value):
-                yield buffer
-                yield from (one.buffer for part in (*at, value) for one in walk(part) if isinstance(one, Read))
-            case Fill(buffer=buffer):
-                yield buffer
-            case Let(value=value) | Set(value=value):
-                yield from (one.buffer for one in reads(value))

@@ -12,7 +12,8 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops.constants import constant_of, folded, value_of
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nodes import Cast, Local, walk
+from weft.loops.nodes import Cast, Local
+from weft.loops.walk import walk
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, is_float
 from weft.optimise.rules import BY_OP, Part, Rule, parse

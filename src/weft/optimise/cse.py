@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from weft.affine import Affine
 from weft.loops.constants import value_of
-from weft.loops.effects import effects, growth, mapped
+from weft.loops.effects import accumulation, effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
 from weft.loops.nodes import (
@@ -37,9 +37,8 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
-    walk,
-    with_inner,
 )
+from weft.loops.walk import children, mapped, walk, with_children
 from weft.ops import OPS, Call, Num, Scalar
 from weft.optimise.simplify import Simplifier
 
@@ -132,7 +131,7 @@ class _Sharing:
 
     def _set(self, stmt: Set, seen: _Seen) -> Scalar:
         """What a number is set to. Where it grows it keeps this form, by which backends know sums."""
-        grown = growth(stmt)
+        grown = accumulation(stmt)
         if grown is None:
             return self._scalar(stmt.value, seen)
         return Call(grown[0], (stmt.local, self._scalar(grown[1], seen)))
@@ -167,13 +166,13 @@ class _Sharing:
         first = self._first(scalar, seen) if _is_work(scalar) else None
         if first is not None:
             return self._taken(first, scalar)
-        return with_inner(scalar, tuple(self._known(one, seen) for one in _parts_of(scalar)))
+        return with_children(scalar, tuple(self._known(one, seen) for one in children(scalar)))
 
     def _parts(self, scalar: Scalar, seen: _Seen) -> Scalar:
-        inner = _parts_of(scalar)
+        inner = children(scalar)
         if not inner:
             return scalar
-        found = with_inner(scalar, tuple([self._scalar(one, seen) for one in inner]))
+        found = with_children(scalar, tuple([self._scalar(one, seen) for one in inner]))
         for one in self.simplifier.doubled(scalar) if isinstance(scalar, Call) else ():
             first = self._first(one, seen)
             if first is not None:
@@ -205,7 +204,7 @@ class _Sharing:
         if value is not None:
             what = (value.dtype, repr(value))
         else:
-            inner = [self._number(one) for one in _parts_of(scalar)]
+            inner = [self._number(one) for one in children(scalar)]
             what = (*self._kind(scalar), *(sorted(inner) if _commutes(scalar) else inner))
         number = self.memo[id(scalar)] = self.numbers.setdefault(what, len(self.numbers))
         return number
@@ -239,12 +238,3 @@ def _is_work(scalar: Scalar) -> bool:
     """Is it worth a number: an operation or conversion of what is only known when the code runs?"""
     computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Affine))
     return computes and any(isinstance(one, Read | Local) for one in walk(scalar))
-
-
-def _parts_of(scalar: Scalar) -> tuple[Scalar, ...]:
-    match scalar:
-        case Call(args=inner) | Read(at=inner):
-            return inner
-        case Cast(value=value) if not isinstance(value, Num):
-            return (value,)
-    return ()

@@ -19,24 +19,8 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops.constants import value_of
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nests import around, free, rewritten
-from weft.loops.nodes import (
-    DEEPEST,
-    Buffer,
-    Cast,
-    For,
-    If,
-    Inside,
-    Let,
-    Local,
-    Remark,
-    Set,
-    Stmt,
-    Store,
-    Update,
-    depth,
-    walk,
-)
+from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Remark, Set, Stmt, Store, Update
+from weft.loops.walk import around, depth, free, rewritten, walk
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero

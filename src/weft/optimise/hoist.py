@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 from weft.affine import Affine
 from weft.loops.constants import value_of
-from weft.loops.effects import effects, mapped, with_body
+from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
-from weft.loops.nests import rewritten
-from weft.loops.nodes import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update, walk
+from weft.loops.nodes import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update
+from weft.loops.walk import mapped, rewritten, walk, with_body
 from weft.ops import Call, Num, Scalar
 
 

@@ -13,9 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
+from weft.loops.bounds import always
 from weft.loops.insert_casts import combine
-from weft.loops.nests import Loop, Nest, around, free, identifier, moved, moved_place, rewritten
+from weft.loops.nests import Nest, identifier
 from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
+from weft.loops.walk import Loop, around, free, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.ops.steps import Steps, finished
@@ -40,21 +42,21 @@ def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
         own = [term for term in written.terms if term[1] in sizes]
         rest = wanted
         if len(own) < len(written.terms) or written.offset:
-            rest = _difference(wanted, Affine(tuple(term for term in written.terms if term not in own), written.offset))
+            rest = wanted - written.without(sizes)
         if not own:
-            tests += [Inside(rest, 1)] if rest != Affine(()) else []
+            tests += [Inside(rest, 1)] if rest != Affine() else []
             continue
         if len(own) > 1:
             return None
         ((factor, loop),) = own
-        quotient = _divided(rest, factor)
+        quotient = rest.divide(factor)
         if quotient is None:
             return None
         if loop not in places:
             places[loop] = quotient
             tests.append(Inside(quotient, sizes[loop]))
         elif places[loop] != quotient:
-            tests.append(Inside(_difference(quotient, places[loop]), 1))
+            tests.append(Inside(quotient - places[loop], 1))
     return Solution(places, tuple(tests))
 
 
@@ -176,11 +178,11 @@ class _Expansion:
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
         loops = [(identifier(name, self.names), size) for name, size in writer.loops if name not in solution.places]
         renamed = [name for name, _ in writer.loops if name not in solution.places]
-        places = {**solution.places, **{old: Affine(((1, new),)) for old, (new, _) in zip(renamed, loops, strict=True)}}
-        tests = tuple(one for one in solution.tests if not _holds(one, home.ranges)) + tuple(
-            Inside(moved(test.place, places), test.size) for test in writer.tests
+        places = {**solution.places, **{old: Affine.of(new) for old, (new, _) in zip(renamed, loops, strict=True)}}
+        tests = tuple(one for one in solution.tests if not always(one, home.ranges)) + tuple(
+            Inside(substituted(test.place, places), test.size) for test in writer.tests
         )
-        value = moved(writer.core.value, places)
+        value = substituted(writer.core.value, places)
         plain = isinstance(writer.core, Store) and not loops and not tests
         if first:
             started = (yield self._scalar(value, home)) if plain else Cast(local.dtype, Num(0))
@@ -206,32 +208,3 @@ def _close(blocks: list[_Block], loops: Sequence[Loop], tests: tuple[Inside, ...
         blocks[-1].stmts.append(If(tests, tuple(inner.stmts)))
     for loop, outer, block in reversed(list(zip(loops, blocks, blocks[1:], strict=False))):
         outer.stmts += around([loop], tuple(block.stmts))
-
-
-def holds(test: Inside, ranges: Mapping[str, int]) -> bool:
-    """Does a test hold wherever the loops around it stand?"""
-    return _holds(test, ranges)
-
-
-def _holds(test: Inside, ranges: Mapping[str, int]) -> bool:
-    if not isinstance(test.place, Affine) or any(name not in ranges for _, name in test.place.terms):
-        return False
-    ends = [factor * (ranges[name] - 1) for factor, name in test.place.terms]
-    low = test.place.offset + sum(end for end in ends if end < 0)
-    high = test.place.offset + sum(end for end in ends if end > 0)
-    return low >= 0 and high < test.size
-
-
-_DIFFERENCE = Affine(((1, "one"), (-1, "other")))
-
-
-def _difference(one: Affine, other: Affine) -> Affine:
-    return moved_place(_DIFFERENCE, {"one": one, "other": other})
-
-
-def _divided(place: Affine, by: int) -> Affine | None:
-    if by == 1:
-        return place
-    if any(factor % by for factor, _ in place.terms) or place.offset % by:
-        return None
-    return Affine(tuple((factor // by, name) for factor, name in place.terms), place.offset // by)

@@ -18,8 +18,9 @@ from itertools import product
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.nests import Nest, free, is_number, moved
-from weft.loops.nodes import Buffer, Cast, Read, Store, Update, walk
+from weft.loops.nests import Nest, is_number
+from weft.loops.nodes import Buffer, Cast, Read, Store, Update
+from weft.loops.walk import free, substituted, walk
 from weft.ops import Call, Scalar
 from weft.optimise.gather import compares
 from weft.optimise.inline import solve
@@ -298,7 +299,7 @@ class _Deciding:
             solution = solve(writer, scalar.at) if isinstance(writer.core, Store) else None
             if solution is None:
                 break
-            scalar, number = moved(writer.core.value, solution.places), writers[0]
+            scalar, number = substituted(writer.core.value, solution.places), writers[0]
         for dtype in reversed(casts):
             scalar = Cast(dtype, scalar)
         return scalar, number

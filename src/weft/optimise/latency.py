@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from weft.loops.effects import everything
-from weft.loops.nodes import Buffer, Let, Local, Read, Set, Stmt, Store, Update, inner
+from weft.loops.nodes import Buffer, Let, Local, Read, Set, Stmt, Store, Update
+from weft.loops.walk import children, everything
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 
@@ -38,7 +38,7 @@ def pass_ns(*buffers: Buffer) -> float:
 
 def chain(scalar: Scalar, before: Mapping[Buffer | Local, int]) -> int:
     """How many functions wait for one another in a scalar, with those in what it reads."""
-    own = max((chain(one, before) for one in inner(scalar)), default=0)
+    own = max((chain(one, before) for one in children(scalar)), default=0)
     match scalar:
         case Call():
             return own + is_function(scalar)

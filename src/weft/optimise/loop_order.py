@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.loops.nests import Loop, Nest, free, stride
+from weft.loops.nests import Nest, stride
 from weft.loops.nodes import Read, Store
+from weft.loops.walk import Loop, free
 
 #: Accumulations that may run in any order.
 ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from weft.affine import Affine
 from weft.loops.bounds import always, never
 from weft.loops.constants import value_of
-from weft.loops.effects import effects, everything, growth, mapped, numbers, parts, sources
+from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
 from weft.loops.names import Names
-from weft.loops.nests import moved, rewritten
-from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Stmt, Store, Update, walk
+from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Stmt, Store, Update
+from weft.loops.walk import everything, mapped, parts, rewritten, substituted, variables, walk
 from weft.ops import Call, Scalar
 from weft.optimise.apply_rules import same
 from weft.optimise.dead_code import without_idle
@@ -37,7 +37,7 @@ def straighten(
 
     `ranges` are those of the loops and indices around it, `positive` buffers that never hold -0.0.
     """
-    uses = Counter(one for stmt in everything(body) for part in parts(stmt) for one in numbers(part))
+    uses = Counter(one for stmt in everything(body) for part in parts(stmt) for one in variables(part))
     block = _Block(ranges)
     _Walk(block, fast, uses, Names(body), never_minus_zero(body, positive)).statements(body)
     return without_idle(block.body)
@@ -53,7 +53,7 @@ class _Value:
 
     @staticmethod
     def of(scalar: Scalar) -> _Value:
-        return _Value(scalar, frozenset(sources(scalar)), frozenset(numbers(scalar)))
+        return _Value(scalar, frozenset(sources(scalar)), frozenset(variables(scalar)))
 
     @property
     def is_trivial(self) -> bool:
@@ -141,7 +141,7 @@ class _Walk:
     def _write(self, stmt: Stmt) -> None:
         self.written += 1
         self.block.stmts[self.written] = stmt
-        for one in (one for part in parts(stmt) for one in numbers(part)):
+        for one in (one for part in parts(stmt) for one in variables(part)):
             self.mentioned[one] += 1
         if isinstance(stmt, Set):
             self.mentioned[stmt.local] += 1
@@ -156,11 +156,11 @@ class _Walk:
         old = self.called.get(local, local)
         new = self._scalar(value)
         held = self.block.known.get(old)
-        if self.mentioned[old] == 0 and numbers(new).count(old) == 1 and held is not None and not held.is_trivial:
+        if self.mentioned[old] == 0 and variables(new).count(old) == 1 and held is not None and not held.is_trivial:
             new = self.simplifier.scalar(rewritten(new, lambda one: held.scalar if one == old else None))
-        if self.mentioned[old] == 0 and old not in numbers(new):
+        if self.mentioned[old] == 0 and old not in variables(new):
             gone = self.block.stmts.pop(self.block.lets[old])
-            self.mentioned.subtract(numbers(parts(gone)[0]))
+            self.mentioned.subtract(variables(parts(gone)[0]))
             self._let(old, new)
         else:
             self.called[local] = Local(self.taken.fresh(old.name), old.dtype)
@@ -171,18 +171,18 @@ class _Walk:
         local = self.called.get(stmt.local, stmt.local)
         held = self.block.known.get(local)
         trivial = held is not None and held.is_trivial
-        grown = growth(stmt)
+        grown = accumulation(stmt)
         if grown is None or trivial:
             new = self._scalar(stmt.value)
         else:
             whole = Call(grown[0], (local, self._scalar(grown[1])))
             simple = self.simplifier.scalar(whole)
-            new = whole if local in numbers(simple) and not same(simple, local) else simple
+            new = whole if local in variables(simple) and not same(simple, local) else simple
         if same(new, local) or (held is not None and trivial and same(new, held.scalar)):
             return
         self._write(Set(local, new))
         self.block.forget([local])
-        if local not in numbers(new):
+        if local not in variables(new):
             self.block.known[local] = _Value.of(new)
 
     def _store(self, stmt: Store) -> None:
@@ -204,7 +204,7 @@ class _Walk:
     def _loop(self, stmt: For) -> None:
         if stmt.size == 1:
             only = {stmt.loop: Affine(())}
-            self.statements([mapped(one, lambda scalar: moved(scalar, only)) for one in stmt.body])
+            self.statements([mapped(one, lambda scalar: substituted(scalar, only)) for one in stmt.body])
         elif stmt.size:
             ranges = {**self.block.ranges, stmt.loop: stmt.size}
             self._forget_changes(stmt.body)

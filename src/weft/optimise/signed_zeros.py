@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from weft.affine import Affine
 from weft.loops.constants import value_of
-from weft.loops.effects import everything, growth
+from weft.loops.effects import accumulation
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
-from weft.loops.nodes import Buffer, Cast, Let, Local, Program, Read, Set, Stmt, Store, buffers_of
+from weft.loops.nodes import Buffer, Cast, Let, Local, Program, Read, Set, Stmt, Store
+from weft.loops.walk import buffers_of, everything
 from weft.ops import OPS, Call, Scalar
 from weft.ops.convert import exact
 from weft.ops.dtypes import carrier, is_float
@@ -71,7 +72,7 @@ def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
     started = [one for one in everything(body) if isinstance(one, Let) and value_of(one.value) is not None]
     found = {one.local for one in started if unsigned(one.value, lambda local: None)}
     sets = [one for one in everything(body) if isinstance(one, Set)]
-    return found - {one.local for one in sets if (growth(one) or ("", None))[0] != "add"}
+    return found - {one.local for one in sets if (accumulation(one) or ("", None))[0] != "add"}
 
 
 def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:

@@ -15,8 +15,8 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops.constants import cast, folded, value_of
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nests import moved_place
 from weft.loops.nodes import Buffer, Cast, Local, Read
+from weft.loops.walk import same
 from weft.ops import Call, Num, Scalar
 from weft.ops.convert import needless
 from weft.optimise.apply_rules import Definition, Unsigned, costly, doubling, plainly, simpler
@@ -60,7 +60,7 @@ class Simplifier:
     def at(self, buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
         """The subscripts of a cell made simpler."""
         found = tuple(self._subscript(one, size) for one, size in zip(at, buffer.shape, strict=True))
-        return at if all(map(_is, found, at)) else found
+        return at if same(found, at) else found
 
     def doubled(self, call: Call) -> list[Scalar]:
         """The operands of a call that deserve a name, because a rule would then write them twice."""
@@ -78,7 +78,7 @@ class Simplifier:
                 return scalar if places is at else Read(buffer, places)
             case Call(op=op, args=args):
                 simple = tuple(map(self.scalar, args))
-                return self._call(scalar if all(map(_is, simple, args)) else Call(op, simple))
+                return self._call(scalar if same(simple, args) else Call(op, simple))
         return scalar
 
     def _subscript(self, place: Scalar, size: int) -> Scalar:
@@ -110,33 +110,29 @@ class Simplifier:
         return call if found is None else self.scalar(found)
 
 
-#: Sums as multiples of their operands.
-_SUMS = {"add": ((1, "x"), (1, "y")), "sub": ((1, "x"), (-1, "y")), "neg": ((-1, "x"),)}
-
-
-def _affine(call: Call) -> Scalar | None:
-    """Sums and multiples of places as one place."""
-    combined = _SUMS.get(call.op)
-    if combined is None and call.op != "mul":
+def _affine(call: Call) -> Affine | None:
+    """Sums and multiples of indices as one index."""
+    if call.op not in ("add", "sub", "neg", "mul"):
         return None
-    places = [_place(arg) for arg in call.args]
-    operands = {name: place for name, place in zip("xyz", places, strict=False) if place is not None}
-    if len(operands) < len(places) or not any(place.terms for place in operands.values()):
+    operands = [one for arg in call.args if (one := _index(arg)) is not None]
+    if len(operands) < len(call.args) or all(one.is_constant for one in operands):
         return None
-    if call.op == "mul" and any(not place.terms for place in operands.values()):
-        factor, place = sorted(operands.values(), key=lambda one: len(one.terms))
-        combined, operands = ((factor.offset, "x"),), {"x": place}
-    return moved_place(Affine(combined), operands) if combined else None
+    match call.op, operands:
+        case "add", (one, other):
+            return one + other
+        case "sub", (one, other):
+            return one - other
+        case "mul", (one, other) if one.is_constant or other.is_constant:
+            return other * one.offset if one.is_constant else one * other.offset
+        case "neg", (one,):
+            return -one
+    return None
 
 
-def _place(scalar: Scalar) -> Affine | None:
-    """A scalar as a place: it is one, or a whole number written in the program that cannot overflow as a subscript."""
+def _index(scalar: Scalar) -> Affine | None:
+    """A scalar as an index: it is one, or a whole number written in the program that cannot overflow as a subscript."""
     if isinstance(scalar, Affine):
         return scalar
     number = value_of(scalar)
     is_whole = number is not None and number.dtype == np.int64 and abs(int(number)) < 1 << 31
     return Affine((), int(number)) if is_whole else None
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

@@ -15,27 +15,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from weft.loops.effects import parts, with_body
+from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names
-from weft.loops.nests import free
-from weft.loops.nodes import (
-    DEEPEST,
-    Cast,
-    For,
-    If,
-    Let,
-    Local,
-    Program,
-    Read,
-    Remark,
-    Staged,
-    Stmt,
-    Store,
-    Update,
-    inner,
-    with_inner,
-)
+from weft.loops.nodes import DEEPEST, Cast, For, Let, Local, Program, Read, Stmt, Store, Update
+from weft.loops.walk import bottom_up, children, everything, parts, with_children, with_parts
 from weft.ops import Call, Num, Scalar
 
 #: Scalars of no more operations stay as they are; the parts of larger ones have about so many, with room to rewrite.
@@ -44,26 +28,15 @@ _LARGE = DEEPEST // 2
 
 def bounded(program: Program) -> Program:
     """A typed program, as it was lowered, whose scalars are all small enough."""
-    return Program(_block(program.body, frozenset()))
+    loops = frozenset(stmt.loop for stmt in everything(program.body) if isinstance(stmt, For))
 
+    def rule(stmt: Stmt) -> tuple[Stmt, ...]:
+        if not isinstance(stmt, Store | Update):
+            return (stmt,)
+        lead, done = _cut(parts(stmt), loops)
+        return (*lead, with_parts(stmt, tuple(done)))
 
-def _block(body: Sequence[Stmt], loops: frozenset[str]) -> tuple[Stmt, ...]:
-    return tuple([one for stmt in body for one in _stmt(stmt, loops)])
-
-
-def _stmt(stmt: Stmt, loops: frozenset[str]) -> Sequence[Stmt]:
-    match stmt:
-        case For(loop=loop, body=body):
-            return (with_body(stmt, _block(body, loops | {loop})),)
-        case If(body=body) | Remark(body=body) | Staged(body=body):
-            return (with_body(stmt, _block(body, loops)),)
-        case Store(buffer=buffer):
-            lead, (*at, value) = _cut(parts(stmt), loops)
-            return (*lead, Store(buffer, tuple(at), value)) if lead else (stmt,)
-        case Update(buffer=buffer, op=op):
-            lead, (*at, value) = _cut(parts(stmt), loops)
-            return (*lead, Update(buffer, tuple(at), op, value)) if lead else (stmt,)
-    return (stmt,)
+    return Program(bottom_up(program.body, rule))
 
 
 def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], list[Scalar]]:
@@ -73,7 +46,8 @@ def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], 
     if not any(large):
         return [], list(scalars)
     lead: list[Stmt] = []
-    names = Names(taken=loops.union(name for order in orders for one in order if not inner(one) for name in free(one)))
+    mentioned = (name for order in orders for one in order if isinstance(one, Affine) for name in one.names)
+    names = Names(taken=loops.union(mentioned))
     done = [
         _smaller(order, names, lead) if cut else scalar
         for scalar, order, cut in zip(scalars, orders, large, strict=True)
@@ -84,12 +58,12 @@ def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], 
 def _smaller(order: Sequence[Scalar], names: Names, lead: list[Stmt]) -> Scalar:
     """A scalar with numbers in place of its larger parts, and of those that stand in it more than once."""
     scalar = order[-1]
-    uses = Counter(id(part) for one in order for part in inner(one))
+    uses = Counter(id(part) for one in order for part in children(one))
     small: dict[int, Scalar] = {}
     sizes: dict[int, int] = {}
     for one in order:
-        new = with_inner(one, tuple([small[id(part)] for part in inner(one)]))
-        size = _own(one) + sum(sizes[id(part)] for part in inner(one))
+        new = with_children(one, tuple([small[id(part)] for part in children(one)]))
+        size = _own(one) + sum(sizes[id(part)] for part in children(one))
         if one is not scalar and (size >= _LARGE or (size and uses[id(one)] > 1)):
             local = Local(names.fresh("part"), dtype_of(new))
             lead.append(Let(local, new))
@@ -108,7 +82,7 @@ def _inside_out(scalar: Scalar) -> list[Scalar]:
             found[id(one)] = one
         elif id(one) not in found:
             rest.append((one, True))
-            rest += [(part, False) for part in reversed(inner(one))]
+            rest += [(part, False) for part in reversed(children(one))]
     return list(found.values())
 
 
@@ -116,7 +90,7 @@ def _size(order: Sequence[Scalar]) -> int:
     """How many operations a scalar is, written out."""
     sizes: dict[int, int] = {}
     for one in order:
-        sizes[id(one)] = _own(one) + sum(sizes[id(part)] for part in inner(one))
+        sizes[id(one)] = _own(one) + sum(sizes[id(part)] for part in children(one))
     return sizes[id(order[-1])]
 
 

@@ -17,9 +17,8 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops.constants import cast
-from weft.loops.effects import growth, mapped, names, parts, with_body
+from weft.loops.effects import accumulation, names
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nests import Loop, around, free, rewritten
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -37,8 +36,8 @@ from weft.loops.nodes import (
     Stmt,
     Store,
     Update,
-    walk,
 )
+from weft.loops.walk import Loop, around, free, mapped, parts, rewritten, walk, with_body
 from weft.ops import Call, Scalar
 
 #: So many numbers added up in single precision are off by 27 ε of the largest of them at most: the n-th sum is no more
@@ -89,7 +88,7 @@ def _long_sums(body: Sequence[Stmt]) -> dict[Local, Local]:
     for stmt, loops in _sites(body) if own else ():
         if isinstance(stmt, Set) and stmt.local in own:
             times[stmt.local] = times.get(stmt.local, 0) + prod(size for _, size in loops)
-            if (growth(stmt) or ("",))[0] != "add":
+            if (accumulation(stmt) or ("",))[0] != "add":
                 own.discard(stmt.local)
     return {one: Local(one.name, _WIDE) for one, count in times.items() if one in own and count > FEW}
 

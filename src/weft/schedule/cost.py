@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.columns import shortened, table
-from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined, walk
+from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined
+from weft.loops.walk import walk
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.footprint import box, union

@@ -1,4 +1,4 @@
-"""Writes nobody reads, and the numbers and loops left idle by that, left out.
+"""Writes nobody reads, and the variables and loops left idle by that, left out.
 
 t = x[i];  h[i] = t;  y[i] = t      becomes, where no kernel reads h,      t = x[i];  y[i] = t
 """
@@ -6,11 +6,10 @@ t = x[i];  h[i] = t;  y[i] = t      becomes, where no kernel reads h,      t = x
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from operator import is_
 
-from weft.loops import Buffer, For, If, Let, Local, Remark, Set, Stmt, Store, Update, walk
-from weft.loops.effects import everything, numbers, parts, with_body
-from weft.schedule.accesses import Cell, found_through, read_in, written_in
+from weft.loops import Buffer, For, If, Let, Remark, Set, Stmt, Store, Update
+from weft.loops.effects import found_through, read_in, written_in
+from weft.loops.walk import Cell, everything, parts, same, variables, with_body
 
 
 def without_unread(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer]) -> list[tuple[Stmt, ...]]:
@@ -30,23 +29,19 @@ def without_unread(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer])
 
 
 def _without(body: tuple[Stmt, ...], read: Collection[Buffer]) -> tuple[Stmt, ...]:
-    """A block without writes to buffers nobody reads, without the loops and numbers left idle by that.
+    """A block without writes to buffers nobody reads, without the loops and variables left idle by that.
 
     Where nothing goes, it is the very same block.
     """
     kept: list[Stmt] = []
     for stmt in body:
-        match stmt:
-            case Store(buffer=buffer) | Update(buffer=buffer) if buffer not in read:
-                continue
-            case For() | If() | Remark():
-                rest = _without(stmt.body, read)
-                if rest:
-                    kept.append(stmt if rest is stmt.body else with_body(stmt, rest))
-            case _:
-                kept.append(stmt)
+        if isinstance(stmt, For | If | Remark):
+            rest = _without(stmt.body, read)
+            kept += [with_body(stmt, rest)] if rest else []
+        elif not isinstance(stmt, Store | Update) or stmt.buffer in read:
+            kept.append(stmt)
     kept = _used(_last_writes(kept))
-    return body if len(kept) == len(body) and all(map(is_, kept, body)) else tuple(kept)
+    return body if same(kept, body) else tuple(kept)
 
 
 def _last_writes(body: list[Stmt]) -> list[Stmt]:
@@ -59,14 +54,14 @@ def _last_writes(body: list[Stmt]) -> list[Stmt]:
         if again:
             read, written = read_in((stmt,)), written_in((stmt,))
             again = {cell for cell in again if cell[0] not in read and not found_through(cell) & written}
-        if isinstance(stmt, Store) and not any(isinstance(one, Local) for place in stmt.at for one in walk(place)):
+        if isinstance(stmt, Store) and not any(map(variables, stmt.at)):
             again.add((stmt.buffer, stmt.at))
         kept.append(stmt)
     return kept[::-1]
 
 
 def _used(body: list[Stmt]) -> list[Stmt]:
-    """The block without numbers that nothing after them uses; those of blocks further out may be used there."""
+    """The block without variables that nothing after them uses; those of blocks further out may be used there."""
     if not any(isinstance(stmt, Let | Set) for stmt in body):
         return body
     own = {stmt.local for stmt in body if isinstance(stmt, Let)}
@@ -75,6 +70,6 @@ def _used(body: list[Stmt]) -> list[Stmt]:
     for stmt in reversed(body):
         if isinstance(stmt, Let | Set) and stmt.local in own and stmt.local.name not in used:
             continue
-        used |= {one.name for inner in everything((stmt,)) for part in parts(inner) for one in numbers(part)}
+        used |= {one.name for inner in everything((stmt,)) for part in parts(inner) for one in variables(part)}
         kept.append(stmt)
     return kept[::-1]

@@ -15,7 +15,7 @@ import islpy as isl
 
 from weft.affine import Affine
 from weft.loops.bounds import bounds
-from weft.loops.nests import free
+from weft.loops.walk import free
 from weft.ops import Scalar
 
 #: The subscripts of an access, and the sizes of the loops they may name.

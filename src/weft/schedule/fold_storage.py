@@ -20,12 +20,10 @@ from itertools import takewhile
 
 from weft.affine import Affine
 from weft.loops import Buffer
-from weft.loops.nests import free
+from weft.loops.walk import Cell, free, retargeted
 from weft.ops import Scalar
-from weft.schedule.accesses import Cell
 from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
-from weft.schedule.retarget import elsewhere
 
 #: Further than any buffer's number is from zero.
 FOLDED = 1 << 40
@@ -59,7 +57,7 @@ def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
             return buffer, at
         return new[buffer], tuple(at[axis] for axis in kept[buffer]) or (Affine(()),)
 
-    return replace(kernel, body=tuple(elsewhere(stmt, cell) for stmt in kernel.body)) if new else kernel
+    return replace(kernel, body=retargeted(kernel.body, cell)) if new else kernel
 
 
 def _shorter(buffer: Buffer, axes: Sequence[int]) -> Buffer:

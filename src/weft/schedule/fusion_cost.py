@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.loops import Buffer, For, Local, walk
-from weft.loops.effects import everything, parts
+from weft.loops import Buffer, For, Local
+from weft.loops.walk import everything, parts, walk
 from weft.ops import Call
 from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.loop_tree import Level, Shared

@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from weft.affine import Affine
 from weft.loops import Buffer
+from weft.loops.walk import Cell, retargeted
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site
-from weft.schedule.retarget import elsewhere
 
 
 def takes_over(new: Sequence[Site], old: Sequence[Site], *, passing: bool) -> bool:
@@ -34,10 +34,10 @@ def as_one(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> list[K
     """The kernels with every buffer that takes over another's memory, as `shares` says, called like that other."""
     first = {new: _first(new, shares) for new in shares}
 
-    def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Buffer, tuple[Scalar, ...]]:
+    def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
         return first.get(buffer, buffer), at
 
-    return [replace(one, body=tuple(elsewhere(stmt, cell) for stmt in one.body)) for one in kernels]
+    return [replace(one, body=retargeted(one.body, cell)) for one in kernels]
 
 
 def _first(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:

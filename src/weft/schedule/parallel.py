@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.affine import Affine
-from weft.loops import Fill, For, Let, Read, Set, Store, Update, walk
-from weft.loops.effects import everything, parts
+from weft.loops import Fill, For, Let, Read, Set, Store, Update
+from weft.loops.walk import everything, parts, walk
 
 
 def independent(loop: For) -> bool:

@@ -16,9 +16,8 @@ import islpy as isl
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Remark, Staged, Stmt
-from weft.loops.nests import Loop, free
+from weft.loops.walk import Access, Loop, free, own_accesses
 from weft.ops import Scalar
-from weft.schedule.accesses import Access, own_accesses
 
 
 @dataclass(frozen=True, slots=True)

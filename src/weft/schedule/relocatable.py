@@ -14,11 +14,8 @@ from collections.abc import Sequence
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Stmt
-from weft.loops.effects import mapped
-from weft.loops.nests import rewritten
+from weft.loops.walk import Cell, accesses, mapped, retargeted, rewritten
 from weft.ops import Num, Scalar
-from weft.schedule.accesses import Cell, accesses
-from weft.schedule.retarget import elsewhere
 
 #: An axis of a buffer.
 _Axis = tuple[Buffer, int]
@@ -62,7 +59,7 @@ def _positioned(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]
         assert isinstance(at, Affine)
         return Affine(((1, names[axis]),), at.offset - firsts[axis])
 
-    found = tuple(elsewhere(stmt, cell) for stmt in body) if firsts else tuple(body)
+    found = retargeted(body, cell) if firsts else tuple(body)
     return found, {names[axis]: first for axis, first in firsts.items()}
 
 

@@ -21,8 +21,9 @@ from itertools import accumulate
 from math import prod
 
 from weft.affine import Affine
-from weft.loops import Buffer, Inside, Read, Store, walk
-from weft.loops.nests import Nest, rewritten
+from weft.loops import Buffer, Inside, Read, Store
+from weft.loops.nests import Nest
+from weft.loops.walk import rewritten, walk
 from weft.ops import OPS, Call, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.loop_tree import reuses

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from weft.affine import Affine
-from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined, reads
+from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined
 from weft.loops.interp.values import Env, Memory, cells_of, value_of
+from weft.loops.walk import reads
 from weft.ops import Scalar
 
 #: A block for more points than this is run loop by loop.

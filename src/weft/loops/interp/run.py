@@ -14,25 +14,10 @@ from typing import Any
 import numpy as np
 
 from weft.affine import Affine
-from weft.loops import (
-    Buffer,
-    Fill,
-    For,
-    If,
-    Let,
-    Program,
-    Remark,
-    Set,
-    Staged,
-    Stmt,
-    Store,
-    Update,
-    combined,
-    dtype_of,
-    reads,
-)
+from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
 from weft.loops.interp.blocks import run_block
 from weft.loops.interp.values import Array, Env, Memory, cells_of, value_of
+from weft.loops.walk import reads
 from weft.ops import OPS, Scalar
 from weft.ops.convert import constant, convert
 from weft.ops.dtypes import numpy_type

@@ -1,0 +1,406 @@
+"""The one walk over the loop language: what nodes are made of, how they are made anew, what is around them.
+
+    children, with_children       the scalars in a scalar, and it with others in their place
+    parts, with_parts             the scalars of a statement itself
+    body_of, with_body            the statements inside a statement
+    walk, everything, scoped      every scalar; every statement; every statement with what is around it
+    rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
+    mapped                        all scalars of a statement
+    around, perfect               loops put around a block; a block taken out of its loops
+    top_down, bottom_up           statements by a rule
+    retargeted, rename            cells moved; loops and variables called differently
+    own_accesses, accesses        which cells are read and written
+
+A pass is its rule: what rules leave alone stays the very same object. A new kind of statement or scalar is told here,
+where it is printed, and where it runs. Statements are nested as deep as loops are, scalars no deeper than `DEEPEST`, so
+all of this may recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import NamedTuple, TypeAlias
+
+from weft.affine import Affine
+from weft.loops.nodes import (
+    Buffer,
+    Cast,
+    Fill,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Program,
+    Read,
+    Remark,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Update,
+)
+from weft.ops import Call, Scalar
+
+Body: TypeAlias = tuple[Stmt, ...]
+#: A loop: its name and size.
+Loop: TypeAlias = tuple[str, int]
+#: A cell by its buffer and subscripts.
+Cell: TypeAlias = tuple[Buffer, tuple[Scalar, ...]]
+
+
+def same(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Are these the very same objects?"""
+    return len(new) == len(old) and all(map(is_, new, old))
+
+
+# Scalars
+
+
+def children(scalar: Scalar) -> tuple[Scalar, ...]:
+    """The scalars that a scalar is made of."""
+    if type(scalar) is Call:
+        return scalar.args
+    if type(scalar) is Read:
+        return scalar.at
+    if type(scalar) is Cast:
+        return (scalar.value,)
+    return ()
+
+
+def with_children(scalar: Scalar, new: tuple[Scalar, ...]) -> Scalar:
+    """A scalar made of others in the same way; the very same if they are."""
+    if all(map(is_, new, children(scalar))):
+        return scalar
+    if isinstance(scalar, Call):
+        return Call(scalar.op, new)
+    if isinstance(scalar, Read):
+        return Read(scalar.buffer, new)
+    assert isinstance(scalar, Cast)
+    return Cast(scalar.dtype, new[0])
+
+
+def walk(scalar: Scalar) -> list[Scalar]:
+    """The scalar and everything inside it, subscripts of reads included, in the order written."""
+    found = [scalar]
+    if type(scalar) is not Affine:
+        _walk(scalar, found)
+    return found
+
+
+def _walk(scalar: Scalar, found: list[Scalar]) -> None:
+    for one in children(scalar):
+        found.append(one)
+        if type(one) is not Affine:
+            _walk(one, found)
+
+
+def rewritten(scalar: Scalar, rule: Callable[[Scalar], Scalar | None]) -> Scalar:
+    """The scalar with some of its parts replaced, outermost first; the rule says None for what stays."""
+    found = rule(scalar)
+    if found is not None:
+        return found
+    inner = children(scalar)
+    return with_children(scalar, tuple([rewritten(one, rule) for one in inner])) if inner else scalar
+
+
+def substituted(scalar: Scalar, values: Mapping[str, Affine]) -> Scalar:
+    """The scalar with loops replaced by affine indices."""
+    return rewritten(scalar, lambda one: one.substitute(values) if isinstance(one, Affine) else None)
+
+
+def reads(scalar: Scalar) -> list[Read]:
+    return [one for one in walk(scalar) if isinstance(one, Read)]
+
+
+def variables(scalar: Scalar) -> list[Local]:
+    """The variables a scalar mentions, as often as it does."""
+    return [one for one in walk(scalar) if isinstance(one, Local)]
+
+
+def free(scalar: Scalar) -> list[str]:
+    """The loops and static indices a scalar mentions."""
+    return [name for one in walk(scalar) if isinstance(one, Affine) for _, name in one.terms]
+
+
+def depth(scalar: Scalar) -> int:
+    """How deep a scalar is nested, which may be deeper than the language allows."""
+    deepest, rest = 0, [(scalar, 1)]
+    while rest:
+        one, level = rest.pop()
+        deepest = max(deepest, level)
+        rest += [(part, level + 1) for part in children(one)]
+    return deepest
+
+
+# Statements
+
+
+def parts(stmt: Stmt) -> tuple[Scalar, ...]:
+    """The scalars of a statement itself, without those of its body."""
+    match stmt:
+        case If(tests=tests):
+            return tuple([test.place for test in tests])
+        case Store(at=at, value=value) | Update(at=at, value=value):
+            return (*at, value)
+        case Let(value=value) | Set(value=value):
+            return (value,)
+    return ()
+
+
+def with_parts(stmt: Stmt, new: tuple[Scalar, ...]) -> Stmt:
+    """A statement with other scalars of its own; the very same if they are."""
+    if all(map(is_, new, parts(stmt))):
+        return stmt
+    match stmt:
+        case If(tests=tests, body=body):
+            return If(tuple(Inside(one, test.size) for one, test in zip(new, tests, strict=True)), body)
+        case Store(buffer=buffer):
+            return Store(buffer, new[:-1], new[-1])
+        case Update(buffer=buffer, op=op):
+            return Update(buffer, new[:-1], op, new[-1])
+        case Let(local=local):
+            return Let(local, new[0])
+        case Set(local=local):
+            return Set(local, new[0])
+    raise AssertionError(f"a statement without scalars: {stmt!r}")
+
+
+def body_of(stmt: Stmt) -> Body:
+    """The statements inside a statement."""
+    return stmt.body if isinstance(stmt, For | If | Remark | Staged) else ()
+
+
+def with_body(stmt: Stmt, body: Body) -> Stmt:
+    """A statement with another body; the very same if it is."""
+    if same(body, body_of(stmt)):
+        return stmt
+    match stmt:
+        case For(loop=loop, size=size):
+            return For(loop, size, body)
+        case If(tests=tests):
+            return If(tests, body)
+        case Staged(what=what):
+            return Staged(what, body)
+        case Remark(text=text):
+            return Remark(text, body)
+    raise AssertionError(f"a statement without a body: {stmt!r}")
+
+
+def around(loops: Sequence[Loop], body: Body) -> Body:
+    """A block inside loops, the first outermost."""
+    for name, size in reversed(loops):
+        body = (For(name, size, body),)
+    return body
+
+
+def perfect(body: Sequence[Stmt], most: int | None = None) -> tuple[tuple[Loop, ...], Body]:
+    """The loops, at most so many, that a block is a perfect nest of, and what is inside them."""
+    loops: list[Loop] = []
+    while len(loops) != most and len(body) == 1 and isinstance(body[0], For):
+        loops.append((body[0].loop, body[0].size))
+        body = body[0].body
+    return tuple(loops), tuple(body)
+
+
+def everything(body: Sequence[Stmt]) -> list[Stmt]:
+    """Every statement of a block and of the blocks inside it, in the order written."""
+    found: list[Stmt] = []
+    rest = list(body[::-1])
+    while rest:
+        stmt = rest.pop()
+        found.append(stmt)
+        rest += body_of(stmt)[::-1]
+    return found
+
+
+def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
+    """A statement with the scalars of itself and its body changed."""
+    inner = body_of(stmt)
+    own = with_parts(stmt, tuple([change(one) for one in parts(stmt)]))
+    return with_body(own, tuple([mapped(one, change) for one in inner])) if inner else own
+
+
+#: What becomes of a statement; None where only what is inside it may change.
+Rule: TypeAlias = Callable[[Stmt], "Sequence[Stmt] | None"]
+
+
+def top_down(body: Sequence[Stmt], rule: Rule) -> Body:
+    """A block by a rule for statements, the outer ones first; what the rule makes is left as it is."""
+    done: list[Stmt] = []
+    for stmt in body:
+        found = rule(stmt)
+        done += (with_body(stmt, top_down(body_of(stmt), rule)),) if found is None else found
+    return body if isinstance(body, tuple) and same(done, body) else tuple(done)
+
+
+def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> Body:
+    """A block by a rule for statements, the inner ones first: it sees what has become of their bodies."""
+    done = [one for stmt in body for one in rule(with_body(stmt, bottom_up(body_of(stmt), rule)))]
+    return body if isinstance(body, tuple) and same(done, body) else tuple(done)
+
+
+# What is around
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement on the way to another: its number in its block, and the loop or the tests it puts around."""
+
+    number: int
+    loop: Loop | None = None
+    tests: tuple[Inside, ...] = ()
+    #: Does a backend place what is inside, in an order of its own?
+    staged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is around a statement: the steps to it, outermost first, its own last, and the variables declared there."""
+
+    steps: tuple[Step, ...] = ()
+    variables: frozenset[Local] = frozenset()
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple([step.loop for step in self.steps if step.loop is not None])
+
+    @property
+    def tests(self) -> tuple[Inside, ...]:
+        return tuple([test for step in self.steps for test in step.tests])
+
+
+def scoped(body: Sequence[Stmt], around: Scope = Scope()) -> Iterator[tuple[Stmt, Scope]]:  # noqa: B008 it is frozen
+    """Every statement of a block and of the blocks inside it, in the order written, with what is around it."""
+    known = around.variables
+    for number, stmt in enumerate(body):
+        yield stmt, Scope((*around.steps, Step(number)), known)
+        match stmt:
+            case For(loop=loop, size=size):
+                step = Step(number, (loop, size))
+            case If(tests=tests):
+                step = Step(number, tests=tests)
+            case Remark() | Staged():
+                step = Step(number, staged=isinstance(stmt, Staged))
+            case Let(local=local):
+                known = known | {local}
+                continue
+            case _:
+                continue
+        yield from scoped(stmt.body, Scope((*around.steps, step), known))
+
+
+class Access(NamedTuple):
+    """A cell that code touches, by its subscripts; a fill, which touches all cells, has none."""
+
+    buffer: Buffer
+    at: tuple[Scalar, ...] | None
+    writes: bool
+
+
+def own_accesses(stmt: Stmt) -> list[Access]:
+    """The accesses of a statement itself, without those of its body, in the order written."""
+    match stmt:
+        case Store(buffer=buffer, at=at, value=value):
+            return [*_reads((value, *at)), Access(buffer, at, True)]
+        case Update(buffer=buffer, at=at, value=value):
+            return [*_reads((value, *at)), Access(buffer, at, False), Access(buffer, at, True)]
+        case Fill(buffer=buffer):
+            return [Access(buffer, None, True)]
+    return _reads(parts(stmt))
+
+
+def _reads(scalars: Iterable[Scalar]) -> list[Access]:
+    return [Access(read.buffer, read.at, False) for scalar in scalars for read in reads(scalar)]
+
+
+def accesses(body: Sequence[Stmt]) -> list[Access]:
+    """Every access in a block, in the order written."""
+    return [one for stmt in everything(body) for one in own_accesses(stmt)]
+
+
+def buffers_of(program: Program) -> tuple[Buffer, ...]:
+    """Every buffer a program reads or writes, in order of first mention."""
+    found: dict[Buffer, None] = {}
+    for stmt in everything(program.body):
+        if isinstance(stmt, Store | Update | Fill):
+            found[stmt.buffer] = None
+        found |= {one.buffer: None for part in parts(stmt) for one in reads(part)}
+    return tuple(found)
+
+
+# Cells and names
+
+
+def retargeted(body: Sequence[Stmt], cell: Callable[[Buffer, tuple[Scalar, ...]], Cell]) -> Body:
+    """A block with every cell it reads or writes replaced; subscripts come with their own cells replaced."""
+
+    def scalar(one: Scalar) -> Scalar:
+        return rewritten(one, lambda part: Read(*moved(part.buffer, part.at)) if isinstance(part, Read) else None)
+
+    def moved(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
+        return cell(buffer, tuple([scalar(one) for one in at]))
+
+    def change(stmt: Stmt) -> Stmt:
+        match stmt:
+            case Store(buffer=buffer, at=at, value=value):
+                return Store(*moved(buffer, at), scalar(value))
+            case Update(buffer=buffer, at=at, op=op, value=value):
+                return Update(*moved(buffer, at), op, scalar(value))
+            case Fill(buffer=buffer, value=value):
+                return Fill(cell(buffer, ())[0], value)
+        own, inner = with_parts(stmt, tuple([scalar(one) for one in parts(stmt)])), body_of(stmt)
+        return with_body(own, tuple([change(one) for one in inner])) if inner else own
+
+    return tuple([change(stmt) for stmt in body])
+
+
+#: What loops and static indices, by name, and variables are called.
+Names: TypeAlias = Mapping[str | Local, str]
+
+
+def rename(
+    body: Sequence[Stmt],
+    bound: Callable[[For | Let], str],
+    known: Names | None = None,
+    free: Callable[[str], str] | None = None,
+) -> Body:
+    """A block whose loops and variables are called what `bound` says of the statements that bind them.
+
+    `known` is what those of the blocks around are called, `free` names the indices that nothing binds. Each use is
+    called after the statement that binds it: if `bound` gives no name twice, and none that is used inside otherwise,
+    none is mistaken for another.
+    """
+    here = dict(known or {})
+
+    def leaf(one: Scalar) -> Scalar | None:
+        if isinstance(one, Local):
+            return Local(here[one], one.dtype) if one in here else one
+        if isinstance(one, Affine):
+            return Affine(tuple([(factor, called(name)) for factor, name in one.terms]), one.offset)
+        return None
+
+    def called(name: str) -> str:
+        return here.get(name) or (free(name) if free else name)
+
+    done: list[Stmt] = []
+    for old in body:
+        stmt = with_parts(old, tuple([rewritten(one, leaf) for one in parts(old)]))
+        match stmt:
+            case For(loop=loop, size=size, body=inner):
+                assert isinstance(old, For)
+                name = bound(old)
+                done.append(For(name, size, rename(inner, bound, {**here, loop: name}, free)))
+            case Let(local=local, value=value):
+                assert isinstance(old, Let)
+                here[local] = bound(old)
+                done.append(Let(Local(here[local], local.dtype), value))
+            case Set(local=local, value=value):
+                done.append(Set(Local(here.get(local, local.name), local.dtype), value))
+            case If() | Remark() | Staged():
+                done.append(with_body(stmt, rename(stmt.body, bound, here, free)))
+            case _:
+                done.append(stmt)
+    return tuple(done)
