@@ -26,8 +26,10 @@ if TYPE_CHECKING:
         WeftError,
         WeftWarning,
     )
+    from weft.machine import Machine
     from weft.project import Plan, plan
     from weft.runtime import Context, Device, Event, Routine, Stream
+    from weft.schedule import CompileOptions
     from weft.shape import Dim, Shape
     from weft.tensor.assignments import assign, cd, node
     from weft.tensor.concat import concat, stack
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 __all__ = [
     "ArgumentError",
+    "CompileOptions",
     "Context",
     "Device",
     "Dim",
@@ -84,6 +87,7 @@ __all__ = [
     "Event",
     "ExchangeError",
     "Layer",
+    "Machine",
     "NoSuchName",
     "Operator",
     "OutOfMemory",
@@ -180,8 +184,10 @@ _HOMES = {
     "dlpack": "ExchangeError",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
+    "machine": "Machine",
     "project": "Plan plan",
     "runtime": "Context Device Event Routine Stream",
+    "schedule": "CompileOptions",
     "shape": "Dim Shape",
     "tensor.assignments": "assign cd node",
     "tensor.concat": "concat stack",

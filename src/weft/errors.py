@@ -54,7 +54,8 @@ def user_origin() -> Origin | None:
         file = frame.f_code.co_filename
         if file == _COMMAND:
             return None
-        if not file.startswith(HOME) and file != contextlib.__file__:
+        generated = file == "<string>" and frame.f_globals.get("__name__", "").startswith("weft.")  # by dataclasses
+        if not (file.startswith(HOME) or generated or file == contextlib.__file__):
             return Origin(file, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import weft as wf
 from backends.compilers import TO_THE_LIBRARY, WITH_THE_SOURCE, answer, fake, real, refused, script, text
+from weft import machine
 from weft.backends.cc import build, compiler
 
 pytestmark = pytest.mark.usefixtures("temporary")
@@ -117,16 +119,20 @@ def test_a_compiler_behind_another_counts(tmp_path: Path, monkeypatch: pytest.Mo
     assert compiler.find_compiler(None) != before
 
 
-@pytest.mark.parametrize("what", ["FLAGS", "machine"])
+@pytest.mark.parametrize("what", ["flags", "machine"])
 def test_other_flags_or_another_machine_compile_again(what: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert answer(folder) == 42
-    monkeypatch.setattr(build, what, (lambda: "another") if what == "machine" else (*build.FLAGS, "-g"))
+    another = replace(machine.Machine.here(), identity="another")
+    if what == "machine":
+        monkeypatch.setattr(machine, "_here", lambda: another)
+    else:
+        monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-g"))
     assert answer(folder) == 42
     assert len(list(folder.glob("*.so"))) == 2
 
 
 def test_the_machine_is_told_by_processor_and_abi() -> None:
-    lines = compiler.machine().splitlines()
+    lines = machine.described()
     assert lines[0] == os.uname().sysname
     assert str(sys.maxsize) in lines
     assert any(line.startswith(("flags", "Features")) for line in lines)

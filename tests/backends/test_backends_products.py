@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,17 +25,10 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
     return made
 
 
-@pytest.fixture(scope="module", autouse=True)
-def any_size() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduled, "WORTH", 1)
-        yield
-
-
 @settings(max_examples=30)
 @given(contractions())
 def test_products(backend: Cc, sample: Contraction) -> None:
-    (staged,) = scheduled.stage([sample.kernel], sample.kept)
+    (staged,) = scheduled.stage([sample.kernel], sample.kept, 1)
     program = check(Program((Remark("", staged.body),)))
     ours, meant = sample.memory(), sample.memory()
     run(check(Program(sample.kernel.body)), meant)

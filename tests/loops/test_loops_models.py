@@ -13,7 +13,7 @@ from weft.loops import Buffer, Program, buffers_of, check, show
 from weft.loops.interp import run, run_scalar
 from weft.ops.dtypes import numpy_type
 from weft.optimise.rewrite import rewrite
-from weft.schedule import Task, as_program, schedule
+from weft.schedule import CompileOptions, Task, as_program, schedule
 
 
 def memory(*programs: Program) -> dict[Buffer, np.ndarray]:
@@ -31,7 +31,11 @@ def test_loops_of_models(fast: bool, sample: tuple[Model, wf.Tensor]) -> None:
     code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.01, momentum=0.9))
     built = wf.Context("interp").compile(code, bindings=list(model.bound)).built.stages
     sizes = {index.name: index.size for index in model.bound}
-    kernels = as_program(schedule(built.loops, Task(dict.fromkeys(built.kept, "kept"), sizes, fast=fast)).kernels)
+    kernels = as_program(
+        schedule(
+            built.loops, Task(dict.fromkeys(built.kept, "kept"), sizes, options=CompileOptions(fast_math=fast))
+        ).kernels
+    )
     bound = {index.name: at for index, at in model.bound.items()}
     meant = memory(built.loops)
     run(built.loops, meant, bound)

@@ -8,6 +8,7 @@ import pytest
 import weft as wf
 from weft.affine import Affine
 from weft.loops import Buffer, Local, Read
+from weft.machine import Machine
 from weft.ops import Call, Num, Scalar
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 
@@ -42,16 +43,16 @@ def test_numbers_are_waited_for_as_well() -> None:
 
 
 def test_the_longer_the_chain_the_longer_each_function_takes() -> None:
-    longer = [waiting_ns(count, 1, count + 1) for count in range(1, 5)]
+    longer = [waiting_ns(Machine(), count, 1, count + 1) for count in range(1, 5)]
     assert longer == sorted(longer)
     assert longer[0] > 0
-    assert waiting_ns(1, 1, 1) == 0  # side by side
+    assert waiting_ns(Machine(), 1, 1, 1) == 0  # side by side
 
 
 def test_memory_takes_longer_from_beyond_the_cache() -> None:
     small, large = Buffer(1, "a", (1 << 10,), "float32"), Buffer(2, "b", (1 << 20,), "float32")
-    assert pass_ns(large) > 1024 * pass_ns(small) / 8
-    assert pass_ns() < pass_ns(small) < pass_ns(small, small)
+    assert pass_ns(Machine(), large) > 1024 * pass_ns(Machine(), small) / 8
+    assert pass_ns(Machine()) < pass_ns(Machine(), small) < pass_ns(Machine(), small, small)
 
 
 @pytest.mark.parametrize(("points", "kernels"), [(8, 1), (4096, 3)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -50,31 +50,21 @@ class Staging(Fusing):
         return frozenset([Product])
 
 
-@pytest.fixture
-def any_size() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduled, "WORTH", 1)
-        yield
-
-
 # Whatever it looks like, the numbers stay the same
 
 
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
 def test_models_staged_and_interpreted(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduled, "WORTH", 1)
+    with wf.config.using(contraction_points=1):
         agree(sample, optimiser, Staging(), visits)
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(contractions())
 def test_contractions_of_any_form_are_staged(sample: Contraction) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduled, "WORTH", 1)
-        (staged,) = stage([sample.kernel], sample.kept)
-    assert len(staged_in(staged.body)) == 1, refusals(sample.kernel.body)
+    (staged,) = stage([sample.kernel], sample.kept, 1)
+    assert len(staged_in(staged.body)) == 1, refusals(sample.kernel.body, 1)
     ours, meant = sample.memory(), sample.memory()
     run(check(Program(sample.kernel.body)), meant)
     run(check(Program(staged.body)), ours)

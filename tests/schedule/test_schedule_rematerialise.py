@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import product as every
 from pathlib import Path
@@ -31,13 +30,13 @@ NAMES = "XWUGHYZDEF"
 X, W, U, G, H, Y, Z, D, E, F = (floats(number, name, N, N) for number, name in enumerate(NAMES))
 
 
+#: Compute all that can be computed again, wherever that saves a byte, past any sum.
+EAGER = {"large_contraction_points": 1, "reuse": 0, "recompute_share": 0.0, "recompute_operations": 1 << 20}
+
+
 @pytest.fixture
-def eager(tmp_path: Path) -> Iterator[None]:
-    """Compute all that can be computed again, wherever that saves a byte, past any sum."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WEFT_CACHE", str(tmp_path))
-        for name, value in (("reuses", lambda body, points: True), ("_PART", 0), ("_WORTH", 1 << 20)):
-            patch.setattr(sys.modules["weft.schedule.rematerialise"], name, value)
+def eager() -> Iterator[None]:
+    with wf.config.using(**EAGER):
         yield
 
 
@@ -73,7 +72,7 @@ def written(**changes: list[Stmt]) -> list[Nest]:
 
 
 def copied(parts: list[Nest], *outside: Buffer) -> set[str]:
-    return {buffer.name for buffer in again(parts, {F, *outside}).copies}
+    return {buffer.name for buffer in again(parts, {F, *outside}, wf.config.options).copies}
 
 
 # What is computed again
@@ -81,7 +80,7 @@ def copied(parts: list[Nest], *outside: Buffer) -> set[str]:
 
 def test_what_follows_cheaply_from_what_is_held_is_computed_again() -> None:
     before = written()
-    found = again(before, {F})
+    found = again(before, {F}, wf.config.options)
     assert {copy.name: of.name for copy, of in found.copies.items()} == {"G.again": "G", "H.again": "H"}
     assert {copy.name: why for copy, why in found.why.items()} == {
         "G.again": "not held but computed again: 1 operation on `U`",
@@ -204,7 +203,7 @@ def test_a_cut_is_the_cheapest(edges: dict[tuple[int, int], int], ends: dict[int
 # Models
 
 
-def gelu_step() -> tuple[wf.Context, Routine, wf.Tensor]:
+def gelu_step(share: float = wf.config.recompute_share) -> tuple[wf.Context, Routine, wf.Tensor]:
     wf.seed(0)
     x = wf.data(np.linspace(-1, 1, N * N, dtype="float32").reshape(N, N), batch=1, label="x")
     for number in range(3):
@@ -212,16 +211,16 @@ def gelu_step() -> tuple[wf.Context, Routine, wf.Tensor]:
         x = x + wf.param(f"down{number}", o=N) @ (0.5 * u * (1.0 + wf.erf(u * 0.5**0.5)))
     loss = wf.einsum("...|... => 0", x * x, label="loss") * (1.0 / N**3)
     ctx = wf.Context("cc")
-    return ctx, ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)), keep=[loss]), loss
+    options = wf.config.options.but(recompute_share=share)
+    code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1))
+    return ctx, ctx.compile(code, keep=[loss], options=options), loss
 
 
 def test_a_model_holds_little_for_each_activation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     found = []
-    for part in (sys.modules["weft.schedule.rematerialise"]._PART, 2.0):  # nothing saves twice what is held
-        monkeypatch.setattr(sys.modules["weft.schedule.rematerialise"], "_PART", part)
-        monkeypatch.setenv("WEFT_CACHE", str(tmp_path / str(part)))
-        ctx, step, loss = gelu_step()
+    for share in (wf.config.recompute_share, 2.0):  # nothing saves twice what is held
+        ctx, step, loss = gelu_step(share)
         losses = []
         for _ in range(3):
             step()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,10 +182,11 @@ def test_what_was_found_is_used_later_without_asking() -> None:
     assert other.options(A, B) == Options()
 
 
-def test_another_kind_of_machine_is_another_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_kind_of_machine_is_another_matter() -> None:
     tuning_store.keep(subject(), Found(Options(unroll=8), 0.5, 1.0))
-    monkeypatch.setattr(tuning_store, "machine", lambda: "another")
-    assert tuning_store.best(subject()) is None
+    with wf.config.using(machine=replace(wf.Machine.here(), identity="another")):
+        assert tuning_store.best(subject()) is None
+    assert tuning_store.best(subject()) == Options(unroll=8)
 
 
 @pytest.mark.parametrize("line", ["", "not json", "{}", "[1]", '{"options": 3}', "\x00\xff", '{"program": null}'])

@@ -11,9 +11,7 @@ import numpy as np
 from weft.backends.protocol import Array
 from weft.loops import Buffer
 from weft.ops.dtypes import numpy_type
-
-#: Where allocated memory starts: a cache line, and the widest vector.
-ALIGNMENT = 64
+from weft.schedule.memory import ALIGNMENT
 
 
 def aligned(length: int) -> Array:

@@ -21,14 +21,13 @@ from weft.affine import Affine
 from weft.loops.nests import Nest, is_number
 from weft.loops.nodes import Buffer, Cast, Read, Store, Update
 from weft.loops.walk import free, substituted, walk
+from weft.machine import Machine
 from weft.ops import Call, Scalar
 from weft.optimise.gather import compares
 from weft.optimise.inline import solve
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
 
-#: From so many points on a product has tiles of its own.
-TILED = 1 << 10
 #: Through so many copies a one-hot is looked for.
 _COPIES = 16
 
@@ -40,14 +39,15 @@ class Settings:
     `max_visits`: how often a cell may be computed instead of stored. `max_tracing_dim`: how far loops are traced where
     visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
     how many statements and operations a nest may have with all that is computed in it. `tiled`: from so many points on
-    a product has tiles of its own.
+    a product has tiles of its own. `machine`: what waiting and memory take.
     """
 
     max_visits: int = 1
     max_tracing_dim: int = 5
     device_only: bool = True
     longest: int = 128
-    tiled: int = TILED
+    tiled: int = 1 << 10
+    machine: Machine = Machine()  # noqa: RUF009 it is frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Sett
     inside: dict[Buffer, _Inside] = {}
     for nest in nests:
         times = Counter(read.buffer for read in nest.reads if read.buffer in inside)
-        for one in [one for one in times if _waits(nest, one, inside[one].chain)]:
+        for one in [one for one in times if _waits(settings.machine, nest, one, inside[one].chain)]:
             stored[one] = "functions would wait for it"
             del times[one], inside[one]
         length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
@@ -121,13 +121,13 @@ def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Sett
     return stored
 
 
-def _waits(nest: Nest, buffer: Buffer, before: int) -> bool:
+def _waits(machine: Machine, nest: Nest, buffer: Buffer, before: int) -> bool:
     """Do functions of a nest wait longer for those that compute a buffer than for memory?"""
     if not before:
         return False
     alone, both = chain(nest.core.value, {}), chain(nest.core.value, {buffer: before})
     points = prod(size for _, size in nest.loops)
-    return waiting_ns(before, alone, both) * points > pass_ns(buffer)
+    return waiting_ns(machine, before, alone, both) * points > pass_ns(machine, buffer)
 
 
 def _length(nest: Nest) -> int:

@@ -13,27 +13,25 @@ from math import prod
 
 from weft.loops.nodes import Buffer, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.walk import children, everything
+from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 
 #: Operations on real numbers that are one instruction each; the others are functions.
 _INSTRUCTIONS = frozenset({"div", "recip", "sqrt", "recip_sqrt", "copysign"})
-#: What a function takes at a point, what each takes longer for every other in its chain, and what it takes at most.
-_FUNCTION_NS, _WAIT_NS, _MOST_NS = 0.57, 0.17, 1.7
-#: What a kernel's call takes; bytes in a nanosecond, from memory and from a cache that holds all of it.
-_CALL_NS = 15.0
-_BYTES, _CACHED_BYTES, _CACHE = 15.0, 100.0, 1 << 18
 
 
-def waiting_ns(first: int, second: int, both: int) -> float:
+def waiting_ns(machine: Machine, first: int, second: int, both: int) -> float:
     """What a point takes longer where chains of functions, so many each, become one of so many."""
-    return max(0.0, _chain_ns(both) - _chain_ns(first) - _chain_ns(second)) if both > max(first, second) else 0.0
+    if both <= max(first, second):
+        return 0.0
+    return max(0.0, _chain_ns(machine, both) - _chain_ns(machine, first) - _chain_ns(machine, second))
 
 
-def pass_ns(*buffers: Buffer) -> float:
+def pass_ns(machine: Machine, *buffers: Buffer) -> float:
     """What it takes to call a kernel that passes over some buffers."""
     size = sum(prod(one.shape) * numpy_type(one.dtype).itemsize for one in buffers)
-    return _CALL_NS + size / (_CACHED_BYTES if size <= _CACHE else _BYTES)
+    return machine.call_ns + machine.transfer_ns(size)
 
 
 def chain(scalar: Scalar, before: Mapping[Buffer | Local, int]) -> int:
@@ -69,5 +67,5 @@ def is_function(call: Call) -> bool:
     return OPS[call.op].typing is typing.reals and call.op not in _INSTRUCTIONS
 
 
-def _chain_ns(count: int) -> float:
-    return count * min(_FUNCTION_NS + _WAIT_NS * max(count - 1, 0), _MOST_NS)
+def _chain_ns(machine: Machine, count: int) -> float:
+    return count * min(machine.function_ns + machine.wait_ns * max(count - 1, 0), machine.latency_ns)

@@ -40,9 +40,6 @@ from weft.loops.nodes import (
 from weft.loops.walk import Loop, around, free, mapped, parts, rewritten, walk, with_body
 from weft.ops import Call, Scalar
 
-#: So many numbers added up in single precision are off by 27 ε of the largest of them at most: the n-th sum is no more
-#: than n times as large, and rounded to the nearest.
-FEW = 10
 _NARROW, _WIDE = "float32", "float64"
 #: How far the number of a sum's memory is from that of its buffer.
 _BESIDE = 1 << 38
@@ -51,28 +48,32 @@ _BESIDE = 1 << 38
 Site = tuple[Stmt, tuple[Loop, ...]]
 
 
-def widened(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """A block of a typed program with its long sums in double precision."""
+def widened(body: Sequence[Stmt], few: int = 10) -> tuple[Stmt, ...]:
+    """A block of a typed program with its long sums, of more than a few terms, in double precision.
+
+    Ten numbers added up in single precision are off by 27 ε of the largest of them at most: the n-th sum is no more
+    than n times as large, and rounded to the nearest.
+    """
     prefix = "at"
     while any(name.startswith(prefix) for name in names(body)):
         prefix += "_"
-    return _block(body, prefix)
+    return _block(body, prefix, few)
 
 
-def _block(body: Sequence[Stmt], prefix: str) -> tuple[Stmt, ...]:
-    long = _long_sums(body)
+def _block(body: Sequence[Stmt], prefix: str, few: int) -> tuple[Stmt, ...]:
+    long = _long_sums(body, few)
     stmts = [_with_numbers(stmt, long) for stmt in body] if long else body
-    return tuple(new for stmt in stmts for new in _statement(stmt, prefix))
+    return tuple(new for stmt in stmts for new in _statement(stmt, prefix, few))
 
 
-def _statement(stmt: Stmt, prefix: str) -> Iterator[Stmt]:
+def _statement(stmt: Stmt, prefix: str, few: int) -> Iterator[Stmt]:
     """A statement with its long sums in double precision: those that its own loop adds up, then those inside."""
     if not isinstance(stmt, For | If | Remark | Staged):
         yield stmt
         return
     product = isinstance(stmt, Staged) and isinstance(stmt.what, Product)
-    sums = list(_sums(stmt, prefix)) if product or isinstance(stmt, For) else []
-    body = stmt.body if product else _block(_grown(stmt, sums).body, prefix)
+    sums = list(_sums(stmt, prefix, few)) if product or isinstance(stmt, For) else []
+    body = stmt.body if product else _block(_grown(stmt, sums).body, prefix, few)
     yield from (one.copied(there=True) for one in sums)
     yield _grown(stmt, sums) if product else with_body(stmt, body)
     yield from (one.copied(there=False) for one in sums)
@@ -81,7 +82,7 @@ def _statement(stmt: Stmt, prefix: str) -> Iterator[Stmt]:
 # Numbers
 
 
-def _long_sums(body: Sequence[Stmt]) -> dict[Local, Local]:
+def _long_sums(body: Sequence[Stmt], few: int) -> dict[Local, Local]:
     """The numbers that a block declares and only adds to, and often; as they are in double precision."""
     times: dict[Local, int] = {}
     own = {one.local for one in body if isinstance(one, Let) and one.local.dtype == _NARROW}
@@ -90,7 +91,7 @@ def _long_sums(body: Sequence[Stmt]) -> dict[Local, Local]:
             times[stmt.local] = times.get(stmt.local, 0) + prod(size for _, size in loops)
             if (accumulation(stmt) or ("",))[0] != "add":
                 own.discard(stmt.local)
-    return {one: Local(one.name, _WIDE) for one, count in times.items() if one in own and count > FEW}
+    return {one: Local(one.name, _WIDE) for one, count in times.items() if one in own and count > few}
 
 
 def _with_numbers(stmt: Stmt, wide: Mapping[Local, Local]) -> Stmt:
@@ -174,7 +175,7 @@ def _grown(stmt: For | If | Remark | Staged, sums: Sequence[_Sum]) -> For | If |
     return done
 
 
-def _sums(stmt: For | If | Remark | Staged, prefix: str) -> Iterator[_Sum]:
+def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_Sum]:
     """The buffers in which a statement adds many numbers up in cells that its own loop does not move."""
     sites = list(_sites([stmt]))
     updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and one.buffer.dtype == _NARROW]
@@ -182,7 +183,7 @@ def _sums(stmt: For | If | Remark | Staged, prefix: str) -> Iterator[_Sum]:
         mine = [(one, loops) for one, loops in updates if one.buffer == buffer]
         here = any(not isinstance(stmt, For) or stmt.loop not in _moving(one) for one, _ in mine)
         times = sum(prod(size for name, size in loops if name not in _moving(one)) for one, loops in mine)
-        if here and times > FEW and all(_plain(one, buffer) for one, _ in sites):
+        if here and times > few and all(_plain(one, buffer) for one, _ in sites):
             tested = any(isinstance(one, If) for one, _ in sites)
             yield _Sum(buffer, _fixed(buffer, sites), prefix, tested)
 

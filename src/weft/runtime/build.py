@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
-from weft.config import Chosen, config
 from weft.loops import Buffer, Program, check
 from weft.optimise.wide_sums import widened
 from weft.runtime import errors
@@ -15,7 +14,7 @@ from weft.runtime.compiled import Built, Check, Placed, Stages
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import Recalled, key_of, recall, remember
-from weft.schedule import Clock, Kernel, Options, Schedule, Settings, Task, as_kernels, as_program, schedule, stages
+from weft.schedule import Clock, CompileOptions, Kernel, Schedule, Task, as_kernels, as_program, schedule, stages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +22,7 @@ class Job:
     """Code to be built, and what is wanted of it.
 
     `sizes` are those of static indices; `kept` says of nodes why they must be stored afterwards; `recompute` are nodes
-    to be computed again rather than stored. What was `chosen` is as it was when it was asked for.
+    to be computed again rather than stored.
     """
 
     backend: Backend
@@ -31,9 +30,8 @@ class Job:
     code: Code
     sizes: Mapping[str, int]
     kept: Mapping[Node, str]
-    recompute: Sequence[Node] = ()
-    chosen: Chosen = field(default_factory=lambda: config.chosen)
-    options: Options = Options()  # noqa: RUF009 it is frozen
+    recompute: Sequence[Node]
+    options: CompileOptions
 
     def build(self, clock: Clock) -> Built:
         """Build it; a failure leaves no trace."""
@@ -68,11 +66,7 @@ class Job:
 
     @property
     def _fuses(self) -> bool:
-        return self.chosen.optimise and self.backend.fuses
-
-    @property
-    def _settings(self) -> Settings:
-        return Settings(self.chosen.max_visits, self.chosen.max_tracing_dim, self.chosen.device_only)
+        return self.options.optimise and self.backend.fuses
 
     # Found again
 
@@ -81,9 +75,7 @@ class Job:
         assert isinstance(self.backend, Lasting)
         print = Fingerprint.of(self.code, [*self.kept, *self.recompute])
         wanted = [[print.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
-        key = key_of(
-            self.backend, dict(self.sizes), wanted, self._settings, self.chosen.fast_math, self.options, *print.lines
-        )
+        key = key_of(self.backend, dict(self.sizes), wanted, self.options.key, *print.lines)
         return _Entry(key, self.backend, [self.layout.buffer(one) for one in print.numbers])
 
     def _placed(self, found: Recalled) -> Placed:
@@ -122,23 +114,25 @@ class Job:
         """What runs where nothing is optimised: long sums are exact all the same."""
         kernels = as_kernels(lowered)
         wide = self.backend.fuses
-        return tuple(replace(one, body=widened(one.body)) for one in kernels) if wide else kernels
+        return (
+            tuple(replace(one, body=widened(one.body, self.options.single_terms)) for one in kernels)
+            if wide
+            else kernels
+        )
 
     @property
     def _task(self) -> Task:
         return Task(
             self._stored,
             self.sizes,
-            self._settings,
             [self.layout.buffer(node) for node in self.recompute],
-            self.chosen.fast_math,
             self.backend.places if isinstance(self.backend, Placing) else (),
             self.options,
         )
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
         task = self._task
-        found = schedule(lowered, task, clock=clock, verify=self.chosen.verify)
+        found = schedule(lowered, task, clock=clock)
         for buffer in task.recompute:
             verdict = found.verdicts.get(buffer)
             if verdict is None or verdict.stored:

@@ -18,6 +18,7 @@ from weft.runtime.default_context import Listed
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
 from weft.runtime.routine import Routine
+from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
@@ -46,11 +47,12 @@ class Context:
         bindings: Sequence[StaticIndex] = (),
         keep: Sequence[Tensor] = (),
         recompute: Sequence[Tensor] = (),
+        options: CompileOptions | None = None,
     ) -> Routine:
         """Compile code into a routine.
 
         `bindings` are the static indices it takes, `keep` what must stay readable, `recompute` what is computed again
-        where it is read instead of being stored, to save memory.
+        where it is read instead of being stored, to save memory. `options` are those of `wf.config` if not given.
         """
         if not isinstance(code, Code):
             fix = (
@@ -65,7 +67,12 @@ class Context:
             tuple(checked_node(tensor) for tensor in ([some] if isinstance(some, Tensor) else _listed(some, name)))
             for name, some in (("keep", keep), ("recompute", recompute))
         )
-        return self._engine.compile(code, {index.name: index for index in indices}, kept, again)
+        if not isinstance(options, CompileOptions | None):
+            fix = "write options=wf.CompileOptions(fast_math=True), or leave it out"
+            raise WeftError(
+                f"options= takes wf.CompileOptions, not {type(options).__name__}", origin=user_origin(), fix=fix
+            )
+        return self._engine.compile(code, {index.name: index for index in indices}, kept, again, options)
 
     def device(self, index: int) -> Device:
         """The device of an index, from 0."""

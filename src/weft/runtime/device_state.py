@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from weft.assign import Merge, Node, Operand
 from weft.backends import Array, Block, Bound, Prompt
 from weft.loops import Buffer
+from weft.machine import Machine
 from weft.runtime import errors
 from weft.runtime.events import Event, Failure
 from weft.runtime.facts import Reads
@@ -24,7 +25,6 @@ from weft.runtime.routine import Routine
 from weft.runtime.sources import key_of, leaves_of
 from weft.runtime.weak import Weak
 from weft.schedule import Kernel
-from weft.schedule.cost import Machine
 
 if TYPE_CHECKING:
     from weft.runtime.engine import Engine

@@ -24,7 +24,7 @@ from weft.assign.check import check
 from weft.assign.lint import doubts
 from weft.assign.show import Printer
 from weft.backends import Backend
-from weft.config import Chosen, config
+from weft.config import config
 from weft.errors import WeftError, user_origin, warn
 from weft.gc_pause import gc_paused
 from weft.loops import Buffer
@@ -41,7 +41,7 @@ from weft.runtime.layout import Layout
 from weft.runtime.lru import Recent
 from weft.runtime.routine import Routine
 from weft.runtime.sources import Sources, sources_of
-from weft.schedule import Clock, Options
+from weft.schedule import Clock, CompileOptions
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
 
@@ -79,7 +79,7 @@ class Engine:
         self._still: _Standstill | None = None
         self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
-        self._computing: Recent[int, tuple[Chosen, Computation]] = Recent(_COMPUTING)
+        self._computing: Recent[int, tuple[CompileOptions, Computation]] = Recent(_COMPUTING)
         self._first: Recent[tuple[int, ...], FirstValues] = Recent(_FIRST)
         self._sources: dict[int, Sources] = {}
         self.sites = tuple(Site(self, index) for index in range(devices))
@@ -98,10 +98,10 @@ class Engine:
         static: Mapping[str, StaticIndex],
         kept: tuple[Node, ...] = (),
         recompute: tuple[Node, ...] = (),
-        options: Options | None = None,
+        options: CompileOptions | None = None,
     ) -> Routine:
         """Code as a routine. Others can compile while the backend does."""
-        clock = Clock()
+        clock, options = Clock(), options or config.options
         with LOWERING, clock("shapes"):
             full = complete(seq(code, Keep(kept)))
             operands = (one for statement in statements(full) for one in (target(statement), *operands_of(statement)))
@@ -121,8 +121,8 @@ class Engine:
             _check_bound(full, static)
             check(full)
             for doubt in doubts(full):
-                _tell(doubt)
-        built = self._build(full, static, dict(facts.kept), recompute, clock, options)
+                _tell(doubt, options.strict)
+        built = self._build(full, static, dict(facts.kept), recompute, options, clock)
         reads = reads_of(facts, self.layout.buffer)
         touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
         made = Routine(self.sites[0], full, built, static, facts, reads, touch)
@@ -136,15 +136,15 @@ class Engine:
         It goes with the node, and with other settings it is another.
         """
         kept = self._computing.get(node.id)
-        if kept is not None and kept[0] == config.chosen:
+        if kept is not None and kept[0] == config.options:
             return kept[1]
         for name in self.sources(node).indices:
             since = None if changed is None else self.layout.label(changed)
             raise errors.depends_on_index(node, name, since)
-        chosen = config.chosen
-        routine = self.compile(Keep((node,)), {})
+        options = config.options
+        routine = self.compile(Keep((node,)), {}, options=options)
         made = Computation(routine.built.placed, routine.reads, routine.touch)
-        return self._computing.put(node.id, (chosen, made))[1]
+        return self._computing.put(node.id, (options, made))[1]
 
     def show_computing(self, node: Node) -> str:
         """The code that computes a node, as text."""
@@ -168,7 +168,7 @@ class Engine:
     @uninterrupted
     def _compile_first_values(self, nodes: tuple[Node, ...], ids: tuple[int, ...]) -> FirstValues:
         code = seq(*(node.init for node in nodes if node.init is not None))
-        built = self._build(code, {}, dict.fromkeys(nodes, "a first value"))
+        built = self._build(code, {}, dict.fromkeys(nodes, "a first value"), (), config.options)
         return self._first.put(ids, FirstValues(ids, built.placed))
 
     def show(self, code: Code) -> str:
@@ -181,15 +181,15 @@ class Engine:
         code: Code,
         static: Mapping[str, StaticIndex],
         kept: Mapping[Node, str],
-        recompute: Sequence[Node] = (),
+        recompute: Sequence[Node],
+        options: CompileOptions,
         clock: Clock | None = None,
-        options: Options | None = None,
     ) -> Built:
         """Code ready to run; a failure leaves no trace. `kept`: what is wanted after it, and why."""
         sizes = {name: index.size for name, index in static.items()}
         try:
             self._check_open()
-            job = Job(self.backend, self.layout, code, sizes, kept, recompute, options=options or Options())
+            job = Job(self.backend, self.layout, code, sizes, kept, recompute, options)
             return gc_paused(lambda: job.build(clock or Clock()))
         except WeftError as error:
             error.origin = error.origin or user_origin()
@@ -301,9 +301,9 @@ class Engine:
             raise errors.closed()
 
 
-def _tell(doubt: WeftError) -> None:
+def _tell(doubt: WeftError, strict: bool) -> None:
     """Warn of something at the line it was written; who is strict gets an error."""
-    if config.strict:
+    if strict:
         raise doubt
     warn(doubt)
 

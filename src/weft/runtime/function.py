@@ -14,7 +14,7 @@ from weft.runtime.context import Context
 from weft.runtime.fork import new_lock
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.routine import Routine
-from weft.schedule import Options
+from weft.schedule import CompileOptions
 
 #: Arrays of so many bytes are kept alive until the next call.
 _SMALL = 1 << 16
@@ -29,7 +29,7 @@ class Function:
         code: Code,
         inputs: Sequence[Node],
         outputs: Sequence[Node],
-        options: Options | None = None,
+        options: CompileOptions | None = None,
     ) -> None:
         engine = context._engine
         self.routine: Routine = engine.compile(

@@ -8,8 +8,9 @@ from time import perf_counter
 
 from weft.backends import Bound
 from weft.columns import table
+from weft.machine import Machine
 from weft.schedule import Kernel
-from weft.schedule.cost import Machine, assignments, bound, cost
+from weft.schedule.cost import assignments, bound, cost
 
 
 @dataclass(frozen=True, slots=True)

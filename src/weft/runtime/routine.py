@@ -14,6 +14,7 @@ from weft.backends import Executable
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
+from weft.machine import Machine
 from weft.public import public, theirs
 from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.compiled import Built
@@ -21,7 +22,7 @@ from weft.runtime.facts import Facts, Reads
 from weft.runtime.hazards import Touch
 from weft.runtime.profile import Profile
 from weft.schedule import PASSES, Clock, Schedule, as_program, show_kernels, show_verdicts
-from weft.schedule.cost import Costs, Machine
+from weft.schedule.cost import Costs
 from weft.schedule.memory import Plan
 from weft.tensor.slices import StaticIndex
 
@@ -116,8 +117,12 @@ class Routine:
         return self.built.clock
 
     @public
-    def profile(self, *, times: int = 20, machine: Machine = Machine(), **values: int) -> Profile:  # noqa: B008
-        """Run it so many times and time each kernel against its bound on a machine. Printed, it is a table."""
+    def profile(self, *, times: int = 20, machine: Machine | None = None, **values: int) -> Profile:
+        """Run it so many times and time each kernel against its bound on a machine, this one if none is given.
+
+        Printed, it is a table.
+        """
+        machine = machine or Machine.here().measured()
         return self.site.profile(self, self._schedule.kernels, self.given(values), times, machine)
 
     @property

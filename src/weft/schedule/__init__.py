@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from weft.loops import Program
 from weft.loops import show as show_loops
-from weft.optimise.inline_decision import Settings, Verdict
+from weft.optimise.inline_decision import Verdict
+from weft.schedule.compile_options import CompileOptions
 from weft.schedule.nodes import Kernel, Schedule, as_kernels, as_program
 from weft.schedule.options import Options
 from weft.schedule.pipeline import PASSES, BrokenPass, Pass, Stage, Task, stages
@@ -16,11 +17,11 @@ __all__ = [
     "PASSES",
     "BrokenPass",
     "Clock",
+    "CompileOptions",
     "Kernel",
     "Options",
     "Pass",
     "Schedule",
-    "Settings",
     "Stage",
     "Task",
     "Verdict",
@@ -33,9 +34,9 @@ __all__ = [
 ]
 
 
-def schedule(program: Program, task: Task, *, clock: Clock | None = None, verify: bool = False) -> Schedule:
+def schedule(program: Program, task: Task, *, clock: Clock | None = None) -> Schedule:
     """Cut a lowered program into kernels."""
-    *_, (_, last) = stages(program, task, clock=clock, verify=verify)
+    *_, (_, last) = stages(program, task, clock=clock)
     assert last.plan is not None
     return Schedule(last.kernels, last.verdicts, last.plan)
 

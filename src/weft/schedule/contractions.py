@@ -34,16 +34,14 @@ from weft.schedule.distribute import mentioned, obstacle
 from weft.schedule.epilogue import Results
 from weft.schedule.nodes import Kernel
 
-#: From so many multiplications on, staging pays.
-WORTH = 1 << 10
 _TYPES = ("float32", "float64")
 #: What a factor may be computed with: it is computed again for every tile.
 _CHEAP = {"add", "sub", "mul", "neg", "relu", "max", "min", "arg1", "arg2", "relu_gate", "lt", "le", "where"}
 
 
-def stage(kernels: Sequence[Kernel], outside: Collection[Buffer]) -> list[Kernel]:
-    """The kernels with products staged; `outside` are the buffers that must be written for later."""
-    staged = [_checked(one, replace(one, body=_Staging().block(one.body))) for one in kernels]
+def stage(kernels: Sequence[Kernel], outside: Collection[Buffer], points: int = 1 << 10) -> list[Kernel]:
+    """The kernels with products of so many points staged; `outside` are the buffers that must be written for later."""
+    staged = [_checked(one, replace(one, body=_Staging(points).block(one.body))) for one in kernels]
     wanted = set(outside).union(*(read_in(one.body) for one in staged))
     return [replace(one, body=tuple(_needed(stmt, wanted) for stmt in one.body)) for one in staged]
 
@@ -86,9 +84,9 @@ def _writes(body: Sequence[Stmt]) -> Counter[Buffer | Local]:
     return found
 
 
-def refusals(body: Sequence[Stmt]) -> list[str]:
+def refusals(body: Sequence[Stmt], points: int = 1 << 10) -> list[str]:
     """Why sums of products in a block are not staged."""
-    staging = _Staging()
+    staging = _Staging(points)
     staging.block(tuple(body))
     return [f"{_title(stmt)}: {why}" for stmt, why in staging.why.items() if why]
 
@@ -119,6 +117,8 @@ class _Core:
 
 @dataclass(slots=True)
 class _Staging:
+    #: From so many multiplications on, staging pays.
+    points: int
     #: Why what looks like a product is none, of all its loops; empty where that is nothing special.
     why: dict[Set | Update, str] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ class _Staging:
         """The block with the largest product of the loop there staged; None if there is none."""
         for core in sorted(_cores(block, at), key=lambda one: -one.points):
             try:
-                found = _Attempt(core).result()
+                found = _Attempt(core, self.points).result()
             except _Deeper:
                 continue
             except _No as no:
@@ -197,13 +197,14 @@ class _Attempt:
     """One sum of products on its way to be staged."""
 
     core: _Core
+    worth: int
     #: Numbers that are only names for what they are, by the depth of their blocks.
     named: dict[Local, tuple[int, Scalar]] = field(default_factory=dict)
 
     def result(self) -> list[Stmt]:
         """The outermost block with the product staged."""
         core, loops = self.core, dict(self.core.loops)
-        if core.points < WORTH:
+        if core.points < self.worth:
             raise _No("too small")
         self._name()
         factors = self._factors()
@@ -218,7 +219,7 @@ class _Attempt:
             raise _No(f"no factor knows `{idle[0]}`")
         if not sums or not (left or right):
             raise _No("")
-        if prod(loops[name] for name in (*left, *right, *sums)) < WORTH:
+        if prod(loops[name] for name in (*left, *right, *sums)) < self.worth:
             raise _No("too small")
         groups = tuple([(name, loops[name]) for name in some] for some in (left, right, sums))
         results = self._results(depth, tuple((name, loops[name]) for name in kept))

@@ -20,6 +20,7 @@ from math import prod
 from weft.columns import shortened, table
 from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined
 from weft.loops.walk import walk
+from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.footprint import box, union
@@ -66,14 +67,6 @@ class Cost:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What a machine does in a second; as given here, one core of a common one."""
-
-    flops_per_s: float = 5e10
-    bytes_per_s: float = 1.5e10
-
-
 def cost(kernel: Kernel) -> Cost:
     """What running a kernel once costs."""
     total = Cost()
@@ -85,7 +78,7 @@ def cost(kernel: Kernel) -> Cost:
     return total
 
 
-def bound(cost: Cost, machine: Machine = Machine()) -> float:  # noqa: B008 it is frozen
+def bound(cost: Cost, machine: Machine) -> float:
     """The least seconds a machine needs: for the operations, or for the memory."""
     return max(cost.flops / machine.flops_per_s, cost.footprint / machine.bytes_per_s)
 

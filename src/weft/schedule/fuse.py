@@ -7,8 +7,8 @@ earlier kernel it shares data with, past kernels it has nothing to do with. Clea
 that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
 joins nothing from before its time. What may be joined is weighed (`fusion_cost.py`).
 
-A kernel is no longer than `LONGEST`, so that a long program becomes many kernels, layers that are alike become kernels
-that are alike, and the time all that follows takes grows with the program and no faster.
+A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
+kernels that are alike, and the time all that follows takes grows with the program and no faster.
 """
 
 from __future__ import annotations
@@ -16,37 +16,31 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from weft.loops import Buffer
 from weft.loops.effects import weight
-from weft.optimise.inline_decision import TILED
+from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fusion_cost import Scales
 from weft.schedule.loop_tree import Level, Touched, names_in, reuses
 from weft.schedule.nodes import Kernel
 from weft.schedule.rename import new_names
 
-#: A kernel of nests that were joined has at most so many statements and operations.
-LONGEST = 256
-#: A nest tries to join so many of the kernels it shares data with, the nearest first.
-_TRIES = 16
 
-
-def fuse(
-    parts: Sequence[Kernel],
-    late: Collection[Buffer] = (),
-    scales: Scales = Scales(),  # noqa: B008 it is frozen
-) -> list[Kernel]:
+def fuse(parts: Sequence[Kernel], late: Collection[Buffer] = (), options: CompileOptions | None = None) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
     What writes a buffer of `late` joins no kernel before the first that does.
     """
+    options = options or CompileOptions()
+    tiled = partial(reuses, points=options.contraction_points, reuse=options.reuse)
     found = [
-        _Part(list(one.remarks), Level.of(one.body), set(names_in(one.body)), reuses(one.body, TILED), weight(one.body))
+        _Part(list(one.remarks), Level.of(one.body), set(names_in(one.body)), tiled(one.body), weight(one.body))
         for one in parts
     ]
     before = len(found) + 1
     while len(found) < before:
-        before, fusing = len(found), _Fusing(late, scales)
+        before, fusing = len(found), _Fusing(late, Scales(options))
         for part in found:
             fusing.take(part)
         found = fusing.finished
@@ -66,7 +60,7 @@ class _Part:
 
     def join(self, other: _Part, scales: Scales) -> str:
         """Take another part in; or leave both as they are and say why not."""
-        if self.length + other.length > LONGEST:
+        if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
         if self.tiled and other.tiled:
             return "both are products, and each has tiles of its own"
@@ -118,7 +112,7 @@ class _Fusing:
         touched = part.level.touched
         earliest = self._earliest(touched)
         why = ""
-        for number in sorted(self._sharing(touched, earliest), reverse=True)[:_TRIES]:
+        for number in sorted(self._sharing(touched, earliest), reverse=True)[: self.scales.options.fusion_tries]:
             obstacle = self.parts[number].join(part, self.scales)
             if not obstacle:
                 self._note(touched, number)
@@ -142,7 +136,9 @@ class _Fusing:
 
     def _sharing(self, touched: Touched, earliest: int) -> set[int]:
         """The latest kernels that touch something of it, from the earliest it may join on."""
-        users = (number for buffer in touched for number in self.users.get(buffer, ())[-_TRIES:])
+        users = (
+            number for buffer in touched for number in self.users.get(buffer, ())[-self.scales.options.fusion_tries :]
+        )
         return {number for number in users if number >= earliest}
 
     def _note(self, touched: Touched, number: int) -> None:

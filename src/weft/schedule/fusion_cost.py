@@ -14,34 +14,37 @@ from math import prod
 
 from weft.loops import Buffer, For, Local
 from weft.loops.walk import everything, parts, walk
+from weft.machine import Machine
 from weft.ops import Call
 from weft.optimise.latency import chains, pass_ns, waiting_ns
+from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
 from weft.schedule.parallel import independent
 
-#: Functions that compilers run on vectors, being written out in C, and what a number costs alone and among others.
+#: Functions that compilers run on vectors, being written out in C.
 _ON_VECTORS = {"erf", "exp", "sigmoid", "tanh"}
-_ALONE_NS, _TOGETHER_NS = 8.0, 1.0
-#: With fewer points a loop is run by one thread.
-_WORTH_A_THREAD = 1 << 14
-#: At so many points in a row functions need not wait for one another.
-_STRIP = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Weighs joining nests, for so many threads."""
+    """Weighs joining nests, under some options."""
 
-    threads: int = 1
+    options: CompileOptions
+
+    @property
+    def machine(self) -> Machine:
+        return self.options.machine
 
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
         """Why two nests are better not joined in the loops they could share; empty if they are better joined."""
         if not shared:
             return ""
         loop, both = shared[-1][0], ((mine, theirs), (theirs, mine))
-        if self.threads > 1 and any(_is_long(one) and _divides(one, other) for one, other in both):
+        if self.options.schedule.threads > 1 and any(
+            self._is_long(one) and _divides(one, other) for one, other in both
+        ):
             return f"sharing `{shared[0][0]}` would leave both to one thread"
-        saved, lost = _saved(mine, theirs), _lost(mine, theirs, shared)
+        saved, lost = self._saved(mine, theirs), self._lost(mine, theirs, shared)
         if lost > saved:
             return f"sharing `{loop}` would save {saved:.0f} ns of memory and lose {lost:.0f} ns of vectors"
         return self.chained(mine, theirs, shared)
@@ -50,50 +53,52 @@ class Scales:
         """Why functions are better not computed at the points where those run that they wait for."""
         if not shared:
             return ""
-        saved, lost = _saved(mine, theirs), _waiting(mine, theirs, shared)
+        saved, lost = self._saved(mine, theirs), self._waiting(mine, theirs, shared)
         if lost > saved:
             return f"sharing `{shared[-1][0]}` would save {saved:.0f} ns of memory and take {lost:.0f} ns of waiting"
         return ""
 
+    def _saved(self, mine: Level, theirs: Level) -> float:
+        """What one pass less over the memory of both takes."""
+        return pass_ns(self.machine, *(one for one in mine.touched if one in theirs.touched))
 
-def _saved(mine: Level, theirs: Level) -> float:
-    """What one pass less over the memory of both takes."""
-    return pass_ns(*(one for one in mine.touched if one in theirs.touched))
+    def _waiting(self, mine: Level, theirs: Level, shared: Shared) -> float:
+        """What functions take longer that wait for others at the same point."""
+        points = prod(mine.sizes[loop] for loop, _ in shared)
+        own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
+        while inside := _short_strips(own, other, self.machine.reorder_points):
+            own, other = inside
+            points *= own.size
+        first = _chains(own, {})
+        both = _chains(other, {one: count for one, count in first.items() if isinstance(one, Buffer)})
+        longest = [max(found.values(), default=0) for found in (first, _chains(other, {}), both)]
+        return points * waiting_ns(self.machine, *longest)
+
+    def _lost(self, mine: Level, theirs: Level, shared: Shared) -> float:
+        """What functions take longer that no longer run on vectors."""
+        points = prod(mine.sizes[loop] for loop, _ in shared)
+        own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
+        alone = [one for one, beside in ((own, other), (other, own)) if not _has_loops(one) and _has_loops(beside)]
+        return (
+            sum(map(_functions, alone)) * points * (self.machine.scalar_function_ns - self.machine.vector_function_ns)
+        )
+
+    def _is_long(self, level: Level) -> bool:
+        return prod(level.sizes.values()) >= self.options.thread_points
 
 
-def _waiting(mine: Level, theirs: Level, shared: Shared) -> float:
-    """What functions take longer that wait for others at the same point."""
-    points = prod(mine.sizes[loop] for loop, _ in shared)
-    own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
-    while inside := _short_strips(own, other):
-        own, other = inside
-        points *= own.size
-    first = _chains(own, {})
-    both = _chains(other, {one: count for one, count in first.items() if isinstance(one, Buffer)})
-    longest = [max(found.values(), default=0) for found in (first, _chains(other, {}), both)]
-    return points * waiting_ns(*longest)
-
-
-def _short_strips(mine: Level, theirs: Level) -> tuple[Level, Level] | None:
+def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level] | None:
     """The loops that follow one another inside two levels, where they are alike and too short to wait in."""
     mine_last = next((one for one in reversed(mine.items) if isinstance(one, Level)), None)
     theirs_first = next((one for one in theirs.items if isinstance(one, Level)), None)
     if mine_last is None or theirs_first is None or mine_last.size != theirs_first.size:
         return None
-    return (mine_last, theirs_first) if prod(mine_last.sizes.values()) < _STRIP else None
+    return (mine_last, theirs_first) if prod(mine_last.sizes.values()) < points else None
 
 
 def _chains(level: Level, before: Mapping[Buffer | Local, int]) -> dict[Buffer | Local, int]:
     """How many functions wait for one another in what a level computes, outside the loops inside it."""
     return chains([item for item in level.items if not isinstance(item, Level)], before)
-
-
-def _lost(mine: Level, theirs: Level, shared: Shared) -> float:
-    """What functions take longer that no longer run on vectors."""
-    points = prod(mine.sizes[loop] for loop, _ in shared)
-    own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
-    alone = [one for one, beside in ((own, other), (other, own)) if not _has_loops(one) and _has_loops(beside)]
-    return sum(map(_functions, alone)) * points * (_ALONE_NS - _TOGETHER_NS)
 
 
 def _deepest(level: Level, loops: Sequence[str]) -> Level:
@@ -112,10 +117,6 @@ def _functions(level: Level) -> int:
     stmts = everything([item for item in level.items if not isinstance(item, Level)])
     scalars = (one for stmt in stmts for part in parts(stmt) for one in walk(part))
     return sum(isinstance(one, Call) and one.op in _ON_VECTORS for one in scalars)
-
-
-def _is_long(level: Level) -> bool:
-    return prod(level.sizes.values()) >= _WORTH_A_THREAD
 
 
 def _divides(level: Level, other: Level) -> bool:

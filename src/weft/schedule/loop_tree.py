@@ -14,9 +14,6 @@ from weft.schedule.accesses import Access, accesses, own_accesses
 from weft.schedule.dependence import turns_around
 from weft.schedule.rename import Calling, Names
 
-#: What is used so many times on average is worth being held in registers.
-_REUSE = 4
-
 #: Every different access, by buffer.
 Touched = dict[Buffer, dict[Access, None]]
 #: What two levels call the loops that they share.
@@ -135,18 +132,18 @@ def _clash(one: Access, touched: Touched) -> bool:
     return bool(here) and (one.writes or any(access.writes for access in here))
 
 
-def reuses(body: Sequence[Stmt], points: int, loops: Mapping[str, int] | None = None) -> bool:
+def reuses(body: Sequence[Stmt], points: int, reuse: int, loops: Mapping[str, int] | None = None) -> bool:
     """Does a block use what it reads many times over, as a product does, at so many points or more?"""
     loops = loops or {}
     for stmt in body:
         if isinstance(stmt, For | If | Remark):
             inner = {**loops, stmt.loop: stmt.size} if isinstance(stmt, For) else loops
-            if reuses(stmt.body, points, inner):
+            if reuses(stmt.body, points, reuse, inner):
                 return True
         elif (count := prod(loops.values())) >= points:
             named = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
             cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in named)
-            if 0 < _REUSE * cells <= count:
+            if cells and reuse * cells <= count:
                 return True
     return False
 

@@ -16,10 +16,6 @@ from weft.optimise.loop_order import ANY_ORDER, ordered
 from weft.schedule.nodes import Kernel
 from weft.schedule.parallel import independent
 
-#: Fewer points than this are not worth a second thread.
-_WORTH_A_THREAD = 1 << 14
-
-
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
 RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (1, 1024), "rows": (0, 64), "vectors": (0, 64)}
 _LARGEST_TILE = 1 << 62
@@ -132,10 +128,10 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     )
 
 
-def spread(kernel: Kernel, options: Options) -> Kernel:
+def spread(kernel: Kernel, options: Options, thread_points: int) -> Kernel:
     """A kernel with what is asked for its products, its innermost loops and its outermost ones."""
     body = tuple(_shaped(stmt, options) for stmt in kernel.body) if options.rows or options.vectors else kernel.body
-    threads = options.threads if _divides(body) and _points(body) >= _WORTH_A_THREAD else 1
+    threads = options.threads if _divides(body) and _points(body) >= thread_points else 1
     if threads > 1 or options.unroll or options.lanes:
         body = (Staged(Spread(threads, options.unroll, options.lanes), body),)
     return replace(kernel, body=body)

@@ -13,20 +13,20 @@ from weft.loops import Buffer, MalformedLoops, Product, Program, Spread, Stmt, c
 from weft.loops.nests import Nest, nests
 from weft.optimise.gather import gather as gathered
 from weft.optimise.inline import inline as inlined
-from weft.optimise.inline_decision import Settings, Verdict, decide
+from weft.optimise.inline_decision import Verdict, decide
 from weft.optimise.rewrite import rewrite as rewritten
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
+from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fold_storage import fold as folded
 from weft.schedule.forward_stores import forward as forwarded
 from weft.schedule.fuse import fuse as fused
-from weft.schedule.fusion_cost import Scales
 from weft.schedule.in_place import as_one
 from weft.schedule.memory import Plan
 from weft.schedule.memory import plan as planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
-from weft.schedule.options import Options, arranged
+from weft.schedule.options import arranged
 from weft.schedule.options import spread as spread_out
 from weft.schedule.rematerialise import Again, again
 from weft.schedule.timings import Clock
@@ -37,18 +37,15 @@ class Task:
     """What is asked of the passes.
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
-    `recompute` are buffers to be computed again rather than stored; `fast` uses rules for finite numbers only;
-    `places` are the kinds of descriptions that the backend places, which are staged for it; `options` are choices about
-    loops that somebody made.
+    `recompute` are buffers to be computed again rather than stored; `places` are the kinds of descriptions that the
+    backend places, which are staged for it.
     """
 
     kept: Mapping[Buffer, str]
     static: Mapping[str, int] = field(default_factory=dict)
-    settings: Settings = Settings()  # noqa: RUF009 it is frozen
     recompute: Collection[Buffer] = ()
-    fast: bool = False
     places: Collection[type] = ()
-    options: Options = Options()  # noqa: RUF009 it is frozen
+    options: CompileOptions = field(default_factory=CompileOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ def arrange(stage: Stage, task: Task) -> Stage:
 
     for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
     """
-    return replace(stage, again=Again([arranged(nest, task.options) for nest in stage.nests]))
+    return replace(stage, again=Again([arranged(nest, task.options.schedule) for nest in stage.nests]))
 
 
 def rematerialise(stage: Stage, task: Task) -> Stage:
@@ -88,14 +85,14 @@ def rematerialise(stage: Stage, task: Task) -> Stage:
 
     g = tanh(u);  …;  dw = dy @ g    becomes    g = tanh(u);  …;  g.again = tanh(u);  dw = dy @ g.again
     """
-    return replace(stage, again=again(stage.nests, task.kept))
+    return replace(stage, again=again(stage.nests, task.kept, task.options))
 
 
 def decide_storage(stage: Stage, task: Task) -> Stage:
     """Decide of every buffer whether it is stored; the program stays as it is."""
     found = stage.again
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
-    verdicts = decide(stage.nests, task.kept, task.settings, forced, found.often)
+    verdicts = decide(stage.nests, task.kept, task.options.inlining, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}
     outside = {*task.kept, *(buffer for buffer in verdicts if buffer not in written)}
@@ -116,7 +113,7 @@ def gather(stage: Stage, task: Task) -> Stage:
 
     for k: s = s + where(ids[i] == k, t[k], 0)    becomes    s = t[ids[i]]
     """
-    return _each(stage, lambda body: gathered(body, task.fast, stage.unsigned))
+    return _each(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
 
 
 def fuse(stage: Stage, task: Task) -> Stage:
@@ -124,7 +121,7 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, Scales(task.options.threads))))
+    return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, task.options)))
 
 
 def forward(stage: Stage, task: Task) -> Stage:
@@ -140,14 +137,16 @@ def rewrite(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = x[i] * (2 * 3)    becomes    for i: y[i] = x[i] * 6
     """
-    return _each(stage, lambda body: rewritten(body, task.static, task.fast, stage.unsigned))
+    return _each(stage, lambda body: rewritten(body, task.static, task.options.fast_math, stage.unsigned))
 
 
 def stage_products(stage: Stage, task: Task) -> Stage:
     """Stage contractions for a backend that places them, with what works on their results."""
-    if Product not in task.places or task.options.order:
+    if Product not in task.places or task.options.schedule.order:
         return stage
-    return replace(stage, formed=tuple(contractions.stage(stage.kernels, stage.outside)))
+    return replace(
+        stage, formed=tuple(contractions.stage(stage.kernels, stage.outside, task.options.contraction_points))
+    )
 
 
 def widen(stage: Stage, task: Task) -> Stage:
@@ -155,7 +154,7 @@ def widen(stage: Stage, task: Task) -> Stage:
 
     s = s + x[i]    becomes    s.wide = s.wide + float64(x[i])
     """
-    return _each(stage, widened)
+    return _each(stage, lambda body: widened(body, task.options.single_terms))
 
 
 def fold(stage: Stage, task: Task) -> Stage:
@@ -170,7 +169,9 @@ def spread(stage: Stage, task: Task) -> Stage:
     """Give loops the threads, vectors and unrolling asked for."""
     if Spread not in task.places:
         return stage
-    return replace(stage, formed=tuple(spread_out(one, task.options) for one in stage.kernels))
+    options = task.options
+    spread_kernels = (spread_out(one, options.schedule, options.thread_points) for one in stage.kernels)
+    return replace(stage, formed=tuple(spread_kernels))
 
 
 def plan_memory(stage: Stage, task: Task) -> Stage:
@@ -218,14 +219,13 @@ def stages(
     *,
     passes: tuple[Pass, ...] = PASSES,
     clock: Clock | None = None,
-    verify: bool = False,
 ) -> Iterator[tuple[str, Stage]]:
-    """Run passes one after another: the name of each, and what it leaves. With `verify`, all that is checked."""
+    """Run passes one after another: the name of each, and what it leaves; checked, if the options say so."""
     time, stage = clock or Clock(), Stage(Again(nests(program)))
     for one in passes:
         with time(one.name):
             stage = one.run(stage, task)
-        if verify:
+        if task.options.verify:
             _verify(one, stage, task)
         yield one.name, stage
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from math import prod
 
@@ -26,26 +27,15 @@ from weft.loops.nests import Nest
 from weft.loops.walk import rewritten, walk
 from weft.ops import OPS, Call, Scalar, typing
 from weft.ops.dtypes import numpy_type
+from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import reuses
 from weft.schedule.min_cut import END, Network
-
-#: How many operations are worth a byte held: 64 for a number of single precision.
-_WORTH = 16
 
 #: What an operation counts for, if not one: functions that are approximated, random bits, handing a value on.
 _PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0}
 
 #: What machines compute themselves, but slowly, and what that counts for.
 _SLOW = dict.fromkeys(("div", "recip", "sqrt", "recip_sqrt"), 8)
-
-#: A copy is computed where it is read, not stored, if its operations then count for no more than this.
-_FEW = 8
-
-#: From so many points on a product is large.
-_LARGE = 1 << 15
-
-#: Nothing is computed again to save less than this part of what is held.
-_PART = 1 / 8
 
 #: Copies are numbered this far from what they are copies of.
 _FAR = 1 << 36
@@ -67,14 +57,14 @@ class Again:
     late: frozenset[Buffer] = frozenset()
 
 
-def again(nests: Sequence[Nest], outside: Collection[Buffer]) -> Again:
+def again(nests: Sequence[Nest], outside: Collection[Buffer], options: CompileOptions) -> Again:
     """Compute values again where that saves memory; what is `outside` is in memory anyway."""
     found = Again(nests)
     while True:
-        uses = _Uses(found, outside)
+        uses = _Uses(found, outside, options)
         place, most = uses.fullest()
         numbers, saved = _cheapest(uses, place)
-        if not saved or saved < _PART * most:
+        if not saved or saved < options.recompute_share * most:
             return replace(found, late=uses.late()) if found.copies else found
         found = _copied(uses, place, numbers)
 
@@ -82,8 +72,8 @@ def again(nests: Sequence[Nest], outside: Collection[Buffer]) -> Again:
 class _Uses:
     """Where buffers are written and read."""
 
-    def __init__(self, found: Again, outside: Collection[Buffer]) -> None:
-        self.found, self.nests, self.outside = found, found.nests, outside
+    def __init__(self, found: Again, outside: Collection[Buffer], options: CompileOptions) -> None:
+        self.found, self.nests, self.outside, self.options = found, found.nests, outside, options
         self.inputs = [dict.fromkeys(read.buffer for read in nest.reads) for nest in self.nests]
         self.writers: dict[Buffer, list[int]] = {}
         self.readers: dict[Buffer, list[int]] = {}
@@ -92,7 +82,8 @@ class _Uses:
             for buffer in self.inputs[number]:
                 self.readers.setdefault(buffer, []).append(number)
         #: How many large products there are up to each nest.
-        self.products = list(accumulate(nest.accumulates and reuses((nest.stmt,), _LARGE) for nest in self.nests))
+        large = partial(reuses, points=options.large_contraction_points, reuse=options.reuse)
+        self.products = list(accumulate(nest.accumulates and large((nest.stmt,)) for nest in self.nests))
 
     def read(self, number: int) -> Sequence[int]:
         """The nests that read what a nest writes, in order."""
@@ -144,8 +135,8 @@ def _add(network: Network, uses: _Uses, able: Mapping[int, int], place: int, num
 
     Point `2 * number` says that it is there after the place, `2 * number + 1` that it is so by being computed again.
     """
-    nest = uses.nests[number]
-    network.edge(2 * number, 2 * number + 1, _WORTH * uses.size(nest.target))
+    nest, worth = uses.nests[number], uses.options.recompute_operations
+    network.edge(2 * number, 2 * number + 1, worth * uses.size(nest.target))
     network.edge(2 * number + 1, END, _price(nest) * prod(nest.target.shape))
     for buffer in uses.inputs[number]:
         first = uses.writers.get(buffer, [-1])[0]
@@ -153,7 +144,7 @@ def _add(network: Network, uses: _Uses, able: Mapping[int, int], place: int, num
             network.edge(2 * number + 1, 2 * first)
         elif uses.size(buffer) and uses.readers[buffer][-1] < place:  # else it is held anyway
             network.edge(2 * number + 1, 2 * first)
-            network.edge(2 * first, END, _WORTH * uses.size(buffer))
+            network.edge(2 * first, END, worth * uses.size(buffer))
 
 
 def _able(uses: _Uses, place: int) -> dict[int, int]:
@@ -205,7 +196,8 @@ def _copied(uses: _Uses, place: int, numbers: Sequence[int]) -> Again:
         nests.append(_reading(nest, copies) if changes else nest)
     why = {copies[uses.nests[number].target]: _how(uses, copies, number) for number in numbers}
     named = {copy: buffer for buffer, copy in copies.items()}
-    often = {copies[uses.nests[number].target]: _FEW // max(1, _price(uses.nests[number])) for number in numbers}
+    few = uses.options.recompute_inline
+    often = {copies[uses.nests[number].target]: few // max(1, _price(uses.nests[number])) for number in numbers}
     known = uses.found
     return Again(nests, {**known.copies, **named}, {**known.why, **why}, {**known.often, **often})
 

@@ -12,6 +12,7 @@ from weft.comprehension.apply import Application
 from weft.comprehension.gradient import backward
 from weft.comprehension.signature import Template
 from weft.comprehension.steps import Extents, Step
+from weft.config import config
 from weft.runtime import Context
 from weft.runtime.function import Function
 from weft.schedule import Options
@@ -39,7 +40,9 @@ class Call:
         self.application = Application(template, self.params, None, {}, extents)
         self.options = options or Options()
         results = self.application.results
-        self.function = Function(context, Keep(results), self.params, results, self.options)
+        self.function = Function(
+            context, Keep(results), self.params, results, config.options.but(schedule=self.options)
+        )
 
     @cached_property
     def loops(self) -> dict[str, int]:
@@ -67,7 +70,9 @@ class GradientCall:
         found = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in wrt}
         code = application.backward(seeds, found, afresh=True)
         inputs = [*call.params, *seeds.values()]
-        self.function = Function(call._context, code, inputs, list(found.values()), self.options)
+        self.function = Function(
+            call._context, code, inputs, list(found.values()), config.options.but(schedule=self.options)
+        )
 
     def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:
         found = self.function(*arrays, *seeds)

@@ -13,13 +13,13 @@ from weft.comprehension.gradient_text import gradient_definition
 from weft.comprehension.operator import applied
 from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
-from weft.config import Chosen, config
+from weft.config import config
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float
 from weft.runtime import Context
 from weft.runtime.context import unlisted
 from weft.runtime.lru import Recent
-from weft.schedule import Options
+from weft.schedule import CompileOptions, Options
 from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
 from weft.tc.arrays import kind_of
@@ -123,11 +123,11 @@ class Definition:
         self.template = template
         self.arguments = Arguments(template)
         self._context = context
-        self._calls: Recent[tuple[_Shapes, Options, Chosen], Call] = Recent(_CALLS)
+        self._calls: Recent[tuple[_Shapes, Options, CompileOptions], Call] = Recent(_CALLS)
         self._gradients: Recent[tuple[object, ...], GradientCall] = Recent(_CALLS)
         #: Options in use for parameters of some shapes: of the definition, or of its gradients by some parameters.
         self._options: dict[tuple[_Shapes, tuple[str, ...]], Options] = {}
-        self._last: tuple[_Shapes, Chosen, Call] | None = None  # most calls are like the one before
+        self._last: tuple[_Shapes, CompileOptions, Call] | None = None  # most calls are like the one before
 
     @property
     def name(self) -> str:
@@ -311,10 +311,10 @@ class Definition:
     def _call(self, arrays: Sequence[Array]) -> Call:
         shapes = tuple([array.shape for array in arrays])
         last = self._last
-        return last[2] if last and last[0] == shapes and last[1] is config.chosen else self._call_of(shapes)
+        return last[2] if last and last[0] == shapes and last[1] is config.options else self._call_of(shapes)
 
     def _call_of(self, shapes: _Shapes) -> Call:
-        options, chosen = self._used(shapes), config.chosen
+        options, chosen = self._used(shapes), config.options
         key = shapes, options, chosen
         found = self._calls.get(key) or self._calls.put(key, self._compiled(shapes, options))
         self._last = (shapes, chosen, found)
@@ -322,7 +322,7 @@ class Definition:
 
     def _gradient(self, call: Call, of: tuple[str, ...], wanted: tuple[str, ...]) -> GradientCall:
         options = self._used(call.given, wanted)
-        key = call.given, of, wanted, options, config.chosen
+        key = call.given, of, wanted, options, config.options
         return self._gradients.get(key) or self._gradients.put(key, GradientCall(call, of, wanted, options))
 
     def _used(self, shapes: _Shapes, wanted: tuple[str, ...] = ()) -> Options:
@@ -331,7 +331,7 @@ class Definition:
         if found is None:
             found = tuning_store.best(Subject(self.template, shapes, wanted)) or Options()
             self._options[shapes, wanted] = found
-        return found
+        return found if found != Options() else config.options.schedule
 
     def _compiled(self, shapes: _Shapes, options: Options) -> Call:
         return Call(self.template, shapes, self._context(), options)

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from weft.backends.cc.compiler import machine
 from weft.cache import cache_folder, opened
 from weft.comprehension.canonical import Canonical, canonical
 from weft.comprehension.signature import Template
+from weft.config import config
 from weft.errors import WeftError
 from weft.schedule import Options
 
@@ -55,7 +55,7 @@ class Subject:
             "program": sha256(program.text.encode()).hexdigest()[:16],
             "wrt": [program.names.get(one, one) for one in self.wrt],
             "shapes": [list(shape) for shape in self.shapes],
-            "machine": sha256(machine().encode()).hexdigest()[:16],
+            "machine": sha256(config.options.machine.identity.encode()).hexdigest()[:16],
         }
 
 

@@ -16,9 +16,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.backends.cc.compiler import Compiler, find_compiler, machine
+from weft.backends.cc.compiler import Compiler, find_compiler
 from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
+from weft.machine import Machine
 
 __all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "find_compiler", "key_of", "loaded"]
 
@@ -68,7 +69,7 @@ def loaded(cache: Cache, key: str) -> ctypes.CDLL | None:
 
 def key_of(compiler: Compiler, text: str) -> str:
     """A name for a C text as compiled here: by this compiler, with these flags, for this processor."""
-    parts = [text, compiler.identity, *compiler.command, *FLAGS, *LIBRARIES, machine()]
+    parts = [text, compiler.identity, *compiler.command, *FLAGS, *LIBRARIES, Machine.here().identity]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from weft.errors import WeftError, user_origin
-
-#: What -march=native looks at, by the names of x86 and of ARM.
-_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +35,6 @@ def find_compiler(wanted: str | None) -> Compiler | None:
     candidates = [_words(wanted)] if wanted else [("cc",), ("gcc",), ("clang",), *_packaged()]
     found = (one for one in candidates if one and shutil.which(one[0]))
     return next((Compiler(one, _identity(one)) for one in found), None)
-
-
-@lru_cache(maxsize=1)
-def machine() -> str:
-    """What compiled code depends on besides its text and its compiler: the processor, and the ABI."""
-    abi = (platform.system(), platform.machine(), sys.byteorder, str(sys.maxsize), _libc())
-    return "\n".join([*abi, *_processor()])
 
 
 def _words(wanted: str) -> tuple[str, ...]:
@@ -87,26 +75,3 @@ def _stamp(path: str) -> str:
     except OSError:
         return path
     return f"{path} {info.st_size} {info.st_mtime_ns}"
-
-
-def _libc() -> str:
-    """The C library and its version: code linked with a newer one does not load with an older one."""
-    try:
-        return os.confstr("CS_GNU_LIBC_VERSION") or ""
-    except (AttributeError, ValueError, OSError):
-        return str(getattr(sys.implementation, "_multiarch", ""))
-
-
-def _processor() -> list[str]:
-    """The first processor's description; where there is none, the machine's name stands for it."""
-    found = []
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if not line.strip():
-                    break
-                if line.startswith(_PROCESSOR):
-                    found.append(line.strip())
-    except OSError:
-        pass
-    return found or [platform.node()]

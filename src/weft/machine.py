@@ -1,0 +1,190 @@
+"""The machine that code runs on: what it has, and what it does in a second.
+
+What it has is read from descriptions of the processor, not measured. What it does in a second is that of a common
+machine, until `measured` tries it here; what that finds is kept on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.cache import cache_folder, opened
+from weft.errors import WeftError, user_origin
+
+#: What -march=native looks at, by the names of x86 and of ARM.
+_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
+#: Instruction sets by the word for them in the description: bytes in a vector, and how many vector registers.
+_VECTORS = {"avx512f": (64, 32), "avx": (32, 16), "sse2": (16, 16), "asimd": (16, 32)}
+_MEASURED_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor; by itself, one core of a common one.
+
+    `caches` are bytes, from the one nearest to a core on. `flops_per_s` and `bytes_per_s` are of one core and of
+    memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to call a kernel;
+    `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for, `latency_ns`
+    at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on vectors.
+    `reorder_points`: at so many points in a row it finds enough to do while functions wait. `identity` tells machines
+    apart that cannot share compiled code.
+    """
+
+    isa: str = "x86_64"
+    vector_bytes: int = 64
+    registers: int = 32
+    caches: tuple[int, ...] = (1 << 15, 1 << 18, 1 << 23)
+    cores: int = 1
+    flops_per_s: float = 5e10
+    bytes_per_s: float = 1.5e10
+    cached_bytes_per_s: float = 1e11
+    call_ns: float = 15.0
+    function_ns: float = 0.57
+    wait_ns: float = 0.17
+    latency_ns: float = 1.7
+    scalar_function_ns: float = 8.0
+    vector_function_ns: float = 1.0
+    reorder_points: int = 64
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(field.default, str):
+                _require(field.name, value, isinstance(value, str), "text")
+            elif isinstance(field.default, tuple):
+                whole = isinstance(value, tuple) and len(value) > 1 and all(_positive(one) for one in value)
+                _require(field.name, value, whole, "a tuple of sizes in bytes, two at least")
+            else:
+                _require(field.name, value, _positive(value), "a number above 0")
+
+    @staticmethod
+    def here() -> Machine:
+        """This machine."""
+        return _here()
+
+    def transfer_ns(self, size: int) -> float:
+        """What it takes to move so many bytes: between a core and the cache that holds all of them, or memory."""
+        return size / (self.cached_bytes_per_s if size <= self.caches[1] else self.bytes_per_s) * 1e9
+
+    def measured(self) -> Machine:
+        """The machine with its speeds as they are here; tried once, then found on disk."""
+        key = hashlib.sha256(repr(self).encode()).hexdigest()[:40]
+        with opened(cache_folder("machine")) as cache:
+            found = cache.read(key)
+            if found is None:
+                found = json.dumps(_speeds(self)).encode()
+                cache.keep(key, found)
+        return replace(self, **json.loads(found))
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _require(name: str, value: object, holds: bool, wanted: str) -> None:
+    if not holds:
+        what = f"Machine.{name} is {wanted}, not {value!r}"
+        fix = "change what differs: dataclasses.replace(wf.Machine.here(), …)"
+        raise WeftError(what, origin=user_origin(), fix=fix)
+
+
+# What it has
+
+
+@lru_cache(maxsize=1)
+def _here() -> Machine:
+    lines = described()
+    words = " ".join(lines).split()
+    vector_bytes, registers = next((found for word, found in _VECTORS.items() if word in words), (16, 16))
+    return Machine(
+        platform.machine(),
+        vector_bytes,
+        registers,
+        _caches() or Machine().caches,
+        os.cpu_count() or 1,
+        identity=hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16],
+    )
+
+
+def described() -> list[str]:
+    """What compiled code depends on besides its text and its compiler: the ABI and the processor.
+
+    Where nothing describes the processor, the machine's name stands for it.
+    """
+    abi = (platform.system(), platform.machine(), sys.byteorder, str(sys.maxsize), _libc())
+    return [*abi, *(list(_processor()) or [platform.node()])]
+
+
+def _processor() -> Iterator[str]:
+    """The first processor's description."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if not line.strip():
+                    return
+                if line.startswith(_PROCESSOR):
+                    yield line.strip()
+    except OSError:
+        return
+
+
+def _libc() -> str:
+    """The C library and its version: code linked with a newer one does not load with an older one."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return str(getattr(sys.implementation, "_multiarch", ""))
+
+
+def _caches() -> tuple[int, ...]:
+    """The sizes of a core's caches for data, the nearest first; nothing where the system does not say."""
+    folder, found = "/sys/devices/system/cpu/cpu0/cache", dict[int, int]()
+    try:
+        for one in sorted(os.listdir(folder)):
+            if one.startswith("index"):
+                level, kind, size = (_word(f"{folder}/{one}/{what}") for what in ("level", "type", "size"))
+                if kind != "Instruction":
+                    found[int(level)] = int(size.rstrip("KM")) << {"K": 10, "M": 20}.get(size[-1:], 0)
+    except (OSError, ValueError):
+        return ()
+    return tuple(size for _, size in sorted(found.items())) if len(found) > 1 and all(found.values()) else ()
+
+
+def _word(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
+
+
+# What it does in a second
+
+
+def _speeds(machine: Machine) -> Mapping[str, float]:
+    far, near = (np.ones(size // 4, np.float32) for size in (1 << 26, max(machine.caches[1] // 4, 1 << 12)))
+    matrix = np.ones((64, 64), np.float32)  # small enough that one core computes it
+    return {
+        "flops_per_s": 2 * 64**3 / _seconds(lambda out: np.dot(matrix, matrix, out=out), matrix),
+        "bytes_per_s": 2 * far.nbytes / _seconds(lambda to: np.copyto(to, far), far),
+        "cached_bytes_per_s": 2 * near.nbytes / _seconds(lambda to: np.copyto(to, near), near),
+    }
+
+
+def _seconds(work: Callable[[NDArray[np.float32]], object], like: NDArray[np.float32]) -> float:
+    """The best time of some tries."""
+    into, best, end = like.copy(), float("inf"), perf_counter() + _MEASURED_S
+    while perf_counter() < end:
+        start = perf_counter()
+        work(into)
+        best = min(best, perf_counter() - start)
+    return max(best, 1e-9)

@@ -1,0 +1,123 @@
+"""Everything about compiling that somebody may choose, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral, Real
+from typing import Any
+
+from weft.errors import WeftError, user_origin
+from weft.machine import Machine
+from weft.optimise.inline_decision import Settings
+from weft.schedule.options import Options
+
+#: The least that numbers may be, where that is not 1; and the most, where there is one.
+_LEAST = {"reuse": 0, "recompute_operations": 0, "recompute_share": 0}
+_MOST = {"single_terms": 10}
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How code is compiled. Whatever is kept because it was compiled is kept under this.
+
+    `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
+    a number. `max_visits`: how often a value may be computed again instead of stored. `max_tracing_dim`: how far loops
+    are followed where that cannot be counted. `device_only`: whether values may exist only as numbers in a kernel.
+    `strict`: what is legal but hardly meant is an error, not a warning. `verify`: check the program after every pass;
+    the environment variable WEFT_VERIFY=1 sets it from the start.
+
+    Where passes draw lines: `inline_operations` and `kernel_operations` are the most that inlining and fusion put
+    together, `fusion_tries` is how many kernels a nest tries to join. A sum of products is a contraction from
+    `contraction_points` on, a large one from `large_contraction_points` on, if each operand is used `reuse` times on
+    average. A loop is worth a thread from `thread_points` on. Sums of at most `single_terms` stay in single precision.
+    Rematerialisation does so many `recompute_operations` to hold a byte less, and nothing to save less than
+    `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read.
+
+    `schedule`: what loops run like, where that is not left to weft. `machine`: what it is compiled for.
+    """
+
+    optimise: bool = True
+    fast_math: bool = False
+    max_visits: int = 1
+    max_tracing_dim: int = 5
+    device_only: bool = True
+    strict: bool = False
+    verify: bool = False
+    inline_operations: int = 128
+    kernel_operations: int = 256
+    fusion_tries: int = 16
+    contraction_points: int = 1 << 10
+    large_contraction_points: int = 1 << 15
+    reuse: int = 4
+    thread_points: int = 1 << 14
+    single_terms: int = 10
+    recompute_operations: int = 16
+    recompute_share: float = 1 / 8
+    recompute_inline: int = 8
+    schedule: Options = Options()  # noqa: RUF009 it is frozen
+    machine: Machine = field(default_factory=Machine.here)
+
+    def __post_init__(self) -> None:
+        for name, kind in KINDS.items():
+            if (wanted := _refused(name, kind, getattr(self, name))) is not None:
+                what = f"config.{name} is {wanted}, not {getattr(self, name)!r}"
+                raise WeftError(what, origin=user_origin(), fix=f"for example wf.CompileOptions({_example(name)})")
+
+    def but(self, **changes: Any) -> CompileOptions:
+        """The options with some changed."""
+        for name in changes:
+            if name not in KINDS:
+                raise no_option(name)
+        return replace(self, **changes)
+
+    @property
+    def inlining(self) -> Settings:
+        """What the decision to inline a buffer depends on."""
+        return Settings(
+            self.max_visits,
+            self.max_tracing_dim,
+            self.device_only,
+            self.inline_operations,
+            self.contraction_points,
+            self.machine,
+        )
+
+    @property
+    def key(self) -> str:
+        """All that compiled code depends on: not how it is checked on the way."""
+        return repr(replace(self, strict=False, verify=False))
+
+
+KINDS: Mapping[str, type] = {
+    one.name: Machine if one.name == "machine" else type(one.default) for one in fields(CompileOptions)
+}
+
+
+class _NoOption(WeftError, AttributeError):
+    pass
+
+
+def no_option(name: str) -> WeftError:
+    """An option is named that does not exist."""
+    return _NoOption(f"there is no setting {name!r}", origin=user_origin(), fix="the settings are " + ", ".join(KINDS))
+
+
+def _refused(name: str, kind: type, value: object) -> str | None:
+    """What an option takes, if a value is not that."""
+    least, most = _LEAST.get(name, 1), _MOST.get(name)
+    if kind is bool:
+        return None if type(value) is bool else "True or False"
+    if kind not in (int, float):
+        return None if isinstance(value, kind) else f"a wf.{'tc.' * (kind is Options)}{kind.__name__}"
+    number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    if number and value >= least and (most is None or value <= most):  # type: ignore[operator]
+        return None
+    return f"a {'whole ' * (kind is int)}number from {least} {'on' if most is None else f'to {most}'}"
+
+
+def _example(name: str) -> str:
+    default = {"schedule": "wf.tc.Options(threads=2)", "machine": "wf.Machine.here()"}
+    return (
+        f"{name}={default.get(name) or next(repr(one.default) for one in fields(CompileOptions) if one.name == name)}"
+    )
