@@ -41,7 +41,7 @@ def ready(name: str, given: Problem) -> Ready:
         return ctx[loss].item()
 
     def details() -> Details:
-        kernels = routine.built.stages.schedule.kernels if routine.built.stages.schedule else ()
+        kernels = routine.kernels
         return Details(routine.timings().seconds, len(kernels), len(set(map(digest, kernels))))
 
     return Ready(ctx[loss].item(), step, lambda: sum(map(size_of, routine.buffers)), details)

@@ -29,13 +29,10 @@ def test_loops_of_models(fast: bool, sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample
     loss = total(tensor)
     code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.01, momentum=0.9))
-    built = wf.Context("interp").compile(code, bindings=list(model.bound)).built.stages
+    built = wf.Context("interp").compile(code, bindings=list(model.bound))
     sizes = {index.name: index.size for index in model.bound}
-    kernels = as_program(
-        schedule(
-            built.loops, Task(dict.fromkeys(built.kept, "kept"), sizes, options=CompileOptions(fast_math=fast))
-        ).kernels
-    )
+    kept, options = dict.fromkeys(built.compiled.kept, "kept"), CompileOptions(fast_math=fast)
+    kernels = as_program(schedule(built.loops, Task(kept, sizes, options=options)).kernels)
     bound = {index.name: at for index, at in model.bound.items()}
     meant = memory(built.loops)
     run(built.loops, meant, bound)
@@ -44,7 +41,7 @@ def test_loops_of_models(fast: bool, sample: tuple[Model, wf.Tensor]) -> None:
         assert rewrite(new.body, sizes, fast) == new.body
         found = memory(built.loops, new)
         how(new, found, bound)
-        for buffer in built.kept:
+        for buffer in built.compiled.kept:
             close = 1e-6 if fast else 1e-9
             scale = max(
                 1.0, float(np.abs(meant[buffer]).max(initial=0.0))

@@ -450,16 +450,16 @@ def try_being_waited_for() -> int:
     waited = False
 
     def hook(_: str) -> None:
-        while waited and not order.awaited:
+        while waited and not hazards.awaited:
             time.sleep(1e-5)
 
     def wait() -> None:
-        while order.direct is None and waited:
+        while hazards.direct is None and waited:
             time.sleep(1e-5)
         bench.ctx.synchronize()
 
     bench = Bench(Hooked(hook))
-    order = bench.ctx._engine.sites[0].order
+    hazards = bench.ctx._engine.devices[0].hazards
     bench.step()
     for number in points("waited for"):
         waited = True

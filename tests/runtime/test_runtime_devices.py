@@ -13,7 +13,7 @@ import weft as wf
 from runtime.hooked import ended, param
 from weft.runtime import context
 from weft.runtime.context import unlisted
-from weft.runtime.default_context import Listed
+from weft.runtime.default_context import DefaultContext
 from weft.tensor.evaluator import evaluator
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
@@ -186,7 +186,7 @@ def test_a_closed_context_is_not_used_again() -> None:
         step()
         stream = ctx.device(1).stream()
         events = [ctx.device(1).run(step), stream.run(step)]
-        workers = [ctx.device(1)._site.queue._worker, stream._queue._worker]
+        workers = [ctx.device(1)._state.queue._worker, stream._queue._worker]
     assert all(event.done for event in events)
     assert not any(worker is None or worker.is_alive() for worker in workers)
     for use in (
@@ -253,7 +253,7 @@ def test_numpy_reads_from_contexts_in_use() -> None:
 
 
 def test_numpy_does_not_read_parameters_of_a_context_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    none_yet = Listed(unlisted)
+    none_yet = DefaultContext(unlisted)
     monkeypatch.setattr(evaluator, "evaluate", none_yet)
     monkeypatch.setattr(context, "listed", none_yet)
     w = param(o=1, init=1.0)

@@ -409,10 +409,10 @@ def test_many_enqueued_runs_and_reads_leak_nothing() -> None:
 
     work()
     gc.collect()
-    order = ctx.device(0)._site.order
+    hazards = ctx.device(0)._state.hazards
     before = len(gc.get_objects())
     work()
     gc.collect()
     assert len(gc.get_objects()) - before < 100
-    assert len(order.active) <= 3
-    assert all(len(use.readers) <= 3 for use in order.uses.values())
+    assert len(hazards.active) <= 3
+    assert all(len(use.readers) <= 3 for use in hazards.uses.values())

@@ -9,13 +9,13 @@ import pytest
 
 import weft as wf
 from weft.runtime import engine
-from weft.runtime.lru import Recent
+from weft.runtime.lru import LRU
 from weft.runtime.weak import Weak
 from weft.tc import definition
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    kept: Recent[str, int] = Recent(2)
+    kept: LRU[str, int] = LRU(2)
     kept.put("a", 1)
     kept.put("b", 2)
     assert kept.get("a") == 1
@@ -45,7 +45,7 @@ def test_what_belongs_to_an_object_goes_with_it() -> None:
 
 
 def test_many_threads_keep_within_the_limit() -> None:
-    kept: Recent[int, int] = Recent(5)
+    kept: LRU[int, int] = LRU(5)
 
     def use() -> None:
         for number in range(2000):

@@ -39,8 +39,8 @@ def is_recalled(routine: Routine) -> bool:
 def values(ctx: wf.Context, routine: Routine) -> list[np.ndarray]:
     routine()
     routine()
-    memory = ctx.devices[0]._site.memory
-    return [memory.blocks[buffer].copy() for buffer in routine.built.placed.kept]
+    memory = ctx.devices[0]._state.memory
+    return [memory.blocks[buffer].copy() for buffer in routine.compiled.kept]
 
 
 @EVERY

@@ -343,7 +343,7 @@ def test_what_nobody_holds_is_forgotten() -> None:
             alive = Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, KINDS))
             engine = ctx._engine
             alive |= Counter(blocks=len(ctx._memory), names=len(engine.layout._known), programs=len(engine._computing),
-                             sources=len(engine._sources), uses=len(engine.sites[0].order.uses))
+                             sources=len(engine._sources), uses=len(engine.devices[0].hazards.uses))
             return alive
 
         def applications(ctx, times):

@@ -22,7 +22,7 @@ from weft.optimise.inline import inline
 from weft.optimise.inline_decision import decide
 from weft.optimise.loop_order import ordered
 from weft.optimise.rewrite import rewrite
-from weft.runtime.facts import analyse
+from weft.runtime.footprint import footprint_of, nodes_in
 from weft.schedule import Kernel
 from weft.schedule.forward_stores import forward
 from weft.schedule.fuse import fuse
@@ -66,9 +66,9 @@ def buffers_in(kernels: Iterable[Kernel]) -> tuple[Buffer, ...]:
 def scheduled(code: Code, sizes: Mapping[str, int] | None = None, bound: Mapping[str, int] | None = None) -> Sample:
     """Code cut into kernels, not yet rewritten or folded."""
     full = complete(code)
-    facts = analyse(full)
-    for node in facts.touched:
+    for node in nodes_in(full):
         close(node.shape)
+    footprint = footprint_of(full)
     buffers: dict[Node, Buffer] = {}
 
     def buffer(operand: Operand) -> Buffer:
@@ -78,10 +78,10 @@ def scheduled(code: Code, sizes: Mapping[str, int] | None = None, bound: Mapping
         return buffers[node]
 
     parts = [ordered(nest) for nest in nests(lower(full, buffer, list(sizes or {})))]
-    kept = {buffer(node): "kept" for node in facts.leaves}
+    kept = {buffer(node): "kept" for node in footprint.leaves}
     virtual = [one for one, verdict in decide(parts, kept).items() if not verdict.stored]
     found = forward(fuse(as_kernels(inline(parts, virtual, sizes or {}))), kept)
-    return Sample(found, tuple(kept), tuple(dict.fromkeys(map(buffer, facts.needs))), dict(bound or {}))
+    return Sample(found, tuple(kept), tuple(dict.fromkeys(map(buffer, footprint.needs))), dict(bound or {}))
 
 
 @st.composite

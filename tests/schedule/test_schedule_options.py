@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import weft as wf
 from weft.affine import Affine
+from weft.backends import find_backend
 from weft.loops import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
 from weft.ops import Num
+from weft.runtime.engine import Engine
 from weft.schedule.options import Options
 from weft.schedule.parallel import independent
 from weft.tc.call import Call
@@ -61,11 +63,11 @@ def options(draw: st.DrawFn, name: str) -> Options:
 @given(data=st.data())
 def test_whatever_is_chosen_the_numbers_are_the_same(name: str, data: st.DataObject) -> None:
     template, given = wf.tc.define(TEXT)[name].template, arrays(name)
-    context = wf.Context("cc")
+    engine = Engine(find_backend("cc"), 1)
     chosen = data.draw(options(name))
     shapes = [one.shape for one in given]
-    (expected,) = Call(template, shapes, context)(given, [None])
-    (found,) = Call(template, shapes, context, chosen)(given, [None])
+    (expected,) = Call(template, shapes, engine)(given, [None])
+    (found,) = Call(template, shapes, engine, chosen)(given, [None])
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 

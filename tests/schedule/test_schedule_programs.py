@@ -32,7 +32,7 @@ def compiled(sample: Sample, backend: str = "cc") -> tuple[wf.Context, Routine]:
 def stages(routine: Routine) -> Iterator[tuple[str, str]]:
     """The kernels before the first pass and after every pass that changes them."""
     before = ""
-    for name, kernels in routine.built.trace():
+    for name, kernels in routine.trace():
         text = "\n\n".join(show(Program(one.body)) for one in kernels)
         if text != before:
             yield name, text
@@ -62,7 +62,7 @@ def test_optimised_is_what_the_oracle_computes(name: str) -> None:
 
 def test_a_chain_of_any_length_is_one_pass() -> None:
     _, routine = compiled(PROGRAMS["long_chain"]())
-    (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
+    (kernel,) = routine.kernels
     assert len(loops(kernel.body)) == 2
     assert not routine.memory().offsets
 
@@ -70,7 +70,7 @@ def test_a_chain_of_any_length_is_one_pass() -> None:
 def test_functions_do_not_wait_for_one_another() -> None:
     """A chain of functions is computed a row at a time, each for the whole row; nothing but a row is stored."""
     _, routine = compiled(PROGRAMS["functions_in_a_row"]())
-    (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
+    (kernel,) = routine.kernels
     assert len(loops(kernel.body)) == 1 + 3
     assert sum(map(prod, (one.shape for one in routine.memory().offsets))) <= 2 * 70
 
@@ -80,8 +80,8 @@ def test_rows_are_passed_over_once(name: str) -> None:
     """What is computed row by row, forward, backward and updated, is computed in one loop over rows."""
     sample = PROGRAMS[name]()
     _, routine = compiled(sample)
-    w = routine.site.engine.layout.buffer(sample.keep[1].node)
-    touching = [one for one in routine.built.stages.schedule.kernels if w in {a.buffer for a in accesses(one.body)}]  # type: ignore[union-attr]
+    w = routine.buffer(sample.keep[1])
+    touching = [one for one in routine.kernels if w in {a.buffer for a in accesses(one.body)}]
     assert len(touching) == 1
     assert sum(isinstance(stmt, For) for stmt in touching[0].body) == 1
 
@@ -91,15 +91,15 @@ def test_an_update_touches_each_parameter_once(name: str) -> None:
     sample = PROGRAMS[name]()
     _, routine = compiled(sample)
     for param in sample.keep[1:]:
-        buffer = routine.site.engine.layout.buffer(param.node)
-        writes = [kernel for kernel in routine.built.stages.schedule.kernels if _writes(kernel.body, buffer)]  # type: ignore[union-attr]
+        buffer = routine.buffer(param)
+        writes = [kernel for kernel in routine.kernels if _writes(kernel.body, buffer)]
         assert len(writes) == 1, param.label
         assert sum(one.buffer == buffer and one.writes for one in accesses(writes[0].body)) == 1
 
 
 def test_sums_of_the_same_data_run_in_one_loop() -> None:
     _, routine = compiled(PROGRAMS["moments"]())
-    (kernel,) = routine.built.stages.schedule.kernels  # type: ignore[union-attr]
+    (kernel,) = routine.kernels
     assert len(loops(kernel.body)) == 2
 
 

@@ -12,7 +12,7 @@ from comprehension.running import assert_near, backends, definition
 from weft.backends import Array
 from weft.backends.interp import Interp
 from weft.loops import Buffer
-from weft.tc import call as calls
+from weft.runtime.engine import Engine
 
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 ADD = "def add(float(M,K) A, float(K,N) B) -> (C) { C(m,n) += A(m,k) * B(k,n) }"
@@ -157,8 +157,8 @@ def test_outputs_that_interleave_are_apart() -> None:
 
 def test_it_is_compiled_once_for_the_same_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    real = calls.Function
-    monkeypatch.setattr(calls, "Function", lambda *args: compiled.append(1) or real(*args))
+    real = Engine.function
+    monkeypatch.setattr(Engine, "function", lambda *args: compiled.append(1) or real(*args))
     mm = definition(MM)
     for _ in range(3):
         mm(A, B)

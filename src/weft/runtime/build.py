@@ -1,4 +1,4 @@
-"""From code to something that runs: found again if it was built before, else lowered, cut into kernels and compiled."""
+"""From code to something that runs: found again if it was compiled before, else lowered, cut into kernels, compiled."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
-from weft.loops import Buffer, Program, check
+from weft.loops import Buffer, Program, buffers_of, check
 from weft.optimise.wide_sums import widened
 from weft.runtime import errors
-from weft.runtime.compiled import Built, Check, Placed, Stages
+from weft.runtime.compiled import Compiled, Stages
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
-from weft.runtime.routine_cache import Recalled, key_of, recall, remember
+from weft.runtime.routine_cache import key_of, recall, remember
 from weft.schedule import Clock, CompileOptions, Kernel, Schedule, Task, as_kernels, as_program, schedule, stages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """Code to be built, and what is wanted of it.
+class Request:
+    """Code to be compiled, and what is wanted of it.
 
     `sizes` are those of static indices; `kept` says of nodes why they must be stored afterwards; `recompute` are nodes
     to be computed again rather than stored.
@@ -33,28 +33,36 @@ class Job:
     recompute: Sequence[Node]
     options: CompileOptions
 
-    def build(self, clock: Clock) -> Built:
-        """Build it; a failure leaves no trace."""
+    def compiled(self, clock: Clock) -> Compiled:
+        """Compile it; a failure leaves no trace."""
+        key, tensors = "", list[Buffer]()
         with LOWERING:
-            mark = self.layout.mark()
+            savepoint = self.layout.savepoint()
         try:
             with LOWERING:
                 try:
-                    with clock("recall"):
-                        entry = self._entry() if self._fuses and isinstance(self.backend, Lasting) else None
-                        found = entry.recall() if entry else None
-                    if found:
-                        return Built(self._placed(found), clock, self._stages_again, self.trace)
+                    if self._fuses and isinstance(self.backend, Lasting):
+                        with clock("recall"):
+                            key, tensors = self._key(self.backend)
+                            found = recall(key, self.backend, tensors, self.layout.arena)
+                        if found is not None:
+                            return self._wanted(found, clock)
                     lowered = self._lowered(clock)
                 finally:
-                    mark.settle()
-            made = self._stages(lowered, clock)
+                    savepoint.settle()
+            made = self.placed(self._stages(lowered, clock), clock)
         except BaseException:
-            mark.go_back()
+            savepoint.go_back()
             raise
-        if entry:
-            entry.remember(made)
-        return Built(replace(made.placed, checks=self._checks), clock, lambda: made, self.trace)
+        if key and isinstance(made.program, Played):
+            remember(key, made, made.program.calls, tensors)
+        return made
+
+    def stages(self) -> Stages:
+        """The stages, made once more."""
+        with LOWERING:
+            lowered = self._lowered(Clock())
+        return self._stages(lowered, Clock())
 
     def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
         """Run the passes once more: the loops, one kernel for each assignment, and the kernels after every pass."""
@@ -68,33 +76,27 @@ class Job:
     def _fuses(self) -> bool:
         return self.options.optimise and self.backend.fuses
 
-    # Found again
+    def _key(self, backend: Lasting) -> tuple[str, list[Buffer]]:
+        """What it is kept under, and the buffers of its tensors, by number."""
+        code = Fingerprint.of(self.code, [*self.kept, *self.recompute])
+        wanted = [[code.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
+        key = key_of(backend, dict(self.sizes), wanted, self.options.key, *code.lines)
+        return key, [self.layout.buffer(one) for one in code.numbers]
 
-    def _entry(self) -> _Entry:
-        """Where it is kept."""
-        assert isinstance(self.backend, Lasting)
-        print = Fingerprint.of(self.code, [*self.kept, *self.recompute])
-        wanted = [[print.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
-        key = key_of(self.backend, dict(self.sizes), wanted, self.options.key, *print.lines)
-        return _Entry(key, self.backend, [self.layout.buffer(one) for one in print.numbers])
+    def placed(self, made: Stages, clock: Clock) -> Compiled:
+        """Stages as something that runs, with memory for what lies between kernels."""
+        offsets = made.schedule.plan.offsets if made.schedule else {}
+        arena = self.layout.arena(made.schedule.plan.size) if made.schedule and offsets else None
+        touched = buffers_of(as_program(made.kernels))
+        return self._wanted(Compiled(made.executable, touched, arena, offsets, made=made), clock)
 
-    def _placed(self, found: Recalled) -> Placed:
-        arena = self.layout.arena(found.arena) if found.offsets else None
-        return Placed(found.program, found.touched, tuple(self._stored), arena, found.offsets, self._checks)
-
-    def _stages_again(self) -> Stages:
-        with LOWERING:
-            lowered = self._lowered(Clock())
-        return self._stages(lowered, Clock())
-
-    @property
-    def _checks(self) -> dict[Buffer, Check]:
-        return {self.layout.buffer(node): node.verify for node in self.kept if node.verify}
-
-    # Made
+    def _wanted(self, found: Compiled, clock: Clock) -> Compiled:
+        """What was compiled, with what is wanted of it."""
+        checks = {self.layout.buffer(node): node.verify for node in self.kept if node.verify}
+        return replace(found, kept=tuple(self._kept), checks=checks, clock=clock, request=self)
 
     @property
-    def _stored(self) -> dict[Buffer, str]:
+    def _kept(self) -> dict[Buffer, str]:
         return {self.layout.buffer(node): why for node, why in self.kept.items()}
 
     def _lowered(self, clock: Clock) -> Program:
@@ -105,30 +107,21 @@ class Job:
         planned = self._scheduled(lowered, clock) if self._fuses else None
         kernels = planned.kernels if planned else self._plain(lowered)
         check(as_program(kernels), self.sizes)
-        arena = self.layout.arena(planned.plan.size) if planned and planned.plan.offsets else None
         with clock("compile"):
-            executable = self.backend.compile(kernels)
-        return Stages(lowered, kernels, planned, executable, tuple(self._stored), arena)
+            return Stages(lowered, kernels, planned, self.backend.compile(kernels))
 
     def _plain(self, lowered: Program) -> tuple[Kernel, ...]:
         """What runs where nothing is optimised: long sums are exact all the same."""
         kernels = as_kernels(lowered)
-        wide = self.backend.fuses
-        return (
-            tuple(replace(one, body=widened(one.body, self.options.single_terms)) for one in kernels)
-            if wide
-            else kernels
-        )
+        if not self.backend.fuses:
+            return kernels
+        return tuple(replace(one, body=widened(one.body, self.options.single_terms)) for one in kernels)
 
     @property
     def _task(self) -> Task:
-        return Task(
-            self._stored,
-            self.sizes,
-            [self.layout.buffer(node) for node in self.recompute],
-            self.backend.places if isinstance(self.backend, Placing) else (),
-            self.options,
-        )
+        recompute = [self.layout.buffer(node) for node in self.recompute]
+        places = self.backend.places if isinstance(self.backend, Placing) else ()
+        return Task(self._kept, self.sizes, recompute, places, self.options)
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
         task = self._task
@@ -138,20 +131,3 @@ class Job:
             if verdict is None or verdict.stored:
                 raise errors.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A place on disk for how a job's code runs, and the buffers of its tensors, by number."""
-
-    key: str
-    backend: Lasting
-    tensors: Sequence[Buffer]
-
-    def recall(self) -> Recalled | None:
-        return recall(self.key, self.backend, self.tensors)
-
-    def remember(self, stages: Stages) -> None:
-        if stages.schedule and isinstance(stages.executable, Played):
-            plan = stages.schedule.plan
-            remember(self.key, stages.executable.calls, plan.size, plan.offsets, self.tensors)

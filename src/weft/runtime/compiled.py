@@ -2,38 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from weft.backends import Array, Backend, Bindable, Block, Bound, Executable, Memory
-from weft.loops import Buffer, Program, buffers_of
-from weft.schedule import Clock, Kernel, Schedule, as_program
+from weft.loops import Buffer, Program
+from weft.schedule import Clock, Kernel, Schedule
+
+if TYPE_CHECKING:
+    from weft.runtime.build import Request
 
 #: Raises what is wrong with a value.
 Check: TypeAlias = Callable[[Array], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """A program and its memory: the buffers it touches, those it leaves, and which of them lie where in an arena.
+class Stages:
+    """Code at every stage below assignments: loops, kernels, and what the backend made of them."""
 
-    `checks` are called after every run with what it left in some buffers, and raise what is wrong with it.
+    loops: Program
+    kernels: tuple[Kernel, ...]
+    schedule: Schedule | None
+    executable: Executable
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """What runs, its memory, and how its stages are made.
+
+    The program touches some buffers, and leaves those `kept`; what is in `offsets` lies in the arena. `checks` are
+    called after every run with what it left in some buffers, and raise what is wrong with it. The stages are those
+    `made`, or where the program was recalled, they are made from the `request` when someone asks to see them.
     """
 
     program: Bindable
     touched: Sequence[Buffer]
-    kept: tuple[Buffer, ...]
     arena: Buffer | None
     offsets: Mapping[Buffer, int]
+    kept: tuple[Buffer, ...] = ()
     checks: Mapping[Buffer, Check] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Clock)
+    request: Request | None = None
+    made: Stages | None = None
 
-    @property
+    @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
         """The memory it works on and leaves behind; what lies in the arena is not named."""
         own = [buffer for buffer in self.touched if buffer not in self.offsets]
         return tuple(dict.fromkeys([*own, *self.kept, *([self.arena] if self.arena else [])]))
+
+    @cached_property
+    def stages(self) -> Stages:
+        if self.made is not None:
+            return self.made
+        assert self.request is not None
+        return self.request.stages()
+
+    def shown(self) -> Compiled:
+        """The same on the buffers that its stages name; a recalled program has others of its own."""
+        return self if self.made or self.request is None else self.request.placed(self.stages, self.clock)
+
+    def alone(self) -> Compiled:
+        """Without its stages: it keeps nothing of the code alive."""
+        return replace(self, request=None, made=None)
 
     def bind(self, blocks: Memory, backend: Backend) -> Bound:
         """The program on blocks for its buffers."""
@@ -53,38 +86,3 @@ def _checked(bound: Bound, checks: Sequence[tuple[Block, Check]], backend: Backe
             check(backend.download(block))
 
     return run
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Stages:
-    """Code at every stage below assignments: loops, kernels, and what the backend made of them."""
-
-    loops: Program
-    kernels: tuple[Kernel, ...]
-    schedule: Schedule | None
-    executable: Executable
-    kept: tuple[Buffer, ...]
-    arena: Buffer | None
-
-    @property
-    def placed(self) -> Placed:
-        """What runs."""
-        offsets = self.schedule.plan.offsets if self.schedule and self.arena else {}
-        return Placed(self.executable, buffers_of(as_program(self.kernels)), self.kept, self.arena, offsets)
-
-
-@dataclass(frozen=True, eq=False)
-class Built:
-    """Code ready to run. Where it was recalled, its stages are made when someone asks to see them.
-
-    `trace` runs the passes once more, and has the kernels after each.
-    """
-
-    placed: Placed
-    clock: Clock
-    make: Callable[[], Stages]
-    trace: Callable[[], Iterator[tuple[str, Sequence[Kernel]]]]
-
-    @cached_property
-    def stages(self) -> Stages:
-        return self.make()

@@ -14,7 +14,7 @@ from weft.backends import Array, Backend, Block, find_backend
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
 from weft.public import public_methods
-from weft.runtime.default_context import Listed
+from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
 from weft.runtime.routine import Routine
@@ -35,7 +35,7 @@ class Context:
     def _set_up(self, backend: Backend, devices: int) -> None:
         self._origin = user_origin()
         self._engine = Engine(backend, _checked_count(backend, devices))
-        self.devices: tuple[Device, ...] = tuple(map(Device, self._engine.sites))
+        self.devices: tuple[Device, ...] = tuple(map(Device, self._engine.devices))
 
     def __repr__(self) -> str:
         return f"<{self._engine}>"
@@ -121,11 +121,11 @@ class Context:
 
     def _holds(self, tensor: Tensor) -> bool:
         """Is a value stored here of the tensor, or of anything it is computed from?"""
-        return self._engine.sites[0].holds(checked_node(tensor))
+        return self._engine.devices[0].holds(checked_node(tensor))
 
     @property
     def _memory(self) -> Mapping[Buffer, Block]:
-        return self._engine.sites[0].memory.blocks
+        return self._engine.devices[0].memory.blocks
 
 
 #: So many devices a context has where a backend gives as many as anybody wants.
@@ -148,7 +148,7 @@ def unlisted(backend: str | Backend | None) -> Context:
 
 
 #: Of the process.
-listed = Listed(unlisted)
+listed = DefaultContext(unlisted)
 evaluator.evaluate = listed
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weft.runtime.context import Context
 
 
-class Listed:
+class DefaultContext:
     """The contexts that can be asked, whichever thread made them, without keeping any alive.
 
     Where none is left, it makes one for the occasion.

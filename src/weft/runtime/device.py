@@ -11,9 +11,9 @@ from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import numpy_type
 from weft.public import public_methods
 from weft.runtime import errors
-from weft.runtime.device_state import Site
+from weft.runtime.device_state import DeviceState
 from weft.runtime.events import Event
-from weft.runtime.hazards import Touch
+from weft.runtime.footprint import Footprint
 from weft.runtime.initial_values import in_shape
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
@@ -25,38 +25,38 @@ from weft.tensor.tensor import Tensor
 class Device:
     """A place where code runs, with memory of its own. It knows which tensors hold values there."""
 
-    __slots__ = ("_site", "_stream")
+    __slots__ = ("_state", "_stream")
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._stream = Stream(self, site, site.queue)
+    def __init__(self, state: DeviceState) -> None:
+        self._state = state
+        self._stream = Stream(self, state, state.queue)
 
     @property
     def index(self) -> int:
         """Which device of its context it is, from 0."""
-        return self._site.index
+        return self._state.index
 
     def __getitem__(self, tensor: Tensor) -> Array:
         """The value of a tensor here: as a routine left it if that is up to date, else computed from leaves."""
         node = checked_node(tensor)
-        return self._site.read(node) if isinstance(tensor.operand, Stored) else self._site.value(node)
+        return self._state.read(node) if isinstance(tensor.operand, Stored) else self._state.value(node)
 
     def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
         """Upload a value: a number, or an array of the tensor's shape, or of the shape of what wf.data was given."""
         node = checked_node(tensor)
         if node.definition is not None:
             raise errors.is_computed(node)
-        buffer = self._site.engine.layout.buffer(node)
+        buffer = self._state.engine.layout.buffer(node)
         array = numbers(value)
         if array.shape not in (buffer.shape, ()):
             array = in_shape(node, array, user_origin())
         if array.dtype != numpy_type(buffer.dtype):
-            array = self._site.memory.converted(array, buffer)
-        self._site.write(node, np.broadcast_to(array, buffer.shape))
+            array = self._state.memory.converted(array, buffer)
+        self._state.write(node, np.broadcast_to(array, buffer.shape))
 
     def __contains__(self, tensor: Tensor) -> bool:
         """Is there a value of it here: stored, computable from what is, or a first value to begin with?"""
-        return self._site.has_value(checked_node(tensor))
+        return self._state.has_value(checked_node(tensor))
 
     def run(self, routine: Routine, /, **values: int) -> Event:
         """Enqueue a run of a routine on the default stream; the event is over when it has run."""
@@ -68,30 +68,30 @@ class Device:
 
     def stream(self) -> Stream:
         """A further stream of this device."""
-        return Stream(self, self._site, self._site.new_queue())
+        return Stream(self, self._state, self._state.new_queue())
 
     def synchronize(self) -> None:
         """Return when everything enqueued here is done; raise what went wrong, unless that was raised before."""
-        self._site.settle()
-        self._site.engine.admit(self._site.tell)
+        self._state.settle()
+        self._state.engine.admit(self._state.tell)
 
     def last_write(self, tensor: Tensor) -> object:
         """What wrote a tensor here last, as an object to compare with `is`; a routine run over and over counts once."""
-        return self._site.order.uses.get(self._site.engine.layout.buffer(checked_node(tensor)))
+        return self._state.hazards.uses.get(self._state.engine.layout.buffer(checked_node(tensor)))
 
     def __repr__(self) -> str:
-        return f"<device {self.index} of {self._site.engine}>"
+        return f"<device {self.index} of {self._state.engine}>"
 
 
 @public_methods
 class Stream:
     """What is enqueued here is done in order; what other streams of the device enqueue, in order where it matters."""
 
-    __slots__ = ("_device", "_queue", "_site")
+    __slots__ = ("_device", "_queue", "_state")
 
-    def __init__(self, device: Device, site: Site, queue: Queue) -> None:
+    def __init__(self, device: Device, state: DeviceState, queue: Queue) -> None:
         self._device = device
-        self._site = site
+        self._state = state
         self._queue = queue
 
     def run(self, routine: Routine, /, **values: int) -> Event:
@@ -99,13 +99,13 @@ class Stream:
         if not isinstance(routine, Routine):
             fix = "compile code first: step = ctx.compile(code)"
             raise WeftError(f"run takes a routine, not {type(routine).__name__}", origin=user_origin(), fix=fix)
-        if routine.site.engine is not self._site.engine:
+        if routine.state.engine is not self._state.engine:
             raise WeftError(
-                f"the routine was compiled for another context than that of device {self._site.index}",
+                f"the routine was compiled for another context than that of device {self._state.index}",
                 origin=user_origin(),
                 fix="compile the code with the context it shall run in",
             )
-        return self._site.enqueue(self._queue, routine, routine.given(values))
+        return self._state.enqueue(self._queue, routine, routine.given(values))
 
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
         """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
@@ -117,25 +117,25 @@ class Stream:
             raise WeftError(
                 f"a device receives from a device, not {type(source).__name__}", origin=user_origin(), fix=fix
             )
-        if source._site is self._site:
+        if source._state is self._state:
             what = f"device {source.index} cannot receive `{node.label}` from itself"
             raise WeftError(what, origin=user_origin(), fix="receive from another device of the context")
-        if source._site.engine is not self._site.engine:
-            what = f"`{node.label}` cannot come from {source!r}: device {self._site.index} is of another context"
+        if source._state.engine is not self._state.engine:
+            what = f"`{node.label}` cannot come from {source!r}: device {self._state.index} is of another context"
             fix = "read it there and set it here: device[t] = source[t]"
             raise WeftError(what, origin=user_origin(), fix=fix)
-        return self._site.receive(self._queue, node, source._site, merge)
+        return self._state.receive(self._queue, node, source._state, merge)
 
     def record(self) -> Event:
         """An event that is over when everything enqueued here so far is."""
-        return self._site.engine.admit(lambda: self._queue.put(_nothing, {self._site.order: Touch()}))
+        return self._state.engine.admit(lambda: self._queue.put(_nothing, {self._state.hazards: Footprint()}))
 
     def wait(self, event: Event) -> None:
         """Let everything enqueued here from now on wait for an event, of whatever stream or device."""
         if not isinstance(event, Event):
             fix = "events come from stream.record(), stream.run(…) and device.run(…)"
             raise WeftError(f"a stream waits for events, not {type(event).__name__}", origin=user_origin(), fix=fix)
-        self._site.engine.admit(lambda: self._queue.wait(event))
+        self._state.engine.admit(lambda: self._queue.wait(event))
 
     def __repr__(self) -> str:
         return f"<stream of {self._device!r}>"

@@ -14,13 +14,14 @@ from weft.loops import Buffer
 from weft.machine import Machine
 from weft.runtime import errors
 from weft.runtime.events import Event, Failure
-from weft.runtime.facts import Reads
-from weft.runtime.hazards import Order, Touch
+from weft.runtime.footprint import Footprint
+from weft.runtime.hazards import Hazards
+from weft.runtime.initial_values import InitialValues
 from weft.runtime.memory import DeviceMemory
-from weft.runtime.ordered import Access
+from weft.runtime.ordered import OrderedWork
 from weft.runtime.profile import Profile, measured
 from weft.runtime.queue import Queue
-from weft.runtime.residency import FIRST, Found, Holdings, Mark, Moment, written
+from weft.runtime.residency import FIRST, Mark, Moment, Residency, initial_marks, marks_of
 from weft.runtime.routine import Routine
 from weft.runtime.sources import key_of, leaves_of
 from weft.runtime.weak import Weak
@@ -49,26 +50,26 @@ class Installed:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A run to come: first values to compute, of the nodes `started`, then the routine; what it touches and changes."""
+    """A run to come: initial values, of the nodes `started`, then the routine; what it touches and changes."""
 
     first: Sequence[Bound]
     started: Collection[int]
     bound: Bound
-    touch: Touch
+    footprint: Footprint
     marks: Mapping[int, Mark]
 
 
-class Site:
+class DeviceState:
     """A device at work. What it holds is known when work is asked for, so mistakes are raised where they are made."""
 
     def __init__(self, engine: Engine, index: int) -> None:
         self.engine = engine
         self.index = index
-        self.order = Order()
+        self.hazards = Hazards()
         self._queues: Weak[Queue, None] = Weak()
         self.queue = self.new_queue()
         self.memory = DeviceMemory(engine.backend, index, engine.layout.origin)
-        self.holdings = Holdings(self.memory, self.order, engine.layout.buffer, engine.first_values, index)
+        self.residency = Residency(self.memory, self.hazards, engine.layout.buffer, engine.initial_program, index)
         self._lock = engine.lock
         self._backend = engine.backend
         self._synchronize = None if isinstance(engine.backend, Prompt) else engine.backend.synchronize
@@ -85,16 +86,20 @@ class Site:
 
     def run_now(self, routine: Routine, given: Mapping[str, int]) -> None:
         """Run a routine in this thread. One that is ready, on a device with nothing to do, is a single call."""
-        order = self.order
+        hazards = self.hazards
         awaited: list[Event] | None = None
         try:
             with self._lock:
                 ready = self._ready
-                if ready is not None and ready[0] is routine and not (order.active or order.failures or order.direct):
-                    now = self.holdings.now
-                    order.owner = get_ident()
-                    order.direct = routine.touch
-                    order.awaited = awaited = []
+                if (
+                    ready is not None
+                    and ready[0] is routine
+                    and not (hazards.active or hazards.failures or hazards.direct)
+                ):
+                    now = self.residency.now
+                    hazards.owner = get_ident()
+                    hazards.direct = routine.footprint
+                    hazards.awaited = awaited = []
             if ready is None or awaited is None:
                 self._run_in_order(routine, given)
             else:
@@ -107,42 +112,42 @@ class Site:
             raise
         finally:
             # Stores without calls: no signal comes between the end of the work and the word that it is over.
-            if awaited is not None and order.awaited is awaited:
-                order.direct = None
+            if awaited is not None and hazards.awaited is awaited:
+                hazards.direct = None
                 if awaited:
-                    order.leave(awaited)
+                    hazards.leave(awaited)
 
     def _broke_off(self, routine: Routine, error: BaseException, awaited: list[Event] | None) -> None:
         """Nothing is ready any more. What direct work was to write is lost, unless it was only interrupted."""
         with self._lock:
             self._ready = None
-            if awaited is None or self.order.awaited is not awaited or self.order.direct is None:
+            if awaited is None or self.hazards.awaited is not awaited or self.hazards.direct is None:
                 return
             interrupted = not isinstance(error, Exception)
             if interrupted:
-                marks = self.holdings.marks
+                marks = self.residency.marks
                 written = {key: marks[key] for key in self._ran(routine).marks if key in marks}
-                self.holdings.take_back(written, routine.facts.computed)
-            self.order.fail(Failure(error, self.index, told=True), interrupted)
+                self.residency.take_back(written, routine.footprint.computed)
+            self.hazards.fail(Failure(error, self.index, told=True), interrupted)
 
     def _run_in_order(self, routine: Routine, given: Mapping[str, int]) -> None:
         queue = self.queue
 
-        def ask(access: Access) -> Work:
+        def ask(access: OrderedWork) -> Work:
             self._refuse_inside()
             work = self._prepare(routine)
-            queue.last = access.begin(work.touch, queue.earlier(), queue.key) or queue.last
+            queue.last = access.begin(work.footprint, queue.earlier(), queue.key) or queue.last
             self._claim(access, routine=routine, work=work)
             return work
 
-        def do(access: Access, work: Work) -> None:
+        def do(access: OrderedWork, work: Work) -> None:
             for call in work.first:
                 call({})
             if work.started:
                 access.keep(work.started)
             self._do((work.bound,), given)
 
-        self._compile_first_values(routine.reads.nodes)
+        self._compile_initial_values(routine.footprint.needs)
         self._in_order(ask, do)
 
     def enqueue(self, queue: Queue, routine: Routine, given: Mapping[str, int]) -> Event:
@@ -153,43 +158,46 @@ class Site:
             ready = self._ready
             work = self._again(routine) if ready is not None and ready[0] is routine else self._prepare(routine)
             do = partial(self._do, (*work.first, work.bound), given)
-            return self._put(queue, do, {self.order: work.touch}, partial(self._claim, routine=routine, work=work))
+            return self._put(
+                queue, do, {self.hazards: work.footprint}, partial(self._claim, routine=routine, work=work)
+            )
 
-        self._compile_first_values(routine.reads.nodes)
+        self._compile_initial_values(routine.footprint.needs)
         return self.engine.admit(ask)
 
     def _prepare(self, routine: Routine) -> Work:
         """See to it that the routine finds what it needs. Nothing counts as written yet."""
-        found = self.holdings.find(routine.reads, lambda: routine.show("assign"))
-        first = self._fill(found)
+        work = routine.footprint
+        initial = self.residency.missing(work, lambda: routine.show("assign"))
+        first = self._fill(initial)
         installed = self._install(routine)
-        if not found.nodes:
+        if not initial.nodes:
             return self._again(routine)
-        own = found.first.buffers
-        needs = [buffer for buffer in routine.touch.needs if buffer not in own]
-        touch = Touch(needs, (*own, *routine.touch.writes))
-        return Work(first, found.marks, installed.bound, touch, {**found.marks, **installed.marks})
+        own, marks = initial.buffers, initial_marks(initial)
+        reads = tuple(buffer for buffer in work.reads if buffer not in own)
+        return Work(first, marks, installed.bound, Footprint(reads, (*own, *work.writes)), {**marks, **installed.marks})
 
     def _again(self, routine: Routine) -> Work:
         """A run of a routine that finds all it needs."""
         installed = self._ran(routine)
-        return Work((), (), installed.bound, routine.touch, installed.marks)
+        return Work((), (), installed.bound, routine.footprint, installed.marks)
 
-    def _claim(self, access: Access, *, routine: Routine, work: Work) -> None:
+    def _claim(self, access: OrderedWork, *, routine: Routine, work: Work) -> None:
         """What a run writes counts as written from now on; until something changes it need not be prepared again."""
         installed = self._ran(routine)
-        access.claim(work.marks, routine.facts.computed)
-        installed.moment.at = self.holdings.next().at
+        access.claim(work.marks, routine.footprint.computed)
+        installed.moment.at = self.residency.next().at
         self._ready = (routine, installed.bound, installed.moment) if installed.repeats else None
 
     def _install(self, routine: Routine) -> Installed:
         """The routine on this device's memory, as long as no block is replaced."""
         found = self._installed.get(routine)
         if found is None or found.replaced != self.memory.replaced:
-            bound, _ = self.memory.place(routine.built.placed, writes=routine.touch.writes)
+            work = routine.footprint
+            bound, _ = self.memory.place(routine.compiled, writes=work.writes)
             moment = found.moment if found is not None else Moment(0)
-            marks = written(routine.facts, routine.reads, moment) if found is None else found.marks
-            repeats = not routine.reads.merges and all(marks.get(one.id, FIRST)[1] for one in routine.reads.nodes)
+            marks = marks_of(work, moment) if found is None else found.marks
+            repeats = not work.merges and all(marks.get(one.id, FIRST)[1] for one in work.needs)
             found = Installed(self.memory.replaced, bound, moment, marks, repeats)
             self._installed.put(routine, found)
         return found
@@ -215,12 +223,12 @@ class Site:
     ) -> Profile:
         """Run a routine's kernels one by one, timed."""
         self.run_now(routine, given)  # now everything is in memory
-        placed = routine.built.stages.placed
+        shown = routine.compiled.shown()
         executables = [self._backend.compile((kernel,)) for kernel in kernels]
 
-        def ask(access: Access) -> list[Bound]:
-            calls = self.memory.place_all([replace(placed, program=one) for one in executables])
-            access.begin(routine.touch)
+        def ask(access: OrderedWork) -> list[Bound]:
+            calls = self.memory.place_all([replace(shown, program=one, checks={}) for one in executables])
+            access.begin(routine.footprint)
             return calls
 
         return self._in_order(ask, lambda _, calls: measured(kernels, calls, given, times, machine))
@@ -231,9 +239,9 @@ class Site:
         """The value of a node: as stored if that is up to date, else computed from leaves."""
         changed: int | None = None
         with self._lock:
-            stored = self.holdings.stores(node) and not self.holdings.being_computed(node)
+            stored = self.residency.stores(node) and not self.residency.being_computed(node)
             if stored:
-                changed = self.holdings.changed_since(node, lambda: self.engine.sources(node))
+                changed = self.residency.changed_since(node, lambda: self.engine.sources(node))
         if node.definition is not None and (not stored or changed is not None):
             return self._compute(node, changed)
         if node.gradient_of is not None and not stored:
@@ -244,32 +252,32 @@ class Site:
         """Is there a value to be had?"""
         with self._lock:
             if node.definition is None:
-                return self.holdings.can_have(node)
-            if self.holdings.intact(node):
-                if self.holdings.changed_since(node, lambda: self.engine.sources(node)) is None:
+                return self.residency.can_have(node)
+            if self.residency.intact(node):
+                if self.residency.changed_since(node, lambda: self.engine.sources(node)) is None:
                     return True
             leaves, indices = leaves_of(node)
-            return not indices and all(map(self.holdings.can_have, leaves))
+            return not indices and all(map(self.residency.can_have, leaves))
 
     def holds(self, node: Node) -> bool:
         """Is a value stored here of the node, or of anything it is computed from?"""
         sources = self.engine.sources(node).keys if node.definition is not None else ()
         with self._lock:
-            return self.holdings.stores(node) or any(map(self.holdings.stores_key, sources))
+            return self.residency.stores(node) or any(map(self.residency.stores_key, sources))
 
     def read(self, node: Node) -> Array:
         """The value of a node, stored or given its first one."""
         buffer = self.engine.layout.buffer(node)
-        self._compile_first_values((node,))
+        self._compile_initial_values((node,))
 
-        def ask(access: Access) -> tuple[Sequence[Bound], Block]:
-            found = self.holdings.find(Reads((node,), (), (buffer,)))
-            calls = self._fill(found)
-            access.begin(Touch((buffer,), found.first.buffers))
-            access.claim(found.marks)
+        def ask(access: OrderedWork) -> tuple[Sequence[Bound], Block]:
+            initial = self.residency.missing(Footprint((buffer,), needs=(node,)))
+            calls = self._fill(initial)
+            access.begin(Footprint((buffer,), initial.buffers))
+            access.claim(initial_marks(initial))
             return calls, self.memory.blocks[buffer]
 
-        def do(access: Access, asked: tuple[Sequence[Bound], Block]) -> Array:
+        def do(access: OrderedWork, asked: tuple[Sequence[Bound], Block]) -> Array:
             calls, block = asked
             self._do(calls, {})
             return self.memory.download(buffer, block)
@@ -278,19 +286,19 @@ class Site:
 
     def _compute(self, node: Node, changed: int | None) -> Array:
         """Compute a node from leaves, in memory of its own: what routines left stored is not touched."""
-        plan = self.engine.computing(node, changed)
-        self._compile_first_values(plan.reads.nodes)
+        program, work = self.engine.computing(node, changed)
+        self._compile_initial_values(work.needs)
 
-        def ask(access: Access) -> tuple[Sequence[Bound], Block]:
-            found = self.holdings.find(plan.reads, lambda: self.engine.show_computing(node))
-            calls = self._fill(found)
-            bound, own = self.memory.place(plan.placed, plan.touch.writes)
-            access.begin(Touch(plan.touch.needs, found.first.buffers))
-            used = [key_of(Merge(one)) for one in plan.reads.merges]
-            access.claim({**found.marks, **dict.fromkeys(used, (self.holdings.next(), False))} if used else found.marks)
+        def ask(access: OrderedWork) -> tuple[Sequence[Bound], Block]:
+            initial = self.residency.missing(work, lambda: self.engine.show_computing(node))
+            calls = self._fill(initial)
+            bound, own = self.memory.place(program, work.writes)
+            access.begin(Footprint(work.reads, initial.buffers))
+            used = {key_of(Merge(one)): (self.residency.next(), False) for one in work.merges}
+            access.claim({**initial_marks(initial), **used})
             return (*calls, bound), own[self.engine.layout.buffer(node)]
 
-        def do(access: Access, asked: tuple[Sequence[Bound], Block]) -> Array:
+        def do(access: OrderedWork, asked: tuple[Sequence[Bound], Block]) -> Array:
             calls, block = asked
             self._do(calls, {})
             return self.memory.download(self.engine.layout.buffer(node), block)
@@ -301,16 +309,16 @@ class Site:
         """Store the values of an array of the node's shape and type."""
         buffer = self.engine.layout.buffer(node)
 
-        def ask(access: Access) -> Block:
+        def ask(access: OrderedWork) -> Block:
             self._refuse_inside()
             block = self.memory.writable(buffer)
-            access.begin(Touch((), (buffer,)))
+            access.begin(Footprint((), (buffer,)))
             self._overwrite(access, operand=node, buffer=buffer, block=block)
             return block
 
         self._in_order(ask, lambda _, block: self._backend.upload(array, block), tell=False)
 
-    def receive(self, queue: Queue, node: Node, source: Site, merge: bool) -> Event:
+    def receive(self, queue: Queue, node: Node, source: DeviceState, merge: bool) -> Event:
         """Let a queue of this device copy a node's stored value from another device."""
         operand = Merge(node) if merge else node
         sent, into = self.engine.layout.buffer(node), self.engine.layout.buffer(operand)
@@ -320,10 +328,12 @@ class Site:
             self._check_sent(node, sent, source)
             block = self.memory.writable(into)
             if merge:
-                self.holdings.sent[key_of(operand)] = (node.label, source.index)
+                self.residency.sent[key_of(operand)] = (node.label, source.index)
             copy = partial(self._copy, source.memory.blocks[sent], block)
             claim = partial(self._overwrite, operand=operand, buffer=into, block=block)
-            return self._put(queue, copy, {source.order: Touch((sent,)), self.order: Touch((), (into,))}, claim)
+            return self._put(
+                queue, copy, {source.hazards: Footprint((sent,)), self.hazards: Footprint((), (into,))}, claim
+            )
 
         return self.engine.admit(ask)
 
@@ -331,13 +341,13 @@ class Site:
         self,
         queue: Queue,
         work: Callable[[], None],
-        touches: Mapping[Order, Touch],
-        claim: Callable[[Access], None],
+        touched: Mapping[Hazards, Footprint],
+        claim: Callable[[OrderedWork], None],
     ) -> Event:
         """Enqueue work and count what it writes as written. Interrupted, it may be done or not."""
-        access = Access(self.order, self.holdings)
+        access = OrderedWork(self.hazards, self.residency)
         try:
-            return queue.put(work, touches, lambda: claim(access))
+            return queue.put(work, touched, lambda: claim(access))
         except BaseException:
             self._ready = None
             if not access.claimed:
@@ -345,12 +355,12 @@ class Site:
             access.take_back()
             raise
 
-    def _check_sent(self, node: Node, sent: Buffer, source: Site) -> None:
+    def _check_sent(self, node: Node, sent: Buffer, source: DeviceState) -> None:
         """Refuse to send what is not there, or is out of date."""
-        if not source.holdings.stores(node):
+        if not source.residency.stores(node):
             raise errors.nothing_to_send(node, source.index)
-        source.holdings.check_whole((sent,))
-        changed = source.holdings.changed_since(node, lambda: self.engine.sources(node))
+        source.residency.check_whole((sent,))
+        changed = source.residency.changed_since(node, lambda: self.engine.sources(node))
         if changed is not None:
             raise errors.out_of_date(node, self.engine.layout.label(changed), source.index)
 
@@ -358,30 +368,30 @@ class Site:
         self._backend.copy(source, target)
         self._wait()
 
-    def _overwrite(self, access: Access, *, operand: Operand, buffer: Buffer, block: Block) -> None:
+    def _overwrite(self, access: OrderedWork, *, operand: Operand, buffer: Buffer, block: Block) -> None:
         """A block is to be written as a whole; if it is another one, what was ready is no longer."""
         key, replaced = key_of(operand), self.memory.blocks.get(buffer) is not block
-        access.claim({key: (self.holdings.next(), True)}, (key,) if replaced else ())
+        access.claim({key: (self.residency.next(), True)}, (key,) if replaced else ())
         if replaced:
             self._ready = None
             self.memory.put(buffer, block)
 
-    def _fill(self, found: Found) -> list[Bound]:
-        if found.nodes:
-            self._ready = None
-        return self.holdings.fill(found)
+    def _fill(self, initial: InitialValues) -> list[Bound]:
+        if not initial.nodes:
+            return []
+        self._ready = None
+        return self.residency.fill(initial)
 
-    def _compile_first_values(self, nodes: Sequence[Node]) -> None:
+    def _compile_initial_values(self, nodes: Sequence[Node]) -> None:
         """Have the compiler do its work now, while the lock is not held."""
-        if missing := self.holdings.uncomputed(nodes):
-            self.engine.first_values(missing)
+        self.engine.initial_program(self.residency.uncomputed(nodes))
 
     # In order
 
-    def _in_order(self, ask: Callable[[Access], A], do: Callable[[Access, A], R], tell: bool = True) -> R:
+    def _in_order(self, ask: Callable[[OrderedWork], A], do: Callable[[OrderedWork, A], R], tell: bool = True) -> R:
         """Work in this thread, in its turn: `ask` is called with the lock held, `do` when it is its turn."""
-        order = self.order
-        access = Access(order, self.holdings)
+        hazards = self.hazards
+        access = OrderedWork(hazards, self.residency)
 
         def asking() -> A:
             if tell:
@@ -403,9 +413,9 @@ class Site:
             if access.event is not None:
                 access.event.instead = access.after
                 access.event.over = True
-            elif access.awaited is not None and order.awaited is access.awaited:
-                order.direct = None
-                order.claimed = {}
+            elif access.awaited is not None and hazards.awaited is access.awaited:
+                hazards.direct = None
+                hazards.claimed = {}
             access.end()
 
     def _refuse_inside(self) -> None:
@@ -418,16 +428,16 @@ class Site:
     def settle(self) -> None:
         """Return when everything asked of this device is over."""
         with self._lock:
-            waiting = self.order.under_way()
+            waiting = self.hazards.under_way()
         for event in waiting:
             event.settle()
         self._wait()
 
     def tell(self) -> None:
         """Raise what went wrong and was not raised yet. Called with the lock held."""
-        while self.order.failures:
+        while self.hazards.failures:
             self._ready = None
-            failure = self.order.failures.pop(0)
+            failure = self.hazards.failures.pop(0)
             if not failure.told:
                 raise failure.tell()
 
@@ -438,10 +448,10 @@ class Site:
     def drop(self, gone: int | Buffer, buffers: Sequence[Buffer]) -> None:
         """A node is no more, or an arena: let go of what belongs to it. Called with the lock held."""
         if isinstance(gone, int):
-            self.holdings.drop(gone)
+            self.residency.drop(gone)
         for buffer in buffers:
             self.memory.drop(buffer)
-            self.order.uses.pop(buffer, None)
+            self.hazards.uses.pop(buffer, None)
 
     def stop(self) -> None:
         """End the threads once they have done what was enqueued."""
@@ -453,5 +463,5 @@ class Site:
         self.forget()
         self._installed.clear()
         self.memory.blocks.clear()
-        self.holdings.marks.clear()
-        self.holdings.sent.clear()
+        self.residency.marks.clear()
+        self.residency.sent.clear()

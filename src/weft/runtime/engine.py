@@ -5,21 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from weft.assign import (
-    Code,
-    Keep,
-    Node,
-    Stored,
-    complete,
-    node_of,
-    operands_of,
-    seq,
-    statements,
-    symbols,
-    target,
-)
+from weft.assign import Code, Keep, Node, complete, seq, symbols
 from weft.assign.check import check
 from weft.assign.lint import doubts
 from weft.assign.show import Printer
@@ -29,35 +17,30 @@ from weft.errors import WeftError, user_origin, warn
 from weft.gc_pause import gc_paused
 from weft.loops import Buffer
 from weft.runtime import errors
-from weft.runtime.build import Job
-from weft.runtime.compiled import Built, Placed
-from weft.runtime.device_state import Site
+from weft.runtime.build import Request
+from weft.runtime.compiled import Compiled
+from weft.runtime.device_state import DeviceState
 from weft.runtime.events import Event
-from weft.runtime.facts import Reads, analyse, reads_of, touch_of
+from weft.runtime.footprint import Footprint, footprint_of, nodes_in
 from weft.runtime.fork import LOWERING, uninterrupted, watch
-from weft.runtime.hazards import Touch
-from weft.runtime.initial_values import FirstValues
+from weft.runtime.function import Function
 from weft.runtime.layout import Layout
-from weft.runtime.lru import Recent
+from weft.runtime.lru import LRU
+from weft.runtime.memory import DeviceMemory
 from weft.runtime.routine import Routine
 from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, CompileOptions
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
 
-#: So many programs that compute single tensors are kept, and so many that compute first values.
-_COMPUTING, _FIRST = 256, 32
+#: So many programs that compute single tensors are kept, and so many that compute initial values.
+_COMPUTING, _INITIAL = 256, 32
 
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Computation:
-    """A program that computes one tensor from leaves. It does not keep that tensor alive."""
-
-    placed: Placed
-    reads: Reads
-    touch: Touch
+#: A program that computes one tensor from leaves, and what it finds. It does not keep that tensor alive.
+Computation: TypeAlias = tuple[Compiled, Footprint]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,14 +62,14 @@ class Engine:
         self._still: _Standstill | None = None
         self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
-        self._computing: Recent[int, tuple[CompileOptions, Computation]] = Recent(_COMPUTING)
-        self._first: Recent[tuple[int, ...], FirstValues] = Recent(_FIRST)
+        self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(_COMPUTING)
+        self._initial: LRU[tuple[int, ...], Compiled] = LRU(_INITIAL)
         self._sources: dict[int, Sources] = {}
-        self.sites = tuple(Site(self, index) for index in range(devices))
+        self.devices = tuple(DeviceState(self, index) for index in range(devices))
         watch(self)
 
     def __str__(self) -> str:
-        count = len(self.sites)
+        count = len(self.devices)
         return f"context on {self.backend.name}, {count} device{'s' * (count > 1)}"
 
     # Code
@@ -104,31 +87,31 @@ class Engine:
         clock, options = Clock(), options or config.options
         with LOWERING, clock("shapes"):
             full = complete(seq(code, Keep(kept)))
-            operands = (one for statement in statements(full) for one in (target(statement), *operands_of(statement)))
-            touched = dict.fromkeys(map(node_of, operands))
+            touched = nodes_in(full)
             for node in kept:
                 if node.gradient_of is not None and node not in touched:
                     raise errors.nothing_to_keep(node)
             close_all(node.shape for node in touched)
-            facts = analyse(full)
-            for operand in facts.needs:
-                if isinstance(operand, Stored) and operand.node in facts.written:
-                    raise WeftError(
-                        f"the code computes `{operand}` and also reads its stored value",
-                        origin=user_origin(),
-                        fix="read one of the two in a routine of its own",
-                    )
+            footprint = footprint_of(full)
             _check_bound(full, static)
             check(full)
             for doubt in doubts(full):
                 _tell(doubt, options.strict)
-        built = self._build(full, static, dict(facts.kept), recompute, options, clock)
-        reads = reads_of(facts, self.layout.buffer)
-        touch = touch_of(facts, reads, built.placed.buffers, self.layout.buffer)
-        made = Routine(self.sites[0], full, built, static, facts, reads, touch)
-        if built.placed.arena is not None:
-            self.layout.used_by(built.placed.arena, made)
+        compiled = self._compiled(full, static, footprint.leaves, recompute, options, clock)
+        placed = footprint.placed(self.layout.buffer, compiled.buffers)
+        made = Routine(self.devices[0], full, compiled, static, placed)
+        if compiled.arena is not None:
+            self.layout.used_by(compiled.arena, made)
         return made
+
+    def function(
+        self, code: Code, inputs: Sequence[Node], outputs: Sequence[Node], options: CompileOptions | None = None
+    ) -> Function:
+        """Code as a function of arrays, which works in memory of its own."""
+        full = complete(seq(code, Keep(tuple(outputs))), inputs)
+        routine = self.compile(full, {}, tuple(outputs), options=options)
+        buffers = ([self.layout.buffer(node) for node in nodes] for nodes in (inputs, outputs))
+        return Function(routine, self.backend, DeviceMemory(self.backend, 0, self.layout.origin), *buffers)
 
     def computing(self, node: Node, changed: int | None) -> Computation:
         """The program that computes a node from leaves. `changed` is why its stored value will not do, if there is one.
@@ -143,7 +126,7 @@ class Engine:
             raise errors.depends_on_index(node, name, since)
         options = config.options
         routine = self.compile(Keep((node,)), {}, options=options)
-        made = Computation(routine.built.placed, routine.reads, routine.touch)
+        made = (routine.compiled.alone(), routine.footprint.found())
         return self._computing.put(node.id, (options, made))[1]
 
     def show_computing(self, node: Node) -> str:
@@ -160,23 +143,23 @@ class Engine:
             found = self._sources[node.id] = sources_of(node)
         return found
 
-    def first_values(self, nodes: tuple[Node, ...]) -> FirstValues:
-        """The initialisers of some nodes, as one program."""
+    def initial_program(self, nodes: tuple[Node, ...]) -> Compiled | None:
+        """The initialisers of some nodes, as one program; None if there are none."""
         ids = tuple([node.id for node in nodes])
-        return (self._first.get(ids) or self._compile_first_values(nodes, ids)) if nodes else FirstValues()
+        return (self._initial.get(ids) or self._compile_initial(nodes, ids)) if nodes else None
 
     @uninterrupted
-    def _compile_first_values(self, nodes: tuple[Node, ...], ids: tuple[int, ...]) -> FirstValues:
+    def _compile_initial(self, nodes: tuple[Node, ...], ids: tuple[int, ...]) -> Compiled:
         code = seq(*(node.init for node in nodes if node.init is not None))
-        built = self._build(code, {}, dict.fromkeys(nodes, "a first value"), (), config.options)
-        return self._first.put(ids, FirstValues(ids, built.placed))
+        made = self._compiled(code, {}, dict.fromkeys(nodes, "a first value"), (), config.options)
+        return self._initial.put(ids, made.alone())
 
     def show(self, code: Code) -> str:
         """Code in the assignment notation, tensors called as their buffers are."""
         with LOWERING:
             return Printer(code, self.layout.name).show(code)
 
-    def _build(
+    def _compiled(
         self,
         code: Code,
         static: Mapping[str, StaticIndex],
@@ -184,13 +167,13 @@ class Engine:
         recompute: Sequence[Node],
         options: CompileOptions,
         clock: Clock | None = None,
-    ) -> Built:
+    ) -> Compiled:
         """Code ready to run; a failure leaves no trace. `kept`: what is wanted after it, and why."""
         sizes = {name: index.size for name, index in static.items()}
         try:
             self._check_open()
-            job = Job(self.backend, self.layout, code, sizes, kept, recompute, options)
-            return gc_paused(lambda: job.build(clock or Clock()))
+            request = Request(self.backend, self.layout, code, sizes, kept, recompute, options)
+            return gc_paused(lambda: request.compiled(clock or Clock()))
         except WeftError as error:
             error.origin = error.origin or user_origin()
             raise
@@ -212,9 +195,9 @@ class Engine:
                         self._asking -= 1
             still.end.settle()
 
-    def inside(self, site: Site) -> bool:
+    def inside(self, device: DeviceState) -> bool:
         """Is this a signal handler, in the middle of work of its thread, or of asking for it? Called with the lock."""
-        return self._asking > 1 or site.order.interrupted()
+        return self._asking > 1 or device.hazards.interrupted()
 
     def _tidy(self) -> None:
         """Forget what is no more. It stays listed until it is forgotten: a signal may come in the middle."""
@@ -231,8 +214,8 @@ class Engine:
         if isinstance(gone, int):
             self._computing.drop(gone)
             self._sources.pop(gone, None)
-        for site in self.sites:
-            site.drop(gone, buffers)
+        for device in self.devices:
+            device.drop(gone, buffers)
 
     def held_still(self) -> Generator[None, None, None]:
         """Let nothing new begin and wait for what has begun, up to the `yield`; then let go.
@@ -245,10 +228,10 @@ class Engine:
             try:
                 with self.lock:
                     self._still = still
-                    for site in self.sites:
-                        site.forget()
-                for site in self.sites:
-                    site.settle()
+                    for device in self.devices:
+                        device.forget()
+                for device in self.devices:
+                    device.settle()
                 with self.lock:
                     yield
             finally:
@@ -259,42 +242,42 @@ class Engine:
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""
-        for site in self.sites:
-            site.settle()
+        for device in self.devices:
+            device.settle()
         self.admit(self._tell_all)
 
     def _tell_all(self) -> None:
-        for site in self.sites:
-            site.tell()
+        for device in self.devices:
+            device.tell()
 
     def untold(self) -> list[str]:
         """What went wrong in tasks and nobody was told."""
-        failures = (failure for site in self.sites for failure in site.order.failures)
+        failures = (failure for device in self.devices for failure in device.hazards.failures)
         return [str(failure.tell()) for failure in failures if not failure.told]
 
     def finish(self) -> None:
         """Return when everything is done, whether or not another closes it meanwhile; raise what went wrong."""
-        for site in self.sites:
-            site.settle()
+        for device in self.devices:
+            device.settle()
         with self.lock:
             self._tell_all()
 
     def close(self) -> None:
         """Finish what is enqueued, end the threads of the devices, let go of their memory."""
         with self.lock:
-            if self._asking or any(site.order.interrupted() for site in self.sites):
+            if self._asking or any(device.hazards.interrupted() for device in self.devices):
                 raise errors.inside_a_run()
         if not self.closed:
             held = self.held_still()
             try:
                 next(held)
                 self.closed = True
-                for site in self.sites:
-                    site.clear()
+                for device in self.devices:
+                    device.clear()
             finally:
                 held.close()
-            for site in self.sites:
-                site.stop()
+            for device in self.devices:
+                device.stop()
 
     def _check_open(self) -> None:
         if self.closed:

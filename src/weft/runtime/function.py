@@ -6,15 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.assign import Code, Keep, Node, complete, seq
-from weft.backends import Array, Block, Bound
+from weft.backends import Array, Backend, Block, Bound
 from weft.loops import Buffer
 from weft.runtime import errors
-from weft.runtime.context import Context
 from weft.runtime.fork import new_lock
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.routine import Routine
-from weft.schedule import CompileOptions
 
 #: Arrays of so many bytes are kept alive until the next call.
 _SMALL = 1 << 16
@@ -25,22 +22,16 @@ class Function:
 
     def __init__(
         self,
-        context: Context,
-        code: Code,
-        inputs: Sequence[Node],
-        outputs: Sequence[Node],
-        options: CompileOptions | None = None,
+        routine: Routine,
+        backend: Backend,
+        memory: DeviceMemory,
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
     ) -> None:
-        engine = context._engine
-        self.routine: Routine = engine.compile(
-            complete(seq(code, Keep(tuple(outputs))), inputs), {}, tuple(outputs), options=options
-        )
-        self._backend = engine.backend
-        self._placed = self.routine.built.placed
-        self._inputs = [engine.layout.buffer(node) for node in inputs]
-        self._outputs = [engine.layout.buffer(node) for node in outputs]
-        self._memory = DeviceMemory(engine.backend, 0, engine.layout.origin)
-        self._own = {one: self._new(one) for one in (*self._placed.buffers, *self._outputs) if one not in self._inputs}
+        self.routine, self._compiled = routine, routine.compiled
+        self._backend, self._memory = backend, memory
+        self._inputs, self._outputs = list(inputs), outputs
+        self._own = {one: self._new(one) for one in (*self._compiled.buffers, *outputs) if one not in inputs}
         self._last: tuple[tuple[int, ...], Bound] | None = None
         self._lock = new_lock()
         self._running = False
@@ -74,7 +65,7 @@ class Function:
             lent = self._backend.adopt(buffer, array.reshape(buffer.shape).view(), 0)
             blocks[buffer] = self._copied(buffer, array) if lent is None else lent
             shared = shared and lent is not None
-        bound = self._placed.bind(blocks, self._backend)
+        bound = self._compiled.bind(blocks, self._backend)
         self._last = (places, bound) if places and shared else None
         return bound
 
@@ -85,7 +76,7 @@ class Function:
         return arrays[self._inputs.index(buffer)].copy()
 
     def _new(self, buffer: Buffer) -> Block:
-        parts = self._placed.offsets if buffer == self._placed.arena else ()
+        parts = self._compiled.offsets if buffer == self._compiled.arena else ()
         return self._memory.new(buffer, parts)
 
     def _copied(self, buffer: Buffer, array: Array) -> Block:

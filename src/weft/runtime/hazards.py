@@ -10,13 +10,13 @@ it, it is a signal handler, and that work stands still until it is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from itertools import count
 from threading import get_ident
 
 from weft.loops import Buffer
 from weft.runtime.events import Event, Failure
+from weft.runtime.footprint import Footprint
 
 _keys = count()
 
@@ -24,14 +24,6 @@ _keys = count()
 def next_key() -> int:
     """A number for somebody who asks for work. Of the events of one key the newest is over last."""
     return next(_keys)
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """The memory a piece of work touches on a device: what it needs to find there, and what it writes."""
-
-    needs: Sequence[Buffer] = ()
-    writes: Sequence[Buffer] = ()
 
 
 class Use:
@@ -44,7 +36,7 @@ class Use:
         self.readers: dict[int, Event] = {}
 
 
-class Order:
+class Hazards:
     """What is under way on one device. Every method but `leave` is called with the context's lock held."""
 
     __slots__ = ("active", "awaited", "claimed", "direct", "failures", "owner", "uses")
@@ -53,7 +45,7 @@ class Order:
         self.uses: dict[Buffer, Use] = {}
         self.active: dict[int, Event] = {}  # the newest event of everybody who has work here
         self.failures: list[Failure] = []  # workers append to it
-        self.direct: Touch | None = None  # what direct work touches while it is under way
+        self.direct: Footprint | None = None  # what direct work touches while it is under way
         self.owner = 0  # the thread that does it
         self.claimed: Mapping[int, tuple[object, bool]] = {}  # what it writes that others count on: how it was before
         self.awaited: list[Event] = []  # the event of direct work, if anybody waits for it; another list for each
@@ -70,14 +62,14 @@ class Order:
         """Is this a signal handler, in the middle of direct work of its thread?"""
         return self.direct is not None and self.owner == get_ident()
 
-    def take(self, touch: Touch) -> list[Event] | None:
+    def take(self, work: Footprint) -> list[Event] | None:
         """Begin direct work if the device is idle; what it gives is to be handed to `leave`."""
         if not self.idle():
             return None
-        self.wrote(touch.writes)
+        self.wrote(work.writes)
         self.owner = get_ident()
         self.claimed = {}
-        self.direct = touch
+        self.direct = work
         awaited: list[Event] = []
         self.awaited = awaited
         return awaited
@@ -97,7 +89,7 @@ class Order:
         self.direct = None
         event.finish(failure)
 
-    def _event_of(self, direct: Touch) -> Event:
+    def _event_of(self, direct: Footprint) -> Event:
         """The event of direct work, made when somebody first asks; if the work is over by then, so is the event."""
         awaited = self.awaited
         if not awaited:
@@ -117,33 +109,33 @@ class Order:
             self._event_of(direct)
         return [event for event in self.active.values() if not event.done and event not in mine]
 
-    def needed(self, touch: Touch) -> list[Event]:
+    def needed(self, work: Footprint) -> list[Event]:
         """Whose values the work reads. Asked after `before`."""
-        uses = (self.uses.get(buffer) for buffer in touch.needs)
+        uses = (self.uses.get(buffer) for buffer in work.reads)
         writers = [use.writer for use in uses if use is not None and use.writer is not None]
         return [writer for writer in writers if not writer.interrupted]
 
-    def before(self, touch: Touch) -> list[Event]:
+    def before(self, work: Footprint) -> list[Event]:
         """What the work has to wait for."""
         mine = self.awaited if self.interrupted() else ()
         direct = self.direct
         found = [self._event_of(direct)] if direct is not None and not self.interrupted() else []
-        uses = (self.uses.get(buffer) for buffer in touch.needs)
+        uses = (self.uses.get(buffer) for buffer in work.reads)
         found += [use.writer for use in uses if use is not None and use.writer is not None]
-        for buffer in touch.writes:
+        for buffer in work.writes:
             if (use := self.uses.get(buffer)) is not None:
                 found += use.readers.values()
                 found += [use.writer] if use.writer is not None else []
         return [event for event in dict.fromkeys(found) if not event.done and event not in mine]
 
-    def enter(self, key: int, event: Event, touch: Touch) -> None:
+    def enter(self, key: int, event: Event, work: Footprint) -> None:
         """From now on this work is under way."""
         self.active[key] = event
-        for buffer in touch.needs:
+        for buffer in work.reads:
             use = self.uses.setdefault(buffer, Use())
             use.readers = {one: reader for one, reader in use.readers.items() if not reader.done}
             use.readers[key] = event
-        self.wrote(touch.writes, event)
+        self.wrote(work.writes, event)
 
     def wrote(self, buffers: Iterable[Buffer], event: Event | None = None) -> None:
         """These buffers hold what this work writes; without an event, what is there already."""

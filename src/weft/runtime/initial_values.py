@@ -1,9 +1,9 @@
-"""First values: what a node holds before anything was stored in it."""
+"""Initial values: what a node holds before anything was stored in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,16 +14,20 @@ from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
 from weft.ops.convert import convert
 from weft.ops.dtypes import numpy_type
-from weft.runtime.compiled import Placed
+from weft.runtime.compiled import Compiled
 from weft.shape.close import close
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FirstValues:
-    """The initialisers of some nodes, by id, compiled as one program; without nodes there is none."""
+class InitialValues:
+    """What has to happen before something can be read: some nodes get their initial values.
 
-    nodes: tuple[int, ...] = ()
-    program: Placed | None = None
+    `given` has those that are not computed, None for zeros; the program computes the others.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    given: Mapping[Buffer, Array | None] = field(default_factory=dict)
+    program: Compiled | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

@@ -136,12 +136,12 @@ class Layout:
             self._owners.pop(buffer.id, None)
         return found
 
-    def mark(self) -> Mark:
+    def savepoint(self) -> Savepoint:
         """The state it is in. Called with LOWERING held."""
-        return Mark(self)
+        return Savepoint(self)
 
 
-class Mark:
+class Savepoint:
     """A state of a layout, and whether anybody has asked it for anything since."""
 
     __slots__ = ("_asked", "_layout", "_named")
@@ -152,7 +152,7 @@ class Mark:
         self._asked = layout._asked
 
     def settle(self) -> None:
-        """What was asked so far was asked by the code this mark is for."""
+        """What was asked so far was asked by the code this is for."""
         self._asked = self._layout._asked
 
     def go_back(self) -> None:

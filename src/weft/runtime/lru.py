@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LRU(Generic[K, V]):
     """A mapping of at most `limit` entries. Several threads may use it."""
 
     __slots__ = ("_entries", "_lock", "limit")

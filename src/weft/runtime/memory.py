@@ -11,7 +11,7 @@ from weft.errors import Origin
 from weft.loops import Buffer
 from weft.ops.convert import convert
 from weft.runtime import errors
-from weft.runtime.compiled import Placed
+from weft.runtime.compiled import Compiled
 
 
 class DeviceMemory:
@@ -50,7 +50,7 @@ class DeviceMemory:
             raise errors.no_memory([buffer], buffer, self._device, self._origin) from None
 
     def place(
-        self, program: Placed, apart: Iterable[Buffer] = (), writes: Iterable[Buffer] = ()
+        self, program: Compiled, apart: Iterable[Buffer] = (), writes: Iterable[Buffer] = ()
     ) -> tuple[Bound, Mapping[Buffer, Block]]:
         """A program on this memory, which gets blocks for what has none; those it `writes` are not the user's.
 
@@ -62,18 +62,18 @@ class DeviceMemory:
         self._own(writes)
         return program.bind(self._blocks(program, own), self._backend), own
 
-    def place_all(self, programs: Sequence[Placed]) -> list[Bound]:
+    def place_all(self, programs: Sequence[Compiled]) -> list[Bound]:
         """Programs on this memory that share an arena."""
         own = self._new_apart(programs[0]) if programs else {}
         return [program.bind(self._blocks(program, own), self._backend) for program in programs]
 
-    def _new_apart(self, program: Placed, apart: Iterable[Buffer] = ()) -> dict[Buffer, Block]:
+    def _new_apart(self, program: Compiled, apart: Iterable[Buffer] = ()) -> dict[Buffer, Block]:
         own = {buffer: self.new(buffer) for buffer in apart if buffer != program.arena}
         if program.arena is not None:
             own[program.arena] = self.new(program.arena, program.offsets)
         return own
 
-    def _blocks(self, program: Placed, own: Mapping[Buffer, Block]) -> dict[Buffer, Block]:
+    def _blocks(self, program: Compiled, own: Mapping[Buffer, Block]) -> dict[Buffer, Block]:
         return {buffer: own[buffer] if buffer in own else self.blocks[buffer] for buffer in program.buffers}
 
     def clear(self, buffer: Buffer) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from weft.runtime.events import Event, Failure
-from weft.runtime.hazards import Order, Touch, next_key
-from weft.runtime.residency import FIRST, NEVER, Holdings, Mark
+from weft.runtime.footprint import Footprint
+from weft.runtime.hazards import Hazards, next_key
+from weft.runtime.residency import FIRST, NEVER, Mark, Residency
 
 
-class Access:
+class OrderedWork:
     """Begin and claim under the lock, settle without it, work; then, however that ended, end."""
 
-    __slots__ = ("_before", "_computed", "_failure", "_holdings", "_needs", "_order", "after", "awaited", "event")
+    __slots__ = ("_before", "_computed", "_failure", "_hazards", "_needs", "_residency", "after", "awaited", "event")
 
-    def __init__(self, order: Order, holdings: Holdings) -> None:
-        self._order = order
-        self._holdings = holdings
+    def __init__(self, hazards: Hazards, residency: Residency) -> None:
+        self._hazards = hazards
+        self._residency = residency
         self._needs: list[Event] = []
         self._failure: Failure | None = None
         self._before: Mapping[int, Mark] = {}
@@ -25,25 +26,25 @@ class Access:
         self.event: Event | None = None  # of work that waits for others
         self.after: list[Event] = []  # what it still waits for
 
-    def begin(self, touch: Touch, also: tuple[Event, ...] = (), key: int | None = None) -> Event | None:
+    def begin(self, work: Footprint, also: tuple[Event, ...] = (), key: int | None = None) -> Event | None:
         """Take a place in the order, behind `also` too. There is an event if others are at work."""
-        self.awaited = self._order.take(touch)
+        self.awaited = self._hazards.take(work)
         if self.awaited is None:
-            self.after = [*self._order.before(touch), *also]
-            self._needs = self._order.needed(touch)
+            self.after = [*self._hazards.before(work), *also]
+            self._needs = self._hazards.needed(work)
             self.event = event = Event()
-            self._order.enter(next_key() if key is None else key, event, touch)
+            self._hazards.enter(next_key() if key is None else key, event, work)
         return self.event
 
     def claim(self, marks: Mapping[int, Mark], computed: Collection[int] = ()) -> None:
         """From now on these count as written. What is `computed` from others can be computed again."""
         if not marks:
             return
-        known = self._holdings.marks
+        known = self._residency.marks
         self._computed = computed
         self._before = before = {key: known.get(key, NEVER) for key in marks}
         if self.awaited is not None:
-            self._order.claimed = before
+            self._hazards.claimed = before
         known.update(marks)
 
     @property
@@ -66,7 +67,7 @@ class Access:
 
     def take_back(self) -> None:
         """What was claimed may not have happened."""
-        self._holdings.take_back(self._before, self._computed)
+        self._residency.take_back(self._before, self._computed)
 
     def fail(self, error: BaseException, device: int) -> None:
         """The work broke off. Called with the lock held."""
@@ -76,12 +77,12 @@ class Access:
             self.take_back()
         if self.event is not None:
             self.event.interrupted, self.event.failure = interrupted, failure
-        elif self.awaited is not None and self._order.awaited is self.awaited and self._order.direct is not None:
-            self._order.fail(failure, interrupted)
+        elif self.awaited is not None and self._hazards.awaited is self.awaited and self._hazards.direct is not None:
+            self._hazards.fail(failure, interrupted)
 
     def end(self) -> None:
         """Wake who waits for it."""
         if self.event is not None:
             self.event.finish(self.event.failure)
         elif self.awaited is not None:
-            self._order.leave(self.awaited)
+            self._hazards.leave(self.awaited)

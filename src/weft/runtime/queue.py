@@ -7,7 +7,8 @@ from functools import partial
 
 from weft.errors import user_origin
 from weft.runtime.events import Event
-from weft.runtime.hazards import Order, Touch, next_key
+from weft.runtime.footprint import Footprint
+from weft.runtime.hazards import Hazards, next_key
 from weft.runtime.worker import Task, Worker
 
 
@@ -24,19 +25,19 @@ class Queue:
         self._worker: Worker | None = None
 
     def put(
-        self, work: Callable[[], None], touches: Mapping[Order, Touch], claim: Callable[[], None] | None = None
+        self, work: Callable[[], None], touched: Mapping[Hazards, Footprint], claim: Callable[[], None] | None = None
     ) -> Event:
         """Enqueue work that touches memory of some devices; `claim` is called when it has its place in the order."""
         worker = self._working()
-        event = Event([order.failures for order in touches])
+        event = Event([one.failures for one in touched])
         after = [*self.earlier(), *self._waits]
-        for order, touch in touches.items():
-            after += order.before(touch)
-        needs = [need for order, touch in touches.items() for need in order.needed(touch)]
+        for hazards, footprint in touched.items():
+            after += hazards.before(footprint)
+        needs = [need for hazards, footprint in touched.items() for need in hazards.needed(footprint)]
         task = Task(event, work, tuple(after), tuple(needs), self.device, user_origin())
         event.push = partial(worker.tasks.put, task)  # if a signal comes before it is put, who waits puts it
-        for order, touch in touches.items():
-            order.enter(self.key, event, touch)
+        for hazards, footprint in touched.items():
+            hazards.enter(self.key, event, footprint)
         self.last = event
         self._waits = []
         if claim is not None:

@@ -8,16 +8,16 @@ later it is out of date, and counts no more. What the run itself wrote, it wrote
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.assign import Merge, Node, Operand
-from weft.backends import Array, Bound
+from weft.backends import Bound
 from weft.loops import Buffer
 from weft.runtime import errors
-from weft.runtime.facts import Facts, Reads
-from weft.runtime.hazards import Order
-from weft.runtime.initial_values import FirstValues, given_values, is_computed, with_sources
+from weft.runtime.compiled import Compiled
+from weft.runtime.footprint import Footprint
+from weft.runtime.hazards import Hazards
+from weft.runtime.initial_values import InitialValues, given_values, is_computed, with_sources
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.sources import Sources, key_of
 
@@ -33,48 +33,33 @@ class Moment:
 
 #: When something was last written, and whether it has a value now.
 Mark: TypeAlias = tuple[Moment, bool]
-#: First values were there before everything else.
+#: Initial values were there before everything else.
 FIRST: Mark = (Moment(0), True)
 NEVER: Mark = (Moment(0), False)
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What has to happen before something can be read."""
-
-    nodes: tuple[Node, ...]  # that get a first value
-    given: Mapping[Buffer, Array | None]  # the values of those that are not computed; None: zeros
-    first: FirstValues  # of those that are
-
-    @property
-    def marks(self) -> dict[int, Mark]:
-        """What changes in what there is."""
-        return dict.fromkeys((node.id for node in self.nodes), FIRST)
+_NOTHING = InitialValues()
 
 
-_NOTHING = Found((), {}, FirstValues())
-
-
-class Holdings:
+class Residency:
     """Which values there are. Every method is called with the context's lock held."""
 
-    __slots__ = ("_buffer", "_device", "_first_values", "_memory", "_order", "marks", "now", "sent")
+    __slots__ = ("_buffer", "_device", "_hazards", "_initial_program", "_memory", "marks", "now", "sent")
 
     def __init__(
         self,
         memory: DeviceMemory,
-        order: Order,
+        hazards: Hazards,
         buffer: Callable[[Operand], Buffer],
-        first_values: Callable[[tuple[Node, ...]], FirstValues],
+        initial_program: Callable[[tuple[Node, ...]], Compiled | None],
         device: int,
     ) -> None:
         self.now = 0
         self.marks: dict[int, Mark] = {}
         self.sent: dict[int, tuple[str, int]] = {}  # what was put into merge buffers, and by which device, for errors
         self._memory = memory
-        self._order = order
+        self._hazards = hazards
         self._buffer = buffer
-        self._first_values = first_values
+        self._initial_program = initial_program
         self._device = device
 
     def stores(self, node: Node) -> bool:
@@ -93,61 +78,58 @@ class Holdings:
         return self.marks.get(key, NEVER)[1]
 
     def can_have(self, operand: Operand) -> bool:
-        """Has it a value, or gets a first one when it is needed?"""
+        """Has it a value, or gets an initial one when it is needed?"""
         starts = isinstance(operand, Node) and operand.init is not None
         return self.intact(operand) if self.stores_key(key_of(operand)) else starts
 
     def intact(self, operand: Operand) -> bool:
         """Is a value stored, and did whatever was to write it succeed?"""
-        return self.stores_key(key_of(operand)) and self._order.broken(self._buffer(operand)) is None
+        return self.stores_key(key_of(operand)) and self._hazards.broken(self._buffer(operand)) is None
 
     def being_computed(self, node: Node) -> bool:
         """Does work that a signal handler, this one, interrupts compute the node, or write it for the first time?"""
-        before = self._order.claimed.get(node.id) if self._order.interrupted() else None
+        before = self._hazards.claimed.get(node.id) if self._hazards.interrupted() else None
         return before is not None and (node.definition is not None or not before[1])
 
     # Reading
 
     def uncomputed(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """Those that have no value yet and whose first values are computed."""
+        """Those that have no value yet and whose initial values are computed."""
         return tuple([node for node in nodes if not self.stores(node) and is_computed(node)])
 
-    def find(self, reads: Reads, reader: Callable[[], str] | None = None) -> Found:
-        """What it takes to read these. Changes nothing; refuses what would read garbage. `reader` shows who reads."""
-        for node in reads.merges:
+    def missing(self, work: Footprint, reader: Callable[[], str] | None = None) -> InitialValues:
+        """What has to happen before work. Changes nothing; refuses to read garbage. `reader` shows who reads."""
+        for node in work.merges:
             if not self.stores_key(key_of(Merge(node))):
                 held = [one for key, one in self.sent.items() if self.stores_key(key)]
                 raise errors.nothing_transferred(node, held, self._device)
-        self.check_whole(reads.buffers)
-        if self._order.claimed:
-            for node in reads.nodes:
+        self.check_whole(work.reads)
+        if self._hazards.claimed:
+            for node in work.needs:
                 if self.being_computed(node):
                     raise errors.being_written(node)
-        missing = [node for node in reads.nodes if not self.stores(node)]
+        missing = [node for node in work.needs if not self.stores(node)]
         if not missing:
             return _NOTHING
         missing = [node for node in with_sources(missing) if not self.stores(node)]
-        first = self._first_values(self.uncomputed(missing))
-        given = {}
+        computed, given = self.uncomputed(missing), {}
         for node in missing:
-            if node.id not in first.nodes:
+            if not is_computed(node):
                 buffer = self._buffer(node)
                 given[buffer] = given_values(node, buffer)
-                if given[buffer] is None and node not in reads.recurrent:
-                    raise errors.never_got_a_value(node, reader, self._device, node in reads.completed)
-        return Found(tuple(missing), given, first)
+                if given[buffer] is None and node not in work.recurrent:
+                    raise errors.never_got_a_value(node, reader, self._device, node in work.partial)
+        return InitialValues(tuple(missing), given, self._initial_program(computed))
 
-    def fill(self, found: Found) -> list[Bound]:
+    def fill(self, initial: InitialValues) -> list[Bound]:
         """Put the values that are given where they belong; what is left to call for those that are computed."""
-        if not found.nodes:
-            return []
-        for buffer, array in found.given.items():
+        for buffer, array in initial.given.items():
             if array is None:
                 self._memory.clear(buffer)
             else:
                 self._memory.adopt(buffer, array)
-        self._order.wrote(found.given)
-        return [self._memory.place(found.first.program)[0]] if found.first.program else []
+        self._hazards.wrote(initial.given)
+        return [self._memory.place(initial.program)[0]] if initial.program else []
 
     # Writing
 
@@ -168,7 +150,7 @@ class Holdings:
     def check_whole(self, buffers: Sequence[Buffer]) -> None:
         """Refuse values that were to be written by something that failed."""
         for buffer in buffers:
-            failure = self._order.broken(buffer)
+            failure = self._hazards.broken(buffer)
             if failure is not None:
                 raise errors.lost(buffer.name, failure, self._device)
 
@@ -179,8 +161,13 @@ class Holdings:
             self.sent.pop(key, None)
 
 
-def written(facts: Facts, reads: Reads, moment: Moment) -> dict[int, Mark]:
+def initial_marks(initial: InitialValues) -> dict[int, Mark]:
+    """What initial values change in what there is."""
+    return dict.fromkeys((node.id for node in initial.nodes), FIRST)
+
+
+def marks_of(work: Footprint, moment: Moment) -> dict[int, Mark]:
     """What a run changes in what there is: of what it writes, what it leaves stays; merge buffers are used up."""
-    gone = [*(node.id for node in facts.written), *(key_of(Merge(node)) for node in reads.merges)]
-    left = (node.id for node in facts.leaves)
+    gone = [*(node.id for node in work.written), *(key_of(Merge(node)) for node in work.merges)]
+    left = (node.id for node in work.leaves)
     return dict.fromkeys(gone, (moment, False)) | dict.fromkeys(left, (moment, True))

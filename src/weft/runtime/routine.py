@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING
 
@@ -17,30 +17,28 @@ from weft.loops import show as show_loops
 from weft.machine import Machine
 from weft.public import public, theirs
 from weft.runtime.bisect import Difference, first_difference
-from weft.runtime.compiled import Built
-from weft.runtime.facts import Facts, Reads
-from weft.runtime.hazards import Touch
+from weft.runtime.compiled import Compiled
+from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
-from weft.schedule import PASSES, Clock, Schedule, as_program, show_kernels, show_verdicts
+from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
 from weft.schedule.memory import Plan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
-    from weft.runtime.device_state import Site
+    from weft.runtime.device_state import DeviceState
+    from weft.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class Routine:
     """Compiled code, with what it does to memory. It runs on every device of its context."""
 
-    site: Site
+    state: DeviceState
     code: Code
-    built: Built
+    compiled: Compiled
     bindings: Mapping[str, StaticIndex]
-    facts: Facts
-    reads: Reads
-    touch: Touch
+    footprint: Footprint
 
     def __call__(self, *positions: object, **values: int) -> None:
         """Run on device 0 and return when done; every static index must be bound: `step(i=3)`."""
@@ -48,7 +46,7 @@ class Routine:
             if positions:
                 given = ", ".join(f"{name}=…" for name in self.bindings)
                 raise WeftError("static indices are given by name", origin=user_origin(), fix=f"step({given})")
-            self.site.run_now(self, self.given(values) if values or self.bindings else values)
+            self.state.run_now(self, self.given(values) if values or self.bindings else values)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
             raise
@@ -57,13 +55,27 @@ class Routine:
         return f"<routine({', '.join(self.bindings)})>"
 
     @property
+    def loops(self) -> Program:
+        """The program as it was lowered."""
+        return self.compiled.stages.loops
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What runs, in order."""
+        return self.compiled.stages.kernels
+
+    @property
     def program(self) -> Program:
         """The loops that run."""
-        return as_program(self.built.stages.kernels)
+        return as_program(self.kernels)
 
     @property
     def executable(self) -> Executable:
-        return self.built.stages.executable
+        return self.compiled.stages.executable
+
+    def buffer(self, tensor: Tensor) -> Buffer:
+        """The buffer that a tensor has in all stages."""
+        return self.state.engine.layout.buffer(tensor.node)
 
     @public
     def show(self, stage: str) -> str:
@@ -72,11 +84,11 @@ class Routine:
         Or the kernels after one of the passes in between, by its name.
         """
         texts: dict[str, Callable[[], str]] = {
-            "assign": lambda: self.site.engine.show(self.code),
-            "loops": lambda: show_loops(self.built.stages.loops),
-            "virtual": lambda: show_verdicts(self.built.stages.schedule),
-            "kernels": lambda: show_kernels(self.built.stages.schedule),
-            "precisions": lambda: show_precisions(self.facts.touched, self.site.engine.layout.name),
+            "assign": lambda: self.state.engine.show(self.code),
+            "loops": lambda: show_loops(self.loops),
+            "virtual": lambda: show_verdicts(self.compiled.stages.schedule),
+            "kernels": lambda: show_kernels(self.compiled.stages.schedule),
+            "precisions": lambda: show_precisions(nodes_in(self.code), self.state.engine.layout.name),
             "source": lambda: self.executable.source,
             **{one.name: partial(self._show_pass, one.name) for one in PASSES},
         }
@@ -86,10 +98,14 @@ class Routine:
         return texts[stage]()
 
     def _show_pass(self, name: str) -> str:
-        schedule = self.built.stages.schedule
-        if schedule is None:
-            return show_kernels(schedule)
-        return show_kernels(next(kernels for done, kernels in self.built.trace() if done == name))
+        if self.compiled.stages.schedule is None:
+            return show_kernels(None)
+        return show_kernels(next(kernels for done, kernels in self.trace() if done == name))
+
+    def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
+        """Run the passes once more: the loops, and the kernels after every pass."""
+        assert self.compiled.request is not None
+        return self.compiled.request.trace()
 
     @public
     def bisect(self, **values: int) -> Difference | None:
@@ -97,10 +113,10 @@ class Routine:
 
         The kernels after every pass are interpreted and compared with the loops; at last, so is what was compiled.
         """
-        buffer = self.site.engine.layout.buffer
-        found = {buffer(node): self.site.read(node) for node in self.reads.nodes}
-        kept = [buffer(node) for node in self.facts.kept]
-        return first_difference(self.built.trace(), self.site.engine.backend, found, kept, self.given(values))
+        buffer = self.state.engine.layout.buffer
+        found = {buffer(node): self.state.read(node) for node in self.footprint.needs}
+        kept = [buffer(node) for node in self.footprint.leaves]
+        return first_difference(self.trace(), self.state.engine.backend, found, kept, self.given(values))
 
     @public
     def memory(self) -> Plan:
@@ -114,7 +130,7 @@ class Routine:
 
     def timings(self) -> Clock:
         """Where compile time went. Printed, it is a table."""
-        return self.built.clock
+        return self.compiled.clock
 
     @public
     def profile(self, *, times: int = 20, machine: Machine | None = None, **values: int) -> Profile:
@@ -123,11 +139,11 @@ class Routine:
         Printed, it is a table.
         """
         machine = machine or Machine.here().measured()
-        return self.site.profile(self, self._schedule.kernels, self.given(values), times, machine)
+        return self.state.profile(self, self._schedule.kernels, self.given(values), times, machine)
 
     @property
     def _schedule(self) -> Schedule:
-        schedule = self.built.stages.schedule
+        schedule = self.compiled.stages.schedule
         if schedule is None:
             raise WeftError(
                 "the routine is not cut into kernels",
@@ -136,10 +152,10 @@ class Routine:
             )
         return schedule
 
-    @cached_property
+    @property
     def buffers(self) -> tuple[Buffer, ...]:
         """The memory it works on."""
-        return self.built.placed.buffers
+        return self.compiled.buffers
 
     def given(self, values: Mapping[str, int]) -> Mapping[str, int]:
         """Where the static indices stand, checked."""

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends import Bindable, Call, Lasting
+from weft.backends import Call, Lasting
 from weft.cache import cache_folder, opened, own_identity
 from weft.loops import Buffer
+from weft.runtime.compiled import Compiled
 
 #: Memory of no tensor is numbered downwards from here, apart from what is numbered otherwise.
 _OWN = -(1 << 61)
-
-
-@dataclass(frozen=True, slots=True)
-class Recalled:
-    """A program that needs no compiling, the buffers it touches, the size of its arena, and what lies where in it."""
-
-    program: Bindable
-    touched: Sequence[Buffer]
-    arena: int
-    offsets: Mapping[Buffer, int]
 
 
 def key_of(backend: Lasting, *parts: object) -> str:
@@ -36,25 +26,23 @@ def key_of(backend: Lasting, *parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
-def remember(
-    key: str, calls: Sequence[Call], arena: int, offsets: Mapping[Buffer, int], tensors: Sequence[Buffer]
-) -> None:
+def remember(key: str, made: Compiled, calls: Sequence[Call], tensors: Sequence[Buffer]) -> None:
     """Keep how a routine runs; what belongs to no tensor lies in the arena."""
     numbers = {buffer: number for number, buffer in enumerate(tensors)}
     touched = list(dict.fromkeys(buffer for call in calls for buffer in call.buffers))
-    assert all(buffer in numbers or buffer in offsets for buffer in touched)
+    assert all(buffer in numbers or buffer in made.offsets for buffer in touched)
     place = {buffer: at for at, buffer in enumerate(touched)}
     entry = {
         "touched": [numbers.get(buffer, [buffer.shape, buffer.dtype]) for buffer in touched],
-        "arena": arena,
-        "offsets": [[place[buffer], offset] for buffer, offset in offsets.items() if buffer in place],
+        "arena": made.arena.shape[0] if made.arena else 0,
+        "offsets": [[place[buffer], offset] for buffer, offset in made.offsets.items() if buffer in place],
         "calls": [[call.kernel, [place[buffer] for buffer in call.buffers], call.given] for call in calls],
     }
     with opened(cache_folder("routines")) as cache:
         cache.keep(key, json.dumps(entry).encode())
 
 
-def recall(key: str, backend: Lasting, tensors: Sequence[Buffer]) -> Recalled | None:
+def recall(key: str, backend: Lasting, tensors: Sequence[Buffer], arena: Callable[[int], Buffer]) -> Compiled | None:
     """The routine kept under a key, on these tensors' buffers; None if there is none, or not all of it any more."""
     with opened(cache_folder("routines")) as cache:
         found = cache.read(key)
@@ -64,8 +52,10 @@ def recall(key: str, backend: Lasting, tensors: Sequence[Buffer]) -> Recalled | 
     touched = [_buffer(place, one, tensors) for place, one in enumerate(entry["touched"])]
     calls = [Call(kernel, tuple([touched[at] for at in on]), tuple(given)) for kernel, on, given in entry["calls"]]
     program = backend.recall(calls)
+    if program is None:
+        return None
     offsets = {touched[place]: offset for place, offset in entry["offsets"]}
-    return Recalled(program, touched, entry["arena"], offsets) if program else None
+    return Compiled(program, touched, arena(entry["arena"]) if offsets else None, offsets)
 
 
 def _buffer(place: int, described: Any, tensors: Sequence[Buffer]) -> Buffer:

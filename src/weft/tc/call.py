@@ -13,8 +13,7 @@ from weft.comprehension.gradient import backward
 from weft.comprehension.signature import Template
 from weft.comprehension.steps import Extents, Step
 from weft.config import config
-from weft.runtime import Context
-from weft.runtime.function import Function
+from weft.runtime.engine import Engine
 from weft.schedule import Options
 from weft.shape.infer import infer
 from weft.shape.logic import Literal
@@ -28,10 +27,10 @@ class Call:
         self,
         template: Template,
         shapes: Sequence[tuple[int, ...]],
-        context: Context,
+        engine: Engine,
         options: Options | None = None,
     ) -> None:
-        self._context = context
+        self.engine = engine
         self.template, self.given = template, tuple(shapes)
         flat = template.flat
         extents = template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
@@ -40,9 +39,8 @@ class Call:
         self.application = Application(template, self.params, None, {}, extents)
         self.options = options or Options()
         results = self.application.results
-        self.function = Function(
-            context, Keep(results), self.params, results, config.options.but(schedule=self.options)
-        )
+        chosen = config.options.but(schedule=self.options)
+        self.function = engine.function(Keep(results), self.params, results, chosen)
 
     @cached_property
     def loops(self) -> dict[str, int]:
@@ -70,9 +68,8 @@ class GradientCall:
         found = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in wrt}
         code = application.backward(seeds, found, afresh=True)
         inputs = [*call.params, *seeds.values()]
-        self.function = Function(
-            call._context, code, inputs, list(found.values()), config.options.but(schedule=self.options)
-        )
+        chosen = config.options.but(schedule=self.options)
+        self.function = call.engine.function(code, inputs, list(found.values()), chosen)
 
     def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:
         found = self.function(*arrays, *seeds)

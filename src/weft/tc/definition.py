@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from weft.backends import Array, Backend
+from weft.backends import Array, Backend, find_backend
 from weft.comprehension import Program, check, read, show
 from weft.comprehension.gradient import backward
 from weft.comprehension.gradient_text import gradient_definition
@@ -16,9 +16,8 @@ from weft.comprehension.signature import Template
 from weft.config import config
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float
-from weft.runtime import Context
-from weft.runtime.context import unlisted
-from weft.runtime.lru import Recent
+from weft.runtime.engine import Engine
+from weft.runtime.lru import LRU
 from weft.schedule import CompileOptions, Options
 from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
@@ -53,9 +52,9 @@ class Comprehensions:
     def __init__(self, text: str, *, unchecked: bool = False, backend: str | Backend | None = None) -> None:
         self.program = read(text)
         check_equivalents(self.program)
-        context = _LazyContext(backend)
+        engine = _LazyEngine(backend)
         self._definitions = {
-            name: Definition(Template(self.program, name, unchecked), context) for name in self.program.definitions
+            name: Definition(Template(self.program, name, unchecked), engine) for name in self.program.definitions
         }
         self._made_of = text, unchecked, backend
 
@@ -99,17 +98,17 @@ class _NoDefinition(WeftError, AttributeError):
     pass
 
 
-class _LazyContext:
-    """A context, made when something first runs."""
+class _LazyEngine:
+    """An engine, made when something first runs."""
 
     def __init__(self, backend: str | Backend | None) -> None:
         self.backend = backend
-        self._context: Context | None = None
+        self._engine: Engine | None = None
 
-    def __call__(self) -> Context:
-        if self._context is None:
-            self._context = unlisted(self.backend)
-        return self._context
+    def __call__(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(find_backend(self.backend), 1)
+        return self._engine
 
 
 #: So many calls of a definition are kept compiled, those used last.
@@ -119,12 +118,12 @@ _CALLS = 128
 class Definition:
     """One definition. Call it with arrays, or with tensors of an expression."""
 
-    def __init__(self, template: Template, context: _LazyContext) -> None:
+    def __init__(self, template: Template, engine: _LazyEngine) -> None:
         self.template = template
         self.arguments = Arguments(template)
-        self._context = context
-        self._calls: Recent[tuple[_Shapes, Options, CompileOptions], Call] = Recent(_CALLS)
-        self._gradients: Recent[tuple[object, ...], GradientCall] = Recent(_CALLS)
+        self._engine = engine
+        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], Call] = LRU(_CALLS)
+        self._gradients: LRU[tuple[object, ...], GradientCall] = LRU(_CALLS)
         #: Options in use for parameters of some shapes: of the definition, or of its gradients by some parameters.
         self._options: dict[tuple[_Shapes, tuple[str, ...]], Options] = {}
         self._last: tuple[_Shapes, CompileOptions, Call] | None = None  # most calls are like the one before
@@ -146,7 +145,7 @@ class Definition:
     @property
     def source(self) -> tuple[str, str, bool, str | None]:
         """What it can be defined from again: the text, its name in it, whether it is unchecked, and the backend."""
-        program, backend = self.template.program.program, self._context.backend
+        program, backend = self.template.program.program, self._engine.backend
         kept = backend if backend is None or isinstance(backend, str) else backend.name
         return program.text or show(program), self.name, self.template.unchecked, kept
 
@@ -202,7 +201,7 @@ class Definition:
         definition = gradient_definition(f"{self.name}_gradient", flat, made, extents, wrt)
         program = Program((definition,))
         checked = check(replace(program, text=show(program)))
-        return Definition(Template(checked, definition.name.name, self.template.unchecked), self._context)
+        return Definition(Template(checked, definition.name.name, self.template.unchecked), self._engine)
 
     def options(
         self, *args: Any, choose: Options | None = None, wrt: str | Sequence[str] | None = None, **named: Any
@@ -334,7 +333,7 @@ class Definition:
         return found if found != Options() else config.options.schedule
 
     def _compiled(self, shapes: _Shapes, options: Options) -> Call:
-        return Call(self.template, shapes, self._context(), options)
+        return Call(self.template, shapes, self._engine(), options)
 
 
 def restored(text: str, name: str, unchecked: bool, backend: str | None) -> Definition:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from weft.backends import Array
+from weft.backends import Array, find_backend
 from weft.comprehension.builtins import BUILTINS
 from weft.comprehension.check import CheckedProgram, check
 from weft.comprehension.mistakes import Mistake, fail
@@ -36,7 +36,7 @@ from weft.comprehension.show import show_expr
 from weft.comprehension.signature import Template
 from weft.errors import WeftError
 from weft.ops.dtypes import is_float, numpy_type
-from weft.runtime import Context
+from weft.runtime.engine import Engine
 from weft.tc.call import Call
 
 #: The sizes that are tried, and how far results may differ, of the largest number: rounding differs with the order.
@@ -46,18 +46,18 @@ _CLOSE = 1e-3
 
 def check_equivalents(program: CheckedProgram) -> None:
     """Raise the mistakes in what a text says to be the same."""
-    context: Context | None = None
+    engine: Engine | None = None
     mistakes: list[Mistake] = []
     for checked in program.definitions.values():
         for statement in checked.definition.body:
             if isinstance(statement, Comprehension) and statement.equivalent:
-                context = context or Context("interp")
-                mistakes += _compared(statement, statement.equivalent, checked, program, context)
+                engine = engine or Engine(find_backend("interp"), 1)
+                mistakes += _compared(statement, statement.equivalent, checked, program, engine)
     fail(program.program.text, mistakes)
 
 
 def _compared(
-    statement: Comprehension, same: Apply, checked: Checked, program: CheckedProgram, context: Context
+    statement: Comprehension, same: Apply, checked: Checked, program: CheckedProgram, engine: Engine
 ) -> Iterator[Mistake]:
     other = _other(statement, same, program)
     if other is None:
@@ -69,7 +69,7 @@ def _compared(
         try:
             both = check(Program((*program.program.definitions, left, right)))
             inputs = _inputs(left, rng)
-            one, another = (_run(both, which.name.name, inputs, context) for which in (left, right))
+            one, another = (_run(both, which.name.name, inputs, engine) for which in (left, right))
         except WeftError:
             continue
         if mistake := _difference(one, another, same):
@@ -122,11 +122,11 @@ def _inputs(definition: Definition, rng: np.random.Generator) -> list[Array]:
     return found
 
 
-def _run(program: CheckedProgram, name: str, inputs: Sequence[Array], context: Context) -> Array:
+def _run(program: CheckedProgram, name: str, inputs: Sequence[Array], engine: Engine) -> Array:
     template = Template(program, name)
     if len(template.flat.params) > len(inputs):
         raise WeftError("what it starts from is not known")
-    (found,) = Call(template, [one.shape for one in inputs], context)(inputs, [None])
+    (found,) = Call(template, [one.shape for one in inputs], engine)(inputs, [None])
     return found
 
 
