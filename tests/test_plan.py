@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 
 import weft as wf
-from weft.project.nodes import Fix, Iter, Loop
+from weft.affine import Affine
+from weft.project.nodes import Loop
 from weft.shape.nodes import Dim, Shape
 
 
@@ -35,7 +36,11 @@ def test_matrix_product() -> None:
     planned = wf.plan("ij;jk=>ik", (3, 4), (4, 5))
     i, j, k = Loop("i", 3), Loop("j", 4), Loop("k", 5)
     assert set(planned.loops) == {(i,), (j,), (k,)}
-    assert planned.maps == ((Iter("i"), Iter("j")), (Iter("j"), Iter("k")), (Iter("i"), Iter("k")))
+    assert planned.maps == (
+        (Affine.of("i"), Affine.of("j")),
+        (Affine.of("j"), Affine.of("k")),
+        (Affine.of("i"), Affine.of("k")),
+    )
     assert planned.reduced == (j,)
     assert (planned.injective, planned.surjective) == (False, True)
     assert [str(shape) for shape in planned.shapes] == ["3,4", "4,5", "3,5"]
@@ -45,7 +50,7 @@ def test_matrix_product() -> None:
 
 def test_pointwise_broadcast_of_a_scalar() -> None:
     planned = wf.plan(";pq=>pq", 1, (3, 4))
-    assert planned.maps == ((Fix(0),), (Iter("p"), Iter("q")), (Iter("p"), Iter("q")))
+    assert planned.maps == ((Affine(),), (Affine.of("p"), Affine.of("q")), (Affine.of("p"), Affine.of("q")))
     assert planned.reduced == ()
     assert (planned.injective, planned.surjective) == (True, True)
     s, m = np.array([3]), numbers(3, 4)
@@ -55,7 +60,7 @@ def test_pointwise_broadcast_of_a_scalar() -> None:
 def test_summing_by_a_vector_of_ones() -> None:
     planned = wf.plan("pq;q=>p", (3, 4), 4)
     assert planned.reduced == (Loop("q", 4),)
-    assert planned.maps == ((Iter("p"), Iter("q")), (Iter("q"),), (Iter("p"),))
+    assert planned.maps == ((Affine.of("p"), Affine.of("q")), (Affine.of("q"),), (Affine.of("p"),))
     assert (planned.injective, planned.surjective) == (False, True)
     m = numbers(3, 4)
     check(planned, m.sum(axis=1), m, np.ones(4, int))

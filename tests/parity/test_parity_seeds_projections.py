@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.affine import Affine
 from weft.errors import ProjectionError
 from weft.project.equations import AxisId, Eq, Iterate, Pin
-from weft.project.nodes import Fix, Given, Iter
 from weft.project.solve_projection import derive
 from weft.project.union_axes import solve
 from weft.shape import as_shape
@@ -32,8 +32,10 @@ def test_axes_of_two_sizes_cannot_share_a_loop() -> None:
         solve([Eq(P, Q)], {P: 3, Q: 4})
 
 
-@pytest.mark.parametrize(("first", "second"), [(Fix(0), Fix(1)), (Fix(0), Given("i")), (Given("i"), Given("j"))])
-def test_one_class_has_one_position(first: Fix | Given, second: Fix | Given) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [(Affine(), Affine((), 1)), (Affine(), Affine.of("i")), (Affine.of("i"), Affine.of("j"))]
+)
+def test_one_class_has_one_position(first: Affine, second: Affine) -> None:
     with pytest.raises(ProjectionError, match="one axis cannot be read both at"):
         solve([Pin(P, first), Eq(P, Q), Pin(Q, second)], THREE)
     assert solve([Pin(P, first), Eq(P, Q), Pin(Q, first)], THREE).pins == {P: first}
@@ -43,7 +45,7 @@ def test_a_position_dominates_iteration() -> None:
     """Every axis asks for a loop; the one with a position is read there."""
     planned = wf.plan("2j => j", (3, 4))
     assert [loop.size for (loop,) in planned.loops] == [4]
-    assert planned.maps == ((Fix(2), Iter("j")), (Iter("j"),))
+    assert planned.maps == ((Affine((), 2), Affine.of("j")), (Affine.of("j"),))
 
 
 # Rows
@@ -64,7 +66,7 @@ def test_surplus_axes_of_the_larger_row_iterate_alone() -> None:
 def test_a_leaf_alone_is_visited_whole(logic: Constant | Parameter) -> None:
     projection = derive(logic, (as_shape("2|1->3,4"),))
     assert sorted(loop.size for loop in projection.loops) == [2, 3, 4]
-    assert projection.maps[0][-1] == Fix(0)  # a single position needs no loop
+    assert projection.maps[0][-1] == Affine()  # a single position needs no loop
 
 
 # What the maps decide

@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.affine import Affine
 from weft.einsum import parse_spec
 from weft.einsum.nodes import Position
 from weft.errors import ProjectionError
 from weft.ops import OPS
 from weft.project import project
+from weft.project.coverage import is_injective, is_surjective
 from weft.project.evaluate import evaluate
-from weft.project.injectivity import is_injective, is_surjective
-from weft.project.nodes import Fix, Given, Iter, Projection
+from weft.project.nodes import Projection
 from weft.project.solve_projection import derive
 from weft.shape.infer import infer
 from weft.shape.logic import Compose, Einsum, Literal, Logic, Pointwise, Slice, Transpose
@@ -71,8 +72,9 @@ def test_pointwise_rows_broadcast_one_by_one() -> None:
 def test_a_broadcast_axis_is_pinned_and_not_joined() -> None:
     projection = derive(Pointwise(2), tuple(map(as_shape, ("3,4", "3,4", "1,4"))))
     rows, columns = projection.maps[0]
-    assert isinstance(rows, Iter)
-    assert projection.maps[1:] == ((rows, columns), (Fix(0), columns))
+    assert isinstance(rows, Affine)
+    assert rows.only
+    assert projection.maps[1:] == ((rows, columns), (Affine(), columns))
 
 
 def test_pointwise_of_one_operand() -> None:
@@ -169,7 +171,7 @@ def test_transpose_keeps_the_order_within_a_row() -> None:
 def test_slice_at_an_integer() -> None:
     projection = applied(Slice(Position(3)), "4,2|3->5")
     assert str(projection.shapes[0]) == "2|3->5"
-    assert projection.maps[1][0] == Fix(3)
+    assert projection.maps[1][0] == Affine((), 3)
     (a,) = operands(projection)
     np.testing.assert_array_equal(evaluate(projection, [a], ADD, MUL), a[3])
     assert (is_injective(projection), is_surjective(projection)) == (True, True)
@@ -178,7 +180,7 @@ def test_slice_at_an_integer() -> None:
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_slice_at_a_position_given_later(at: int) -> None:
     projection = applied(Slice(Bound("step", 4)), "4,2|3->5")
-    assert projection.maps[1][0] == Given("step")
+    assert projection.maps[1][0] == Affine.of("step")
     assert [loop.size for loop in projection.loops] == [2, 5, 3]
     (a,) = operands(projection)
     np.testing.assert_array_equal(evaluate(projection, [a], ADD, MUL, {"step": at}), a[at])

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 import weft as wf
 from project.brute import Meaning, Run, execute, run
 from project.generate import Case, cases
+from weft.affine import Affine
 from weft.einsum import parse_spec
 from weft.einsum.nodes import Label
 from weft.errors import ProjectionError
 from weft.ops import OPS
 from weft.project import Plan, plan, project
+from weft.project.coverage import is_injective, is_surjective
 from weft.project.equations import equations
 from weft.project.evaluate import evaluate
-from weft.project.injectivity import is_injective, is_surjective
-from weft.project.nodes import Affine, Concat, Fix, Index, Iter, Loop, Projection
+from weft.project.nodes import Concat, Index, Loop, Projection
 from weft.project.show import show_nest
 from weft.project.solve_projection import build, derive
 from weft.shape.close import close
@@ -133,8 +134,6 @@ def canonical(projection: Projection) -> tuple[object, ...]:
 
     def show(index: Index) -> object:
         match index:
-            case Iter(loop=loop):
-                return name(loop)
             case Affine(terms=terms, offset=offset):
                 return sorted((name(loop), coefficient) for coefficient, loop in terms), offset
             case Concat(parts=parts):
@@ -181,7 +180,7 @@ def test_axes_made_equal_elsewhere_keep_two_loops_here() -> None:
     infer(Einsum(parse_spec("i;i=>i")), [q, three])
     here = project(infer(Einsum(parse_spec("i;j=>ij")), [p, q]))
     assert [loop.size for loop in here.loops] == [3, 3]
-    assert here.maps == ((Iter("i"), Iter("j")), (Iter("i"),), (Iter("j"),))
+    assert here.maps == ((Affine.of("i"), Affine.of("j")), (Affine.of("i"),), (Affine.of("j"),))
     a, b = np.arange(1, 4), np.arange(5, 8)
     np.testing.assert_array_equal(evaluate(here, [a, b], ADD, MUL), np.outer(a, b))
 
@@ -210,7 +209,10 @@ def test_one_tensor_times_itself_pointwise() -> None:
 
 
 def test_a_square_shape_does_not_fuse_its_axes() -> None:
-    assert plan("ij=>ij", (4, 4)).projection.maps == ((Iter("i"), Iter("j")), (Iter("i"), Iter("j")))
+    assert plan("ij=>ij", (4, 4)).projection.maps == (
+        (Affine.of("i"), Affine.of("j")),
+        (Affine.of("i"), Affine.of("j")),
+    )
     assert len(plan("...=>...", (4, 4)).loops) == 2
     assert len(plan("=>", (4, 4)).loops) == 2
 
@@ -221,7 +223,7 @@ def test_a_square_shape_does_not_fuse_its_axes() -> None:
 def test_axes_of_size_one_get_no_loop() -> None:
     planned = plan("ij;jk=>ik", (1, 1), (1, 5))
     assert planned.loops == ((Loop("k", 5),),)
-    assert planned.maps == ((Fix(0), Fix(0)), (Fix(0), Iter("k")), (Fix(0), Iter("k")))
+    assert planned.maps == ((Affine(), Affine()), (Affine(), Affine.of("k")), (Affine(), Affine.of("k")))
     assert planned.injective
     assert planned.surjective
 
@@ -259,15 +261,8 @@ def place(planned: Plan, point: tuple[int, ...], at: int, value: int) -> list[in
     values = dict(zip(names, (*point[:at], value, *point[at + 1 :]), strict=True))
     found = []
     for index in planned.maps[-1]:
-        match index:
-            case Iter(loop=name):
-                found.append(values[name])
-            case Affine(terms=terms, offset=offset):
-                found.append(sum(coefficient * values[name] for coefficient, name in terms) + offset)
-            case Fix(at=position):
-                found.append(position)
-            case _:
-                raise AssertionError(index)
+        assert isinstance(index, Affine)
+        found.append(index.value(values))
     return found
 
 

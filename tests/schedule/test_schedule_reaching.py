@@ -9,10 +9,10 @@ from loops.programs import GIVEN, Sample
 from schedule.kernels import add, at, floats, inside, loop, plus, read, store
 from schedule.rows import prefaced
 from schedule.watched import watched
-from weft.affine import Affine
+from weft.affine import Affine, _by_isl_covers, _plainly_covers
 from weft.loops import Buffer, Cast, Fill, If, Inside, Local, Read, Remark, Stmt, Store
 from weft.loops.interp import run_scalar
-from weft.schedule.reaching import Site, _by_sets, _plainly, _shared, _told, covered, sites
+from weft.schedule.reaching import Site, _shared, covered, sites
 
 E = floats(0, "e", 4)
 R = floats(1, "r", 3, 4)
@@ -122,8 +122,9 @@ def test_nothing_covered_is_read_before_it_is_written(case: tuple[Sample, Buffer
 def test_what_is_plain_is_also_proved(case: tuple[Sample, Buffer]) -> None:
     for own in sites(case[0].program.body).values():
         for one, other, shared in pairs(own):
-            if _plainly(other, one, shared) and _told(other, shared):
-                assert _by_sets(one, [(other, shared)])
+            region, shape = one.map(len(one.steps)), one.access.buffer.shape
+            if other.is_told(shared) and _plainly_covers(other.map(shared), region, shape):
+                assert _by_isl_covers([other.map(shared)], region, shape)
 
 
 def pairs(own: list[Site]) -> list[tuple[Site, Site, int]]:

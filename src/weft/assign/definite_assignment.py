@@ -8,8 +8,7 @@ from math import prod
 from weft.assign.definitions import keeps
 from weft.assign.nodes import Accum, Assignment, Node
 from weft.ops import OPS
-from weft.project.coverage import cover
-from weft.project.injectivity import is_surjective
+from weft.project.coverage import cover, is_surjective
 from weft.project.nodes import Projection
 from weft.project.plan import project
 from weft.shape.close import close

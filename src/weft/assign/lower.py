@@ -37,8 +37,8 @@ from weft.loops import Buffer, Fill, If, Inside, Program, Read, Remark, Stmt, St
 from weft.loops.nests import around
 from weft.ops import OPS, Num, Scalar, substitute
 from weft.optimise.split_scalars import bounded
-from weft.project.injectivity import is_injective, is_surjective
-from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
+from weft.project.coverage import is_injective, is_surjective
+from weft.project.nodes import Choice, Projection
 from weft.project.plan import project
 from weft.shape.close import close
 from weft.shape.infer import Operation
@@ -188,8 +188,12 @@ def _space(whole: Projection, result: int, operands: tuple[int, ...]) -> _Space:
 
 
 def _all_places(projection: Projection, choice: Choice) -> _Places:
-    maps = projection.maps
-    return {slot: tuple(_place(index, choice) for index in maps[slot]) for slot in projection.slots(choice)}
+    return {slot: projection.indices(slot, choice) for slot in projection.slots(choice)}
+
+
+def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
+    """The tests that keep every access of a padded operation inside its tensor."""
+    return tuple(Inside(index, size) for index, size in projection.guards(choice))
 
 
 def _value(value: Scalar, operands: list[Buffer], places: _Places, target: Buffer) -> Scalar:
@@ -214,32 +218,12 @@ def _leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
 
 def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Affine:
     """How far a cell lies from the first one, in memory order."""
-    terms: list[tuple[int, str]] = []
-    offset, stride = 0, 1
+    found, stride = Affine(), 1
     for place, size in zip(reversed(at), reversed(shape), strict=True):
         assert isinstance(place, Affine)
-        terms += [(coefficient * stride, name) for coefficient, name in place.terms]
-        offset += place.offset * stride
+        found = place * stride + found
         stride *= size
-    return Affine(tuple(reversed(terms)), offset)
-
-
-def _place(index: Index, choice: Choice) -> Affine:
-    if isinstance(index, Given):
-        return Affine(((1, index.symbol),))
-    coefficients, offset = linear(index, choice)
-    return Affine(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)
-
-
-def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
-    """The tests that keep every access of a padded operation inside its tensor."""
-    found = {
-        Inside(_place(index, choice), size): None
-        for slot in projection.slots(choice)
-        for index, size in zip(projection.maps[slot], projection.shapes[slot].array_shape, strict=True)
-        if not isinstance(index, Given) and not stays_inside(index, size, choice)
-    }
-    return tuple(found)
+    return found
 
 
 def _overwrites(code: Accum, projection: Projection) -> ProjectionError:

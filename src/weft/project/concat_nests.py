@@ -9,22 +9,20 @@ that only an absent operand mentions do not run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import TypeAlias
 
 from weft.errors import ProjectionError, Span
-from weft.project.nodes import Choice, Concat, Factor, Index, IndexMap, Projection, loops_in
-from weft.shape.nodes import Shape
+from weft.project.nodes import Choice, Concat, Index, IndexMap, Projection, loops_in
 
 #: The loops of concatenations, and where their parts are written.
 Parts: TypeAlias = Mapping[str, Sequence[Span]]
 
 
-def with_runs(
-    factors: tuple[Factor, ...], parts: Parts, maps: tuple[IndexMap, ...], shapes: tuple[Shape, ...]
-) -> Projection:
+def with_runs(whole: Projection, parts: Parts) -> Projection:
     """The projection with its runs."""
-    everything = Projection(factors, tuple(product(*factors)), maps, shapes)
+    everything = replace(whole, runs=tuple(product(*whole.factors)))
     turns = _turns(everything, parts)
     possible = {choice: everything.slots(choice) for choice in everything.choices()}
     possible = {choice: slots for choice, slots in possible.items() if not turns or not turns.isdisjoint(slots)}
@@ -33,9 +31,9 @@ def with_runs(
     _refuse_ambiguity(turns, runs, parts)
     found = tuple(dict.fromkeys(_mentioned(everything, choice, slots) for choice, slots in runs.items()))
     running = {loop.name for choice in found for loop in choice}
-    kept = tuple(tuple(loop for loop in factor if loop.name in running) for factor in factors)
-    trimmed = tuple(tuple(_without(index, running) for index in one) for one in maps)
-    return Projection(tuple(factor for factor in kept if factor), found, trimmed, shapes)
+    kept = tuple(tuple(loop for loop in factor if loop.name in running) for factor in whole.factors)
+    trimmed = tuple(tuple(_without(index, running) for index in one) for one in whole.maps)
+    return replace(whole, factors=tuple(factor for factor in kept if factor), runs=found, maps=trimmed)
 
 
 #: Runs, and the slots of the tensors that are present in them.

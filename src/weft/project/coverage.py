@@ -1,12 +1,25 @@
-"""Do several operations together write every cell of a tensor?"""
+"""Is no cell of a result written twice, is every cell written?
+
+Injective: accumulating is a plain write. Surjective: nothing need be cleared first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-import islpy as isl
+from weft.affine import AccessMap, covers, injective
+from weft.project.nodes import Projection, loops_in
 
-from weft.project.nodes import Choice, Given, Projection, linear
+
+@lru_cache(maxsize=8192)
+def is_injective(projection: Projection) -> bool:
+    return injective(projection.written())
+
+
+@lru_cache(maxsize=8192)
+def is_surjective(projection: Projection) -> bool:
+    return cover([projection])
 
 
 def cover(projections: Sequence[Projection]) -> bool:
@@ -15,30 +28,11 @@ def cover(projections: Sequence[Projection]) -> bool:
     What is written at a position supplied when the code runs is taken for written nowhere.
     """
     shape = projections[0].shapes[0].array_shape
-    cells = ", ".join(f"x{axis}" for axis in range(len(shape)))
-    written = isl.Set(f"{{ [{cells}] : false }}")
-    for projection in projections:
-        if not any(isinstance(index, Given) for index in projection.maps[0]):
-            for choice in projection.choices():
-                written = written.union(isl.Set(_cells(projection, choice, cells)))
-    box = " and ".join(f"0 <= x{axis} < {size}" for axis, size in enumerate(shape))
-    return bool(isl.Set(f"{{ [{cells}] : {box or 'true'} }}").is_subset(written))
+    maps = [one for projection in projections if not _is_given(projection) for one in projection.written()]
+    return covers(maps, AccessMap.all_of(shape), shape)
 
 
-def _cells(projection: Projection, choice: Choice, cells: str) -> str:
-    """The cells written while `choice` is active, as an isl set: points that would leave a tensor are skipped."""
-    names = {loop.name: f"l{number}" for number, loop in enumerate(choice)}
-    bounds = [f"0 <= {names[loop.name]} < {loop.size}" for loop in choice]
-    for slot in projection.slots(choice):
-        axes = zip(projection.maps[slot], projection.shapes[slot].array_shape, strict=True)
-        for axis, (index, size) in enumerate(axes):
-            if isinstance(index, Given):
-                continue
-            coefficients, offset = linear(index, choice)
-            position = " + ".join([f"{c} * {names[loop]}" for loop, c in coefficients.items()] + [str(offset)])
-            bounds += [f"x{axis} = {position}"] if slot == 0 else []
-            bounds.append(f"0 <= {position} < {size}")
-    inside = " and ".join(bounds) or "true"
-    return (
-        f"{{ [{cells}] : exists {', '.join(names.values())} : {inside} }}" if names else f"{{ [{cells}] : {inside} }}"
-    )
+def _is_given(projection: Projection) -> bool:
+    """Is a position in an axis of the result, one of several, supplied when the code runs?"""
+    axes = zip(projection.maps[0], projection.shapes[0].array_shape, strict=True)
+    return any(size > 1 and not projection.given.isdisjoint(loops_in(index)) for index, size in axes)

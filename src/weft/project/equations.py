@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from weft.affine import Affine as Index
 from weft.einsum.nodes import KINDS, Affine, Concat, Kind, Label, Position, RowVar, labels_in
-from weft.project.nodes import Fix, Given
 from weft.shape.logic import Logic, elaborate
 from weft.shape.nodes import Bound, RowBelow, RowIs, RowRef, Shape, Term
 
@@ -49,7 +49,7 @@ class Pin:
     """The axis is read at a position that does not come from a loop of this operation."""
 
     axis: Id
-    index: Fix | Given
+    index: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,9 @@ def _term(axis: AxisId, term: Term) -> Iterator[Equation]:
         case Label(name=name):
             yield Eq(axis, LabelId(name))
         case Position(at=at):
-            yield Pin(axis, Fix(at))
+            yield Pin(axis, Index((), at))
         case Bound(symbol=symbol):
-            yield Pin(axis, Given(symbol))
+            yield Pin(axis, Index.of(symbol))
         case Affine() | Concat():
             yield Derive(axis, term)
             for label in labels_in(term):
@@ -121,7 +121,7 @@ def _row_below(constraint: RowBelow, shapes: tuple[Shape, ...]) -> Iterator[Equa
     dims, mark = shapes[operand.slot].row(operand.kind), shapes[operand.slot].mark(operand.kind)
     partners = above[:mark] + above[len(above) - (len(below) - mark) :]
     for axis, partner, dim in zip(below, partners, dims, strict=True):
-        yield Pin(axis, Fix(0)) if dim.size == 1 else Eq(axis, partner)
+        yield Pin(axis, Index()) if dim.size == 1 else Eq(axis, partner)
 
 
 def _axes(ref: RowRef, shapes: tuple[Shape, ...]) -> list[AxisId]:

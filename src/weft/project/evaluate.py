@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from weft.affine import Affine
 from weft.ops import Op
-from weft.project.nodes import Choice, Given, Index, Projection, linear
+from weft.project.nodes import Choice, Projection
 
 Array = npt.NDArray[Any]
 
@@ -48,19 +49,14 @@ def _positions(projection: Projection, slot: int, choice: Choice, given: Mapping
         return None
     sizes = [loop.size for loop in choice]
     grid = np.indices(sizes).reshape(len(sizes), prod(sizes))
-    points = {loop.name: grid[axis] for axis, loop in enumerate(choice)}
-    return [_position(index, choice, points, grid.shape[1], given) for index in projection.maps[slot]]
+    points = {**given, **{loop.name: grid[axis] for axis, loop in enumerate(choice)}}
+    return [_position(index, points, grid.shape[1]) for index in projection.indices(slot, choice)]
 
 
-def _position(
-    index: Index, choice: Choice, points: Mapping[str, Array], number: int, given: Mapping[str, int]
-) -> Array:
-    if isinstance(index, Given):
-        return np.full(number, given[index.symbol])
-    coefficients, offset = linear(index, choice)
-    position = np.full(number, offset)
-    for loop, coefficient in coefficients.items():
-        position = position + coefficient * points[loop]
+def _position(index: Affine, points: Mapping[str, Array | int], number: int) -> Array:
+    position = np.full(number, index.offset)
+    for coefficient, name in index.terms:
+        position = position + coefficient * points[name]
     return position
 
 

@@ -1,29 +1,28 @@
 """Which loops an operation runs and where each tensor is read or written.
 
-    projection = factors, runs, maps, shapes      slot 0 is the result
+    projection = factors, runs, maps, shapes, given     slot 0 is the result
     factor     = loop+                            several loops run in sequence: the parts of a concatenation
     run        = loop*                            one nest: at most one loop of each factor
     loop       = name, size
     map        = index*                           one per axis, in memory order: batch, output, input
-    index      = Iter(loop)                       the axis runs with the loop
-               | Fix(at)                          one position
-               | Given(symbol)                    one position, supplied when the code runs
-               | Affine(terms, offset)            sum of coefficient * loop, plus offset
+    index      = Affine(terms, offset)            sum of coefficient * loop, plus offset
                | Concat(parts)                    the active part's loop, plus that part's offset
 
 Without concatenation there is one run, of all loops. With it there is a run for each choice of parts that is read and
 written; a tensor whose map needs a loop that does not run is absent there: an absent operand takes no part, an absent
-result is not written. An affine index may leave the axis when padded; such a point is not executed.
+result is not written. An affine index may leave the axis when padded; such a point is not executed. A name in it that
+is no loop is an index given when the code runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import TypeAlias
 
+from weft.affine import AccessMap, Affine
 from weft.shape.nodes import Shape
 
 
@@ -36,27 +35,6 @@ class Loop:
         return f"{self.name}:{self.size}"
 
 
-@dataclass(frozen=True, slots=True)
-class Iter:
-    loop: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    symbol: str
-
-
-@dataclass(frozen=True, slots=True)
-class Affine:
-    terms: tuple[tuple[int, str], ...]
-    offset: int
-
-
 @dataclass(frozen=True)
 class Concat:
     parts: tuple[tuple[str, int], ...]
@@ -67,7 +45,7 @@ class Concat:
         return dict(self.parts)
 
 
-Index: TypeAlias = Iter | Fix | Given | Affine | Concat
+Index: TypeAlias = Affine | Concat
 IndexMap: TypeAlias = tuple[Index, ...]
 Factor: TypeAlias = tuple[Loop, ...]
 Choice: TypeAlias = tuple[Loop, ...]
@@ -79,6 +57,8 @@ class Projection:
     runs: tuple[Choice, ...]
     maps: tuple[IndexMap, ...]
     shapes: tuple[Shape, ...]
+    #: The names in maps that are no loops: indices given when the code runs.
+    given: frozenset[str] = frozenset()
 
     def __hash__(self) -> int:
         return self._hash
@@ -104,7 +84,7 @@ class Projection:
 
     def present(self, slot: int, choice: Choice) -> bool:
         """Is the tensor read or written while these loops run?"""
-        active = {loop.name for loop in choice}
+        active = self.given.union(loop.name for loop in choice)
         return all(_reachable(index, active) for index in self.maps[slot])
 
     def slots(self, choice: Choice) -> list[int]:
@@ -112,6 +92,32 @@ class Projection:
         always, waiting = self._slots
         found = {slot: None for loop in choice for slot in waiting.get(loop.name, ())}
         return [slot for slot in sorted([*always, *found]) if self.present(slot, choice)]
+
+    def indices(self, slot: int, choice: Choice) -> tuple[Affine, ...]:
+        """Where a tensor is read or written while these loops run."""
+        return tuple([_at(index, choice) for index in self.maps[slot]])
+
+    def guards(self, choice: Choice) -> tuple[tuple[Affine, int], ...]:
+        """What keeps every access inside its tensor: 0 <= index < size, where that is not so anyway."""
+        ranges = {loop.name: loop.size for loop in choice}
+        if not all(ranges.values()):
+            return ()
+        axes = (
+            axis
+            for slot in self.slots(choice)
+            for axis in zip(self.indices(slot, choice), self.shapes[slot].array_shape, strict=True)
+        )
+        found = [(index, size) for index, size in axes if not index.stays_inside(size, ranges)]
+        return tuple(dict.fromkeys((index, size) for index, size in found if self.given.isdisjoint(index.names)))
+
+    def written(self) -> list[AccessMap]:
+        """The cells of the result that each run writes; what is given counts as 0."""
+        maps = []
+        for choice in self.choices():
+            loops = tuple((loop.name, loop.size) for loop in choice)
+            indices = tuple(index.without(self.given) for index in self.indices(0, choice))
+            maps.append(AccessMap(indices, loops, self.guards(choice)))
+        return maps
 
     @cached_property
     def _runs_of(self) -> dict[int, tuple[Choice, ...]]:
@@ -142,7 +148,7 @@ class Projection:
             for groups in (self.factors, self.runs)
         )
         maps = tuple(tuple(_renamed(index, names) for index in one) for one in self.maps)
-        return Projection(factors, runs, maps, self.shapes)
+        return Projection(factors, runs, maps, self.shapes, self.given)
 
     def view(self, result: int, *operands: int) -> Projection:
         """The same loops and maps with the slots in other roles: how a gradient reads the forward record.
@@ -158,7 +164,7 @@ class Projection:
         factors: dict[int, list[Loop]] = {}
         for loop in sorted(running, key=lambda loop: self._factor_of[loop.name]):
             factors.setdefault(self._factor_of[loop.name][0], []).append(loop)
-        return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes)
+        return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes, self.given)
 
     @cached_property
     def _factor_of(self) -> dict[str, tuple[int, int]]:
@@ -171,54 +177,21 @@ class Projection:
 
 
 def loops_in(index: Index) -> tuple[str, ...]:
-    match index:
-        case Iter(loop=loop):
-            return (loop,)
-        case Affine(terms=terms):
-            return tuple(loop for _, loop in terms)
-        case Concat(parts=parts):
-            return tuple(loop for loop, _ in parts)
-    return ()
+    """The names in an index: loops, or what is given."""
+    return index.names if isinstance(index, Affine) else tuple([loop for loop, _ in index.parts])
 
 
-def linear(index: Index, choice: Choice) -> tuple[dict[str, int], int]:
-    """The index as coefficients and an offset while `choice` is active; a given position counts as 0."""
-    match index:
-        case Iter(loop=loop):
-            return {loop: 1}, 0
-        case Fix(at=at):
-            return {}, at
-        case Given():
-            return {}, 0
-        case Affine(terms=terms, offset=offset):
-            coefficients: dict[str, int] = {}
-            for coefficient, loop in terms:
-                coefficients[loop] = coefficients.get(loop, 0) + coefficient
-            return coefficients, offset
-        case Concat():
-            return next(({loop.name: 1}, index.offsets[loop.name]) for loop in choice if loop.name in index.offsets)
-
-
-def stays_inside(index: Index, size: int, choice: Choice) -> bool:
-    """Does the index stay within an axis of `size` for every point of the choice?"""
-    if any(not loop.size for loop in choice):
-        return True
-    coefficients, offset = linear(index, choice)
-    extents = {loop.name: loop.size - 1 for loop in choice}
-    low = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c < 0)
-    high = offset + sum(c * extents[loop] for loop, c in coefficients.items() if c > 0)
-    return low >= 0 and high < size
+def _at(index: Index, choice: Choice) -> Affine:
+    """The index while `choice` is active."""
+    if isinstance(index, Affine):
+        return index
+    return next(Affine.of(loop.name) + index.offsets[loop.name] for loop in choice if loop.name in index.offsets)
 
 
 def _renamed(index: Index, names: Mapping[str, str]) -> Index:
-    match index:
-        case Iter(loop=loop):
-            return Iter(names.get(loop, loop))
-        case Affine(terms=terms, offset=offset):
-            return Affine(tuple((coefficient, names.get(loop, loop)) for coefficient, loop in terms), offset)
-        case Concat(parts=parts):
-            return Concat(tuple((names.get(loop, loop), offset) for loop, offset in parts))
-    return index
+    if isinstance(index, Affine):
+        return index.substitute({old: Affine.of(new) for old, new in names.items()})
+    return Concat(tuple((names.get(loop, loop), offset) for loop, offset in index.parts))
 
 
 def _running(index: Index, names: Sequence[str]) -> Index:
@@ -230,7 +203,7 @@ def _running(index: Index, names: Sequence[str]) -> Index:
     return Concat(tuple(sorted(kept, key=itemgetter(1)))) if len(kept) < len(offsets) else index
 
 
-def _reachable(index: Index, active: set[str]) -> bool:
+def _reachable(index: Index, active: Set[str]) -> bool:
     if isinstance(index, Concat):
         return any(name in index.offsets for name in active)
     return all(name in active for name in loops_in(index))

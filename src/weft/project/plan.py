@@ -13,8 +13,8 @@ from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Spec, labels_in
 from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, WeftError, user_origin
 from weft.ops import OPS, accumulator, find
+from weft.project.coverage import is_injective, is_surjective
 from weft.project.evaluate import Array, evaluate
-from weft.project.injectivity import is_injective, is_surjective
 from weft.project.nodes import Factor, IndexMap, Loop, Projection
 from weft.project.show import RESULT, operand_names, show_nest, tensor_names
 from weft.project.solve_projection import derive

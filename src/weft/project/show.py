@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, groupby
 from string import ascii_uppercase
 
 from weft.ops import Op
-from weft.project.injectivity import is_injective, is_surjective
-from weft.project.nodes import Choice, Given, Index, Projection, linear, stays_inside
+from weft.project.coverage import is_injective, is_surjective
+from weft.project.nodes import Choice, Projection
 
 RESULT = "R"
 
@@ -60,11 +60,12 @@ class _Nest:
                 yield from self._nest(list(group), depth + 1)
 
     def _statement(self, choice: Choice, depth: int) -> Iterator[str]:
-        if guards := self._guards(choice):
-            yield f"{_indent(depth)}if {' and '.join(guards)}:"
+        if guards := self.projection.guards(choice):
+            tests = (f"0 <= {index} < {size}" for index, size in guards)
+            yield f"{_indent(depth)}if {' and '.join(tests)}:"
             depth += 1
         slots = self.projection.slots(choice)
-        target, *operands = [_access(self.names[slot], self.projection.maps[slot], choice) for slot in slots]
+        target, *operands = [self._access(slot, choice) for slot in slots]
         value = _combine(self.op, operands)
         if is_injective(self.projection):
             yield f"{_indent(depth)}{target} = {value}"
@@ -73,32 +74,12 @@ class _Nest:
         else:
             yield f"{_indent(depth)}{target} = {self.accum.name}({target}, {value})"
 
-    def _guards(self, choice: Choice) -> list[str]:
-        found = {
-            f"0 <= {_subscript(index, choice)} < {size}": None
-            for slot in self.projection.slots(choice)
-            for index, size in zip(self.projection.maps[slot], self.projection.shapes[slot].array_shape, strict=True)
-            if not isinstance(index, Given) and not stays_inside(index, size, choice)
-        }
-        return list(found)
+    def _access(self, slot: int, choice: Choice) -> str:
+        return f"{self.names[slot]}[{', '.join(map(str, self.projection.indices(slot, choice)))}]"
 
 
 def _indent(depth: int) -> str:
     return "    " * depth
-
-
-def _access(name: str, one: Sequence[Index], choice: Choice) -> str:
-    return f"{name}[{', '.join(_subscript(index, choice) for index in one)}]"
-
-
-def _subscript(index: Index, choice: Choice) -> str:
-    if isinstance(index, Given):
-        return index.symbol
-    coefficients, offset = linear(index, choice)
-    terms = [loop if coefficient == 1 else f"{coefficient}*{loop}" for loop, coefficient in coefficients.items()]
-    if offset or not terms:
-        terms.append(str(offset))
-    return " + ".join(terms).replace("+ -", "- ")
 
 
 def _combine(op: Op, values: list[str]) -> str:

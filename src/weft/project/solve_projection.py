@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from string import ascii_lowercase
 
+from weft.affine import Affine
 from weft.einsum import nodes as notation
 from weft.einsum.nodes import KINDS
 from weft.errors import ProjectionError, Span
+from weft.naming import FreshNames
 from weft.project.concat_nests import with_runs
 from weft.project.equations import AxisId, Derive, Eq, Equation, Id, LabelId, equations
-from weft.project.nodes import Affine, Choice, Concat, Factor, Fix, Index, Iter, Loop, Projection, linear
+from weft.project.nodes import Concat, Factor, Index, Loop, Projection
 from weft.project.union_axes import Classes, solve
 from weft.shape.logic import Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
@@ -68,9 +70,10 @@ class _Builder:
     def projection(self) -> Projection:
         maps = tuple(tuple(self._index(axis) for axis in axes) for axes in self.axes)
         factors = self._factors()
+        given = frozenset(name for pin in self.classes.pins.values() for name in pin.names)
         if not self.coupled:
-            return Projection(factors, (self._all_loops(factors),), maps, self.shapes)
-        return with_runs(factors, self._part_spans(), maps, self.shapes)
+            return Projection(factors, (tuple(loop for (loop,) in factors),), maps, self.shapes, given)
+        return with_runs(Projection(factors, (), maps, self.shapes, given), self._part_spans())
 
     def _part_spans(self) -> dict[str, list[Span]]:
         """Where each loop of a concatenation is written as a part."""
@@ -82,9 +85,6 @@ class _Builder:
                     if loop is not None and loop.name in spans:
                         spans[loop.name].append(label.span)
         return spans
-
-    def _all_loops(self, factors: tuple[Factor, ...]) -> Choice:
-        return tuple(loop for (loop,) in factors)
 
     def _parts(self) -> set[Id]:
         return {part for group in self.coupled for part in group}
@@ -138,17 +138,21 @@ class _Builder:
             if any(other != first for other in others):
                 raise ProjectionError("one axis cannot be read at two different computed positions")
             return first
-        return Iter(self.loops[key].name) if key in self.loops else Fix(0)
+        return Affine.of(self.loops[key].name) if key in self.loops else Affine()
 
     def _evaluate(self, term: notation.Affine | notation.Concat) -> Index:
         if isinstance(term, notation.Concat):
             return self._concatenated(term)
-        terms = [(term.stride, self._index(_id(term.over)))]
-        offset = term.offset
+        found = self._affine(term.over) * term.stride + term.offset
         if term.kernel is not None:
-            terms.append((term.kernel.dilation, self._index(_id(term.kernel.label))))
-            offset -= term.kernel.left_of_axis(self.classes.size(_id(term.kernel.label)))
-        return _affine(terms, offset)
+            left = term.kernel.left_of_axis(self.classes.size(_id(term.kernel.label)))
+            found += self._affine(term.kernel.label) * term.kernel.dilation - left
+        return found
+
+    def _affine(self, label: notation.Label) -> Affine:
+        found = self._index(_id(label))
+        assert isinstance(found, Affine), "a part of a sum is no concatenation"
+        return found
 
     def _concatenated(self, term: notation.Concat) -> Concat:
         offset, parts = 0, []
@@ -179,13 +183,13 @@ class _Names:
 
     def __init__(self, classes: Classes) -> None:
         self.given: dict[Id, str] = {}
+        names = FreshNames(name for pin in classes.pins.values() for name in pin.names)
         for id in classes.sizes:
-            if isinstance(id, LabelId):
-                self.given.setdefault(classes.find(id), id.name)
+            if isinstance(id, LabelId) and classes.find(id) not in self.given:
+                self.given[classes.find(id)] = names.fresh(id.name)
         letters = ascii_lowercase[8:] + ascii_lowercase[:8]
         candidates = (letter + (str(lap) if lap else "") for lap in range(1000) for letter in letters)
-        taken = set(self.given.values())
-        self.free = (name for name in candidates if name not in taken)
+        self.free = (name for name in candidates if names.fresh(name) == name)
 
     def of(self, key: Id) -> str:
         return self.given.get(key) or next(self.free)
@@ -193,16 +197,3 @@ class _Names:
 
 def _id(label: notation.Label) -> LabelId:
     return LabelId(label.name)
-
-
-def _affine(terms: list[tuple[int, Index]], offset: int) -> Index:
-    """`Σ coefficient * index + offset` in its simplest form."""
-    coefficients: dict[str, int] = {}
-    for coefficient, index in terms:
-        inner, at = linear(index, ())
-        offset += coefficient * at
-        for loop, factor in inner.items():
-            coefficients[loop] = coefficients.get(loop, 0) + coefficient * factor
-    if not coefficients:
-        return Fix(offset)
-    return Affine(tuple((coefficient, loop) for loop, coefficient in coefficients.items()), offset)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from weft.affine import Affine as Index
 from weft.einsum.nodes import Affine, Concat
 from weft.errors import ProjectionError
 from weft.project.equations import Derive, Eq, Equation, Id, Iterate, Pin
-from weft.project.nodes import Fix, Given
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Classes:
 
     sizes: Mapping[Id, int]
     parent: dict[Id, Id] = field(default_factory=dict)
-    pins: dict[Id, Fix | Given] = field(default_factory=dict)
+    pins: dict[Id, Index] = field(default_factory=dict)
     derived: dict[Id, tuple[Affine | Concat, ...]] = field(default_factory=dict)
     iterated: dict[Id, None] = field(default_factory=dict)
 

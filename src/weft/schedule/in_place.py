@@ -4,8 +4,8 @@
 
 It may if no cell of the old buffer is touched once the same cell of the new one is. In every block, what touches the
 old alone comes first, what touches the new alone comes last, and one statement between may touch both: a write of the
-new that reads the old, or a loop in whose block the same holds. Turns of that loop must keep to cells of their own, or
-nothing of either buffer may outlast a turn.
+new that reads the old, or a loop in whose block the same holds. Iterations of that loop must keep to cells of their
+own, or nothing of either buffer may outlast an iteration.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from weft.affine import Affine
 from weft.loops import Buffer
+from weft.loops.sites import Site, separated
 from weft.loops.walk import Cell, retargeted
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
-from weft.schedule.reaching import Site
 
 
 def takes_over(new: Sequence[Site], old: Sequence[Site], *, passing: bool) -> bool:
@@ -61,19 +60,6 @@ def _ordered(new: Sequence[Site], old: Sequence[Site], depth: int, passing: bool
     if new[0].steps[depth].staged and len({(one.access.at, one.loops) for one in (*new, *old)}) > 1:
         return False  # nobody knows in which order, unless it is one cell at one point
     loop = new[0].steps[depth].loop
-    if loop is not None and loop[1] > 1 and not passing and not _apart(loop[0], [*new, *old]):
+    if loop is not None and loop[1] > 1 and not passing and not separated(loop[0], [*new, *old], depth):
         return False
     return _ordered(new, old, depth + 1, passing)
-
-
-def _apart(loop: str, touching: Sequence[Site]) -> bool:
-    """Do different turns of a loop touch different cells: is there an axis where all stand at one place it moves?"""
-    columns = zip(*(one.access.at or () for one in touching), strict=False)
-    return any(len(set(column)) == 1 and _moves(column[0], loop) for column in columns)
-
-
-def _moves(place: Scalar, loop: str) -> bool:
-    match place:
-        case Affine(terms=((factor, name),)):
-            return name == loop and factor != 0
-    return False

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.affine import Affine
+from weft.affine import AccessMap, Affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
 from weft.loops.interp.blocks import run_block
 from weft.loops.interp.values import Array, Env, Memory, cells_of, value_of
-from weft.loops.walk import reads
+from weft.loops.walk import perfect, reads
 from weft.ops import OPS, Scalar
 from weft.ops.convert import constant, convert
 from weft.ops.dtypes import numpy_type
@@ -83,7 +83,7 @@ def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
                     for one in body:
                         _run(one, memory, inner)
             elif (total := _total(core, loops)) and memory[total].dtype == np.float32:
-                wide = memory[total].astype(np.float64)  # sums grow in double precision
+                wide = memory[total].astype(np.float64)  # sums accumulate in double precision
                 _run(stmt, {**memory, total: wide}, env)
                 memory[total][...] = wide
             elif prod(loops.values()) > MOST_POINTS and len(loops) > 1:
@@ -104,12 +104,15 @@ def _total(stmt: Stmt, loops: dict[str, int]) -> Buffer | None:
 
 def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
     """The loops of a nest with a single statement inside that may run in any order, and that statement."""
-    loops: dict[str, int] = {}
-    while isinstance(stmt, For) and len(stmt.body) == 1:
-        loops[stmt.loop] = stmt.size
-        stmt = stmt.body[0]
-    inner = stmt.body[0] if isinstance(stmt, If) and len(stmt.body) == 1 else stmt
-    guards = [test.place for test in stmt.tests] if isinstance(stmt, If) else []
+    found, block = perfect((stmt,))
+    loops = dict(found)
+    match block:
+        case (If(tests=tests, body=(inner,)),):
+            guards = [test.place for test in tests]
+        case (inner,):
+            guards = []
+        case _:
+            return loops, None
     match inner:
         case Store(buffer=buffer, at=at, value=value):
             own = [read for one in (value, *at, *guards) for read in reads(one) if read.buffer == buffer]
@@ -119,12 +122,13 @@ def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
             ordered = rewrites or not isinstance(OPS[op].meaning, np.ufunc)
         case _:
             ordered = True
-    return loops, None if ordered else stmt
+    return loops, None if ordered else block[0]
 
 
 def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
-    """Does every point of the nest plainly have a cell of its own?"""
-    return set(loops) <= {one.terms[0][1] for one in at if isinstance(one, Affine) and len(one.terms) == 1}
+    """Does every point of the nest have a cell of its own?"""
+    told = tuple([index for index in at if isinstance(index, Affine)])
+    return injective([AccessMap(told, tuple(loops.items()))])
 
 
 def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:

@@ -1,0 +1,68 @@
+"""Accesses where they stand, as maps from the loops around them to cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.affine import AccessMap, Affine, separates
+from weft.loops.effects import effects
+from weft.loops.nodes import Buffer, For, Inside, Stmt
+from weft.loops.walk import Access, Loop, Step, own_accesses, scoped
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An access and the statements around it, outermost first, its own last."""
+
+    access: Access
+    steps: tuple[Step, ...]
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple([step.loop for step in self.steps if step.loop is not None])
+
+    @property
+    def tests(self) -> tuple[Inside, ...]:
+        return tuple([test for step in self.steps for test in step.tests])
+
+    def map(self, outer: int = 0) -> AccessMap:
+        """The cells it may touch, the loops of so many outer steps as parameters; values may point anywhere."""
+        shape, at = self.access.buffer.shape, self.access.at
+        anywhere = AccessMap.all_of(shape)
+        told = [isinstance(index, Affine) for index in at] if at is not None else [False] * len(shape)
+        indices = tuple([at[axis] if known and at else anywhere.indices[axis] for axis, known in enumerate(told)])
+        unknown = [loop for loop, known in zip(anywhere.loops, told, strict=True) if not known]
+        own = [step.loop for step in self.steps[outer:] if step.loop is not None]
+        around = [(Affine.of(step.loop[0]), step.loop[1]) for step in self.steps[:outer] if step.loop is not None]
+        tests = [(test.place, test.size) for test in self.tests if isinstance(test.place, Affine)]
+        return AccessMap(indices, (*own, *unknown), (*around, *tests))  # type: ignore[arg-type]  # they are affine
+
+    def is_told(self, outer: int) -> bool:
+        """Does it touch all those cells: no gathers, no tests after so many steps that depend on values?"""
+        tests = (test.place for step in self.steps[outer:] for test in step.tests)
+        axes = zip(self.access.at or (), self.access.buffer.shape, strict=False)
+        return all(isinstance(one, Affine) for one in (*(index for index, size in axes if size != 1), *tests))
+
+
+def sites(body: Sequence[Stmt]) -> dict[Buffer, list[Site]]:
+    """Every access in a block, by buffer, in the order written."""
+    found: dict[Buffer, list[Site]] = {}
+    for stmt, scope in scoped(body):
+        for access in own_accesses(stmt):
+            found.setdefault(access.buffer, []).append(Site(access, scope.steps))
+    return found
+
+
+def separated(loop: str, touching: Sequence[Site], outer: int = 0) -> bool:
+    """Do different iterations of a loop, the step after so many outer ones, touch different cells at these sites?"""
+    return all(one.is_told(outer) for one in touching) and separates(loop, [one.map(outer) for one in touching])
+
+
+def independent(loop: For) -> bool:
+    """Does no iteration of a loop touch a cell that another one writes, nor set a variable of the blocks around?"""
+    changed = effects(loop.body)
+    if not changed.sets <= changed.lets:
+        return False
+    touched = sites((loop,))
+    return all(separated(loop.loop, touched[buffer]) for buffer in changed.buffers)
