@@ -27,7 +27,7 @@ from weft.comprehension.nodes import (
 from weft.comprehension.types import operation
 from weft.ops import Call, Num, Scalar, call
 from weft.ops.dtypes import is_float
-from weft.tensor.operator import differentiate
+from weft.tensor.derivative import differentiate
 
 ZERO, ONE = Int(0), Int(1)
 

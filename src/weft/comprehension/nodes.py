@@ -32,6 +32,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from weft.errors import Span
+from weft.ops import fold as fold_tree
 
 T = TypeVar("T")
 
@@ -319,18 +320,7 @@ def with_children(expr: Expr, parts: Sequence[Expr]) -> Expr:
 
 def fold(expr: Expr, combine: Callable[[Expr, list[T]], T], parts: Callable[[Expr], Sequence[Expr]] = children) -> T:
     """What an expression comes to, given what its parts come to; however deep it is, the stack is not."""
-    done: list[T] = []
-    waiting: list[tuple[Expr, int]] = [(expr, -1)]
-    while waiting:
-        one, count = waiting.pop()
-        if count < 0:
-            inner = parts(one)
-            waiting.append((one, len(inner)))
-            waiting += [(part, -1) for part in reversed(inner)]
-        else:
-            first = len(done) - count
-            done[first:] = [combine(one, done[first:])]
-    return done[0]
+    return fold_tree(expr, combine, parts)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -1,7 +1,7 @@
 """Primitive scalar operations and expressions over them."""
 
 from weft.ops.row import Op
-from weft.ops.scalar import Call, Num, Number, Scalar, call, computed, leaves, scalar, substitute, where
+from weft.ops.scalar import Call, Num, Number, Scalar, call, computed, fold, leaves, scalar, substitute, where
 from weft.ops.table import OPS, accumulator, find, starter, type_of
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "call",
     "computed",
     "find",
+    "fold",
     "leaves",
     "scalar",
     "starter",

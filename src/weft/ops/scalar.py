@@ -30,6 +30,7 @@ UFUNCS: Mapping[str, str] = {
 }
 
 T = TypeVar("T")
+Tree = TypeVar("Tree")
 
 
 class Scalar:
@@ -179,6 +180,26 @@ def computed(expression: Scalar, leaf: Callable[[Scalar], T], call: Callable[[Ca
         else:
             rest.append((one, True))
             rest += [(arg, False) for arg in reversed(one.args)]
+    return done[0]
+
+
+def fold(tree: Tree, combine: Callable[[Tree, list[T]], T], parts: Callable[[Tree], Sequence[Tree]]) -> T:
+    """`computed` for trees with other inner nodes than calls: what a tree comes to, given what its parts come to."""
+    done: list[T] = []
+    known: dict[int, T] = {}
+    rest: list[tuple[Tree, int]] = [(tree, -1)]
+    while rest:
+        one, count = rest.pop()
+        if count >= 0:
+            start = len(done) - count
+            known[id(one)] = found = combine(one, done[start:])
+            done[start:] = [found]
+        elif id(one) in known:
+            done.append(known[id(one)])
+        else:
+            inner = parts(one)
+            rest.append((one, len(inner)))
+            rest += [(part, -1) for part in reversed(inner)]
     return done[0]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, overload
 
 from weft.assign import Accum, Arg, Code, Node, Precision, Slot, in_code, intermediate, recording, statements
@@ -18,7 +17,7 @@ from weft.assign.concat_terms import Terms, together
 from weft.assign.definitions import needed
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call, Num, Scalar, call, computed, leaves, scalar, substitute, where
+from weft.ops import OPS, Call, Num, Scalar, computed, substitute
 from weft.ops.dtypes import element_type, is_float
 from weft.project.plan import check_labels
 from weft.public import public_methods
@@ -26,6 +25,7 @@ from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
+from weft.tensor.derivative import differentiate, passed_on, share, times
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -154,16 +154,6 @@ def read_logic(text: str, operands: int = 2) -> Logic:
     return Einsum(parse_spec(text))
 
 
-def differentiate(value: Scalar, leaf: Scalar) -> Scalar:
-    """The derivative of a scalar expression by one of its leaves."""
-
-    def chained(one: Call, inner: Sequence[Scalar]) -> Scalar:
-        partials = map(scalar, OPS[one.op].gradient(*one.args, one))
-        return reduce(_plus, map(_times, partials, inner))
-
-    return computed(value, lambda one: Num(int(one == leaf)), chained)
-
-
 def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
     """Accumulate into each operand's gradient what the single forward assignment implies."""
     definition = tensor.node.definition
@@ -176,7 +166,12 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
             fix="give the operator a gradient function",
         )
     over_slots = _over_slots(forward, slots)
-    share = _share(forward.accum, slots["v"], over_slots(forward.value))
+    whole = over_slots(forward.value)
+
+    def collected(name: str, accum: str, of: Callable[[Scalar], Scalar]) -> Scalar:
+        return intermediate(f"{name}_lhs").accumulate(accum, of(whole), reset=True)
+
+    part = share(forward.accum, slots["v"], collected)(whole)
     for number, seen in _seen_by_operands(forward):
         target = slots[f"g{number}"]
         value = over_slots(seen)
@@ -184,7 +179,7 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
         if forward.accum == "arg2" and isinstance(value, Call):
             partial = _reusing(partial, value, slots["v"])
         if target.operand is not None and partial != Num(0):
-            target += _masked(slots["g"], _times(share, partial), masked)
+            target += passed_on(slots["g"], times(part, partial), masked)
 
 
 def _reusing(partial: Scalar, value: Call, v: Scalar) -> Scalar:
@@ -202,35 +197,6 @@ def _alike(one: Call, value: Call) -> bool:
         arg is other or (not isinstance(arg, Call) and arg == other)
         for arg, other in zip(one.args, value.args, strict=True)
     )
-
-
-def _masked(g: Scalar, factor: Scalar, masked: bool) -> Scalar:
-    """`g * factor`; a truth value lets `g` through or not, and below a `where`, no gradient stays none."""
-    if isinstance(factor, Call) and OPS[factor.op].truth:
-        return call("select", factor, g)  # no gradient, where nothing is let through: also of an infinite one
-    bounded = all(isinstance(leaf, Num) for leaf in leaves(factor))
-    return _times(g, factor) if bounded or not masked else where(call("ne", g, 0), _times(g, factor), 0)
-
-
-def _share(accum: str, v: Scalar, value: Scalar) -> Scalar:
-    """How much the accumulated result changes with the value at one point.
-
-    What is computed has more digits than what was stored: it is compared as it would be stored.
-    """
-    match accum:
-        case "arg2" | "add":
-            return Num(1)
-        case "max" | "min":
-            wins = call("eq", value if isinstance(value, Slot) else call("type_as", value, v), v)
-            ties = intermediate("ties_lhs").accumulate("add", wins, reset=True)
-            return where(wins, 1 / ties, 0)
-        case "mul":
-            zeros = intermediate("zeros_lhs").accumulate("add", call("eq", value, 0), reset=True)
-            rest = intermediate("rest_lhs")
-            rest.accumulate("mul", where(call("eq", value, 0), 1, value), reset=True)
-            others = where(call("eq", value, 0), rest, rest / where(call("eq", value, 0), 1, value))
-            return where(call("eq", zeros, call("eq", value, 0)), others, 0)
-    raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
 
 
 def _is_truth(code: Code) -> bool:
@@ -254,16 +220,6 @@ def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Callable[[Scalar], Sc
     """Writes slots for the operands in a value."""
     numbers = {number: slots[f"v{slot}" if slot else "v"] for number, slot in enumerate(code.record.operands)}
     return lambda value: substitute(value, lambda leaf: numbers[leaf.number] if isinstance(leaf, Arg) else leaf)
-
-
-def _times(left: Scalar, right: Scalar) -> Scalar:
-    if Num(0) in (left, right):
-        return Num(0)
-    return right if left == Num(1) else left if right == Num(1) else left * right
-
-
-def _plus(left: Scalar, right: Scalar) -> Scalar:
-    return right if left == Num(0) else left if right == Num(0) else left + right
 
 
 def _operands(tensors: Sequence[Tensor], operation: Operation) -> dict[str, Slot]:
