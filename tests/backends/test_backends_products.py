@@ -16,6 +16,7 @@ from weft.loops import Program, Remark, check
 from weft.loops.interp import run
 from weft.schedule import as_kernels
 from weft.schedule import contractions as scheduled
+from weft.schedule.tile import tiled
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
 @given(contractions())
 def test_products(backend: Cc, sample: Contraction) -> None:
     (staged,) = scheduled.stage([sample.kernel], sample.kept, 1)
-    program = check(Program((Remark("", staged.body),)))
+    program = check(Program((Remark("", tiled(staged.body)),)))
     ours, meant = sample.memory(), sample.memory()
     run(check(Program(sample.kernel.body)), meant)
     backend.compile(as_kernels(program)).bind(ours)({})

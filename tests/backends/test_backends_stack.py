@@ -6,21 +6,15 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weft as wf
-from weft.affine import Affine
 from weft.backends.cc import Cc
 from weft.backends.cc.build import FLAGS
 from weft.backends.cc.loader import _prelude
-from weft.backends.cc.tile_choice import plan
-from weft.loops import Buffer, Cast, Let, Local, Read, Store
-from weft.loops.annotations import parts_of, product
-from weft.ops import Num
 
 #: No function of a kernel has more on the stack: Python needs some of a thread's 64 KiB as well.
 FRAME = 16 << 10
@@ -79,18 +73,6 @@ def test_no_frame_is_large(second: str, options: wf.tc.Options, tmp_path: Path) 
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0
     assert "frame" not in done.stderr, done.stderr
-
-
-def test_tiles_are_no_larger_than_the_stack_can_bear() -> None:
-    k, i, j = (Affine(((1, name),)) for name in "kij")
-    a, b, c = (Buffer(at, name, (999, 999), "float32") for at, name in enumerate("abc"))
-    zero, total = Cast("float32", Num(0)), Local("t", "float32")
-    factors = Read(a, (i, k)), Read(b, (k, j))
-    staged = product([("i", 999)], [("j", 999)], [("k", 999)], Let(total, zero), factors, [Store(c, (i, j), total)])
-    for rows, vectors in ((10**6, 10**6), (10**6, 2), (2, 10**6), (0, 10**6), (0, 9), (10**6, 0)):
-        found = plan(parts_of(staged), replace(staged.what, rows=rows, vectors=vectors))  # type: ignore[arg-type]
-        assert found is not None
-        assert 1 <= found.tile.rows * found.tile.vectors <= 64
 
 
 def test_two_routines_of_one_kernel_have_memory_of_their_own() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft as wf
-from weft.affine import Affine
 from weft.backends import find_backend
-from weft.loops import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
-from weft.ops import Num
 from weft.runtime.engine import Engine
 from weft.schedule.options import Options
-from weft.schedule.parallel import independent
 from weft.tc.call import Call
 
 TEXT = """
@@ -86,14 +81,16 @@ def test_loops_are_cut_into_tiles() -> None:
 def test_loops_come_in_the_order_asked_for() -> None:
     shown = kernels("convolution", Options(order=("c", "k", "n", "f", "w")))
     lines = [line.strip() for line in shown.splitlines()]
-    wanted = ["for c in range(4):", "for k in range(5):", "for n in range(3):", "for f in range(6):"]
+    wanted = ["for c in range(4):", "for k in range(5) jammed by 4:", "for n in range(3):", "for f in range(6):"]
     assert [line for line in lines if line in wanted] == wanted
 
 
 def test_what_is_asked_of_loops_is_shown_and_emitted() -> None:
     definition = wf.tc.define(TEXT, backend="cc").softmax
     definition.options(*arrays("softmax"), choose=Options(threads=2, lanes=8))
-    assert "spread over threads 2, lanes 8:" in definition.show("kernels", *arrays("softmax"))
+    shown = definition.show("kernels", *arrays("softmax"))
+    assert "for i0 in range(70) on 2 threads:" in shown
+    assert "on vectors of 8:" in shown
     source = definition.show("source", *arrays("softmax"))
     assert "weft_divide(kernel_0_part, buffers, given, 70, 2, 0, 0);" in source
     assert "simdlen(8)" in source
@@ -117,40 +114,6 @@ def test_threads_share_the_panels_of_a_product() -> None:
     )
     assert "kernel_0_product0_wide = 3 * kernel_0_product0_lanes," in source
     assert "kernel_0_product0_rows = WEFT_EVEN(45, 4)," in source
-
-
-# Which loops can be divided
-
-X, Y = (Buffer(number, name, (8, 8), "float32") for number, name in enumerate("xy"))
-I, J = Affine(((1, "i"),)), Affine(((1, "j"),))  # noqa: E741 these are their names
-ONE = Cast("float32", Num(1))
-SUM = Local("sum", "float32")
-
-
-def loop(*body: Stmt) -> For:
-    return For("i", 8, body)
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ([Store(X, (I, J), Read(Y, (J, I)))], True),
-        ([Store(X, (J, I), Read(Y, (J, I)))], True),
-        ([Store(X, (I, J), Read(X, (I, I)))], True),
-        ([Store(X, (I, J), Read(X, (J, I)))], False),
-        ([Store(X, (J, J), ONE)], False),
-        ([Update(X, (J, J), "add", ONE)], False),
-        ([Store(X, (Affine(((1, "i"), (1, "j"))), J), ONE)], True),
-        ([Store(X, (Affine(((1, "i"), (1, "j"))), Affine()), ONE)], False),
-        ([Store(X, (Affine(((8, "i"), (1, "j"))), Affine()), ONE)], True),
-        ([Store(X, (Affine(((2, "i"),), 1), J), ONE)], True),
-        ([Store(X, (I, J), ONE), Store(X, (Affine(((1, "i"),), 1), J), ONE)], False),
-        ([Let(SUM, ONE), Set(SUM, ONE), Store(X, (I, J), SUM)], True),
-        ([Set(SUM, ONE), Store(X, (I, J), ONE)], False),
-    ],
-)
-def test_which_loops_have_independent_points(body: Sequence[Stmt], expected: bool) -> None:
-    assert independent(loop(For("j", 8, tuple(body)))) == expected
 
 
 EVIL = '2\nfor (int q = 0; q < 1; q++) { int system(const char *); system("touch ./injected"); }\n#pragma GCC unroll 2'

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
-from weft.loops import Buffer, Description
+from weft.loops import Buffer
 from weft.schedule.nodes import Kernel
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -92,11 +92,11 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Placing(Protocol):
-    """What a backend offers that can do more with some code than run it as it is written (`Staged` in the loops)."""
+    """What a backend offers that can do more with some code than run it as it is written."""
 
     @property
-    def places(self) -> frozenset[type[Description]]:
-        """The kinds of descriptions it places. It gets no staged code of any other kind."""
+    def places(self) -> frozenset[type]:
+        """The kinds of decisions it can run: products in tiles, annotations of loops. It gets no others."""
         ...
 
 

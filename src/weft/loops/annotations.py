@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.loops.nodes import Description, For, If, Let, Local, Product, Remark, Set, Spread, Staged, Stmt
+from weft.loops.nodes import Description, For, If, Let, Local, Product, Remark, Set, Staged, Stmt, Tile
 from weft.loops.walk import with_body
 from weft.ops import Call, Scalar
 
@@ -36,7 +36,6 @@ class Parts:
 def parts_of(staged: Staged) -> Parts:
     """The parts of a staged product."""
     what = staged.what
-    assert isinstance(what, Product)
     body, outer = _inside(staged.body, len(what.left) + len(what.right))
     start, nest, *rest = body
     assert isinstance(start, Let)
@@ -52,8 +51,6 @@ def parts_of(staged: Staged) -> Parts:
 
 def mismatch(what: Description, body: Sequence[Stmt]) -> str:
     """Why a body is not what its description says; nothing if it is."""
-    if isinstance(what, Spread):
-        return ""
     block, outer = _inside(body, len(what.left) + len(what.right))
     if tuple(name for name, _ in outer) != (*what.left, *what.right):
         return f"its loops are not {', '.join((*what.left, *what.right))}"
@@ -67,8 +64,6 @@ def mismatch(what: Description, body: Sequence[Stmt]) -> str:
 
 def described(what: Description, body: Sequence[Stmt]) -> Description:
     """The description of a body that differs in names alone from one that is a `what`."""
-    if isinstance(what, Spread):
-        return what
     block, outer = _inside(body, len(what.left) + len(what.right))
     start = block[0]
     assert isinstance(start, Let)
@@ -76,7 +71,7 @@ def described(what: Description, body: Sequence[Stmt]) -> Description:
     names = [name for name, _ in outer]
     at = len(what.left)
     of_sums = tuple(name for name, _ in sums)
-    return Product(tuple(names[:at]), tuple(names[at:]), of_sums, start.local.name, what.rows, what.vectors)
+    return Product(tuple(names[:at]), tuple(names[at:]), of_sums, start.local.name, what.tile)
 
 
 def plain(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
@@ -100,12 +95,14 @@ def product(
     start: Let,
     factors: tuple[Scalar, Scalar],
     rest: Sequence[Stmt],
+    tile: Tile | None = None,
 ) -> Staged:
     """A staged product of these parts."""
     total = start.local
     core = _around(sums, (Set(total, Call("add", (total, Call("mul", factors)))),))
     of_left, of_right, of_sums = (tuple(name for name, _ in one) for one in (left, right, sums))
-    return Staged(Product(of_left, of_right, of_sums, total.name), _around([*left, *right], (start, *core, *rest)))
+    what = Product(of_left, of_right, of_sums, total.name, tile)
+    return Staged(what, _around([*left, *right], (start, *core, *rest)))
 
 
 def _around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

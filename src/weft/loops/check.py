@@ -12,9 +12,25 @@ from typing import NamedTuple
 from weft.affine import Affine
 from weft.loops.annotations import mismatch
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nodes import DEEPEST, For, If, Inside, Let, Local, Program, Read, Set, Staged, Stmt, Store, Update
+from weft.loops.legality import illegal, on_threads, unfit
+from weft.loops.nodes import (
+    DEEPEST,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Program,
+    Read,
+    Remark,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Update,
+)
 from weft.loops.show import show_scalar
-from weft.loops.walk import depth, scoped, walk
+from weft.loops.walk import body_of, depth, scoped, walk
 from weft.ops import OPS, Call, Scalar
 
 
@@ -28,6 +44,7 @@ def check(program: Program, given: Mapping[str, int] | None = None) -> Program:
         loops = scope.loops
         if all(size for _, size in loops):  # what never runs leaves no axis
             _check(stmt, _Around({**(given or {}), **dict(loops)}, frozenset(scope.tests), scope.variables))
+    _check_threads(program.body)
     return program
 
 
@@ -39,11 +56,21 @@ class _Around(NamedTuple):
     variables: frozenset[Local]
 
 
+def _check_threads(body: Sequence[Stmt], whole: bool = True) -> None:
+    """Only what is the whole of a kernel may be shared by threads."""
+    for stmt in body:
+        if on_threads(stmt) > 1 and not (whole and len(body) == 1):
+            raise MalformedLoops("threads share what is not the whole of a kernel")
+        _check_threads(body_of(stmt), whole and isinstance(stmt, Remark))
+
+
 def _check(stmt: Stmt, scope: _Around) -> None:
     match stmt:
         case For(loop=loop):
             if loop in scope.ranges:
                 raise MalformedLoops(f"loop {loop} inside a loop of the same name")
+            if problem := illegal(stmt):
+                raise MalformedLoops(f"loop {loop} cannot run {', '.join(map(str, stmt.how))}: {problem}")
         case If(tests=tests):
             for test in tests:
                 _typed(test.place, "int64", scope)
@@ -62,6 +89,8 @@ def _check(stmt: Stmt, scope: _Around) -> None:
         case Staged(what=what, body=body):
             if problem := mismatch(what, body):
                 raise MalformedLoops(f"what is staged is no {type(what).__name__.lower()}: {problem}")
+            if problem := unfit(stmt):
+                raise MalformedLoops(f"a product cannot run {what.tile}: {problem}")
 
 
 def _typed(scalar: Scalar, dtype: str, scope: _Around) -> None:

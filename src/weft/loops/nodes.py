@@ -1,7 +1,7 @@
 """The loop language: scalars in loops over buffers.
 
     program = stmt*
-    stmt    = For(loop, size, body)              body runs for loop = 0 … size-1
+    stmt    = For(loop, size, body, how*)        body runs for loop = 0 … size-1
             | If(tests, body)                    body runs if every test holds
             | Store(buffer, at, value)           buffer[at] = value
             | Update(buffer, at, op, value)      buffer[at] = op(buffer[at], value)
@@ -10,7 +10,8 @@
             | Set(local, value)                  give it another value
             | Remark(text, body)                 body, under the assignment it came from
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
-    what    = Product(left, right, sums, total)
+    what    = Product(left, right, sums, total, tile?)
+    how     = Collapse(loops) | Parallel(threads) | Jam(times) | Vector(lanes) | Unroll(times)
     test    = Inside(place, size)                0 <= place < size
     scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
@@ -18,6 +19,9 @@
 A `Affine` is an affine combination of loops and static indices; any other integer scalar in `at` is a gather. No scalar
 is nested deeper than `DEEPEST`, however long the program is: parts of what would be are variables
 (`optimise/split_scalars.py`).
+
+`how` and `tile` say how loops run, never what they compute: who does not know them runs the loops as they stand.
+`legality.py` says what must hold for each.
 """
 
 from __future__ import annotations
@@ -69,10 +73,65 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
+class Collapse:
+    """So many loops, each the whole body of the last, run as one."""
+
+    loops: int
+
+    def __str__(self) -> str:
+        return f"collapsed by {self.loops}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Threads share the iterations."""
+
+    threads: int
+
+    def __str__(self) -> str:
+        return f"on {self.threads} threads"
+
+
+@dataclass(frozen=True, slots=True)
+class Jam:
+    """Unroll and jam: so many iterations at once, inside the loops inside."""
+
+    times: int
+
+    def __str__(self) -> str:
+        return f"jammed by {self.times}"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """So many iterations at once (0: as many as vectors of the machine hold), sums of them in so many accumulators."""
+
+    lanes: int = 0
+
+    def __str__(self) -> str:
+        return f"on vectors of {self.lanes}" if self.lanes else "on vectors"
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll:
+    """So many iterations are written out, one after another."""
+
+    times: int
+
+    def __str__(self) -> str:
+        return f"unrolled by {self.times}"
+
+
+#: How a loop runs. What it says holds of the loop that a collapsed one is.
+How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll
+
+
+@dataclass(frozen=True, slots=True)
 class For:
     loop: str
     size: int
     body: tuple[Stmt, ...]
+    how: tuple[How, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +180,59 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """How a product runs in registers: tiles of `rows` (0: as many as registers hold) times `vectors`.
+
+    Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those of a
+    `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]` of those
+    sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has columns
+    copied into it first, as they lie ("copied") or transposed ("turned"), for `block` iterations of the first sum (0:
+    all). `unroll` writes out the last sum. What follows the sums runs along the columns, or the rows, of a tile, on
+    vectors if `vector` says so. `threads` share panels.
+    """
+
+    rows: int
+    vectors: int
+    dot: bool = False
+    parts: tuple[int, ...] = ()
+    panel: str = ""
+    block: int = 0
+    unroll: bool = False
+    along: str = "columns"
+    vector: bool = False
+    threads: int = 1
+
+    def __str__(self) -> str:
+        shape = f"{f'{self.rows} rows by ' * (self.rows > 0)}{self.vectors} {'columns' if self.dot else 'vectors'}"
+        told = {
+            "along sums": self.dot,
+            f"{self.panel} panels{f' of {self.block}' if self.block else ''}": self.panel,
+            f"parts of {' by '.join(map(str, self.parts))}": self.parts,
+            "unrolled": self.unroll,
+            f"then along {self.along}{' on vectors' if self.vector else ''}": True,
+            f"on {self.threads} threads": self.threads > 1,
+        }
+        return ", ".join([f"in tiles of {shape}", *(text for text, holds in told.items() if holds)])
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A sum of products: of loops by name, those only the one factor knows, those only the other, those summed over.
 
     for left: for right: { total = start;  for sums: total = total + one * other;  the rest uses total }
 
     The body is just that. Its points may run in any order, and so may its sums. Left or right may be no loops at all.
-    `rows` and `vectors` ask for tiles of that shape; 0 asks for none.
     """
 
     left: tuple[str, ...]
     right: tuple[str, ...]
     sums: tuple[str, ...]
     total: str
-    rows: int = 0
-    vectors: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """A kernel whose outermost loop's points are independent, if more than one of `threads` shall run it.
-
-    Its innermost loops are unrolled so many times, or taken so many lanes at once; 0 leaves that to the compiler.
-    """
-
-    threads: int = 1
-    unroll: int = 0
-    lanes: int = 0
+    tile: Tile | None = None
 
 
 #: What a piece of code is, for backends that can do more with it than run it as it is written.
-Description: TypeAlias = Product | Spread
+Description: TypeAlias = Product
 
 
 @dataclass(frozen=True, slots=True)

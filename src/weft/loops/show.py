@@ -12,12 +12,10 @@ from weft.loops.nodes import (
     If,
     Let,
     Local,
-    Product,
     Program,
     Read,
     Remark,
     Set,
-    Spread,
     Staged,
     Stmt,
     Store,
@@ -58,8 +56,8 @@ def show_scalar(scalar: Scalar) -> str:
 
 def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
     match stmt:
-        case For(loop=loop, size=size, body=body):
-            yield f"{indent}for {loop} in range({size}):"
+        case For(loop=loop, size=size, body=body, how=how):
+            yield f"{indent}for {loop} in range({size}){' ' if how else ''}{', '.join(map(str, how))}:"
             yield from _body(body, indent)
         case If(tests=tests, body=body):
             yield f"{indent}if " + " and ".join(f"0 <= {show_scalar(test.place)} < {test.size}" for test in tests) + ":"
@@ -82,15 +80,10 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}# {text}"
             for one in body:
                 yield from _lines(one, indent)
-        case Staged(what=Spread() as what, body=body):
-            given = {"threads": what.threads, "unrolled": what.unroll, "lanes": what.lanes}
-            told = ", ".join(f"{name} {number}" for name, number in given.items() if number)
-            yield f"{indent}spread over {told}:"
-            yield from _body(body, indent)
-        case Staged(what=Product() as what, body=body):
+        case Staged(what=what, body=body):
             groups = {"left": what.left, "right": what.right, "sums": what.sums}
             told = "; ".join(f"{name} {', '.join(loops)}" for name, loops in groups.items() if loops)
-            yield f"{indent}product of {told}:"
+            yield f"{indent}product of {told}{f' {what.tile}' if what.tile else ''}:"
             yield from _body(body, indent)
 
 

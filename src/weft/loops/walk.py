@@ -179,7 +179,7 @@ def with_body(stmt: Stmt, body: Body) -> Stmt:
         return stmt
     match stmt:
         case For(loop=loop, size=size):
-            return For(loop, size, body)
+            return For(loop, size, body, stmt.how)
         case If(tests=tests):
             return If(tests, body)
         case Staged(what=what):
@@ -392,7 +392,7 @@ def rename(
             case For(loop=loop, size=size, body=inner):
                 assert isinstance(old, For)
                 name = bound(old)
-                done.append(For(name, size, rename(inner, bound, {**here, loop: name}, free)))
+                done.append(For(name, size, rename(inner, bound, {**here, loop: name}, free), stmt.how))
             case Let(local=local, value=value):
                 assert isinstance(old, Let)
                 here[local] = bound(old)

@@ -83,15 +83,17 @@ def _statement(stmt: Stmt, prefix: str, few: int) -> Iterator[Stmt]:
 
 
 def _long_sums(body: Sequence[Stmt], few: int) -> dict[Local, Local]:
-    """The numbers that a block declares and only adds to, and often; as they are in double precision."""
+    """The numbers that a block declares and adds to, and often; as they are in double precision."""
     times: dict[Local, int] = {}
     own = {one.local for one in body if isinstance(one, Let) and one.local.dtype == _NARROW}
     for stmt, loops in _sites(body) if own else ():
-        if isinstance(stmt, Set) and stmt.local in own:
+        if isinstance(stmt, Set) and stmt.local in own and _adds(stmt):
             times[stmt.local] = times.get(stmt.local, 0) + prod(size for _, size in loops)
-            if (accumulation(stmt) or ("",))[0] != "add":
-                own.discard(stmt.local)
-    return {one: Local(one.name, _WIDE) for one, count in times.items() if one in own and count > few}
+    return {one: Local(one.name, _WIDE) for one, count in times.items() if count > few}
+
+
+def _adds(stmt: Set) -> bool:
+    return (accumulation(stmt) or ("",))[0] == "add"
 
 
 def _with_numbers(stmt: Stmt, wide: Mapping[Local, Local]) -> Stmt:
@@ -106,8 +108,10 @@ def _with_numbers(stmt: Stmt, wide: Mapping[Local, Local]) -> Stmt:
     match stmt:
         case Let(local=own, value=value) if own in wide:
             return Let(wide[own], _wide(read(value)))
-        case Set(local=own, value=Call(op=op, args=(_, value))) if own in wide:
-            return Set(wide[own], Call(op, (wide[own], _wide(read(value)))))
+        case Set(local=own, value=Call(args=(_, value))) if own in wide and _adds(stmt):
+            return Set(wide[own], Call("add", (wide[own], _wide(read(value)))))
+        case Set(local=own, value=value) if own in wide:
+            return Set(wide[own], _wide(read(value)))
         case For(body=body) | If(body=body) | Remark(body=body) | Staged(body=body):
             return with_body(stmt, tuple([_with_numbers(one, wide) for one in body]))
     return mapped(stmt, read)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.loops import Buffer, For, Local
+from weft.loops.sites import independent
 from weft.loops.walk import everything, parts, walk
 from weft.machine import Machine
 from weft.ops import Call
 from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
-from weft.schedule.parallel import independent
 
 #: Functions that compilers run on vectors, being written out in C.
 _ON_VECTORS = {"erf", "exp", "sigmoid", "tanh"}

@@ -8,13 +8,9 @@ from numbers import Integral
 
 from weft.affine import Affine
 from weft.errors import WeftError, user_origin
-from weft.loops import For, If, Inside, Product, Remark, Spread, Staged, Stmt, Store
-from weft.loops.annotations import parts_of
-from weft.loops.effects import with_body
+from weft.loops import Inside, Store
 from weft.loops.nests import Nest, moved
 from weft.optimise.loop_order import ANY_ORDER, ordered
-from weft.schedule.nodes import Kernel
-from weft.schedule.parallel import independent
 
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
 RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (1, 1024), "rows": (0, 64), "vectors": (0, 64)}
@@ -125,50 +121,4 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
         loops=(*outer, *inner),
         tests=(*ends, *tests),
         core=replace(core, at=at, value=moved(core.value, places)),
-    )
-
-
-def spread(kernel: Kernel, options: Options, thread_points: int) -> Kernel:
-    """A kernel with what is asked for its products, its innermost loops and its outermost ones."""
-    body = tuple(_shaped(stmt, options) for stmt in kernel.body) if options.rows or options.vectors else kernel.body
-    threads = options.threads if _divides(body) and _points(body) >= thread_points else 1
-    if threads > 1 or options.unroll or options.lanes:
-        body = (Staged(Spread(threads, options.unroll, options.lanes), body),)
-    return replace(kernel, body=body)
-
-
-def _shaped(stmt: Stmt, options: Options) -> Stmt:
-    """A statement whose products have tiles of the shape asked for."""
-    if not isinstance(stmt, For | If | Remark | Staged):
-        return stmt
-    inner = with_body(stmt, tuple(_shaped(one, options) for one in stmt.body))
-    if isinstance(inner, Staged) and isinstance(inner.what, Product):
-        return Staged(replace(inner.what, rows=options.rows, vectors=options.vectors), inner.body)
-    return inner
-
-
-def _divides(body: Sequence[Stmt]) -> bool:
-    """Can threads share a kernel: is it one loop whose points are independent, or one product of which all are?"""
-    match body:
-        case (For() as loop,):
-            return independent(loop)
-        case (Staged(what=Product() as what, body=inner),):
-            parts = parts_of(Staged(what, inner))
-            block = _inside(inner, len(what.left) + len(what.right))
-            return all(independent(For(name, size, block)) for name, size in (*parts.left, *parts.right))
-    return False
-
-
-def _inside(body: Sequence[Stmt], depth: int) -> tuple[Stmt, ...]:
-    for _ in range(depth):
-        (loop,) = body
-        assert isinstance(loop, For)
-        body = loop.body
-    return tuple(body)
-
-
-def _points(body: Sequence[Stmt]) -> int:
-    return sum(
-        one.size * max(_points(one.body), 1) if isinstance(one, For) else _points(getattr(one, "body", ()))
-        for one in body
     )

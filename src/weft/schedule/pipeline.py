@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from weft.loops import Buffer, MalformedLoops, Product, Program, Spread, Stmt, check
+from weft.loops import Buffer, Collapse, Jam, MalformedLoops, Parallel, Product, Program, Stmt, Vector, check
 from weft.loops.nests import Nest, nests
 from weft.optimise.gather import gather as gathered
 from weft.optimise.inline import inline as inlined
@@ -18,6 +18,7 @@ from weft.optimise.rewrite import rewrite as rewritten
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
+from weft.schedule.collapse import collapsed
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fold_storage import fold as folded
 from weft.schedule.forward_stores import forward as forwarded
@@ -27,9 +28,12 @@ from weft.schedule.memory import Plan
 from weft.schedule.memory import plan as planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
 from weft.schedule.options import arranged
-from weft.schedule.options import spread as spread_out
+from weft.schedule.parallelise import parallelised
 from weft.schedule.rematerialise import Again, again
+from weft.schedule.tile import tiled
 from weft.schedule.timings import Clock
+from weft.schedule.unroll_jam import jammed
+from weft.schedule.vectorise import vectorised
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class Task:
     """What is asked of the passes.
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
-    `recompute` are buffers to be computed again rather than stored; `places` are the kinds of descriptions that the
-    backend places, which are staged for it.
+    `recompute` are buffers to be computed again rather than stored; `places` are the kinds of decisions about loops
+    that the backend can run.
     """
 
     kept: Mapping[Buffer, str]
@@ -165,15 +169,6 @@ def fold(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
 
 
-def spread(stage: Stage, task: Task) -> Stage:
-    """Give loops the threads, vectors and unrolling asked for."""
-    if Spread not in task.places:
-        return stage
-    options = task.options
-    spread_kernels = (spread_out(one, options.schedule, options.thread_points) for one in stage.kernels)
-    return replace(stage, formed=tuple(spread_kernels))
-
-
 def plan_memory(stage: Stage, task: Task) -> Stage:
     """Give the buffers nobody wants afterwards places in one arena; what lies where another lay is called like it.
 
@@ -181,6 +176,49 @@ def plan_memory(stage: Stage, task: Task) -> Stage:
     """
     plan = planned(stage.kernels, stage.outside, in_place=True)
     return replace(stage, plan=plan, formed=tuple(as_one(stage.kernels, plan.shares)))
+
+
+def tile(stage: Stage, task: Task) -> Stage:
+    """Cut contractions into tiles that registers hold, or leave them as loops.
+
+    product of left i; right j; sums k: …    becomes    product of … in tiles of 8 rows by 2 vectors: …
+    """
+    options = task.options.schedule
+    return _decided(stage, task, Product, lambda body: tiled(body, options.rows, options.vectors))
+
+
+def collapse(stage: Stage, task: Task) -> Stage:
+    """Run loops as one where the cells they touch follow each other.
+
+    for h in range(28): for w in range(28): …    becomes    for h in range(28) collapsed by 2: for w in range(28): …
+    """
+    return _decided(stage, task, Collapse, collapsed)
+
+
+def parallelise(stage: Stage, task: Task) -> Stage:
+    """Let threads share the iterations of outermost loops, as asked.
+
+    for i in range(1024): …    becomes    for i in range(1024) on 2 threads: …
+    """
+    threads, points = task.options.schedule.threads, task.options.thread_points
+    return _decided(stage, task, Parallel, lambda body: parallelised(body, threads, points))
+
+
+def unroll_jam(stage: Stage, task: Task) -> Stage:
+    """Do several iterations of an outer sum at once, inside its inner loops.
+
+    for i in range(64): for j: y[j] += x[i, j]    becomes    for i in range(64) jammed by 4: for j: y[j] += x[i, j]
+    """
+    return _decided(stage, task, Jam, jammed)
+
+
+def vectorise(stage: Stage, task: Task) -> Stage:
+    """Run innermost loops on vectors, or unroll them where that is asked.
+
+    for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
+    """
+    options = task.options.schedule
+    return _decided(stage, task, Vector, lambda body: vectorised(body, options.lanes, options.unroll))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +242,12 @@ PASSES = (
     Pass("products", stage_products),
     Pass("widen", widen),
     Pass("fold", fold),
-    Pass("spread", spread),
     Pass("plan", plan_memory),
+    Pass("tile", tile),
+    Pass("collapse", collapse),
+    Pass("parallelise", parallelise),
+    Pass("unroll_jam", unroll_jam),
+    Pass("vectorise", vectorise),
 )
 
 
@@ -240,3 +282,8 @@ def _verify(done: Pass, stage: Stage, task: Task) -> None:
 def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
     """The stage with the body of every kernel changed."""
     return replace(stage, formed=tuple(replace(one, body=change(one.body)) for one in stage.kernels))
+
+
+def _decided(stage: Stage, task: Task, kind: type, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
+    """The stage with kernels changed, for a backend that can run what is decided of this kind."""
+    return _each(stage, change) if kind in task.places else stage

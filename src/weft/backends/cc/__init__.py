@@ -14,7 +14,7 @@ from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError, user_origin
-from weft.loops import Description, Product, Spread
+from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
 from weft.schedule.nodes import Kernel
 
 __all__ = ["Cc"]
@@ -47,8 +47,8 @@ class Cc(HostMemory):
         return _Compiled(pieces, load(self.compiler, texts, self.folder))
 
     @property
-    def places(self) -> frozenset[type[Description]]:
-        return frozenset([Product, Spread])
+    def places(self) -> frozenset[type]:
+        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll])
 
     @property
     def identity(self) -> str:

@@ -4,8 +4,7 @@
 
 `buffers[n]` is the memory of the kernel's n-th buffer, `given[n]` the position of its n-th static index. Buffers never
 overlap. After the last buffer comes scratch memory, of `kernel_scratch` bytes where there is such a constant: what a
-kernel has on the stack stays small. Sums of floats over an innermost loop are carried in double precision, in whatever
-order is fastest.
+kernel has on the stack stays small. Nothing is decided here: how loops run is written on them.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.affine import Affine
-from weft.backends.cc.collapse import collapsed
 from weft.backends.cc.contraction import Placed
+from weft.backends.cc.lines import simd
 from weft.backends.cc.types import c_type, converted, literal
-from weft.backends.cc.unroll_jam import jammed
-from weft.backends.cc.vectors import lanes_of_sum, sums
+from weft.backends.cc.written_out import written_out
 from weft.loops import (
     Buffer,
     Cast,
@@ -28,42 +26,39 @@ from weft.loops import (
     If,
     Let,
     Local,
-    Product,
+    Parallel,
     Read,
     Remark,
     Set,
-    Spread,
     Staged,
     Stmt,
     Store,
+    Unroll,
     Update,
-    combine,
+    Vector,
     combined,
     dtype_of,
-    reads,
     walk,
 )
-from weft.loops.effects import everything
+from weft.loops.annotations import parts_of
+from weft.loops.effects import effects, everything
+from weft.loops.legality import as_one, on_threads, points, sums_of
 from weft.ops import OPS, Call, Num, Scalar
 
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
-    spread, body = _unspread(body)
-    body = body if spread.threads > 1 else jammed(collapsed(body))
-    plain = _Writer(
-        {one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given}, spread=spread
-    )
+    plain = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
     writer = replace(plain, products=_products(name, body, plain))
-    threaded = spread.threads > 1 and (isinstance(body[0], For) or body[0] in writer.products)
-    written = set(_written(body))
+    threads = max(map(on_threads, body), default=1)
+    written = effects(body).buffers
     types = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict" for one in buffers]
     parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
     parameters += [f"int64_t {writer.given[one]}" for one in given]
-    parameters += ["int64_t first", "int64_t end"] if threaded else []
+    parameters += ["int64_t first", "int64_t end"] if threads > 1 else []
     parameters += ["char *restrict scratch"] if writer.products else []
     arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
-    scratch = _scratch(name, list(writer.products.values()), spread.threads if threaded else 1)
+    scratch = _scratch(name, list(writer.products.values()), threads)
     space = f"buffers[{len(buffers)}]" if scratch else "0"
     shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
     lines = [
@@ -71,12 +66,12 @@ def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequ
         f"static WEFT_APART void {name}_on({', '.join(parameters)})",
         "{",
         f"    /* {shapes} */",
-        *(writer.part(body[0], "    ") if threaded else writer.block(body, "    ")),
+        *writer.block(body, "    "),
         "}",
         *scratch,
     ]
-    if threaded:
-        lines += _divided(name, writer.pieces(body[0]), arguments, spread.threads, space)
+    if threads > 1:
+        lines += _divided(name, writer.pieces(body[0]), arguments, threads, space)
     else:
         lines += _called(name, [*arguments, space] if scratch else arguments)
     return "\n".join(lines) + "\n"
@@ -118,14 +113,6 @@ def _divided(name: str, pieces: str, arguments: Sequence[str], threads: int, spa
     ]
 
 
-def _unspread(body: Sequence[Stmt]) -> tuple[Spread, Sequence[Stmt]]:
-    """What is asked for a kernel's loops, and the kernel."""
-    match body:
-        case (Staged(what=Spread() as spread, body=inner),):
-            return spread, inner
-    return Spread(), body
-
-
 def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
     """The static indices a block uses: the names that no loop binds."""
     return tuple(dict.fromkeys(_given(body, frozenset())))
@@ -135,54 +122,29 @@ def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
 class _Writer:
     buffers: dict[Buffer, str]
     given: dict[str, str]
-    #: Sums under way: they grow in double precision.
-    summed: frozenset[Local] = frozenset()
-    #: What is staged, and how it is placed.
+    #: Products in tiles, and how they are placed.
     products: Mapping[Staged, Placed] = field(default_factory=dict)
-    #: What is asked for the kernel's loops.
-    spread: Spread = Spread()  # noqa: RUF009 it is frozen
-
-    def loop(self, stmt: For, indent: str, first: str = "0", end: str = "") -> Iterator[str]:
-        name = _word(stmt.loop)
-        yield f"{indent}for (int64_t {name} = {first}; {name} < {end or stmt.size}; {name}++) {{"
-        yield from self.block(stmt.body, indent + "    ")
-        yield indent + "}"
-
-    def part(self, stmt: Stmt, indent: str) -> Iterator[str]:
-        """A part of the outermost loop, or of a product."""
-        if isinstance(stmt, For):
-            yield from self.loop(stmt, indent, "first", "end")
-        else:
-            yield from self.block((stmt,), indent)
 
     def pieces(self, stmt: Stmt) -> str:
-        """How many parts there are, in C."""
-        return (
-            self.products[stmt].pieces if isinstance(stmt, Staged) else str(stmt.size) if isinstance(stmt, For) else "1"
-        )
+        """How many parts threads share, in C."""
+        if isinstance(stmt, Staged):
+            return self.products[stmt].pieces
+        assert isinstance(stmt, For)
+        return str(points(as_one(stmt)[0]))
 
-    def _innermost(self, stmt: For, indent: str) -> Iterator[str]:
-        """A loop that holds no other: on vectors where it can run so, unless it is to be unrolled."""
-        added = sums(stmt)
-        if added is None or (self.spread.unroll and not added):
-            if self.spread.unroll and not any(isinstance(one, For | Staged) for one in everything(stmt.body)):
-                yield f"{indent}#pragma GCC unroll {self.spread.unroll}"
-            yield from self.loop(stmt, indent)
-            return
-        wide = [one for one in added if one.dtype in ("float32", "float64")]
-        names = [_word(one.name) + ("sum" if one in wide else "") for one in added]
-        clause = f" reduction(+ : {', '.join(names)})" if names else ""
-        wanted = self.spread.lanes or (lanes_of_sum(stmt.size) if names else 0)
-        lanes = f" simdlen({wanted})" if wanted else ""
-        inner = indent + "    " * bool(wide)
-        yield from [indent + "{"] if wide else []
-        yield from (f"{inner}double {_word(one.name)}sum = {_word(one.name)};" for one in wide)
-        yield f"{inner}#pragma omp simd{clause}{lanes}"
-        yield from replace(self, summed=frozenset(wide)).loop(stmt, inner)
-        for one in wide:
-            word = _word(one.name)
-            yield f"{inner}{word} = {converted(f'{word}sum', 'float64', one.dtype)};"
-        yield from [indent + "}"] if wide else []
+    def _loop(self, stmt: For, indent: str) -> Iterator[str]:
+        name, first, end = _word(stmt.loop), "0", str(stmt.size)
+        for one in stmt.how:
+            match one:
+                case Parallel():
+                    first, end = "first", "end"
+                case Unroll(times=times):
+                    yield f"{indent}#pragma GCC unroll {times}"
+                case Vector(lanes=lanes):
+                    yield indent + simd([_word(local.name) for local in sums_of(stmt.body)], lanes)
+        yield f"{indent}for (int64_t {name} = {first}; {name} < {end}; {name}++) {{"
+        yield from self.block(stmt.body, indent + "    ")
+        yield indent + "}"
 
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]:
         for stmt in body:
@@ -199,12 +161,9 @@ class _Writer:
                 yield indent + "{"
                 yield from self.block(body, indent + "    ")
                 yield indent + "}"
-            case For(loop=loop, body=(Update() as update,)) if _is_sum(update, loop):
-                yield indent + "{"
-                yield from self.block(_summed(stmt, update), indent + "    ")
-                yield indent + "}"
             case For():
-                yield from self._innermost(stmt, indent)
+                for one in written_out(stmt):
+                    yield from self._loop(one, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
                     f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.place)]
@@ -218,14 +177,12 @@ class _Writer:
                 yield f"{indent}{self._cell(buffer, at)} = {self.value(combined(stmt))};"
             case Let(local=local, value=value):
                 yield f"{indent}{c_type(local.dtype)} {_word(local.name)} = {self.value(value)};"
-            case Set(local=local, value=Call(args=(_, value))) if local in self.summed:
-                yield f"{indent}{_word(local.name)}sum += {self.value(value)};"
             case Set(local=local, value=value):
                 yield f"{indent}{_word(local.name)} = {self.value(value)};"
             case Fill(buffer=buffer, value=number):
                 cells = math.prod(buffer.shape)
                 name, value_text = self.buffers[buffer], literal(number, buffer.dtype)
-                yield f"{indent}#pragma omp simd"
+                yield indent + simd()
                 yield f"{indent}for (int64_t at = 0; at < {cells}; at++) {name}[at] = {value_text};"
 
     def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
@@ -257,9 +214,6 @@ class _Writer:
     def calling(self, names: Mapping[str, str]) -> _Writer:
         return replace(self, given={**self.given, **names})
 
-    def adding(self, sums: Sequence[Local]) -> _Writer:
-        return replace(self, summed=frozenset(sums))
-
     def value(self, scalar: Scalar) -> str:
         match scalar:
             case Cast(dtype=dtype, value=Num(value=value)):
@@ -278,22 +232,13 @@ class _Writer:
 
 
 def _products(name: str, body: Sequence[Stmt], writer: _Writer) -> dict[Staged, Placed]:
-    """The products of a kernel that are placed, under names of their own; one that is all of it may be divided."""
-    staged = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged) and isinstance(one.what, Product))
-    divided = writer.spread.threads > 1
-    placed = {
-        one: Placed.of(one, f"{name}_product{at}", writer, divided and one in body) for at, one in enumerate(staged)
+    """The products of a kernel that run in tiles, under names of their own."""
+    found = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
+    return {
+        one: Placed(f"{name}_product{at}", parts_of(one), one.what.tile, writer)
+        for at, one in enumerate(found)
+        if one.what.tile
     }
-    return {one: found for one, found in placed.items() if found}
-
-
-def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
-    for stmt in body:
-        match stmt:
-            case For(body=inner) | If(body=inner) | Remark(body=inner) | Staged(body=inner):
-                yield from _written(inner)
-            case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
-                yield buffer
 
 
 def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
@@ -316,27 +261,6 @@ def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
 def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
     places = (one for one in walk(scalar) if isinstance(one, Affine))
     return (name for place in places for _, name in place.terms if name not in bound)
-
-
-def _is_sum(update: Update, loop: str) -> bool:
-    """Does the loop add floats up in one cell?"""
-    if update.op != "add" or update.buffer.dtype not in ("float32", "float64"):
-        return False
-    moves = any(name == loop for place in update.at for name in _free(place, frozenset()))
-    return not moves and all(read.buffer != update.buffer for read in reads(update.value))
-
-
-def _summed(loop: For, update: Update) -> tuple[Stmt, ...]:
-    """A loop that adds up in one cell, adding up in a number instead."""
-    local = Local("sum", "float64")
-    wide = Cast("float64", update.value) if update.buffer.dtype == "float32" else update.value
-    grown = Set(local, Call("add", (local, wide)))
-    total = combine("add", Read(update.buffer, update.at), local, update.buffer.dtype)
-    return (
-        Let(local, Cast("float64", Num(0))),
-        For(loop.loop, loop.size, (grown,)),
-        Store(update.buffer, update.at, total),
-    )
 
 
 def _word(name: str) -> str:

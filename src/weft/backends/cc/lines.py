@@ -27,6 +27,12 @@ def steps(variable: str, size: int, step: str, body: Sequence[str], first: str =
     return [head, *indented(body), "}"]
 
 
+def simd(sums: Sequence[str] = (), lanes: int = 0) -> str:
+    """Asks for vectors in the loop that follows; of its sums a vector adds up several at once."""
+    clause = f" reduction(+ : {', '.join(sums)})" if sums else ""
+    return f"#pragma omp simd{clause}{f' simdlen({lanes})' if lanes else ''}"
+
+
 def unrolled(variable: str, count: str, body: Sequence[str]) -> Lines:
     if len(body) == 1:
         return [f"WEFT_UNROLL for (int {variable} = 0; {variable} < {count}; {variable}++) {body[0]}"]
@@ -66,17 +72,6 @@ def in_parts(loops: Sequence[tuple[CLoop, int]], body: Lines, parts: Sequence[Pa
     for part in left:
         body = [*part.begin, *body, *part.end]
     return body
-
-
-def number_of_parts(sizes: Sequence[int], most: int) -> int:
-    """How many parts of at most so many turns `in_parts` cuts loops of these sizes into."""
-    each, cut = 1, False
-    for size in reversed(sizes):
-        if cut or each * size <= most:
-            each *= size
-        else:
-            each, cut = -(-size // (most // each)), True
-    return each if cut else 1
 
 
 def _cut(whole: CLoop, cuts: Sequence[tuple[int, Part]], body: Lines) -> Lines:

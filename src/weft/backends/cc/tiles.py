@@ -1,36 +1,23 @@
 """Tiles of products in C: functions that add up the cells of a tile in registers, and copy columns into a panel.
 
-A tile is compiled for whole tiles and for those at the edges. Multiplications and additions of tiles are fused. A
-register adds up so many products, another those sums, as many as the bound of docs/precisions.md allows, and the rest
-is added up in double precision: rounding grows with the length of these parts, not with that of the sum. At the last
-columns a vector begins so far before that it ends with them: nothing outside of a buffer is read.
+A tile is compiled for whole tiles and for those at the edges. Multiplications and additions of tiles are fused. At the
+last columns a vector begins so far before that it ends with them: nothing outside of a buffer is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, number_of_parts, unrolled
-from weft.backends.cc.tile_choice import Plan, Side, stride
+from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, unrolled
 from weft.backends.cc.types import c_type
-from weft.loops import Buffer, Local, Read, Stmt, walk
+from weft.loops import Buffer, Read, Stmt, Tile, walk
 from weft.loops.annotations import Loop, Parts
-from weft.loops.nests import free
+from weft.loops.legality import points
+from weft.loops.nests import free, stride
 from weft.ops import Scalar
 
-#: So many times at most a product is rounded on its way into a sum: 32 ε of the sum of all sizes. The last time is
-#: where the sum is added to what it starts from.
-_ROUNDINGS = 64
-#: Of sums that grow in double precision a register adds up so many products, another so many of those sums.
-_PART, _PARTS = 46, 16
-
-#: Inner loops over so few sums, as those of a convolution, are unrolled.
-_FEW = 8
-#: How often the widest vector is halved until it is added up across.
-_ACROSS = 4
 #: How many vectors are added up across at once, and the type of their sums.
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
@@ -51,21 +38,40 @@ class Writer(Protocol):
         """A writer that calls some loops otherwise."""
         ...
 
-    def adding(self, sums: Sequence[Local]) -> Writer:
-        """A writer that lets some numbers grow in double precision."""
-        ...
-
     def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]: ...
+
+
+class Side(NamedTuple):
+    """A factor and its loops, of which the last is tiled."""
+
+    factor: Scalar
+    loops: tuple[Loop, ...]
+
+    @property
+    def loop(self) -> Loop | None:
+        return self.loops[-1] if self.loops else None
+
+    @property
+    def size(self) -> int:
+        return self.loops[-1][1] if self.loops else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The functions of a staged product: what they are called, and how it is placed."""
+    """The functions of a product in tiles, and what they are called."""
 
     name: str
     parts: Parts
-    plan: Plan
+    tile: Tile
     writer: Writer
+
+    @property
+    def rows(self) -> Side:
+        return Side(self.parts.factors[0], self.parts.left)
+
+    @property
+    def columns(self) -> Side:
+        return Side(self.parts.factors[1], self.parts.right)
 
     @property
     def number(self) -> str:
@@ -80,19 +86,24 @@ class Tiles:
         """What its sums are while they are added up."""
         return "double" if self.grows else self.number
 
+    @property
+    def grows(self) -> bool:
+        """Are its sums added up in double precision, one part after another?"""
+        return len(self.tile.parts) > 1
+
     # Functions
 
     def functions(self) -> Lines:
         """The functions of a tile and of a panel."""
-        tiles = self._tile() if self.plan.form == "tile" else self._dot()
-        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *(self._pack() if self.plan.packed else [])]
+        tiles = self._dot() if self.tile.dot else self._tile()
+        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *(self._pack() if self.tile.panel else [])]
 
     def _sizes(self) -> Lines:
-        name, tile, rows, columns = self.name, self.plan.tile, self.plan.rows.size, self.plan.columns.size
-        most = tile.rows or ("WEFT_ROWS" if self.plan.form == "tile" else "WEFT_ROWS / 2")
-        wide = f"{tile.vectors} * {name}_lanes" if self.plan.form == "tile" else "4" if rows > 1 else "8"
+        name, tile, rows, columns = self.name, self.tile, self.rows.size, self.columns.size
+        most = tile.rows or ("WEFT_ROWS / 2" if tile.dot else "WEFT_ROWS")
+        wide = str(tile.vectors) if tile.dot else f"{tile.vectors} * {name}_lanes"
         return [
-            f"/* A product of {rows} rows, {columns} columns and {self.plan.depth} sums. */",
+            f"/* A product of {rows} rows, {columns} columns and {points(self.parts.sums)} sums. */",
             "enum {",
             f"    {name}_lanes = WEFT_VECTOR / sizeof({self.number}),",
             f"    {name}_wide = {wide},",
@@ -104,20 +115,20 @@ class Tiles:
 
     def _tile(self) -> Lines:
         """Rows spread out, times vectors of columns."""
-        vectors, wide = self.plan.tile.vectors, f"{self.name}_wide"
-        offset = "v * lanes" if self.plan.packed else "(v + 1 < vectors ? v * lanes : columns - lanes)"
-        if self.plan.packed:
+        vectors, wide = self.tile.vectors, f"{self.name}_wide"
+        offset = "v * lanes" if self.tile.panel else "(v + 1 < vectors ? v * lanes : columns - lanes)"
+        if self.tile.panel:
             right = f"(panel + {offset})"
         else:
-            right = f"(&{self._value(self.plan.columns)} + {offset})"
+            right = f"(&{self._value(self.columns)} + {offset})"
         step = [
             *unrolled("v", "vectors", [f"right[v] = *(const {self.vector} *){right};"]),
-            *([f"panel += {wide};"] if self.plan.packed else []),
+            *([f"panel += {wide};"] if self.tile.panel else []),
             *unrolled(
                 "r",
                 "rows",
                 [
-                    f"const {self.number} left = {self._value(self.plan.rows, 'r')};",
+                    f"const {self.number} left = {self._value(self.rows, 'r')};",
                     *unrolled("v", "vectors", ["sum[r][v] += left * right[v];"]),
                 ],
             ),
@@ -130,7 +141,7 @@ class Tiles:
                 f"{self.vector} right[{vectors}];",
                 *self._added_up(
                     ("vectors", str(vectors)),
-                    [(self._counted(self.plan.sums), step)],
+                    [(self._counted(self.parts.sums), step)],
                     unrolled("r", "rows", unrolled("v", "vectors", [done])),
                 ),
             ]
@@ -138,7 +149,7 @@ class Tiles:
 
     def _dot(self) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
-        (last, size), outer = self.plan.sums[-1], self._counted(self.plan.sums[:-1])
+        (last, size), outer = self.parts.sums[-1], self._counted(self.parts.sums[:-1])
         word, steps = self.writer.variable(last), CLoop("step", "0", f"{size} / lanes")
         step = [f"const int64_t {word} = step * lanes;", *self._dot_step("")]
         nests = [([*outer, (steps, size // _AT_ONCE[self.parts.total.dtype][0])], step)]
@@ -156,31 +167,9 @@ class Tiles:
     # Parts
 
     @property
-    def _lengths(self) -> tuple[int, int] | None:
-        """How many products a register adds up at most, and how many of those sums another (0: there is one); None if
-        they cannot take all."""
-        sizes, most = [size for _, size in self.plan.sums], _ROUNDINGS
-        nests = [sizes]
-        if self.plan.form == "dot":  # as if vectors were narrow; their lanes are added up across at the end
-            *outer, last = sizes
-            nests = [[*outer, last // _AT_ONCE[self.parts.total.dtype][0]], *([outer] if last % 16 else [])]
-            most -= _ACROSS
-        if self.plan.blocked:
-            return None
-        if sum(map(prod, nests)) <= most:
-            return most, 0
-        ways = ((most - parts, parts) for parts in range(2, most // 2))
-        return next((way for way in ways if sum(number_of_parts(one, way[0]) for one in nests) <= way[1]), None)
-
-    @property
-    def grows(self) -> bool:
-        """Are its sums added up in double precision, one part after another?"""
-        return self._lengths is None
-
-    @property
     def _found(self) -> str:
         """Where a tile finds its sums."""
-        return "sum" if self._lengths and not self._lengths[1] else "total"
+        return "total" if self.tile.parts else "sum"
 
     @property
     def _stored(self) -> str:
@@ -194,12 +183,12 @@ class Tiles:
         names = dict.fromkeys(("sum", self._found))
         zero = {name: self._each(count[0], f"{name}[r][n] = ({self.vector}){{0}};") for name in names}
         begin = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
-        each, most = self._lengths or (_PART, _PARTS)
-        parts = [Part(zero["sum"], self._each(count[0], "total[r][n] += sum[r][n];"), each)] if len(names) > 1 else []
+        added = self._each(count[0], "total[r][n] += sum[r][n];")
+        parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
         if self.grows:
             grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
-            parts.append(Part(zero["total"], [*done, grow, "more = true;"], most))
-            begin.append(f"bool more = {'sums_from > 0' if self.plan.blocked else 'false'};")
+            parts.append(Part(zero["total"], [*done, grow, "more = true;"], self.tile.parts[1]))
+            begin.append(f"bool more = {'sums_from > 0' if self.tile.block else 'false'};")
             done = []
         else:
             begin += zero[self._found]
@@ -231,12 +220,12 @@ class Tiles:
             return f"weft_last_{self.parts.total.dtype}({text}, {last})" if last else text
 
         return [
-            *unrolled("r", "rows", [f"left[r] = {loaded(self.plan.rows, 'r')};"]),
+            *unrolled("r", "rows", [f"left[r] = {loaded(self.rows, 'r')};"]),
             *unrolled(
                 "c",
                 "columns",
                 [
-                    f"const {self.vector} right = {loaded(self.plan.columns, 'c')};",
+                    f"const {self.vector} right = {loaded(self.columns, 'c')};",
                     *unrolled("r", "rows", ["sum[r][c] += left[r] * right;"]),
                 ],
             ),
@@ -259,15 +248,14 @@ class Tiles:
 
     def _pack(self) -> Lines:
         """The function that copies columns into a panel: sum after sum, all columns of each, and zeros beyond."""
-        side, wide = self.plan.columns, f"{self.name}_wide"
+        side, wide = self.columns, f"{self.name}_wide"
         assert side.loop is not None
         given = [*self._memory([side.factor]), *self._loops([side.factor])]
         given += [("const int", "columns"), (f"{self.number} *restrict", "panel"), *self._range()]
-        if self.plan.turned:
-            last, size = self.plan.sums[-1]
-            first, end = (
-                ("sums_from", "sums_to") if self.plan.blocked and len(self.plan.sums) == 1 else ("0", str(size))
-            )
+        if self.tile.panel == "turned":
+            assert isinstance(side.factor, Read)
+            last, size = self.parts.sums[-1]
+            first, end = ("sums_from", "sums_to") if self.tile.block and len(self.parts.sums) == 1 else ("0", str(size))
             source = self.writer.calling({last: first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
             depth = f"({end} - {first})" if first != "0" else end
             turn = f"weft_turn_{self.parts.total.dtype}"
@@ -275,7 +263,7 @@ class Tiles:
                 f"{turn}(&{source}, {stride(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
                 f"panel += {depth} * {wide};",
             ]
-            body = body if len(self.plan.sums) == 1 else self._summing(body, self.plan.sums[:-1])
+            body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])
         else:
             row = [f"panel[c] = {self._value(side, 'c')};"]
             body = [
@@ -307,17 +295,17 @@ class Tiles:
 
     def _given(self) -> Given:
         """What the function of a tile is given."""
-        rows, columns = self.plan.rows.factor, self.plan.columns.factor
-        factors = [rows] if self.plan.packed else [rows, columns]
+        rows, columns = self.rows.factor, self.columns.factor
+        factors = [rows] if self.tile.panel else [rows, columns]
         found = [*self._memory(factors), *self._loops(factors)]
-        if self.plan.packed:
+        if self.tile.panel:
             found.append((f"const {self.number} *", "panel"))
         stored = dict.fromkeys([(f"{self.number} *restrict", self._stored), (f"{self.held} *restrict", "sums")])
         return [*found, *self._range(), *stored]
 
     def _range(self) -> Given:
         """Which turns of the outermost sum are meant, where not all are."""
-        return [("int64_t", "sums_from"), ("int64_t", "sums_to")] if self.plan.blocked else []
+        return [("int64_t", "sums_from"), ("int64_t", "sums_to")] if self.tile.block else []
 
     def _memory(self, factors: Sequence[Scalar]) -> Given:
         buffers = dict.fromkeys(one.buffer for each in factors for one in walk(each) if isinstance(one, Read))
@@ -325,13 +313,13 @@ class Tiles:
 
     def _loops(self, factors: Sequence[Scalar]) -> Given:
         """The loops around, and static indices, that factors mention."""
-        inner = {name for name, _ in self.plan.sums}
+        inner = {name for name, _ in self.parts.sums}
         names = dict.fromkeys(name for one in factors for name in free(one) if name not in inner)
         return [("int64_t", self._from(name)) for name in names]
 
     def _from(self, name: str) -> str:
         """What a loop is called outside: of a tiled one it is where a tile starts."""
-        tiled = [side.loop[0] for side in (self.plan.rows, self.plan.columns) if side.loop]
+        tiled = [side.loop[0] for side in (self.rows, self.columns) if side.loop]
         return f"{self.writer.variable(name)}from" if name in tiled else self.writer.variable(name)
 
     def _value(self, side: Side, step: str = "") -> str:
@@ -344,17 +332,18 @@ class Tiles:
 
     def _summing(self, body: Lines, sums: Sequence[tuple[str, int]] | None = None) -> Lines:
         """The loops over sums around a block."""
-        return nested(self._loops_over(self.plan.sums if sums is None else sums), body)
+        return nested(self._loops_over(self.parts.sums if sums is None else sums), body)
 
     def _loops_over(self, sums: Sequence[Loop]) -> list[CLoop]:
-        """Loops over sums, the innermost unrolled if it is short."""
+        """Loops over sums, the innermost unrolled if that was decided."""
         ends = [
-            ("sums_from", "sums_to") if self.plan.blocked and not at else ("0", str(size))
+            ("sums_from", "sums_to") if self.tile.block and not at else ("0", str(size))
             for at, (_, size) in enumerate(sums)
         ]
-        short = [0 < at == len(sums) - 1 and size <= _FEW for at, (_, size) in enumerate(sums)]
-        names = [self.writer.variable(name) for name, _ in sums]
-        return [CLoop(name, first, end, few) for name, (first, end), few in zip(names, ends, short, strict=True)]
+        return [
+            CLoop(self.writer.variable(name), *end, self.tile.unroll and 0 < at == len(sums) - 1)
+            for at, ((name, _), end) in enumerate(zip(sums, ends, strict=True))
+        ]
 
 
 #: Tiles by what they are called, and how many rows and columns they have.

@@ -1,0 +1,48 @@
+"""Loops that are collapsed or jammed, as the loops that C has for them.
+
+    for h in range(28) collapsed by 2:          for w in range(784): y[0, w] = x[0, w]
+        for w in range(28): y[h, w] = x[h, w]
+
+    for i in range(9) jammed by 4:              for i in range(2): for j: { y[j] += x[4 i, j];  … }
+        for j: y[j] += x[i, j]                  for i in range(1): for j: y[j] += x[8 + i, j]
+
+Only the C text goes beyond an axis in this way, never beyond a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from weft.affine import Affine
+from weft.loops import Collapse, For, Jam, Stmt
+from weft.loops.effects import mapped, with_body
+from weft.loops.legality import as_one, points
+from weft.loops.nests import moved
+
+
+def written_out(loop: For) -> tuple[For, ...]:
+    """A loop that is neither collapsed nor jammed, or two: whole groups of iterations, and the rest."""
+    loops, body = as_one(loop)
+    name, size = loops[-1][0], points(loops)
+    body = tuple(_moved(stmt, {outer: Affine(()) for outer, _ in loops[:-1]}) for stmt in body)
+    how = tuple(one for one in loop.how if not isinstance(one, Collapse | Jam))
+    for one in loop.how:
+        if isinstance(one, Jam):
+            whole, rest = divmod(size, one.times)
+            group = [Affine(((one.times, name),), at) for at in range(one.times)]
+            last = [Affine(((1, name),), whole * one.times)]
+            parts = ((whole, group), (rest, last))
+            return tuple(For(name, count, _repeated(body, name, places), how) for count, places in parts if count)
+    return (For(name, size, body, how),)
+
+
+def _repeated(body: Sequence[Stmt], loop: str, places: Sequence[Affine]) -> tuple[Stmt, ...]:
+    """A block of loops around one statement, which is done for the loop at each of some places."""
+    (stmt,) = body
+    if isinstance(stmt, For):
+        return (with_body(stmt, _repeated(stmt.body, loop, places)),)
+    return tuple(_moved(stmt, {loop: place}) for place in places)
+
+
+def _moved(stmt: Stmt, places: Mapping[str, Affine]) -> Stmt:
+    return mapped(stmt, lambda scalar: moved(scalar, places)) if places else stmt

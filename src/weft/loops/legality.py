@@ -1,0 +1,265 @@
+"""What must hold for loops to run as their annotations say; each answer is the reason why they cannot, or nothing.
+
+Collapse    cells follow each other in memory as if the loops were one
+Parallel    no iteration touches a cell that another one writes
+Vector      nor does any, but for variables that each iteration adds to, once
+Jam         each iteration adds to the same cells, one after another
+Tile        vectors lie in memory as it says, and end where tensors end
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import prod
+
+from weft.affine import Affine
+from weft.loops.annotations import Parts, parts_of
+from weft.loops.effects import accumulation, effects
+from weft.loops.nests import stride
+from weft.loops.nodes import (
+    Cast,
+    Collapse,
+    Fill,
+    For,
+    If,
+    Jam,
+    Let,
+    Local,
+    Parallel,
+    Product,
+    Read,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Tile,
+    Unroll,
+    Update,
+    Vector,
+)
+from weft.loops.sites import Site, separated, sites
+from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, walk
+from weft.ops import Call, Scalar
+from weft.ops.dtypes import numpy_type
+
+#: The bytes of the widest vector that any machine has: what is long enough for it is so for all.
+WIDEST = 64
+#: So many rows are the most that registers allow on any machine; a tile has no more vectors than this: what registers
+#: do not hold lies on the stack.
+MOST_ROWS, MOST_VECTORS = 8, 64
+
+
+def as_one(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+    """The loops that run as one where a loop is collapsed, else the loop itself; and the block inside."""
+    count = next((one.loops for one in loop.how if isinstance(one, Collapse)), 1)
+    loops: list[Loop] = [(loop.loop, loop.size)]
+    body = loop.body
+    while len(loops) < count and len(body) == 1 and isinstance(body[0], For) and not body[0].how:
+        loops.append((body[0].loop, body[0].size))
+        body = body[0].body
+    return tuple(loops), body
+
+
+def illegal(loop: For) -> str:
+    """Why a loop cannot run as its annotations say; nothing if it can."""
+    loops, body = as_one(loop)
+    if sum(isinstance(one, Jam | Vector | Unroll) for one in loop.how) > 1:
+        return "one excludes another"
+    for one in loop.how:
+        match one:
+            case Collapse(loops=count) if problem := _scattered(loops, body, count):
+                return problem
+            case Parallel() if problem := carried(loops, body):
+                return problem
+            case Jam(times=times) if problem := _unjammed(loops, body, times):
+                return problem
+            case Vector() if problem := _in_order(loops, body):
+                return problem
+    return ""
+
+
+def on_threads(stmt: Stmt) -> int:
+    """How many threads share a statement."""
+    match stmt:
+        case For(how=how):
+            return max((one.threads for one in how if isinstance(one, Parallel)), default=1)
+        case Staged(what=Product(tile=Tile(threads=threads))):
+            return threads
+    return 1
+
+
+# Dependences
+
+
+def carried(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
+    """What iterations of loops share and one of them writes; nothing if they may run in any order, or at once."""
+    done = effects(body)
+    for local in done.sets - done.lets:
+        return f"`{local.name}` is carried from one iteration to the next"
+    return _shared(loops, body)
+
+
+def _shared(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
+    touched = sites(around(loops, tuple(body)))
+    for buffer in sorted(effects(body).buffers, key=lambda one: one.id):
+        for outer, (name, _) in enumerate(loops):
+            if not (_plainly_apart(name, touched[buffer]) or separated(name, touched[buffer], outer)):
+                return f"iterations share cells of `{buffer.name}`"
+    return ""
+
+
+def _plainly_apart(loop: str, touching: Sequence[Site]) -> bool:
+    """Do all stand, in some axis, at one index that moves with a loop alone? Others may be gathered."""
+    columns = zip(*(one.access.at or () for one in touching), strict=False)
+    alone = (first for first, *rest in columns if all(one == first for one in rest))
+    return any(isinstance(one, Affine) and one.names == (loop,) for one in alone)
+
+
+def sums_of(body: Sequence[Stmt]) -> list[Local]:
+    """The variables from outside that a block gives other values: its sums, where it runs on vectors."""
+    found = effects(body)
+    return [one.local for one in everything(body) if isinstance(one, Set) and one.local not in found.lets]
+
+
+def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
+    """Why iterations cannot run on vectors."""
+    inside, sums = everything(body), sums_of(body)
+    if any(isinstance(one, For | Staged | Fill) for one in inside):
+        return "it holds other loops"
+    added = [one for one in inside if isinstance(one, Set) and one.local in sums]
+    if not all((accumulation(one) or ("",))[0] == "add" for one in added):
+        return f"`{sums[0].name}` is not a sum"
+    if sums and any(isinstance(one, If) for one in inside):
+        return f"`{sums[0].name}` is added to where a test holds"
+    uses = [one for stmt in inside for part in parts(stmt) for one in walk(part) if one in sums]
+    if len(set(sums)) < len(sums) or len(uses) > len(sums):
+        return f"`{sums[0].name}` is used before all is added"
+    return _shared(loops, body)
+
+
+# Memory
+
+
+def _scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
+    """Why loops cannot run as one."""
+    if not 1 < len(loops) == count:
+        return f"there are not {count} plain loops, each the whole body of the last"
+    for (outer, _), (inner, size) in pairwise(loops):
+        for stmt in everything(body):
+            if isinstance(stmt, If | Staged | Fill) or not _follow(stmt, outer, inner, size):
+                return f"cells of `{outer}` do not follow those of `{inner}`"
+    return ""
+
+
+def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
+    """Do two loops only stand in subscripts, where an iteration of the outer one goes as far as all of the inner's?"""
+    cells = [Read(one.buffer, one.at) for one in own_accesses(stmt) if one.at is not None]
+    values = [stmt.value] if isinstance(stmt, Store | Update | Let | Set) else []
+    if any(name in (outer, inner) for value in values for name in _outside(value)):
+        return False
+    steps = [(stride(cell, outer), stride(cell, inner)) for cell in cells]
+    return all(far is not None and near is not None and far == size * near for far, near in steps)
+
+
+def _outside(scalar: Scalar) -> Iterator[str]:
+    """The loops a scalar mentions outside subscripts."""
+    match scalar:
+        case Affine(terms=terms):
+            yield from (name for _, name in terms)
+        case Call(args=args):
+            for arg in args:
+                yield from _outside(arg)
+        case Cast(value=value):
+            yield from _outside(value)
+
+
+def added_to(body: Sequence[Stmt]) -> tuple[list[str], Update] | None:
+    """The loops around the one update that a block is, and the update."""
+    loops, inside = perfect(body)
+    match inside:
+        case (Update() as update,) if loops:
+            return [name for name, _ in loops], update
+    return None
+
+
+def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
+    """Why several iterations cannot run inside the loops inside."""
+    if not 1 < times <= points(loops):
+        return f"it has {points(loops)} iterations"
+    if (found := added_to(body)) is None:
+        return "it holds more than loops around one update"
+    inner, update = found
+    if any(not isinstance(place, Affine) or len(place.terms) > 1 for place in update.at):
+        return "its cells are not told by one loop each"
+    moving = {name for place in update.at for name in free(place)}
+    if not moving.issuperset(inner) or moving.intersection(name for name, _ in loops):
+        return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"
+    own = any(read.buffer == update.buffer for read in reads(update.value))
+    return f"what is added is read from `{update.buffer.name}`" if own else ""
+
+
+# Products
+
+
+def unfit(staged: Staged) -> str:
+    """Why a product cannot run in its tiles; nothing if it can, or has none."""
+    tile, found = staged.what.tile, parts_of(staged)
+    if tile is None:
+        return ""
+    if not found.right:
+        return "it has no columns"
+    if found.total.dtype not in ("float32", "float64"):
+        return f"there are no vectors of {found.total.dtype}"
+    along = found.right if tile.along == "columns" else found.left
+    return (
+        _misshapen(tile, found.sums)
+        or _astray(tile, found)
+        or (rest_in_order(found, along) if tile.vector else "")
+        or (shared_product(staged) if tile.threads > 1 else "")
+    )
+
+
+def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
+    """Why there is no tile of a shape."""
+    if tile.vectors < 1 or (tile.rows or MOST_ROWS) * tile.vectors > MOST_VECTORS:
+        return f"it has no vectors, or more than {MOST_VECTORS}"
+    if tile.panel not in ("", "copied", "turned") or (tile.dot and tile.panel):
+        return "there are no such panels"
+    if tile.block and not (tile.panel and len(tile.parts) == 2 and tile.block <= sums[0][1]):
+        return "blocks are of panels whose sums go on in double precision"
+    return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
+
+
+def _astray(tile: Tile, found: Parts) -> str:
+    """Why vectors do not lie as a tile says."""
+    columns, last = found.factors[1], found.sums[-1]
+    if tile.dot:
+        lie = all(lies_along(one, last, found.total) for one in found.factors)
+    elif tile.panel == "turned":
+        lie = isinstance(columns, Read) and stride(columns, last[0]) == 1
+    else:
+        last = found.right[-1]
+        lie = bool(tile.panel) or lies_along(columns, last, found.total)
+    return "" if lie else f"its vectors do not lie along `{last[0]}`"
+
+
+def lies_along(factor: Scalar, loop: Loop, total: Local) -> bool:
+    """Is a factor a tensor that lies side by side along a loop, long enough for any vector?"""
+    lanes = WIDEST // numpy_type(total.dtype).itemsize
+    return isinstance(factor, Read) and stride(factor, loop[0]) == 1 and loop[1] >= lanes
+
+
+def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:
+    """Why what follows a product's sums cannot run on vectors, along the last of some loops."""
+    return _in_order(along[-1:], (Let(found.total, found.start), *found.rest)) if along else "there is no loop"
+
+
+def shared_product(staged: Staged) -> str:
+    """Why threads cannot share a product."""
+    return carried(*perfect(staged.body, len(staged.what.left) + len(staged.what.right)))
+
+
+def points(loops: Sequence[Loop]) -> int:
+    """How many iterations loops have, one inside the other."""
+    return prod(size for _, size in loops)

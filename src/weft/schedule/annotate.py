@@ -1,0 +1,58 @@
+"""How loops run, as decisions: each is a value that is put on a loop, if it is legal there.
+
+    annotate(kernel, "i", Vector(8))      for i in range(64): …      becomes      for i in range(64) on vectors of 8: …
+
+A person's options, a tuner's and the passes' own choices all end here. What is legal is said in `loops/legality.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from weft.errors import WeftError, user_origin
+from weft.loops import Collapse, For, How, Jam, Parallel, Staged, Stmt, Unroll, Vector
+from weft.loops.legality import illegal
+from weft.loops.walk import everything, top_down
+from weft.schedule.nodes import Kernel
+
+#: In this order annotations stand at a loop.
+_KINDS = (Collapse, Parallel, Jam, Vector, Unroll)
+
+
+def annotated(loop: For, how: How) -> For:
+    """A loop that runs so as well, in place of what it did of that kind."""
+    others = [one for one in loop.how if type(one) is not type(how)]
+    return replace(loop, how=tuple(sorted([*others, how], key=lambda one: _KINDS.index(type(one)))))
+
+
+def annotate(kernel: Kernel, loop: str, how: How) -> Kernel:
+    """A kernel with a loop, wherever it has one of that name, that runs so as well."""
+    found = [one for one in everything(kernel.body) if isinstance(one, For) and one.loop == loop]
+    problem = next(filter(None, (illegal(annotated(one, how)) for one in found)), "")
+    if isinstance(how, Parallel) and kernel.body != tuple(found):
+        problem = "it is not the whole of the kernel"
+    if problem or not found:
+        raise WeftError(
+            f"loop `{loop}` cannot run {how}: {problem or 'there is no such loop'}",
+            origin=user_origin(),
+            fix="leave it as it is, or choose another of the kernel's loops",
+        )
+    changed = replaced(kernel.body, lambda one: (annotated(one, how),) if one.loop == loop else None)
+    return replace(kernel, body=changed)
+
+
+def replaced(body: Sequence[Stmt], change: Callable[[For], Sequence[Stmt] | None]) -> tuple[Stmt, ...]:
+    """A block with loops replaced, the outermost first; None stands for one that stays, but for the loops inside it."""
+
+    def rule(stmt: Stmt) -> Sequence[Stmt] | None:
+        if isinstance(stmt, Staged):
+            return (stmt,)
+        return change(stmt) if isinstance(stmt, For) else None
+
+    return top_down(body, rule)
+
+
+def is_innermost(body: Sequence[Stmt]) -> bool:
+    """Does a block hold no loops?"""
+    return not any(isinstance(one, For | Staged) for one in everything(body))

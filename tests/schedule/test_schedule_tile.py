@@ -1,0 +1,131 @@
+"""Products in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from weft.affine import Affine
+from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
+from weft.loops.annotations import product
+from weft.ops import Num
+from weft.schedule.tile import tile, tiled
+
+TOTAL, ZERO = Local("t", "float32"), Cast("float32", Num(0))
+
+
+def contraction(text: str, **sizes: int) -> Staged:
+    """A product of matrices `ik;kj=>ij`, whose sums are what the result does not know."""
+    (one, other), result = text.partition("=>")[0].split(";"), text.partition("=>")[2]
+    buffers = [
+        Buffer(at, name, tuple(sizes[axis] for axis in axes), "float32")
+        for at, (name, axes) in enumerate(zip("abc", (one, other, result), strict=True))
+    ]
+    a, b, c = (Read(buffer, places(axes)) for buffer, axes in zip(buffers, (one, other, result), strict=True))
+    groups = [[axis for axis in result if axis in one], [axis for axis in result if axis in other]]
+    groups.append(list(dict.fromkeys(axis for axis in one if axis not in result)))
+    left, right, sums = ([(axis, sizes[axis]) for axis in group] for group in groups)
+    return product(left, right, sums, Let(TOTAL, ZERO), (a, b), [Store(c.buffer, c.at, TOTAL)])
+
+
+def places(axes: Sequence[str]) -> tuple[Affine, ...]:
+    return tuple(Affine(((1, axis),)) for axis in axes)
+
+
+def test_before_and_after() -> None:
+    before = """\
+product of left i; right j; sums k:
+    for i in range(64):
+        for j in range(80):
+            t: float32 = 0
+            for k in range(100):
+                t = t + (a[i, k] * b[k, j])
+            c[i, j] = t"""
+    staged = contraction("ik;kj=>ij", i=64, j=80, k=100)
+    assert show(Program((staged,))) == before
+    told = "sums k in tiles of 2 vectors, parts of 62, then along columns on vectors:"
+    assert show(check(Program(tiled([staged])))) == before.replace("sums k:", told)
+    told = "sums k in tiles of 4 rows by 3 vectors, parts of 62, then along columns on vectors:"
+    assert show(check(Program(tiled([staged], rows=4, vectors=3)))) == before.replace("sums k:", told)
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes", "head"),
+    [
+        ("ik;kj=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, then along columns on vectors"),
+        ("ik;jk=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, turned panels, then along"),
+        (
+            "ik;jk=>ij",
+            (3, 2, 480),
+            "left j; right i; sums k in tiles of 4 columns, along sums, parts of 57, then along",
+        ),
+        ("ki;kj=>ji", (64, 80, 48), "left j; right i; sums k in tiles of 2 vectors, then along columns on vectors"),
+        ("ik;jk=>ij", (64, 80, 5000), "sums k in tiles of 2 vectors, turned panels of 715, parts of 46 by 16, then"),
+        ("ikl;klj=>ij", (64, 80, 9, 5), "sums k, l in tiles of 2 vectors, unrolled, then along columns on vectors"),
+        ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 8 vectors, then along columns on vectors"),
+    ],
+)
+def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
+    (found,) = tiled([contraction(text, **dict(zip("ijkl", sizes, strict=False)))])
+    assert head in show(check(Program((found,)))).splitlines()[0]
+
+
+def test_a_product_whose_panels_are_too_deep_is_loops() -> None:
+    staged = contraction("lki;lkj=>ij", i=8, j=8, l=2, k=1000)
+    assert tile(staged) is None
+    assert tiled([For("b", 3, (staged,))]) == (For("b", 3, staged.body),)
+
+
+@pytest.mark.parametrize(
+    ("rows", "vectors"), [(10**6, 10**6), (10**6, 2), (2, 10**6), (0, 10**6), (0, 9), (10**6, 0), (0, 0)]
+)
+def test_tiles_are_no_larger_than_the_stack_can_bear(rows: int, vectors: int) -> None:
+    found = tile(contraction("ik;kj=>ij", i=999, j=999, k=999), rows, vectors)
+    assert found is not None
+    check(Program((found,)))
+    assert found.what.tile is not None
+    assert 1 <= (found.what.tile.rows or 8) * found.what.tile.vectors <= 64
+
+
+PLAIN = Tile(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "problem"),
+    [
+        ("ik;jk=>ij", PLAIN, "its vectors do not lie along `j`"),
+        ("ik;kj=>ij", replace(PLAIN, dot=True), "its vectors do not lie along `k`"),
+        ("ik;kj=>ij", replace(PLAIN, panel="turned"), "its vectors do not lie along `k`"),
+        ("ik;kj=>ij", replace(PLAIN, panel="folded"), "there are no such panels"),
+        ("ik;jk=>ij", replace(PLAIN, dot=True, panel="copied"), "there are no such panels"),
+        ("ik;kj=>ij", replace(PLAIN, block=20), "blocks are of panels whose sums go on in double precision"),
+        ("ik;kj=>ij", replace(PLAIN, parts=(46, 16, 3)), "there are no such parts"),
+        ("ik;kj=>ij", replace(PLAIN, vectors=0), "it has no vectors, or more than 64"),
+        ("ik;kj=>ij", replace(PLAIN, rows=40), "it has no vectors, or more than 64"),
+    ],
+)
+def test_a_tile_that_does_not_fit_is_refused(text: str, wrong: Tile, problem: str) -> None:
+    staged = contraction(text, i=64, j=80, k=48)
+    bad = replace(staged, what=replace(staged.what, tile=wrong))
+    with pytest.raises(MalformedLoops) as caught:
+        check(Program((bad,)))
+    assert str(caught.value) == f"a product cannot run {wrong}: {problem}"
+
+
+def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
+    staged = contraction("ik;kj=>ij", i=64, j=80, k=48)
+    one = Buffer(9, "d", (1,), "float32")
+    shared = product(
+        [("i", 64)], [("j", 80)], [("k", 48)], Let(TOTAL, ZERO), parts(staged), [Store(one, (Affine(()),), TOTAL)]
+    )
+    for wrong in (replace(PLAIN, vector=True), replace(PLAIN, threads=2)):
+        bad = replace(shared, what=replace(shared.what, tile=wrong))
+        with pytest.raises(MalformedLoops, match="iterations share cells of `d`"):
+            check(Program((bad,)))
+
+
+def parts(staged: Staged) -> tuple[Read, Read]:
+    a, b = (Buffer(at, name, shape, "float32") for at, (name, shape) in enumerate((("a", (64, 48)), ("b", (48, 80)))))
+    return Read(a, places("ik")), Read(b, places("kj"))

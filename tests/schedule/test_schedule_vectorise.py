@@ -1,0 +1,109 @@
+"""Innermost loops on vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft as wf
+from loops.written import program, text
+from weft.loops import Program, Unroll, Vector, check
+from weft.schedule import Kernel
+from weft.schedule.annotate import annotate
+from weft.schedule.collapse import collapsed
+from weft.schedule.vectorise import vectorised
+
+
+def test_before_and_after() -> None:
+    before = """
+t: float64 = 0.0
+for i in range(24):
+    for j in range(40):
+        B[i, j] = A[i, j] * 2
+        t = t + float64(A[i, j])
+D[0] = float32(t)
+"""
+    after = before.replace("range(40):", "range(40) on vectors of 4:")
+    assert text(vectorised(program(before).body)) == after
+    assert text(vectorised(program(before).body, lanes=16)) == after.replace("of 4", "of 16")
+
+
+def test_a_sum_in_one_cell_is_a_variable_first() -> None:
+    before = """
+for i in range(24):
+    for j in range(40):
+        C[i] += A[i, j] * 2
+"""
+    after = """
+for i in range(24):
+    C_sum: float64 = 0
+    for j in range(40) on vectors of 4:
+        C_sum = C_sum + float64(A[i, j] * 2)
+    C[i] = float32(float64(C[i]) + C_sum)
+"""
+    assert text(vectorised(program(before).body)) == after
+
+
+@pytest.mark.parametrize(
+    ("loops", "stmt", "line"),
+    [
+        ("j:3", "C[j] = 1", "for j in range(3):"),
+        ("j:4", "C[j] = 1", "for j in range(4) on vectors:"),
+        ("j:7", "t = t + C[j]", "for j in range(7):"),
+        ("j:8", "t = t + C[j]", "for j in range(8) on vectors of 4:"),
+        ("j:64", "t = t + C[0]", "for j in range(64) on vectors of 8:"),
+        ("j:200", "t = t + C[0]", "for j in range(200) on vectors:"),
+        ("j:40", "if 0 <= j < 9:\n        C[j] = 1", "for j in range(40) on vectors:"),
+    ],
+)
+def test_how_long_they_must_be(loops: str, stmt: str, line: str) -> None:
+    name, size = loops.split(":")
+    body = program(f"\nt: float32 = 0\nfor {name} in range({size}):\n    {stmt}\n").body
+    assert line in text(vectorised(body)).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("stmt", "problem"),
+    [
+        ("C[j] = C[39 - j]", "iterations share cells of `C`"),
+        ("D[0] = C[j]", "iterations share cells of `D`"),
+        ("C[K[0]] = A[0, j]", "iterations share cells of `C`"),
+        ("t = t * C[j]", "`t` is not a sum"),
+        ("t = max(t, C[j])", "`t` is not a sum"),
+        ("t = t + C[j]\n    B[0, j] = t", "`t` is used before all is added"),
+        ("t = t + C[j]\n    t = t + A[0, j]", "`t` is used before all is added"),
+        ("if 0 <= j < 3:\n        t = t + C[j]", "`t` is added to where a test holds"),
+        ("for i in range(3):\n        B[i, j] = 1", "it holds other loops"),
+    ],
+)
+def test_what_cannot_be(stmt: str, problem: str) -> None:
+    body = program(f"\nt: float32 = 0\nfor j in range(40):\n    {stmt}\n").body
+    assert "for j in range(40):" in text(vectorised(body)).splitlines()
+    with pytest.raises(wf.WeftError) as caught:
+        annotate(Kernel((), body), "j", Vector(8))
+    assert caught.value.what == f"loop `j` cannot run on vectors of 8: {problem}"
+
+
+def test_what_runs_as_one_loop_must_be_independent_as_one() -> None:
+    """A row is copied to the next: each row is independent of itself, but all of them are not of each other."""
+    before = "\nfor i in range(23):\n    for j in range(40):\n        A[i + 1, j] = A[i, j]\n"
+    whole = collapsed(program(before).body)
+    assert text(whole).splitlines()[1] == "for i in range(23) collapsed by 2:"
+    assert vectorised(whole) == whole
+    assert "for j in range(40) on vectors:" in text(vectorised(program(before).body))
+
+
+def test_loops_are_unrolled_if_asked_but_not_sums() -> None:
+    before = "\nt: float32 = 0\nfor j in range(40):\n    C[j] = 1\nfor i in range(8):\n    t = t + C[i]\n"
+    shown = text(vectorised(program(before).body, unroll=4))
+    assert "for j in range(40) unrolled by 4:" in shown
+    assert "for i in range(8) on vectors of 4:" in shown
+
+
+def test_one_excludes_another() -> None:
+    kernel = Kernel((), program("\nfor j in range(40):\n    C[j] = 1\n").body)
+    both = annotate(kernel, "j", Unroll(4))
+    check(Program(both.body))
+    with pytest.raises(wf.WeftError, match="loop `j` cannot run on vectors: one excludes another"):
+        annotate(both, "j", Vector())
+    with pytest.raises(wf.WeftError, match="loop `q` cannot run on vectors: there is no such loop"):
+        annotate(kernel, "q", Vector())
