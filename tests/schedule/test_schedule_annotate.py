@@ -95,7 +95,9 @@ def nests(draw: st.DrawFn) -> Sample:
     total = Buffer(3, "total", tuple(1 if name in summed else size for name, size in sizes.items()), "float32")
     at = {name: Affine(((1, name),)) for name in sizes}
     here = tuple(at.values())
-    before = tuple(at[name] if name != names[0] else Affine(((1, name),), -1) for name in sizes)
+    moving = draw(st.sampled_from(names))
+    w = Buffer(4, "w", tuple(size + (name == moving) for name, size in sizes.items()), "float32")
+    next_one = tuple(Affine(((1, name),), int(name == moving)) for name in sizes)
     t, u = (Local(name, "float32") for name in "tu")
     value = call("mul", Read(x, here), Cast("float32", Num(2)))
     choices: list[tuple[Stmt, ...]] = [
@@ -103,7 +105,7 @@ def nests(draw: st.DrawFn) -> Sample:
         (Let(u, value), Store(y, here, call("add", u, Read(z, here)))),
         (Update(total, tuple(Affine(()) if name in summed else at[name] for name in sizes), "add", value),),
         (Set(t, call("add", t, value)),),
-        (If((Inside(Affine(((1, names[0]),), -1), 99),), (Store(z, here, Read(z, before)),)),),
+        (Store(w, next_one, Read(w, here)),),
         (If((Inside(at[names[-1]], 2),), (Store(y, here, value),)),),
         (Store(y, here, Cast("float32", at[names[0]])),),
     ]
@@ -111,7 +113,7 @@ def nests(draw: st.DrawFn) -> Sample:
     body = around([(name, sizes[name]) for name in names], tuple(stmt for one in chosen for stmt in one))
     if any(isinstance(one, Set) for one in everything(body)):
         body = (Let(t, Cast("float32", Num(1))), *body, Store(x, (Affine(()),) * len(sizes), t))
-    return Sample(Program(body), (x, y, z, total), draw(st.integers(0, 9)))
+    return Sample(Program(body), (x, y, z, total, w), draw(st.integers(0, 9)))
 
 
 @st.composite
