@@ -161,9 +161,7 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data(), contractions())
 def test_whatever_tile_is_legal_computes_the_same(backend: Cc, data: st.DataObject, sample: Contraction) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduled, "WORTH", 1)
-        (kernel,) = scheduled.stage([sample.kernel], sample.kept)
+    (kernel,) = scheduled.stage([sample.kernel], sample.kept, 1)
     body = tuple(_tiled(data, stmt) for stmt in kernel.body)
     ours, meant = sample.memory(), sample.memory()
     run(check(Program(sample.kernel.body)), meant)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from weft.loops import Program
 from weft.loops import show as show_loops
 from weft.optimise.inline_decision import Verdict
+from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.nodes import Kernel, Schedule, as_kernels, as_program
 from weft.schedule.options import Options
@@ -25,6 +26,7 @@ __all__ = [
     "Stage",
     "Task",
     "Verdict",
+    "annotate",
     "as_kernels",
     "as_program",
     "schedule",
