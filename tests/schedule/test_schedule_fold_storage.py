@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from loops.programs import GIVEN
 from schedule.kernels import Sample, add, at, buffers_in, floats, inside, loop, model_samples, plus, read, store
 from schedule.rows import Turns, turns
-from weft.loops import Buffer, Cast, Fill, If, Program, Read, Stmt, check, show
+from weft.loops import Buffer, Cast, Fill, If, Program, Read, Role, Stmt, check, show
 from weft.loops.interp import run, run_scalar
 from weft.schedule import Kernel
-from weft.schedule.fold_storage import FOLDED, fold, is_folded
+from weft.schedule.fold_storage import fold
 from weft.schedule.reaching import covered, sites
 
 E = floats(0, "e", 3, 4)
@@ -31,6 +31,10 @@ def row(*after: Stmt) -> Kernel:
 USE = loop("k", 4, store(Y, at("i", "k"), plus(read(E, "i", "k"), read(E, "i", 0))))
 
 
+def is_folded(buffer: Buffer) -> bool:
+    return buffer.role is Role.FOLDED
+
+
 def shown(kernels: list[Kernel]) -> str:
     return "\n".join(show(Program(kernel.body)) for kernel in kernels)
 
@@ -45,15 +49,15 @@ def test_a_row_is_used_again_in_every_turn() -> None:
         "        y[i, k] = e[k] + e[0]"
     )
     (new,) = [one for one in buffers_in(folded) if is_folded(one)]
-    assert new == Buffer(FOLDED, "e", (4,), "float32")
+    assert new == Buffer(0, "e", (4,), "float32", Role.FOLDED, E)
     assert not any(map(is_folded, (E, X, Y, S)))
 
 
-def test_a_number_keeps_an_axis_and_scratch_a_negative_id() -> None:
+def test_a_number_keeps_an_axis_and_its_id() -> None:
     body = loop("i", 3, store(S, at("i"), 0.0), loop("j", 4, add(S, at("i"), read(X, "i", "j"))), USE_S)
     folded = fold([Kernel((), (body,))], [Y])
     (new,) = [one for one in buffers_in(folded) if is_folded(one)]
-    assert new == Buffer(-1 - FOLDED, "s", (1,), "float32")
+    assert new == Buffer(S.id, "s", (1,), "float32", Role.FOLDED, S)
     check(Program(folded[0].body))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, Fill, Read, Stmt, Store
+from weft.loops import Buffer, Cast, Fill, Read, Role, Stmt, Store
 from weft.loops.insert_casts import type_before
 from weft.loops.nests import Loop, around
 from weft.ops import OPS, Scalar
@@ -15,7 +15,7 @@ from weft.ops.dtypes import accumulator, carrier, is_float, numpy_type
 
 def before(target: Buffer) -> Buffer:
     """Memory beside a buffer for its old values while it is written."""
-    return _beside(target, "before", target.dtype)
+    return target.beside(Role.BEFORE, ".before")
 
 
 def growing(target: Buffer, op: str, value: Scalar) -> Buffer:
@@ -27,11 +27,9 @@ def growing(target: Buffer, op: str, value: Scalar) -> Buffer:
     wide = accumulator(target.dtype)
     if op in ("max", "min") and not _fits(value, target.dtype):
         wide = carrier(target.dtype)
-    return target if wide == target.dtype else _beside(target, op if op in ("max", "min") else "sum", wide)
-
-
-def _beside(target: Buffer, name: str, dtype: str) -> Buffer:
-    return Buffer(-(1 + 2 * target.id + (name != "before")), f"{target.name}.{name}", target.shape, dtype)
+    if wide == target.dtype:
+        return target
+    return target.beside(Role.ACCUMULATOR, f".{op if op in ('max', 'min') else 'sum'}", dtype=wide)
 
 
 def _fits(value: Scalar, dtype: str) -> bool:

@@ -14,12 +14,27 @@ from dataclasses import dataclass
 from itertools import count
 
 from weft.affine import Affine
-from weft.loops.nodes import Buffer, Cast, Fill, If, Inside, Let, Local, Program, Read, Remark, Stmt, Store, Update
+from weft.loops.nodes import (
+    Buffer,
+    Cast,
+    Fill,
+    If,
+    Inside,
+    Let,
+    Local,
+    Program,
+    Read,
+    Remark,
+    Role,
+    Stmt,
+    Store,
+    Update,
+)
 from weft.loops.walk import Loop, around, free, mapped, perfect, reads, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 
-__all__ = ["Loop", "Nest", "around", "free", "identifier", "is_number", "nests", "rewritten", "stride"]
+__all__ = ["Loop", "Nest", "around", "free", "identifier", "nests", "rewritten", "stride"]
 moved = substituted
 
 
@@ -52,20 +67,10 @@ class Nest:
         return around(self.loops, (If(self.tests, (self.core,)) if self.tests else self.core,))[0]
 
 
-#: Buffers that stand for numbers are numbered down from here: further from zero than what belongs to a buffer, but
-#: nearer than copies and folded buffers.
-_NUMBERS = -(1 << 33)
-
-
 def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
-    numbers = count(1 - _NUMBERS)
-    return [nest for stmt in program.body for nest in _nests(stmt, (), numbers)]
-
-
-def is_number(buffer: Buffer) -> bool:
-    """Does a buffer stand for a number, to be computed where it is read?"""
-    return 2 * _NUMBERS < buffer.id < _NUMBERS
+    ids = count()
+    return [nest for stmt in program.body for nest in _nests(stmt, (), ids)]
 
 
 def moved_place(place: Affine, places: Mapping[str, Affine]) -> Affine:
@@ -91,11 +96,11 @@ def identifier(name: str, taken: FreshNames) -> str:
     return taken.fresh(base)
 
 
-def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iterator[Nest]:
+def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int]) -> Iterator[Nest]:
     if isinstance(stmt, Remark):
         inner = (*remarks, stmt.text)
         for one in stmt.body:
-            yield from _nests(one, inner, numbers)
+            yield from _nests(one, inner, ids)
         return
     if isinstance(stmt, Fill):
         sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
@@ -108,12 +113,12 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...], numbers: Iterator[int]) -> Iter
     match block:
         case (If(tests=tests, body=block),):
             pass
-    for one in _writes(block, loops, numbers):
+    for one in _writes(block, loops, ids):
         yield Nest(loops, tests, one, remarks)
 
 
-def _writes(block: Sequence[Stmt], loops: Sequence[Loop], numbers: Iterator[int]) -> Iterator[Store | Update]:
-    """The writes of a block in loops: numbers go to cells, one for every point."""
+def _writes(block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int]) -> Iterator[Store | Update]:
+    """The writes of a block in loops: variables are expanded to cells, one for every point."""
     cells: dict[Local, Scalar] = {}
     at = tuple(Affine.of(name) for name, _ in loops) or (Affine(),)
     shape = tuple(size for _, size in loops) or (1,)
@@ -124,7 +129,7 @@ def _writes(block: Sequence[Stmt], loops: Sequence[Loop], numbers: Iterator[int]
     for stmt in block:
         match mapped(stmt, lambda scalar: rewritten(scalar, leaf)):
             case Let(local=local, value=value):
-                buffer = Buffer(-next(numbers), local.name, shape, local.dtype)
+                buffer = Buffer(next(ids), local.name, shape, local.dtype, Role.EXPANDED)
                 cells[local] = Read(buffer, at)
                 yield Store(buffer, at, value)
             case Store() | Update() as write:

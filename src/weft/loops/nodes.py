@@ -26,8 +26,9 @@ is nested deeper than `DEEPEST`, however long the program is: parts of what woul
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, TypeAlias
 
 from weft.ops import Scalar
 
@@ -35,17 +36,39 @@ from weft.ops import Scalar
 DEEPEST = 64
 
 
+class Role(Enum):
+    """What a piece of memory is for; some stand beside another buffer."""
+
+    TENSOR = "the values of a tensor"
+    BEFORE = "the old values of a buffer while it is written"
+    ACCUMULATOR = "where a buffer's values are accumulated, in a wider type"
+    EXPANDED = "a variable with a cell for every iteration: scalar expansion"
+    COPY = "a buffer computed once more: rematerialisation"
+    FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"
+    ARENA = "what lies between the kernels of a routine"
+    RECALLED = "a buffer of a routine that was found on disk"
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A piece of memory: which one, what errors and printed code call it, its sizes, its element type."""
+    """A piece of memory: which one, what errors and printed code call it, its sizes, its element type.
+
+    Ids tell apart buffers of one role. One `of` another has its id; what it is for tells it from that.
+    """
 
     id: int
     name: str
     shape: tuple[int, ...]
     dtype: str
+    role: Role = Role.TENSOR
+    of: Buffer | None = None
 
     def __hash__(self) -> int:
         return self.id
+
+    def beside(self, role: Role, suffix: str = "", **changes: Any) -> Buffer:
+        """Memory for a purpose of this buffer, like it but for what is said."""
+        return replace(self, name=f"{self.name}{suffix}", role=role, of=self, **changes)
 
 
 @dataclass(frozen=True, slots=True)

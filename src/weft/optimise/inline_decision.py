@@ -18,8 +18,8 @@ from itertools import product
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.nests import Nest, is_number
-from weft.loops.nodes import Buffer, Cast, Read, Store, Update
+from weft.loops.nests import Nest
+from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.walk import free, substituted, walk
 from weft.machine import Machine
 from weft.ops import Call, Scalar
@@ -71,7 +71,7 @@ def decide(
     nothing is summed.
     """
     uses = _Uses(nests)
-    forced = frozenset([*forced, *(buffer for buffer in uses.all if is_number(buffer))])
+    forced = frozenset([*forced, *(buffer for buffer in uses.all if buffer.role is Role.EXPANDED)])
     verdicts: dict[Buffer, Verdict] = {}
     deciding = _Deciding(uses, kept, settings, forced, often or {}, verdicts)
     for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
@@ -188,7 +188,9 @@ class _Deciding:
             return Verdict(True, f"`{changed}` changes before it is read")
         self.visits[buffer] = sum(self._visits(number, read) for number, read in reads)
         if buffer in self.forced:
-            return Verdict(False, "part of a long expression" if is_number(buffer) else "to be computed again")
+            return Verdict(
+                False, "part of a long expression" if buffer.role is Role.EXPANDED else "to be computed again"
+            )
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
         if self._is_free(buffer):

@@ -12,7 +12,7 @@ tensor say: how much comes together there is not known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from weft.affine import Affine
@@ -31,6 +31,7 @@ from weft.loops.nodes import (
     Product,
     Read,
     Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -41,8 +42,6 @@ from weft.loops.walk import Loop, around, free, mapped, parts, rewritten, walk, 
 from weft.ops import Call, Scalar
 
 _NARROW, _WIDE = "float32", "float64"
-#: How far the number of a sum's memory is from that of its buffer.
-_BESIDE = 1 << 38
 
 #: A statement that does something, and the loops around it.
 Site = tuple[Stmt, tuple[Loop, ...]]
@@ -138,8 +137,7 @@ class _Sum:
     @property
     def cells(self) -> Buffer:
         """The memory beside it."""
-        away = _BESIDE if self.buffer.id >= 0 else -_BESIDE
-        return replace(self.buffer, id=self.buffer.id + away, name=f"{self.buffer.name}.sum", dtype=_WIDE)
+        return self.buffer.beside(Role.ACCUMULATOR, ".sum", dtype=_WIDE)
 
     def copied(self, *, there: bool) -> Stmt:
         """What the buffer holds, copied there or back."""

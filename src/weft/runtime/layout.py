@@ -9,13 +9,10 @@ from typing import Any
 
 from weft.assign import Merge, Node, Operand, closed_buffer, node_of
 from weft.errors import Origin
-from weft.loops import Buffer
+from weft.loops import Buffer, Role
 from weft.naming import FreshNames
 from weft.runtime.fork import LOWERING
 from weft.runtime.sources import key_of
-
-#: Arenas are numbered downwards from here, far below scratch buffers.
-_ARENAS = -(1 << 60)
 
 
 class Gone(weakref.ref[Any]):
@@ -82,7 +79,7 @@ class Layout:
         """A piece of memory of so many bytes, like no other."""
         with LOWERING:
             self._arenas += 1
-            return Buffer(_ARENAS - self._arenas, f"arena {self._arenas}", (size,), "uint8")
+            return Buffer(self._arenas, f"arena {self._arenas}", (size,), "uint8", Role.ARENA)
 
     def used_by(self, arena: Buffer, user: object) -> None:
         """An arena goes with who uses it."""
@@ -117,10 +114,12 @@ class Layout:
         return buffer.name if buffer is not None else "a tensor"
 
     def origin(self, buffer: Buffer) -> Origin | None:
-        """Where the tensor of a buffer was made."""
-        key = self._owners.get(buffer.id, 0)
-        known = self._known.get(key if key >= 0 else ~key)
-        node = known.node() if known is not None and buffer.id in self._owners else None
+        """Where the tensor was made that a buffer belongs to."""
+        while buffer.of is not None:
+            buffer = buffer.of
+        key = self._owners.get(buffer.id) if buffer.role is Role.TENSOR else None
+        known = self._known.get(key if key >= 0 else ~key) if key is not None else None
+        node = known.node() if known is not None else None
         return node.origin if node is not None else None
 
     def drop(self, gone: int | Buffer) -> list[Buffer]:

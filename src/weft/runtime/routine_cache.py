@@ -13,11 +13,8 @@ from typing import Any
 
 from weft.backends import Call, Lasting
 from weft.cache import cache_folder, opened, own_identity
-from weft.loops import Buffer
+from weft.loops import Buffer, Role
 from weft.runtime.compiled import Compiled
-
-#: Memory of no tensor is numbered downwards from here, apart from what is numbered otherwise.
-_OWN = -(1 << 61)
 
 
 def key_of(backend: Lasting, *parts: object) -> str:
@@ -62,4 +59,4 @@ def _buffer(place: int, described: Any, tensors: Sequence[Buffer]) -> Buffer:
     if isinstance(described, int):
         return tensors[described]
     shape, dtype = described
-    return Buffer(_OWN - place, f"own {place}", tuple(shape), dtype)
+    return Buffer(place, f"own {place}", tuple(shape), dtype, Role.RECALLED)

@@ -7,9 +7,8 @@ The buffer must live in this kernel alone and read only what it wrote in the sam
 goes in which every access stands at one and the same place, which only loops around all of them or static indices
 move.
 
-A folded buffer is a buffer of its own, with an id no other has: buffers of a context are numbered from 0 up and scratch
-from -1 down, and folding moves the number `FOLDED` further from zero. Turns of the loop now share memory, so threads do
-not share them (`parallel.py`).
+A folded buffer is a buffer of its own (`Role.FOLDED`). Iterations of the loop now share memory, so threads do not share
+them (`parallel.py`).
 """
 
 from __future__ import annotations
@@ -19,14 +18,11 @@ from dataclasses import replace
 from itertools import takewhile
 
 from weft.affine import Affine
-from weft.loops import Buffer
+from weft.loops import Buffer, Role
 from weft.loops.walk import Cell, free, retargeted
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
-
-#: Further than any buffer's number is from zero.
-FOLDED = 1 << 40
 
 
 def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
@@ -40,11 +36,6 @@ def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
         _folded(kernel, {buffer: own for buffer, own in one.items() if users[buffer] == 1 and buffer not in kept})
         for kernel, one in zip(kernels, found, strict=True)
     ]
-
-
-def is_folded(buffer: Buffer) -> bool:
-    """Is a buffer used again in every turn of a loop?"""
-    return abs(buffer.id) >= FOLDED
 
 
 def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
@@ -62,8 +53,7 @@ def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
 
 def _shorter(buffer: Buffer, axes: Sequence[int]) -> Buffer:
     """A buffer with some axes of another; without any, it has one of size 1."""
-    number = buffer.id + (FOLDED if buffer.id >= 0 else -FOLDED)
-    return Buffer(number, buffer.name, tuple(buffer.shape[axis] for axis in axes) or (1,), buffer.dtype)
+    return buffer.beside(Role.FOLDED, shape=tuple(buffer.shape[axis] for axis in axes) or (1,))
 
 
 def _idle_axes(buffer: Buffer, own: Sequence[Site]) -> list[int]:

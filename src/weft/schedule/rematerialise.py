@@ -22,7 +22,7 @@ from itertools import accumulate
 from math import prod
 
 from weft.affine import Affine
-from weft.loops import Buffer, Inside, Read, Store
+from weft.loops import Buffer, Inside, Read, Role, Store
 from weft.loops.nests import Nest
 from weft.loops.walk import rewritten, walk
 from weft.ops import OPS, Call, Scalar, typing
@@ -37,24 +37,25 @@ _PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0
 #: What machines compute themselves, but slowly, and what that counts for.
 _SLOW = dict.fromkeys(("div", "recip", "sqrt", "recip_sqrt"), 8)
 
-#: Copies are numbered this far from what they are copies of.
-_FAR = 1 << 36
-
 
 @dataclass(frozen=True, slots=True)
 class Again:
     """Nests with some values computed again.
 
-    `copies`: which buffer holds what another held. `why`: what that takes. `often`: how often its numbers may be
-    computed where they are read, rather than stored. `late`: what is written late though it could be earlier, copies
-    and what is computed from them.
+    `why`: what a copy takes. `often`: how often its values may be computed where they are read, rather than stored.
+    `late`: what is written late though it could be earlier, copies and what is computed from them.
     """
 
     nests: Sequence[Nest]
-    copies: Mapping[Buffer, Buffer] = field(default_factory=dict)
     why: Mapping[Buffer, str] = field(default_factory=dict)
     often: Mapping[Buffer, int] = field(default_factory=dict)
     late: frozenset[Buffer] = frozenset()
+
+    @property
+    def copies(self) -> dict[Buffer, Buffer]:
+        """Which buffer holds what another held."""
+        targets = (nest.target for nest in self.nests)
+        return {one: one.of for one in targets if one.role is Role.COPY and one.of is not None}
 
 
 def again(nests: Sequence[Nest], outside: Collection[Buffer], options: CompileOptions) -> Again:
@@ -157,7 +158,7 @@ def _able(uses: _Uses, place: int) -> dict[int, int]:
         target, readers = uses.nests[number].target, uses.read(number)
         late = [reader for reader in readers if reader >= place]
         wanted = late[:1] or [found[reader] for reader in readers if reader in found]
-        if not wanted or (late and not uses.held(target)) or target in uses.found.copies:
+        if not wanted or (late and not uses.held(target)) or target.role is Role.COPY:
             continue
         if uses.writers[target] != [number] or readers[0] <= number or not _is_whole(uses.nests[number]):
             continue
@@ -183,7 +184,9 @@ def _is_whole(nest: Nest) -> bool:
 
 def _copied(uses: _Uses, place: int, numbers: Sequence[int]) -> Again:
     """The nests with some of them run again after a place, each just before it is needed there."""
-    copies = {target: _copy(target) for target in (uses.nests[number].target for number in numbers)}
+    copies = {
+        target: target.beside(Role.COPY, ".again") for target in (uses.nests[number].target for number in numbers)
+    }
     before: dict[int, list[int]] = {}
     first: dict[int, int] = {}
     for number in reversed(numbers):
@@ -195,15 +198,10 @@ def _copied(uses: _Uses, place: int, numbers: Sequence[int]) -> Again:
         changes = number >= place and copies.keys() & uses.inputs[number].keys()
         nests.append(_reading(nest, copies) if changes else nest)
     why = {copies[uses.nests[number].target]: _how(uses, copies, number) for number in numbers}
-    named = {copy: buffer for buffer, copy in copies.items()}
     few = uses.options.recompute_inline
     often = {copies[uses.nests[number].target]: few // max(1, _price(uses.nests[number])) for number in numbers}
     known = uses.found
-    return Again(nests, {**known.copies, **named}, {**known.why, **why}, {**known.often, **often})
-
-
-def _copy(buffer: Buffer) -> Buffer:
-    return replace(buffer, id=buffer.id + (_FAR if buffer.id >= 0 else -_FAR), name=f"{buffer.name}.again")
+    return Again(nests, {**known.why, **why}, {**known.often, **often})
 
 
 def _writing(nest: Nest, copies: Mapping[Buffer, Buffer]) -> Nest:
