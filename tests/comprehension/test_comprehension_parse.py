@@ -294,7 +294,7 @@ def test_only_text_is_read() -> None:
 
 
 def test_the_grammar_is_loaded_by_the_first_text() -> None:
-    code = "import weft.comprehension; from weft.grammar import parser; print(parser.cache_info().currsize)"
+    code = "import weft.comprehension; from weft.notation import parser; print(parser.cache_info().currsize)"
     env = {**os.environ, "PYTHONPATH": str(Path(weft.__file__).parent.parent)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "0", done.stderr

@@ -275,7 +275,7 @@ def test_an_empty_shape_is_at_its_place() -> None:
 
 
 def test_the_grammar_waits_for_the_first_text() -> None:
-    code = "import weft; from weft.grammar import parser; print(bool(parser.cache_info().currsize))"
+    code = "import weft; from weft.notation import parser; print(bool(parser.cache_info().currsize))"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert done.stdout.strip() == "False"

@@ -5,117 +5,89 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import lark
-
 from weft.errors import Span
+from weft.notation import Known, Mistake, Notation, Stop
 
-#: Assignments as other languages write them.
-_FOREIGN = re.compile(r":=|[-+*/%]=|\*\*=|<-")
-_SIGNS = re.compile(r"[-+*/%<>=|&^@?:.]+|\w+|.", re.DOTALL)
 _WORDS: Mapping[str, str] = {
-    "NAME": "a name",
-    "TICKED": "a name",
+    **dict.fromkeys(("NAME", "TICKED"), "a name"),
     "NUMBER": "a number",
     "STRING": "a string",
     "SIGN": "an assignment (`=:`, `=+`, `=:+` …)",
     "OP": "an operator",
     "LIFT": "`!.`",
     "OPTION": "`~logic`",
-    "REMARK": "`~~`",
-    "SEMICOLON": "`;`",
-    "COLON": "`:`",
-    "COMMA": "`,`",
-    "LPAR": "`(`",
-    "RPAR": "`)`",
-    "LBRACE": "`{`",
-    "RBRACE": "`}`",
+    **dict.fromkeys(("LET", "LSQB", "RSQB", "EQUAL"), ""),
 }
+_SEPARATED = "statements are separated by `;`", "write `;` at the end of this line"
+#: What is printed for values that are given: `data float32[5, 3]`.
 _SOURCE = re.compile(r"\b(data|file)(?:\s+\w+)?\s*$")
-#: A line, and the name that begins the next one, before a sign of assignment.
-_NEXT_STATEMENT = re.compile(r"(?P<end>\S)[ \t]*\n\s*[\w.`]+\s*=$")
 
 
-def diagnose(text: str, error: lark.UnexpectedInput) -> tuple[str, Span, str]:
-    """What is wrong, where, and how to mend it."""
-    if not isinstance(error, lark.UnexpectedToken):
-        return _unreadable(text, error.pos_in_stream or 0)
-    if error.token.type == "$END":
-        end = len(text.rstrip())
-        return "the code ends too early", Span(max(end - 1, 0), end), _expected(error.accepts)
-    at = error.token.start_pos or 0
-    span = Span(at, error.token.end_pos or at + 1)
-    return _known(text, error, span) or _misplaced(text, error, span)
+def _assigns(stop: Stop) -> bool:
+    return "SIGN" in stop.accepts or not stop.kind
 
 
-def _known(text: str, error: lark.UnexpectedToken, span: Span) -> tuple[str, Span, str] | None:
-    """A mistake people make, recognised by the token and what could have stood there."""
-    token, accepts = error.token, error.accepts
-    after_operand = bool({"OPTION", "COMMA"} & accepts)
-    if foreign := ("SIGN" in accepts and _FOREIGN.match(text, span.start)):
-        return _foreign(foreign)
-    if accepts == {"COLON"}:
-        return "an option and its text are joined by `:`", span, 'write ~logic:"…"'
-    if token.type == "RPAR" and "NUMBER" not in accepts:
-        return "there is no `(` for this `)`", span, "remove it"
-    if token.type == "COLON" and text[: span.start].endswith("="):
-        before = _NEXT_STATEMENT.search(text, 0, span.start)
-        if before:
-            return "statements are separated by `;`", Span(*before.span("end")), "write `;` at the end of this line"
-        return "`=:` assigns inside an expression", span, "end the statement before it with `;`"
-    if token.type == "LSQB":
-        return _source_of(text, span) or ("`[` has no meaning in code", span, "slice with `x @| i`")
-    if token.type == "STRING" and "NUMBER" in accepts and not after_operand:
-        fix = f"declare it on the left side of an assignment, `{token} =: …`, and use it without quotes"
-        return "a string on the right side declares nothing", span, fix
-    return _two_operands(text, token, span) if after_operand else None
+def _follows_operand(stop: Stop) -> bool:
+    return not stop.accepts.isdisjoint(("OPTION", "COMMA"))
 
 
-def _two_operands(text: str, token: lark.Token, span: Span) -> tuple[str, Span, str] | None:
-    """After an operand comes another, or a statement."""
-    before = text[: span.start].rstrip()
-    if source := _source_of(before, span):
-        return source
-    starts = token.type in ("NAME", "TICKED", "STRING", "LBRACE", "REMARK")
-    if starts and "\n" in text[len(before) : span.start]:
-        end = Span(len(before) - 1, len(before))
-        return "statements are separated by `;`", end, "write `;` at the end of this line"
-    if token.type in ("NAME", "TICKED", "NUMBER", "LPAR", "LIFT"):
-        fix = "write one, for example `*.` for the pointwise product"
-        return "there is no operator between two operands", span, fix
+def _source(stop: Stop) -> Mistake | None:
+    if stop.kind == "LSQB" or not stop.kind or _follows_operand(stop):
+        if found := _SOURCE.search(stop.text[: stop.span.start].rstrip()):
+            what = f"`{found[1]} …` stands for values that the text does not hold"
+            fix = "give the tensor by name and leave out the statement that fills it"
+            return Mistake(what, Span(*found.span()), fix)
     return None
 
 
-def _source_of(text: str, span: Span) -> tuple[str, Span, str] | None:
-    """`data float32[5, 3]` is printed for values that are given."""
-    found = _SOURCE.search(text, 0, span.start)
-    if not found:
+def _next_statement(stop: Stop) -> Mistake | None:
+    """After an operand, on another line, something begins that can begin a statement."""
+    before = stop.text[: stop.span.start].rstrip()
+    starts = stop.kind in ("NAME", "TICKED", "STRING", "LBRACE", "REMARK") and _follows_operand(stop)
+    if not starts or "\n" not in stop.text[len(before) : stop.span.start]:
         return None
-    what = f"`{found[1]} …` stands for values that the text does not hold"
-    return what, Span(*found.span()), "give the tensor by name and leave out the statement that fills it"
+    what, fix = _SEPARATED
+    return Mistake(what, Span(len(before) - 1, len(before)), fix)
 
 
-def _foreign(found: re.Match[str]) -> tuple[str, Span, str]:
-    sign = "=:" if found[0] in (":=", "<-") else "=" + found[0].removesuffix("=")
-    return f"an assignment starts with `=`, not `{found[0]}`", Span(*found.span()), f"write `{sign}`"
+_KNOWN = (
+    Known(":=|<-", "an assignment starts with `=`, not `{all}`", "write `=:`", _assigns),
+    Known(r"(?P<op>\*\*|[-+*/%])=", "an assignment starts with `=`, not `{all}`", "write `={op}`", _assigns),
+    Known('["`]', "the quotation has no end", "close it with {all}", lambda stop: not stop.kind),
+    Known(
+        "",
+        "an option and its text are joined by `:`",
+        'write ~logic:"…"',
+        lambda stop: stop.accepts == {"COLON"},
+    ),
+    Known(
+        "",
+        "there is no `(` for this `)`",
+        "remove it",
+        lambda stop: stop.kind == "RPAR" and "NUMBER" not in stop.accepts,
+    ),
+    Known(r"(?P<at>\S)[ \t]*\n\s*[\w.`]+\s*=:", *_SEPARATED, lambda stop: stop.kind == "COLON"),
+    Known(
+        r"=(?P<at>:)",
+        "`=:` assigns inside an expression",
+        "end the statement before it with `;`",
+        lambda stop: stop.kind == "COLON",
+    ),
+    _source,
+    Known(r"\[", "`[` has no meaning in code", "slice with `x @| i`", lambda stop: stop.kind == "LSQB"),
+    Known(
+        "",
+        "a string on the right side declares nothing",
+        "declare it on the left side of an assignment, `{all} =: …`, and use it without quotes",
+        lambda stop: stop.kind == "STRING" and "NUMBER" in stop.accepts and not _follows_operand(stop),
+    ),
+    _next_statement,
+    Known(
+        "",
+        "there is no operator between two operands",
+        "write one, for example `*.` for the pointwise product",
+        lambda stop: stop.kind in ("NAME", "TICKED", "NUMBER", "LPAR", "LIFT") and _follows_operand(stop),
+    ),
+)
 
-
-def _unreadable(text: str, at: int) -> tuple[str, Span, str]:
-    span = Span(at, at + 1)
-    if text[at] in '"`':
-        return "the quotation has no end", span, f"close it with {text[at]}"
-    if foreign := _FOREIGN.match(text, at):
-        return _foreign(foreign)
-    shown = f"`{text[at]}`" if text[at].isprintable() else ascii(text[at])
-    return _source_of(text, span) or (f"{shown} has no meaning in code", span, "remove it")
-
-
-def _misplaced(text: str, error: lark.UnexpectedToken, span: Span) -> tuple[str, Span, str]:
-    found = _SIGNS.match(text, span.start)
-    shown = found[0] if found and error.token.type in ("OP", "SIGN") else str(error.token)
-    shown = shown if shown.isprintable() else ascii(shown)
-    return f"`{shown}` cannot stand here", span, _expected(error.accepts)
-
-
-def _expected(accepts: set[str]) -> str:
-    words = sorted({_WORDS[name] for name in accepts if name in _WORDS})
-    return "write " + " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) + " here" if words else ""
+NOTATION = Notation(room="weft.assign", called="the code", meaning="in code", words=_WORDS, known=_KNOWN)

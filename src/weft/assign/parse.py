@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-import lark
-
+from weft.assign.diagnose import NOTATION
 from weft.assign.syntax import (
     Apply,
     Assign,
@@ -32,54 +31,24 @@ from weft.assign.syntax import (
     names_in,
 )
 from weft.assign.text import ACCUMULATING, NUMBERS, unescaped
-from weft.errors import Span, WeftError, user_origin
-from weft.grammar import parser
+from weft.errors import Span
+from weft.notation import Mistake, Source, span_of, subtrees, tokens, word_of
 from weft.ops import OPS
 from weft.shape.nodes import Dim
 
-Tree: TypeAlias = lark.Tree[lark.Token]
-
+if TYPE_CHECKING:
+    from weft.notation import Token, Tree
 
 #: Deeper nesting than this is refused, so that nobody runs out of stack.
 MAX_DEPTH = 100
 _MAX_SLOT = 99_999
-#: As much of a long line as an error shows.
-_SHOWN = 160
 
 
 def parse(text: str) -> tuple[Statement, ...]:
     """The statements `text` writes; WeftError when it writes none."""
-    try:
+    with Source(text).pointing():
         _check_brackets(text)
-        tree = parser("weft.assign").parse(text)
-        return _statements(tree.children)
-    except lark.UnexpectedInput as error:
-        from weft.assign.diagnose import diagnose
-
-        raise wrong(text, *diagnose(text, error)) from None
-    except Misread as error:
-        raise wrong(text, error.what, error.span, error.fix) from None
-
-
-class Misread(Exception):
-    """What is wrong with a part of a text, before it is known which text."""
-
-    def __init__(self, what: str, span: Span, fix: str = "") -> None:
-        super().__init__(what)
-        self.what, self.span, self.fix = what, span, fix
-
-
-def wrong(text: str, what: str, span: Span, fix: str = "") -> WeftError:
-    """The error that points at a part of the text: its line, with carets."""
-    start = text.rfind("\n", 0, span.start) + 1
-    line = text[start:].split("\n", 1)[0]
-    shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in line)
-    at = span.start - start
-    where = f"line {text.count(chr(10), 0, start) + 1}, column {at + 1}"
-    left = max(0, at - _SHOWN // 2) if len(line) > _SHOWN else 0
-    shown = shown[left : left + _SHOWN]
-    marked = Span(at - left, max(at - left + 1, min(span.end - start - left, len(shown))))
-    return WeftError(f"{where}: {what}", origin=user_origin(), text=shown, spans=[marked], fix=fix)
+        return _statements(subtrees(NOTATION.tree(text)))
 
 
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`|[()]', re.DOTALL)
@@ -93,40 +62,36 @@ def _check_brackets(text: str) -> None:
             raise _too_deep(Span(*found.span()))
 
 
-def _too_deep(span: Span) -> Misread:
-    return Misread("the code is nested too deeply", span, 'give a part of it a name: `"part" =: …`')
+def _too_deep(span: Span) -> Mistake:
+    return Mistake("the code is nested too deeply", span, 'give a part of it a name: `"part" =: …`')
 
 
 # Statements
 
 
-def _statements(children: Sequence[Tree | lark.Token]) -> tuple[Statement, ...]:
-    trees = (child for child in children if not isinstance(child, str))
+def _statements(trees: Sequence[Tree]) -> tuple[Statement, ...]:
     return tuple(_remark(tree) if tree.data == "remark" else _assign(tree) for tree in trees)
 
 
 def _assign(tree: Tree) -> Assign:
-    *lets, target, sign, right = tree.children
-    assert not isinstance(target, str)
-    assert isinstance(sign, str)
-    assert not isinstance(right, str)
-    parts = _lets([one for one in lets if not isinstance(one, str)])
-    return Assign(_target(target), _sign(sign), _right(right), _span(tree), parts)
+    *lets, target, right = subtrees(tree)
+    (sign,) = tokens(tree)
+    return Assign(_target(target), _sign(sign), _right(right), span_of(tree), _lets(lets))
 
 
 def _lets(trees: Sequence[Tree]) -> dict[str, Value]:
     """The parts of a statement that have names; each may mention those before it."""
     found: dict[str, Value] = {}
-    names = [_name(one) for tree in trees for one in _subtrees(tree) if one.data == "target"]
+    names = [_name(one) for tree in trees for one in subtrees(tree) if one.data == "target"]
     later = {name.text for name in names}
     for name, tree in zip(names, trees, strict=True):
         sign = tree.children[2]
-        value = _chain(_subtrees(tree)[1])
+        value = _chain(subtrees(tree)[1])
         if sign != "=" or name.text in found:
             what = f"`{name.text}` is said twice" if sign == "=" else f"a part is said with `=`, not `{sign}`"
-            raise Misread(what, name.span, "write `~let part = …;` before the statement it is part of")
+            raise Mistake(what, name.span, "write `~let part = …;` before the statement it is part of")
         if early := [one for one in names_in(value) if one in later]:
-            raise Misread(
+            raise Mistake(
                 f"`{early[0]}` is not said before `{name.text}`", value.span, "say it first, under a new name"
             )
         later.discard(name.text)
@@ -138,26 +103,26 @@ def _target(tree: Tree) -> Name:
     if tree.data == "target":
         return _name(tree)
     if tree.data == "declared":
-        text, said = unescaped(_word(tree)[1:-1]), {}
+        text, said = unescaped(word_of(tree)[1:-1]), {}
     else:
-        name, *traits = _subtrees(tree)
+        name, *traits = subtrees(tree)
         text, said = _name(name).text, _traits(traits)
     if not text.strip():
-        raise Misread("a node needs a name", _span(tree), 'write it between the quotes: `"delta" =: …`')
-    sizes = {row: tuple(map(_size, _subtrees(said[row]))) for row in "bio" if row in said}
+        raise Mistake("a node needs a name", span_of(tree), 'write it between the quotes: `"delta" =: …`')
+    sizes = {row: tuple(map(_size, subtrees(said[row]))) for row in "bio" if row in said}
     init = _first(said["init"]) if "init" in said else None
-    return Name(text, _span(tree), declares=True, sizes=sizes, scalar="scalar" in said, init=init)
+    return Name(text, span_of(tree), declares=True, sizes=sizes, scalar="scalar" in said, init=init)
 
 
 def _traits(trees: Sequence[Tree]) -> dict[str, Tree]:
     """What braces say of a node: the sizes of its rows, its first value, that it is a scalar."""
     said: dict[str, Tree] = {}
     for tree in trees:
-        kind = _word(tree)
+        kind = word_of(tree)
         if kind not in (("b", "i", "o", "init") if tree.data == "row" else ("scalar",)) or kind in said:
             what = f"`{kind}` is given twice" if kind in said else f"a node has no row `{kind}`"
             fix = "its rows are b (batch), i (input) and o (output); `scalar` makes it one number, `init = 0.5` sets it"
-            raise Misread(what, _span(tree), fix)
+            raise Mistake(what, span_of(tree), fix)
         said[kind] = tree
     return said
 
@@ -168,28 +133,28 @@ def _first(tree: Tree) -> float:
     try:
         return float(word)
     except ValueError:
-        raise Misread("a node starts at a number", _span(tree), "for example `init = 0.5`") from None
+        raise Mistake("a node starts at a number", span_of(tree), "for example `init = 0.5`") from None
 
 
 def _size(tree: Tree) -> Dim:
     number = str(tree.children[-1])
     if tree.data != "size" or not number.isdigit() or len(number) > 18 or not int(number):
-        raise Misread("a size is a whole number from 1 on", _span(tree), "for example `o = [3; 4]`")
-    return Dim(int(number), *(_name(basis).text for basis in _subtrees(tree)))
+        raise Mistake("a size is a whole number from 1 on", span_of(tree), "for example `o = [3; 4]`")
+    return Dim(int(number), *(_name(basis).text for basis in subtrees(tree)))
 
 
-def _sign(token: lark.Token) -> Sign:
-    span = Span(token.start_pos or 0, token.end_pos or 0)
+def _sign(token: Token) -> Sign:
+    span = span_of(token)
     reset, op = token.startswith("=:"), token.removeprefix("=").removeprefix(":")
     if not reset and not op:
-        raise Misread("`=` alone assigns nothing", span, "write `=:` to overwrite, `=+` to add, `=:+` to sum afresh")
+        raise Mistake("`=` alone assigns nothing", span, "write `=:` to overwrite, `=+` to add, `=:+` to sum afresh")
     if op and op not in _ACCUMULATE:
         fix = _spaced(op) or "accumulate with one of " + " ".join(f"`{one}`" for one in _ACCUMULATE)
-        raise Misread(f"`{token}` is no assignment: there is no operation `{op}`", span, fix)
+        raise Mistake(f"`{token}` is no assignment: there is no operation `{op}`", span, fix)
     name = _ACCUMULATE[op] if op else ""
     if name and reset and OPS[name].begins is None and name != "arg2":
         fix = f"write `={op}` to go on from the old value, or a space after `=:`"
-        raise Misread(f"`{token}` has nothing to start from", span, fix)
+        raise Mistake(f"`{token}` has nothing to start from", span, fix)
     return Sign(reset, name, span)
 
 
@@ -207,31 +172,30 @@ def _spaced(op: str) -> str:
 
 
 def _remark(tree: Tree) -> Remark:
-    trees = _subtrees(tree)
+    trees = subtrees(tree)
     parts = [one for one in trees if one.data in ("string", "name")]
     body = _statements(trees[len(parts) :])
-    return Remark(tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, _span(tree))
+    return Remark(tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, span_of(tree))
 
 
 # The right side
 
 
 def _right(tree: Tree) -> Right:
-    chain, *options = _subtrees(tree)
+    chain, *options = subtrees(tree)
     given: dict[str, Quoted] = {}
     of: Name | None = None
     for option in options:
-        name, text = option.children
-        assert isinstance(name, str)
+        name, *texts = tokens(option)
         if name not in _OPTIONS or name in given:
             what = f"`{name}` is given twice" if name in given else f"there is no option `{name}`"
             *others, last = (f'{one}:"…"' for one in _OPTIONS)
-            raise Misread(what, _span(option), f"the options are {', '.join(others)} and {last}")
-        if not isinstance(text, str):
-            of = _name(text)
+            raise Mistake(what, span_of(option), f"the options are {', '.join(others)} and {last}")
+        for target in subtrees(option):
+            of = _name(target)
             if name != "~logic":
-                raise Misread(f"`{name}` takes a text", of.span, f'write {name}:"{of.text}"')
-        given[str(name)] = Quoted(unescaped(text[1:-1]) if isinstance(text, str) else "", _span(option))
+                raise Mistake(f"`{name}` takes a text", of.span, f'write {name}:"{of.text}"')
+        given[str(name)] = Quoted("".join(unescaped(text[1:-1]) for text in texts), span_of(option))
     slots, sizes = given.get("~slots"), given.get("~sizes")
     return Right(
         _chain(chain),
@@ -239,7 +203,7 @@ def _right(tree: Tree) -> Right:
         _slots(slots) if slots else None,
         _sizes(sizes) if sizes else {},
         given.get("~type"),
-        _span(tree),
+        span_of(tree),
         given.get("~at_least"),
     )
 
@@ -253,10 +217,10 @@ def _slots(quoted: Quoted) -> Slots:
     found = _SLOTS.fullmatch(quoted.text)
     if found is None:
         what = "the slots are the numbers of the operands' slots, then `=>` and that of the left side"
-        raise Misread(what, quoted.span, 'for example ~slots:"0,2=>1"')
+        raise Mistake(what, quoted.span, 'for example ~slots:"0,2=>1"')
     numbers = [number.strip() for number in (*found[1].split(","), found[2])]
     if max(map(len, numbers)) > len(str(_MAX_SLOT)):
-        raise Misread(f"slots are numbered from 0 to {_MAX_SLOT}", quoted.span)
+        raise Mistake(f"slots are numbered from 0 to {_MAX_SLOT}", quoted.span)
     *operands, lhs = (int(number) for number in numbers if number)
     return Slots(tuple(operands), lhs, quoted.span)
 
@@ -272,7 +236,7 @@ def _sizes(quoted: Quoted) -> Mapping[str, Dim]:
     while at < len(quoted.text) or not sizes:
         found = _LABEL_SIZE.match(quoted.text, at)
         if found is None or found[1] in sizes:
-            raise Misread("sizes are labels with numbers", quoted.span, 'for example ~sizes:"a=2, b=3, c=rgb=3"')
+            raise Mistake("sizes are labels with numbers", quoted.span, 'for example ~sizes:"a=2, b=3, c=rgb=3"')
         basis = unescaped(found[2][1:-1]) if found[2] and found[2].startswith("`") else found[2]
         sizes[found[1]] = Dim(int(found[3]), basis)
         at = found.end()
@@ -306,7 +270,7 @@ def _level(op: str) -> int:
 def _chain(tree: Tree) -> Value:
     """A flat chain of operands and operators, as a tree of what binds how tightly."""
     values: list[Value] = []
-    waiting: list[lark.Token] = []
+    waiting: list[Token] = []
 
     def settle(level: int) -> None:
         while waiting and _level(waiting[-1]) >= level:
@@ -330,32 +294,30 @@ def _chain(tree: Tree) -> Value:
     return value
 
 
-def _infix(op: lark.Token, left: Value, right: Value) -> Value:
+def _infix(op: Token, left: Value, right: Value) -> Value:
     span = Span(left.span.start, right.span.end)
     if op != "@|":
         return Infix(str(op), left, right, span)
     if not isinstance(right, Name | Number):
-        raise Misread("a slice is taken at a static index or at a number", right.span, "write `x @| i`")
+        raise Mistake("a slice is taken at a static index or at a number", right.span, "write `x @| i`")
     return At(left, right, span)
 
 
 def _contraction(tree: Tree, first: Value) -> Contraction:
-    op, spec, *rest = tree.children
-    assert isinstance(op, str)
-    assert isinstance(spec, str)
+    op, spec = tokens(tree)
     _check_known(op, CONTRACTIONS, "before a spec ")
-    args = (first, *(_value(one) for one in rest if not isinstance(one, str)))
+    args = (first, *map(_value, subtrees(tree)))
     span = Span(first.span.start, tree.meta.end_pos)
     if len(args) != CONTRACTIONS[op]:
         what = f"`{op}` takes {'one tensor' if CONTRACTIONS[op] == 1 else 'two tensors'}, not {len(args)}"
-        raise Misread(what, span, 'write `a ++ "ij=>j"` or `a +* "ij;jk=>ik" b`')
-    return Contraction(Quoted(unescaped(spec[1:-1]), Span(spec.start_pos or 0, spec.end_pos or 0)), args, span)
+        raise Mistake(what, span, 'write `a ++ "ij=>j"` or `a +* "ij;jk=>ik" b`')
+    return Contraction(Quoted(unescaped(spec[1:-1]), span_of(spec)), args, span)
 
 
-def _check_known(op: lark.Token, known: Mapping[str, object], where: str = "") -> None:
+def _check_known(op: Token, known: Mapping[str, object], where: str = "") -> None:
     if op not in known:
         fix = _spaced(op) or "use one of " + " ".join(f"`{one}`" for one in known)
-        raise Misread(f"there is no operator `{op}` {where}".rstrip(), Span(op.start_pos or 0, op.end_pos or 0), fix)
+        raise Mistake(f"there is no operator `{op}` {where}".rstrip(), span_of(op), fix)
 
 
 def _value(tree: Tree) -> Value:
@@ -363,42 +325,42 @@ def _value(tree: Tree) -> Value:
 
 
 def _number(tree: Tree) -> Number:
-    word = _word(tree)
-    return Number(int(word) if word.isdigit() and len(word) < 300 else float(word), _span(tree))
+    word = word_of(tree)
+    return Number(int(word) if word.isdigit() and len(word) < 300 else float(word), span_of(tree))
 
 
 def _name(tree: Tree) -> Name:
-    word = _word(tree)
+    word = word_of(tree)
     if word.startswith("`"):
         quote = word.rindex("`")
         word = unescaped(word[1:quote]) + word[quote + 1 :]
-    return Name(word, _span(tree))
+    return Name(word, span_of(tree))
 
 
 def _plain(tree: Tree) -> Number | Name:
     """A name, unless it is a word for a number."""
     if tree.data == "number":
         return _number(tree)
-    word = _word(tree)
-    return Number(NUMBERS[word], _span(tree)) if word in NUMBERS else _name(tree)
+    word = word_of(tree)
+    return Number(NUMBERS[word], span_of(tree)) if word in NUMBERS else _name(tree)
 
 
 def _lift(tree: Tree) -> Lift:
-    return Lift(_plain(_subtrees(tree)[0]), _span(tree))
+    return Lift(_plain(subtrees(tree)[0]), span_of(tree))
 
 
 def _apply(tree: Tree) -> Apply:
-    return Apply(_word(tree), tuple(_chain(one) for one in _subtrees(tree)), _span(tree))
+    return Apply(word_of(tree), tuple(_chain(one) for one in subtrees(tree)), span_of(tree))
 
 
 def _curried(tree: Tree) -> Apply:
     """A function with its operands side by side: `max a b`."""
-    head, *others = _subtrees(tree)
-    if not is_function(_word(head)):
+    head, *others = subtrees(tree)
+    if not is_function(word_of(head)):
         raise _side_by_side(head, others[0])
     if others[0].data == "tuple":
-        return Apply(_word(head), tuple(map(_chain, _subtrees(others[0]))), _span(tree))
-    return Apply(_word(head), tuple(map(_value, others)), _span(tree))
+        return Apply(word_of(head), tuple(map(_chain, subtrees(others[0]))), span_of(tree))
+    return Apply(word_of(head), tuple(map(_value, others)), span_of(tree))
 
 
 def is_function(word: str) -> bool:
@@ -406,23 +368,20 @@ def is_function(word: str) -> bool:
     return word == "given" or word in OPS or any(op.text == word for op in OPS.values())
 
 
-def _side_by_side(left: Tree, right: Tree) -> Misread:
+def _side_by_side(left: Tree, right: Tree) -> Mistake:
     if left.meta.end_line < right.meta.line:
         end = Span(left.meta.end_pos - 1, left.meta.end_pos)
-        return Misread("statements are separated by `;`", end, "write `;` at the end of this line")
+        return Mistake("statements are separated by `;`", end, "write `;` at the end of this line")
     fix = "write one, for example `*.` for the pointwise product"
-    return Misread("there is no operator between two operands", _span(right), fix)
+    return Mistake("there is no operator between two operands", span_of(right), fix)
 
 
 def _prefix(tree: Tree) -> Value:
-    ops: list[lark.Token] = []
+    ops: list[Token] = []
     while tree.data == "prefix":  # in a loop, because nothing bounds how many there are
-        op, inner = tree.children
-        assert isinstance(op, str)
-        assert not isinstance(inner, str)
-        _check_known(op, PREFIX, "before an operand")
-        ops.append(op)
-        tree = inner
+        ops += tokens(tree)
+        _check_known(ops[-1], PREFIX, "before an operand")
+        (tree,) = subtrees(tree)
     value = _value(tree)
     for op in reversed(ops):
         span = Span(op.start_pos or 0, value.span.end)
@@ -435,11 +394,11 @@ def _prefix(tree: Tree) -> Value:
 
 def _bracket(tree: Tree) -> Value:
     """A tensor without a name if the brackets say how it is computed, else what stands in them."""
-    signs = [child for child in tree.children if isinstance(child, str)]
-    right = _right(_subtrees(tree)[0])
+    signs = tokens(tree)
+    right = _right(subtrees(tree)[0])
     if not signs and not (right.logic or right.slots or right.sizes or right.type or right.at_least):
         return right.value
-    return Bracket(_sign(signs[0]) if signs else None, right, _span(tree))
+    return Bracket(_sign(signs[0]) if signs else None, right, span_of(tree))
 
 
 VALUES: Mapping[str, Callable[[Tree], Value]] = {
@@ -457,16 +416,4 @@ VALUES: Mapping[str, Callable[[Tree], Value]] = {
 
 
 def _quoted(tree: Tree) -> Quoted:
-    return Quoted(unescaped(_word(tree)[1:-1]), _span(tree))
-
-
-def _word(tree: Tree) -> str:
-    return str(tree.children[0])
-
-
-def _span(tree: Tree) -> Span:
-    return Span(tree.meta.start_pos, tree.meta.end_pos)
-
-
-def _subtrees(tree: Tree) -> list[Tree]:
-    return [child for child in tree.children if not isinstance(child, str)]
+    return Quoted(unescaped(word_of(tree)[1:-1]), span_of(tree))

@@ -8,11 +8,11 @@ collected as mistakes; whatever is wrong gets a stand-in, so that one mistake do
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
 
 from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
-from weft.comprehension.mistakes import Mistake, counted, listed, meant
+from weft.comprehension.mistakes import counted, listed, meant
 from weft.comprehension.nodes import (
     REDUCTIONS,
     UNWANTED,
@@ -46,11 +46,10 @@ from weft.comprehension.nodes import (
     Where,
 )
 from weft.errors import Span
+from weft.notation import Mistake, by_rule, span_of, subtrees, tokens, word_of
 
 if TYPE_CHECKING:
-    import lark
-
-    Tree: TypeAlias = lark.Tree[lark.Token]
+    from weft.notation import Tree
 
 #: Deeper nesting than this is refused, so that nobody runs out of stack.
 MAX_DEPTH = 150
@@ -60,12 +59,12 @@ _PRINTED_TYPES = listed(("float", "double", "half", "bfloat16", "int32", "uint8"
 
 def build(tree: Tree, mistakes: list[Mistake]) -> tuple[Definition, ...]:
     """The definitions of a text; what is wrong with them is added to the mistakes."""
-    names = frozenset(_ident(_subtrees(one)[0]).name for one in _subtrees(tree))
-    return tuple(_definition(one, names, mistakes) for one in _subtrees(tree))
+    names = frozenset(_ident(subtrees(one)[0]).name for one in subtrees(tree))
+    return tuple(_definition(one, names, mistakes) for one in subtrees(tree))
 
 
 def _definition(tree: Tree, names: frozenset[str], mistakes: list[Mistake]) -> Definition:
-    name, *rest = _subtrees(tree)
+    name, *rest = subtrees(tree)
     params = tuple(_param(one, mistakes) for one in rest if one.data == "param")
     results = tuple(_result(one, mistakes) for one in rest if one.data == "result")
     bodies = [one for one in rest if one.data in ("comprehension", "invoke")]
@@ -73,51 +72,49 @@ def _definition(tree: Tree, names: frozenset[str], mistakes: list[Mistake]) -> D
     tensors |= {target.name for one in bodies for target in _targets(one)}
     sizes = {dim.name for one in params for dim in one.type.dims if isinstance(dim, Ident)}
     build = _Builder(frozenset(tensors), frozenset(sizes), names, mistakes)
-    return Definition(_ident(name), params, results, tuple(map(build.statement, bodies)), _span(tree))
+    return Definition(_ident(name), params, results, tuple(map(build.statement, bodies)), span_of(tree))
 
 
 def _targets(tree: Tree) -> list[Ident]:
-    names = _subtrees(_subtrees(tree)[0])
+    names = subtrees(subtrees(tree)[0])
     if tree.data != "invoke" and len(names) > 1:  # the others are subscripts
         return [_ident(names[0])]
     return [target for one in names if (target := _ident(one)).name != UNWANTED]
 
 
 def _param(tree: Tree, mistakes: list[Mistake]) -> Param:
-    *kinds, last = _subtrees(tree)
+    *kinds, last = subtrees(tree)
     name = _ident(last)
     if not kinds:
         fix = f"say what it is: `float(N) {name}`"
         mistakes.append(Mistake(f"the parameter `{name}` has no type", name.span, fix))
-    return Param(_type(kinds[0], mistakes) if kinds else TensorType("float32"), name, _span(tree))
+    return Param(_type(kinds[0], mistakes) if kinds else TensorType("float32"), name, span_of(tree))
 
 
 def _result(tree: Tree, mistakes: list[Mistake]) -> Result:
-    *kinds, name = _subtrees(tree)
-    return Result(_ident(name), _type(kinds[0], mistakes) if kinds else None, _span(tree))
+    *kinds, name = subtrees(tree)
+    return Result(_ident(name), _type(kinds[0], mistakes) if kinds else None, span_of(tree))
 
 
 def _type(tree: Tree, mistakes: list[Mistake]) -> TensorType:
-    token, *dims = tree.children
-    assert isinstance(token, str)
-    trees = [one for one in dims if not isinstance(one, str)]
+    (token,) = tokens(tree)
     if token not in SCALAR_TYPES:
         fix = meant(token, SCALAR_TYPES, f"use one of {_PRINTED_TYPES}")
-        mistakes.append(Mistake(f"there is no element type `{token}`", _token_span(token), fix))
-    sizes = tuple(_ident(one) if one.data == "name" else _size(one, mistakes) for one in trees)
-    return TensorType(SCALAR_TYPES.get(token, "float32"), sizes, _span(tree))
+        mistakes.append(Mistake(f"there is no element type `{token}`", span_of(token), fix))
+    sizes = tuple(_ident(one) if one.data == "name" else _size(one, mistakes) for one in subtrees(tree))
+    return TensorType(SCALAR_TYPES.get(token, "float32"), sizes, span_of(tree))
 
 
 def _size(tree: Tree, mistakes: list[Mistake]) -> Int:
     number = _number(tree, mistakes)
     if isinstance(number, Int):
         return number
-    mistakes.append(Mistake("a size is a whole number", _span(tree), "write a name or a whole number"))
-    return Int(1, _span(tree))
+    mistakes.append(Mistake("a size is a whole number", span_of(tree), "write a name or a whole number"))
+    return Int(1, span_of(tree))
 
 
 def _number(tree: Tree, mistakes: list[Mistake]) -> Int | Real:
-    word, span = _word(tree), _span(tree)
+    word, span = word_of(tree), span_of(tree)
     digits = word.lower()
     whole = digits.rstrip("ul")
     if digits[:2] == "0x":
@@ -162,21 +159,19 @@ class _Builder:
         return self._invoke(tree) if tree.data == "invoke" else self._comprehension(tree)
 
     def _invoke(self, tree: Tree) -> Invoke:
-        targets, function, args = _subtrees(tree)
-        given = tuple(map(self.expr, _subtrees(args)))
-        return Invoke(tuple(map(_ident, _subtrees(targets))), _ident(function), given, _span(tree))
+        targets, function, args = subtrees(tree)
+        given = tuple(map(self.expr, subtrees(args)))
+        return Invoke(tuple(map(_ident, subtrees(targets))), _ident(function), given, span_of(tree))
 
     def _comprehension(self, tree: Tree) -> Statement:
-        left, sign, value, *rest = tree.children
-        assert not isinstance(left, str)
-        assert isinstance(sign, str)
-        assert not isinstance(value, str)
-        after = {one.data: one for one in rest if not isinstance(one, str)}
-        clauses = _subtrees(after["where"]) if "where" in after else []
-        self.locals = frozenset(_ident(_subtrees(one)[0]).name for one in clauses if one.data == "let")
-        target, *subscripts = _subtrees(left)
-        plain = sign == "=" and not subscripts and not after
-        if plain and value.data == "call" and (called := self._call_of_definition(target, value, _span(tree))):
+        left, value, *_ = subtrees(tree)
+        (sign,) = tokens(tree)
+        after = by_rule(tree)
+        clauses = subtrees(after["where"]) if "where" in after else []
+        self.locals = frozenset(_ident(subtrees(one)[0]).name for one in clauses if one.data == "let")
+        target, *subscripts = subtrees(left)
+        plain = sign == "=" and not subscripts and len(tree.children) == 3
+        if plain and value.data == "call" and (called := self._call_of_definition(target, value, span_of(tree))):
             return called
         return Comprehension(
             _ident(target),
@@ -186,11 +181,11 @@ class _Builder:
             self.expr(value),
             tuple(map(self._clause, clauses)),
             self._equivalent(after["equivalent"]) if "equivalent" in after else None,
-            _span(tree),
+            span_of(tree),
         )
 
     def _call_of_definition(self, target: Tree, value: Tree, span: Span) -> Invoke | None:
-        function, *args = _subtrees(value)
+        function, *args = subtrees(value)
         name = _ident(function)
         builtin = name.name in BUILTINS or name.name in SCALAR_TYPES
         if name.name in self.tensors or (builtin and name.name not in self.functions):
@@ -198,28 +193,28 @@ class _Builder:
         return Invoke((_ident(target),), name, tuple(map(self.expr, args)), span)
 
     def _equivalent(self, tree: Tree) -> Apply:
-        function, *args = _subtrees(_subtrees(tree)[0])
-        return Apply(_word(function), tuple(map(self.expr, args)), _span(_subtrees(tree)[0]))
+        function, *args = subtrees(subtrees(tree)[0])
+        return Apply(word_of(function), tuple(map(self.expr, args)), span_of(subtrees(tree)[0]))
 
     def _place(self, tree: Tree) -> Index | Int:
         """What stands on the left side for an axis."""
         if tree.data == "name":
-            return Index(_word(tree), _span(tree))
+            return Index(word_of(tree), span_of(tree))
         number = _number(tree, self.mistakes) if tree.data == "number" else None
         if isinstance(number, Int):
             return number
         fix = "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`"
-        self.wrong("the left side takes indices and whole numbers", _span(tree), fix)
-        return Index("_", _span(tree))
+        self.wrong("the left side takes indices and whole numbers", span_of(tree), fix)
+        return Index("_", span_of(tree))
 
     def _clause(self, tree: Tree) -> Where:
-        parts = _subtrees(tree)
+        parts = subtrees(tree)
         match tree.data:
             case "between":
-                return Between(_ident(parts[0]), self.expr(parts[1]), self.expr(parts[2]), _span(tree))
+                return Between(_ident(parts[0]), self.expr(parts[1]), self.expr(parts[2]), span_of(tree))
             case "exists":
-                return Exists(self.expr(parts[0]), _span(tree))
-        return Let(_ident(parts[0]), self.expr(parts[1]), _span(tree))
+                return Exists(self.expr(parts[0]), span_of(tree))
+        return Let(_ident(parts[0]), self.expr(parts[1]), span_of(tree))
 
     # Expressions
 
@@ -227,7 +222,8 @@ class _Builder:
         self.depth += 1
         try:
             if self.depth > MAX_DEPTH:
-                raise TooDeep(_span(tree))
+                fix = "compute a part of it in a statement before: `t(i) = …`"
+                raise Mistake(f"the expression is nested deeper than {MAX_DEPTH} levels", span_of(tree), fix)
             return EXPRESSIONS[tree.data](self, tree)
         finally:
             self.depth -= 1
@@ -244,10 +240,10 @@ class _Builder:
         return _number(tree, self.mistakes)
 
     def truth(self, tree: Tree) -> Expr:
-        return Truth(_word(tree) == "true", _span(tree))
+        return Truth(word_of(tree) == "true", span_of(tree))
 
     def name(self, tree: Tree) -> Expr:
-        name, span = _word(tree), _span(tree)
+        name, span = word_of(tree), span_of(tree)
         if name in self.locals:
             return Local(name, span)
         if name in self.tensors:
@@ -255,46 +251,42 @@ class _Builder:
         return Size(name, span) if name in self.sizes else Index(name, span)
 
     def call(self, tree: Tree) -> Expr:
-        function, *rest = _subtrees(tree)
-        name, args = _word(function), tuple(map(self.expr, rest))
+        function, *rest = subtrees(tree)
+        name, args = word_of(function), tuple(map(self.expr, rest))
         if name in self.tensors:
-            return Read(name, args, _span(tree))
+            return Read(name, args, span_of(tree))
         if name not in SCALAR_TYPES:
-            return Apply(name, args, _span(tree))
+            return Apply(name, args, span_of(tree))
         if len(args) != 1:
             fix = f"write `{name}(x)`"
-            self.wrong(f"`{name}` converts one value, not {counted(len(args), 'value')}", _span(tree), fix)
-            return Cast(SCALAR_TYPES[name], args[0] if args else Int(0, _span(tree)), _span(tree))
-        return Cast(SCALAR_TYPES[name], args[0], _span(tree))
+            self.wrong(f"`{name}` converts one value, not {counted(len(args), 'value')}", span_of(tree), fix)
+            return Cast(SCALAR_TYPES[name], args[0] if args else Int(0, span_of(tree)), span_of(tree))
+        return Cast(SCALAR_TYPES[name], args[0], span_of(tree))
 
     def dim(self, tree: Tree) -> Expr:
-        tensor, select = tree.children
-        assert not isinstance(tensor, str)
-        digits = str(select).lstrip(". \t\r\n\f").lstrip("0") or "0"
-        return Dim(_word(tensor), int(digits) if len(digits) < 10 else 10**9, _span(tree))
+        (tensor,), (select,) = subtrees(tree), tokens(tree)
+        digits = select.lstrip(". \t\r\n\f").lstrip("0") or "0"
+        return Dim(word_of(tensor), int(digits) if len(digits) < 10 else 10**9, span_of(tree))
 
     def signed(self, tree: Tree) -> Expr:
-        *signs, last = tree.children
-        assert not isinstance(last, str)
+        (last,), signs = subtrees(tree), tokens(tree)
         value = self._below(last, len(signs) - 1)
         for sign in reversed(signs):
-            assert isinstance(sign, str)
-            value = Unary(cast(UnaryOp, str(sign)), value, Span(sign.start_pos or 0, tree.meta.end_pos))
+            value = Unary(cast(UnaryOp, str(sign)), value, Span(span_of(sign).start, tree.meta.end_pos))
         return value
 
     def chain(self, tree: Tree) -> Expr:
         """Operands and operators of one level, from the left."""
-        first, *rest = tree.children
-        value = self._below(cast("Tree", first), len(rest) // 2 - 1)
-        for sign, operand in zip(rest[::2], rest[1::2], strict=True):
-            right = cast("Tree", operand)
+        (first, *rest), signs = subtrees(tree), tokens(tree)
+        value = self._below(first, len(rest) - 1)
+        for sign, right in zip(signs, rest, strict=True):
             span = Span(tree.meta.start_pos, right.meta.end_pos)
             value = Binary(cast(BinaryOp, str(sign)), value, self.expr(right), span)
         return value
 
     def choose(self, tree: Tree) -> Expr:
-        condition, yes, no = map(self.expr, _subtrees(tree))
-        return Choose(condition, yes, no, _span(tree))
+        condition, yes, no = map(self.expr, subtrees(tree))
+        return Choose(condition, yes, no, span_of(tree))
 
 
 EXPRESSIONS: Mapping[str, Callable[[_Builder, Tree], Expr]] = {
@@ -309,32 +301,8 @@ EXPRESSIONS: Mapping[str, Callable[[_Builder, Tree], Expr]] = {
 }
 
 
-class TooDeep(Exception):
-    """An expression nested deeper than `MAX_DEPTH`."""
-
-    def __init__(self, span: Span) -> None:
-        super().__init__()
-        self.span = span
-
-
 # Trees
 
 
 def _ident(tree: Tree) -> Ident:
-    return Ident(_word(tree), _span(tree))
-
-
-def _word(tree: Tree) -> str:
-    return str(tree.children[0])
-
-
-def _span(tree: Tree) -> Span:
-    return Span(tree.meta.start_pos, tree.meta.end_pos)
-
-
-def _token_span(token: lark.Token) -> Span:
-    return Span(token.start_pos or 0, token.end_pos or 0)
-
-
-def _subtrees(tree: Tree) -> list[Tree]:
-    return [child for child in cast("Sequence[Tree | str]", tree.children) if not isinstance(child, str)]
+    return Ident(word_of(tree), span_of(tree))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
-import lark
-
-from weft.comprehension.mistakes import Mistake, meant
+from weft.comprehension.mistakes import meant
 from weft.errors import Span
+from weft.notation import Known, Mistake, Notation, Stop
 
 _NAME = r"[0-9]*[A-Za-z_]\w*"
 _ASSIGN = r"(?:=(?![=<>])|[-+*/]=|min=|max=)"
@@ -22,15 +20,6 @@ _CLAUSE = re.compile(r"(?:\bwhere|,)\s*$")
 _FOREIGN = re.compile(r"\b(?:and|or|not|if|for)\b")
 _COMMENT = re.compile(r"#[^\n]*")
 _DEF = re.compile(r"\bdef\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A mistake people make: `pattern` matches at the place where the parser stopped."""
-
-    pattern: str
-    what: str
-    fix: str
 
 
 KNOWN: tuple[Known, ...] = (
@@ -58,75 +47,17 @@ KNOWN: tuple[Known, ...] = (
     Known(r"(?:sum|prod)\s*=", "that reduction is `+=` or `*=`", "write `+=!` to sum from 0, `*=!` to multiply from 1"),
     Known(r"[\"']", "there are no strings", "remove it"),
 )
-_KNOWN = tuple((re.compile(one.pattern), one) for one in KNOWN)
-
-_WORDS: Mapping[str, str] = {
-    "NAME": "a name",
-    "NUMBER": "a number",
-    "TRUE": "",
-    "FALSE": "",
-    "EQUAL": "`=`",
-    "REDUCE": "`+=!`",
-    "COMPARE": "a comparison",
-    "SELECT": "",
-    "OR": "an operator",
-    "AND": "an operator",
-    "PLUS": "an operator",
-    "MINUS": "an operator",
-    "STAR": "an operator",
-    "SLASH": "an operator",
-    "PERCENT": "an operator",
-    "NOT": "",
-    "QMARK": "",
-    "LPAR": "`(`",
-    "RPAR": "`)`",
-    "LBRACE": "`{`",
-    "RBRACE": "`}`",
-    "COMMA": "`,`",
-    "COLON": "`:`",
-    "_DEF": "`def`",
-    "_WHERE": "`where`",
-    "_IN": "`in`",
-    "_EXISTS": "`exists`",
-    "_ARROW": "`->`",
-    "_EQUIVALENT": "",
-    "$END": "",
-}
 
 
-def diagnose(text: str, left: str, error: lark.UnexpectedInput) -> Mistake:
-    """What is wrong where the parser of `left` stopped, `left` being the text without the mistakes before this one."""
-    if not isinstance(error, lark.UnexpectedToken):
-        at = error.pos_in_stream or 0
-        return _known(text, Span(at, at + 1), error) or _unreadable(text, at)
-    if error.token.type == "$END":
-        return _ended(left, error)
-    at = error.token.start_pos or 0
-    span = Span(at, error.token.end_pos or at + 1)
-    return _known(text, span, error) or _misplaced(text, error, span)
-
-
-def _accepts(error: lark.UnexpectedInput) -> set[str]:
-    return set(error.accepts) if isinstance(error, lark.UnexpectedToken) else set()
-
-
-def _known(text: str, span: Span, error: lark.UnexpectedInput) -> Mistake | None:
-    accepts = _accepts(error)
-    for special in SPECIAL:
-        if mistake := special(text, span, accepts):
-            return mistake
-    for pattern, known in _KNOWN:
-        if found := pattern.match(text, span.start):
-            return Mistake(known.what, Span(*found.span()), known.fix)
-    return None
-
-
-def _foreign(text: str, at: int) -> Mistake | None:
+def _foreign(stop: Stop) -> Mistake | None:
     """A word of other languages in the statement before the place where the parser stopped, as in `a and b`."""
-    start, _, _ = _region(_blanked(text), at)
-    found = next(_FOREIGN.finditer(text, start, at), None)
-    known = found and next(one for sign, one in _KNOWN if sign.fullmatch(found[0]))
-    return Mistake(known.what, Span(*found.span()), known.fix) if found and known else None
+    start, _, _ = _region(_blanked(stop.text), stop.span.start)
+    found = _FOREIGN.search(stop.text, start, stop.span.start) if stop.kind not in ("", "$END") else None
+    return _as_known(replace(stop, span=Span(*found.span()))) if found else None
+
+
+def _as_known(stop: Stop) -> Mistake | None:
+    return next(filter(None, (known(stop) for known in KNOWN)), None)
 
 
 def _blanked(text: str) -> str:
@@ -134,62 +65,48 @@ def _blanked(text: str) -> str:
     return _COMMENT.sub(lambda found: " " * len(found[0]), text)
 
 
-def _cut(text: str, span: Span, accepts: set[str]) -> Mistake | None:
-    """The end of a sign whose beginning is an operator or the end of a number: `//`, `**`, `/*`, `..`."""
-    before = max(span.start - 1, 0)
-    if text[before : span.start + 1] not in ("//", "**", "/*", ".."):
-        return None
-    known = next(one for sign, one in _KNOWN if sign.match(text, before))
-    return Mistake(known.what, Span(before, span.start + 1), known.fix)
-
-
-def _missing_arrow(text: str, span: Span, accepts: set[str]) -> Mistake | None:
-    if accepts != {"_ARROW"}:
-        return None
-    return Mistake("a definition says what comes out", span, "write `-> (C)` before the `{`")
-
-
-def _no_definition(text: str, span: Span, accepts: set[str]) -> Mistake | None:
+def _no_definition(stop: Stop) -> Mistake | None:
     """`def` is missing, or something stands between two definitions."""
-    if accepts != {"_DEF", "$END"}:
+    if stop.accepts != {"_DEF", "$END"}:
         return None
-    word = text[span.start : span.end]
-    fix = meant(word, ["def"], "write `def name(…) -> (…) { … }`")
-    return Mistake(f"a definition begins with `def`, not `{_shown(word)}`", span, fix)
+    fix = meant(stop.text[stop.span.start : stop.span.end], ["def"], "write `def name(…) -> (…) { … }`")
+    return Mistake(f"a definition begins with `def`, not `{stop.word}`", stop.span, fix)
 
 
-SPECIAL: tuple[Callable[[str, Span, set[str]], Mistake | None], ...] = (
-    _no_definition,
-    _missing_arrow,
-    _cut,
+def _ended(stop: Stop) -> Mistake | None:
+    if stop.kind != "$END" or "RBRACE" not in stop.accepts:
+        return None
+    return Mistake("the text ends too early", stop.span, "close the definition with `}`")
+
+
+NOTATION = Notation(
+    room="weft.comprehension",
+    called="the text",
+    meaning="here",
+    words={
+        "NAME": "a name",
+        "NUMBER": "a number",
+        "EQUAL": "`=`",
+        "REDUCE": "`+=!`",
+        "COMPARE": "a comparison",
+        **dict.fromkeys(("OR", "AND", "PLUS", "STAR", "SLASH", "PERCENT"), "an operator"),
+        "MINUS": "",  # of a number, or an operator where others are
+        **{f"_{word.upper()}": f"`{word}`" for word in ("def", "where", "in", "exists")},
+        **dict.fromkeys(("_EQUIVALENT", "QMARK"), ""),
+    },
+    known=(
+        _no_definition,
+        Known(
+            "",
+            "a definition says what comes out",
+            "write `-> (C)` before the `{{`",
+            lambda stop: stop.accepts == {"_ARROW"},
+        ),
+        _ended,
+        *KNOWN,
+        _foreign,
+    ),
 )
-
-
-def _unreadable(text: str, at: int) -> Mistake:
-    shown = f"`{text[at]}`" if text[at].isprintable() else ascii(text[at])
-    return Mistake(f"{shown} has no meaning here", Span(at, at + 1), "remove it")
-
-
-def _ended(text: str, error: lark.UnexpectedToken) -> Mistake:
-    end = len(_blanked(text).rstrip())
-    span = Span(max(end - 1, 0), max(end, 1))
-    fix = "close the definition with `}`" if "RBRACE" in error.accepts else _expected(error.accepts)
-    return Mistake("the text ends too early", span, fix)
-
-
-def _misplaced(text: str, error: lark.UnexpectedToken, span: Span) -> Mistake:
-    what = f"`{_shown(text[span.start : span.end])}` cannot stand here"
-    return _foreign(text, span.start) or Mistake(what, span, _expected(error.accepts))
-
-
-def _shown(word: str) -> str:
-    return word[:40] if word.isprintable() else ascii(word[:40])[1:-1]
-
-
-def _expected(accepts: set[str]) -> str:
-    signs = {"an operator"} if "NUMBER" in accepts else set()  # there they are signs of a number
-    words = sorted({_WORDS.get(name, "") for name in accepts} - {""} - signs)
-    return "write " + " or ".join(filter(None, (", ".join(words[:-1]), words[-1]))) + " here" if words else "remove it"
 
 
 # The text without a mistake

@@ -11,23 +11,13 @@ from __future__ import annotations
 import difflib
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from weft.errors import Origin, Span, WeftError, WeftWarning, carets, user_origin
+from weft.errors import Origin, WeftError, WeftWarning, carets, user_origin
+from weft.notation import Mistake as Mistake
+from weft.notation import Source
 
-#: As much of a long line as an error shows, and as many mistakes of one text.
-_SHOWN = 160
+#: As many mistakes of one text as an error shows.
 _LISTED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """What is wrong with a part of a text, and how to mend it."""
-
-    what: str
-    span: Span
-    fix: str = ""
-    notes: tuple[str, ...] = ()
 
 
 class ComprehensionError(WeftError, ValueError):
@@ -36,8 +26,9 @@ class ComprehensionError(WeftError, ValueError):
     def __init__(self, text: str, mistakes: Sequence[Mistake], origin: Origin | None = None) -> None:
         self.mistakes = tuple(sorted(dict.fromkeys(mistakes), key=lambda one: (one.span.start, one.span.end)))
         first = self.mistakes[0]
-        line, shown, marked = _place(text, first.span)
-        what = f"line {line}, column {first.span.start - _start(text, first.span) + 1}: {first.what}"
+        source = Source(text, dedented=True)
+        shown, marked = source.window(first.span)
+        what = f"{source.where(first.span.start)}: {first.what}"
         super().__init__(what, origin=origin, text=shown, spans=[marked], notes=first.notes, fix=first.fix)
         self.source = text
 
@@ -68,28 +59,12 @@ def warn(text: str, doubts: Sequence[Mistake]) -> None:
 
 def render(text: str, mistake: Mistake) -> str:
     """One mistake with its line of the text."""
-    line, shown, marked = _place(text, mistake.span)
-    lines = [f"line {line}, column {mistake.span.start - _start(text, mistake.span) + 1}: {mistake.what}"]
+    source = Source(text, dedented=True)
+    shown, marked = source.window(mistake.span)
+    lines = [f"{source.where(mistake.span.start)}: {mistake.what}"]
     lines += ["    " + one for one in carets(shown, [marked]).splitlines()]
     lines += ["  " + note for note in mistake.notes]
     return "\n".join([*lines, "  fix: " + mistake.fix] if mistake.fix else lines)
-
-
-def _start(text: str, span: Span) -> int:
-    return text.rfind("\n", 0, span.start) + 1
-
-
-def _place(text: str, span: Span) -> tuple[int, str, Span]:
-    """The line a span begins in, as it can be shown, and what to mark of it."""
-    start = _start(text, span)
-    line = text[start:].split("\n", 1)[0].rstrip()
-    number, at = text.count("\n", 0, start) + 1, span.start - start
-    left = max(0, at - _SHOWN // 2) if len(line) > _SHOWN else len(line) - len(line.lstrip())
-    left = min(left, at)
-    shown = "".join(char if char.isprintable() else " " if char.isspace() else "?" for char in line)
-    shown = shown[left : left + _SHOWN]
-    end = max(at - left + 1, min(span.end - start - left, len(shown)))
-    return number, shown, Span(at - left, end)
 
 
 def meant(name: str, known: Iterable[str], otherwise: str = "") -> str:

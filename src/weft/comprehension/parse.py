@@ -1,25 +1,24 @@
 """Text to Program.
 
 The grammar (grammar.lark) is the language and nothing more; `build` turns its trees into nodes. When the parser
-stumbles, `recover` says over what, and takes the statement out so that the rest is read too: every mistake of a text is
-reported at once.
+stumbles, `diagnose` says over what, and the statement is taken out so that the rest is read too: all mistakes of a text
+are reported at once.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-import lark
-
-from weft.comprehension.build import MAX_DEPTH, TooDeep, build
-from weft.comprehension.diagnose import diagnose, without
-from weft.comprehension.mistakes import ComprehensionError, Mistake
+from weft.comprehension.build import build
+from weft.comprehension.diagnose import NOTATION, without
+from weft.comprehension.mistakes import ComprehensionError
 from weft.comprehension.nodes import Program
 from weft.errors import Span, WeftError, user_origin
-from weft.grammar import parser
+from weft.notation import Mistake
 
-Tree: TypeAlias = lark.Tree[lark.Token]
+if TYPE_CHECKING:
+    from weft.notation import Tree
 
 #: After so many mistakes of syntax the rest of a text is not looked at.
 _ENOUGH = 10
@@ -46,9 +45,8 @@ def parse_all(text: str) -> tuple[Program, tuple[Mistake, ...]]:
         return Program((), text), tuple(mistakes)
     try:
         definitions = build(tree, mistakes)
-    except TooDeep as error:
-        fix = "compute a part of it in a statement before: `t(i) = …`"
-        mistakes.append(Mistake(f"the expression is nested deeper than {MAX_DEPTH} levels", error.span, fix))
+    except Mistake as too_deep:
+        mistakes.append(too_deep)
         return Program((), text), tuple(mistakes)
     if not definitions and not mistakes:
         mistakes.append(Mistake("there is no definition in the text", Span(0, 0), f"write one: `{_EXAMPLE}`"))
@@ -61,9 +59,8 @@ def _tree(text: str) -> tuple[Tree | None, list[Mistake]]:
     left: str | None = text
     while left is not None and len(mistakes) < _ENOUGH:
         try:
-            return parser("weft.comprehension").parse(left), mistakes
-        except lark.UnexpectedInput as error:
-            mistake = diagnose(text, left, error)
+            return NOTATION.tree(left), mistakes
+        except Mistake as mistake:
             mistakes.append(mistake)
             left = without(left, mistake.span.start)
     return None, mistakes

@@ -10,9 +10,9 @@ import numpy as np
 
 from weft.assign import Node, Precision, Slot
 from weft.assign.nodes import first_number
-from weft.assign.parse import Misread, wrong
 from weft.assign.syntax import Name, Right, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
+from weft.notation import Mistake, Source
 from weft.ops import Num, Scalar
 from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
@@ -57,19 +57,17 @@ class Names:
     """What names mean: those given, and the nodes the text declares, known in all of it."""
 
     def __init__(
-        self, names: Mapping[str, Tensor | Scalar], program: Sequence[Statement], declare: bool, text: str
+        self, names: Mapping[str, Tensor | Scalar], program: Sequence[Statement], declare: bool, text: Source
     ) -> None:
         self.meaning: dict[str, Tensor | Scalar] = dict(names)
         self.given = frozenset(names)
         self.exact = declare  # nodes are called just what the text calls them
         self._types: dict[str, dict[str, str]] = {}
-        try:
+        with text.pointing():
             for statement in assigns(program):
                 self._types.setdefault(statement.target.text, {}).update(_said_types(statement.right))
             for statement in assigns(program):
                 self._declare(statement.target, declare)
-        except Misread as error:
-            raise wrong(text, error.what, error.span, error.fix) from None
 
     def __getitem__(self, name: Name) -> Tensor | Scalar:
         """What is read under a name."""
@@ -79,16 +77,16 @@ class Names:
         found = self._find(name)
         if isinstance(found, Tensor):
             return found
-        raise Misread(f"`{name.text}` is a number and cannot be assigned to", name.span, "give a tensor by this name")
+        raise Mistake(f"`{name.text}` is a number and cannot be assigned to", name.span, "give a tensor by this name")
 
     def _declare(self, name: Name, undeclared: bool) -> None:
         base = name.text if name.declares else _split(name.text)[0]
         types = self._types.get(base, {})
         if name.declares and base in self.given and not name.described:
             fix = "leave out the quotes to assign to it, or declare another name"
-            raise Misread(f"`{base}` is given, so it cannot be declared", name.span, fix)
+            raise Mistake(f"`{base}` is given, so it cannot be declared", name.span, fix)
         if name.declares and _split(base)[1]:
-            raise Misread(
+            raise Mistake(
                 f"a node cannot be called `{base}`", name.span, "choose a name without an accessor at its end"
             )
         if self._resolve(name.text) is not None:
@@ -105,7 +103,7 @@ class Names:
         made = self.target(name).node
         if name.init is not None and name.init != first_number(made):
             what = f"`{name.text}` does not start at {name.init}"
-            raise Misread(what, name.span, "leave the init out, or give a node made so")
+            raise Mistake(what, name.span, "leave the init out, or give a node made so")
         rows = Parameter(name.sizes.get("b"), name.sizes.get("i"), name.sizes.get("o"))
         shape, also = self.target(name).shape, elaborate(rows)
         infer(Assigned(), title="sizes", origin=user_origin(), result=shape, also=also, code=True)
@@ -130,7 +128,7 @@ class Names:
             found = _access(found, accessor, name)
         return found
 
-    def _unknown(self, name: Name) -> Misread:
+    def _unknown(self, name: Name) -> Mistake:
         if name.text == "range":
             return unheld("range", name.span)
         base, accessors = _split(name.text)
@@ -143,14 +141,14 @@ class Names:
                 if self.meaning
                 else "give it: parse_cd(text, {name: tensor})"
             )
-        return Misread(f"`{name.text}` is not a name", name.span, fix)
+        return Mistake(f"`{name.text}` is not a name", name.span, fix)
 
     def check_target(self, name: Name) -> None:
         """Refuse an unknown name on the left side, where quotes would declare it."""
         if self._resolve(name.text) is None:
             unknown = self._unknown(name)
             fix = unknown.fix if unknown.fix.startswith("did") else f'write `"{name.text}"` on the left side'
-            raise Misread(f"`{name.text}` is not a name: quote it to declare a node", name.span, fix)
+            raise Mistake(f"`{name.text}` is not a name: quote it to declare a node", name.span, fix)
 
 
 def said_type(right: Right) -> str | None:
@@ -175,10 +173,10 @@ def _split(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _access(found: Tensor | Scalar, accessor: str, name: Name) -> Tensor:
     if not isinstance(found, Tensor):
-        raise Misread(f"a number has no `.{accessor}`", name.span, "give a tensor by this name")
+        raise Mistake(f"a number has no `.{accessor}`", name.span, "give a tensor by this name")
     if accessor == "grad" and not found.differentiable:
         fix = "only parameters, wf.require_grad and what is computed from them have gradients"
-        raise Misread(f"`{found.label}` has no gradient", name.span, fix)
+        raise Mistake(f"`{found.label}` has no gradient", name.span, fix)
     return found.grad if accessor == "grad" else found.merge if accessor == "merge" else found
 
 
@@ -190,6 +188,6 @@ def _plain_node(label: str, dtype: str | None) -> Tensor:
     return Tensor(Node(label, shape, precision, origin=origin), differentiable=True)
 
 
-def unheld(what: str, span: Span) -> Misread:
+def unheld(what: str, span: Span) -> Mistake:
     """The answer to what is printed for numbers computed elsewhere."""
-    return Misread(f"`{what}` stands for numbers that the text does not hold", span, "give the tensor by name")
+    return Mistake(f"`{what}` stands for numbers that the text does not hold", span, "give the tensor by name")

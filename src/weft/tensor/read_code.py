@@ -16,7 +16,7 @@ from functools import reduce
 from typing import Any
 
 from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
-from weft.assign.parse import INFIX, Misread, parse, wrong
+from weft.assign.parse import INFIX, parse
 from weft.assign.syntax import (
     Apply,
     Assign,
@@ -38,6 +38,7 @@ from weft.assign.syntax import (
 )
 from weft.einsum.nodes import Position
 from weft.errors import Span, WeftError, user_origin
+from weft.notation import Mistake, Source
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
@@ -63,7 +64,8 @@ def parse_cd(text: str, names: Mapping[str, Given] | None = None, /, *, declare:
     printed routine reads back.
     """
     program = parse(text)
-    reader = _Reader(text, Names(checked({**(names or {}), **more}), program, declare, text))
+    source = Source(text)
+    reader = _Reader(source, Names(checked({**(names or {}), **more}), program, declare, source))
     with recording() as codes:
         for statement in program:
             reader.run(statement)
@@ -82,8 +84,8 @@ class _Found:
 
 
 class _Reader:
-    def __init__(self, text: str, names: Names) -> None:
-        self.text = text
+    def __init__(self, source: Source, names: Names) -> None:
+        self.source = source
         self.names = names
         self.lets: Mapping[str, Value] = {}  # of the statement that is read
         self.operations: dict[Node, Operation] = {}  # of the statements read so far
@@ -95,8 +97,8 @@ class _Reader:
                 self._assign(statement)
                 return
             words = [part.text if isinstance(part, Quoted) else self._label(part) for part in statement.parts]
-        except Misread as error:
-            raise wrong(self.text, error.what, error.span, error.fix) from None
+        except Mistake as mistake:
+            raise self.source.error(mistake) from None
         except WeftError as error:
             error.notes = (*error.notes, self._place(statement))
             raise
@@ -106,10 +108,9 @@ class _Reader:
         record(Comment(" ".join(words), inner.code))
 
     def _place(self, statement: Statement) -> str:
-        before, code = self.text[: statement.span.start], self.text[statement.span.start : statement.span.end]
-        where = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
-        shown = " ".join(code.split())
-        return f"in the code, {where}: {shown if len(shown) <= 100 else shown[:99] + '…'}"
+        span = statement.span
+        shown = " ".join(self.source.text[span.start : span.end].split())
+        return f"in the code, {self.source.where(span.start)}: {shown if len(shown) <= 100 else shown[:99] + '…'}"
 
     def _label(self, name: Name) -> str:
         found = self.names[name]
@@ -139,7 +140,7 @@ class _Reader:
             product = Infix("*", value.args[0], value.args[1], value.span)
             logic, value = None, Infix("+", product, value.args[2], value.span)
         if right.sizes and not isinstance(logic, Einsum):
-            raise Misread("sizes are those of the labels of a spec", right.span, 'write ~logic:"…" with a spec')
+            raise Mistake("sizes are those of the labels of a spec", right.span, 'write ~logic:"…" with a spec')
         sizes = _dims(right.sizes, logic) if isinstance(logic, Einsum) else {}
         if isinstance(logic, Compose):
             _check_compose(value)
@@ -151,7 +152,7 @@ class _Reader:
             return Reading(logic, made, tensors, _count(tensors), 0, sizes, right.span)
         if right.logic is None and isinstance(value, Infix) and value.op == "*":
             fix = 'write `*.` for the pointwise product, or say ~logic:"." or ~logic:"@"'
-            raise Misread("`*` alone does not say which loops run", value.span, fix)
+            raise Mistake("`*` alone does not say which loops run", value.span, fix)
         scalar, pointwise = self._scalar(value, top=True)
         return Reading(Pointwise(len(pointwise)), scalar, pointwise, _count(pointwise), 0, sizes, right.span)
 
@@ -164,7 +165,7 @@ class _Reader:
         if operation is None or right.slots is None or right.sizes:
             missing = "needs ~slots, and has its sizes" if operation else "is there only if an operation computes it"
             fix = 'say which of its slots are filled: ~logic:joined ~slots:"0=>2"'
-            raise Misread(f"the operation of `{name.text}` {missing}", name.span, fix)
+            raise Mistake(f"the operation of `{name.text}` {missing}", name.span, fix)
         reading = self._by_slots(right, right.slots, operation.logic, {})
         return replace(reading, operation=operation)
 
@@ -182,7 +183,7 @@ class _Reader:
             return Position(int(text))
         index = self.names[Name(text, span)]
         if not isinstance(index, StaticIndex):
-            raise Misread(f"`{text}` is not a static index", span, f'give one: {text}=wf.index("{text}", size)')
+            raise Mistake(f"`{text}` is not a static index", span, f'give one: {text}=wf.index("{text}", size)')
         return Bound(index.name, index.size)
 
     def _by_slots(self, right: Right, slots: Slots, logic: Logic | None, sizes: Mapping[str, Dim]) -> Reading:
@@ -199,7 +200,7 @@ class _Reader:
             numbers = list(slots.operands)
         else:
             what = f"~slots names {len(slots.operands)} operands and the right side has {len(distinct)}"
-            raise Misread(what, slots.span, "give the slot of each tensor in the order they are written")
+            raise Mistake(what, slots.span, "give the slot of each tensor in the order they are written")
         value, keys = _renumbered(value, list(zip(places, numbers, strict=True)))
         first = {tensor.operand: tensor for tensor in reversed(found.tensors)}
         tensors = tuple(first[operand] for operand, _ in keys)
@@ -259,7 +260,7 @@ class _Reader:
         meaning = self.names[lift.value]
         if isinstance(meaning, Tensor):
             what = f"`{lift.value.text}` is a tensor, and `!.` makes a constant of a number"
-            raise Misread(what, lift.span, f"write `{lift.value.text}`")
+            raise Mistake(what, lift.span, f"write `{lift.value.text}`")
         return meaning
 
     def _tensor(self, value: Value) -> Tensor:
@@ -289,13 +290,13 @@ class _Reader:
         meaning = self.names[index]
         if not isinstance(meaning, StaticIndex):
             fix = f'give one: {index.text}=wf.index("{index.text}", size)'
-            raise Misread(f"`{index.text}` is not a static index", index.span, fix)
+            raise Mistake(f"`{index.text}` is not a static index", index.span, fix)
         return slice_batch(tensor, meaning)
 
     def _given(self, call: Apply, args: tuple[Value, ...]) -> Tensor:
         meaning = self.names[args[0]] if len(args) == 1 and isinstance(args[0], Name) else None
         if not isinstance(meaning, Tensor):
-            raise Misread("`given` takes the name of a tensor", call.span, "write `given(x)`")
+            raise Mistake("`given` takes the name of a tensor", call.span, "write `given(x)`")
         return given(meaning)
 
     def _bracket(self, bracket: Bracket) -> Tensor:
@@ -304,15 +305,15 @@ class _Reader:
         summed = isinstance(reading.logic, Compose | Einsum)
         accum, reset = _accumulation(bracket.sign) if bracket.sign else ("add" if summed else "arg2", True)
         if not reset:
-            raise Misread("a tensor without a name has no old value", bracket.span, "start it afresh: `=:`, `=:+` …")
+            raise Mistake("a tensor without a name has no old value", bracket.span, "start it afresh: `=:`, `=:+` …")
         if bracket.right.at_least:
             fix = "assign it to a name of its own"
-            raise Misread("only a node is bounded by ~at_least", bracket.right.at_least.span, fix)
+            raise Mistake("only a node is bounded by ~at_least", bracket.right.at_least.span, fix)
         if not reading.tensors and isinstance(reading.logic, Pointwise):
             return constant(reading.value, dtype=said_type(bracket.right))
         if reading.lhs != 0 or sorted(reading.slots) != list(range(1, arity(reading.logic) + 1)):
             what = "a tensor without a name is the result, and each slot of an operand holds one"
-            raise Misread(what, reading.span, "assign it to a name of its own")
+            raise Mistake(what, reading.span, "assign it to a name of its own")
         return _computed(reading, accum, said_type(bracket.right))
 
 
@@ -350,17 +351,17 @@ def _check_type(statement: Assign, target: Node) -> None:
     dtype, right = said_type(statement.right), statement.right
     if right.at_least and target.precision.least != element_type(right.at_least.text):
         what = f"`{target}` was not made with at_least={right.at_least.text!r}"
-        raise Misread(what, right.at_least.span, "leave it out, or give a node made so")
+        raise Mistake(what, right.at_least.span, "leave it out, or give a node made so")
     if dtype is not None and target.dtype != dtype:
         fix = f"give it: wf.cast(t, {dtype!r}), or a node with dtype={dtype!r}"
-        raise Misread(f"`{target}` is stored in {target.dtype}, not in {dtype}", statement.right.span, fix)
+        raise Mistake(f"`{target}` is stored in {target.dtype}, not in {dtype}", statement.right.span, fix)
 
 
 def _check_compose(value: Value) -> None:
     name = INFIX.get(value.op) if isinstance(value, Infix) else value.function if isinstance(value, Apply) else None
     if name in ("div", "pow"):
         what = f'logic "@" with {OPS[name].text!r} reads like a matrix inverse or power and computes neither'
-        raise Misread(what, value.span, 'use logic "." for pointwise, or an explicit einsum spec')
+        raise Mistake(what, value.span, 'use logic "." for pointwise, or an explicit einsum spec')
 
 
 def _function(call: Apply) -> str:
@@ -371,10 +372,10 @@ def _function(call: Apply) -> str:
     if op is None:
         close = difflib.get_close_matches(call.function, OPS, 1)
         fix = f"did you mean `{close[0]}`?" if close else "the functions are " + ", ".join(OPS)
-        raise Misread(f"there is no function `{call.function}`", call.span, fix)
+        raise Mistake(f"there is no function `{call.function}`", call.span, fix)
     if len(call.args) != op.arity:
         count = "one operand" if op.arity == 1 else f"{op.arity} operands"
-        raise Misread(f"`{call.function}` takes {count}, not {len(call.args)}", call.span)
+        raise Mistake(f"`{call.function}` takes {count}, not {len(call.args)}", call.span)
     return op.name
 
 
@@ -393,7 +394,7 @@ def _primitive(value: Value, count: int, right: Right) -> tuple[Scalar, Sequence
     operands.insert(0, rest)
     if len(operands) != count:
         text = right.logic.text if right.logic else "."
-        raise Misread(f'logic "{text}" takes {count} operands and the right side has {len(operands)}', value.span)
+        raise Mistake(f'logic "{text}" takes {count} operands and the right side has {len(operands)}', value.span)
     args: Iterable[Scalar] = map(Arg, range(count))
     return reduce(lambda left, one: call(op, left, one), args), operands
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weft.assign import Node
-from weft.assign.parse import Misread
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Hole, ShapeSpec, labels_in
 from weft.errors import Span, user_origin
+from weft.notation import Mistake
 from weft.ops import Scalar
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation, infer
@@ -44,7 +44,7 @@ def operation_of(reading: Reading, target: Node) -> Operation:
     ]
     for slot, shape in placed:
         if slot > last:
-            raise Misread(f"there is no slot {slot}: the operation has slots 0 to {last}", reading.span)
+            raise Mistake(f"there is no slot {slot}: the operation has slots 0 to {last}", reading.span)
         if shapes.setdefault(slot, shape) is not shape:
             infer(
                 Einsum(parse_spec(_SAME_SHAPE)),
@@ -75,7 +75,7 @@ def _absent(slot: int, reading: Reading) -> ShapeVar:
     """A shape for a slot no tensor fills, where the others tell all that matters."""
     if not _told(slot, reading):
         what = f"nothing fills slot {slot}, and the loops depend on its shape"
-        raise Misread(what, reading.span, "mention a tensor in every slot of the operation")
+        raise Mistake(what, reading.span, "mention a tensor in every slot of the operation")
     return infer(Varying(), name="absent", title="slots", origin=user_origin(), code=True).result
 
 
