@@ -64,8 +64,9 @@ def as_one(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
     loops, body = as_one(loop)
-    if sum(isinstance(one, Jam | Vector | Unroll) for one in loop.how) > 1:
-        return "one excludes another"
+    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
+    if len(exclusive) > 1:
+        return f"{' and '.join(exclusive)} exclude each other"
     for one in loop.how:
         match one:
             case Collapse(loops=count) if problem := _scattered(loops, body, count):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from weft.loops import Cast, For, Let, Local, Read, Set, Stmt, Store, Unroll, Update, Vector, combine, reads
 from weft.loops.legality import as_one, illegal, points, sums_of
 from weft.loops.names import Names
-from weft.loops.nests import around, free
+from weft.loops.walk import around, free
 from weft.ops import Num
 from weft.schedule.annotate import annotated, is_innermost, replaced
 

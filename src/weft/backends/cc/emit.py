@@ -38,11 +38,11 @@ from weft.loops import (
     Vector,
     combined,
     dtype_of,
-    walk,
 )
 from weft.loops.annotations import parts_of
-from weft.loops.effects import effects, everything
+from weft.loops.effects import effects
 from weft.loops.legality import as_one, on_threads, points, sums_of
+from weft.loops.walk import everything, free, parts, scoped
 from weft.ops import OPS, Call, Num, Scalar
 
 
@@ -115,7 +115,11 @@ def _divided(name: str, pieces: str, arguments: Sequence[str], threads: int, spa
 
 def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
     """The static indices a block uses: the names that no loop binds."""
-    return tuple(dict.fromkeys(_given(body, frozenset())))
+    names: dict[str, None] = {}
+    for stmt, scope in scoped(body):
+        bound = dict(scope.loops)
+        names |= {name: None for part in parts(stmt) for name in free(part) if name not in bound}
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,28 +243,6 @@ def _products(name: str, body: Sequence[Stmt], writer: _Writer) -> dict[Staged, 
         for at, one in enumerate(found)
         if one.what.tile
     }
-
-
-def _given(body: Sequence[Stmt], bound: frozenset[str]) -> Iterator[str]:
-    """The names that no loop binds: the static indices."""
-    for stmt in body:
-        match stmt:
-            case For(loop=loop, body=inner):
-                yield from _given(inner, bound | {loop})
-            case Remark(body=inner) | Staged(body=inner):
-                yield from _given(inner, bound)
-            case If(tests=tests, body=inner):
-                yield from (name for test in tests for name in _free(test.place, bound))
-                yield from _given(inner, bound)
-            case Store(at=at, value=value) | Update(at=at, value=value):
-                yield from (name for part in (*at, value) for name in _free(part, bound))
-            case Let(value=value) | Set(value=value):
-                yield from _free(value, bound)
-
-
-def _free(scalar: Scalar, bound: frozenset[str]) -> Iterator[str]:
-    places = (one for one in walk(scalar) if isinstance(one, Affine))
-    return (name for place in places for _, name in place.terms if name not in bound)
 
 
 def _word(name: str) -> str:

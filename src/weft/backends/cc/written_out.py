@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 
 from weft.affine import Affine
 from weft.loops import Collapse, For, Jam, Stmt
-from weft.loops.effects import mapped, with_body
 from weft.loops.legality import as_one, points
-from weft.loops.nests import moved
+from weft.loops.walk import mapped, substituted, with_body
 
 
 def written_out(loop: For) -> tuple[For, ...]:
@@ -45,4 +44,4 @@ def _repeated(body: Sequence[Stmt], loop: str, places: Sequence[Affine]) -> tupl
 
 
 def _moved(stmt: Stmt, places: Mapping[str, Affine]) -> Stmt:
-    return mapped(stmt, lambda scalar: moved(scalar, places)) if places else stmt
+    return mapped(stmt, lambda scalar: substituted(scalar, places)) if places else stmt
