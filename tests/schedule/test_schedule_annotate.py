@@ -182,7 +182,11 @@ def _tiled(data: st.DataObject, stmt: Stmt) -> Stmt:
         ("C[i] = C[39 - i]", (Parallel(2),), "loop i cannot run on 2 threads: iterations share cells of `C`"),
         ("C[i] = 1", (Collapse(2),), "loop i cannot run collapsed by 2: there are not 2 plain loops, each the whole"),
         ("C[i] += 1", (Jam(4),), "loop i cannot run jammed by 4: it holds more than loops around one update"),
-        ("C[i] = 1", (Vector(), Unroll(2)), "loop i cannot run on vectors, unrolled by 2: on vectors and unrolled by 2 exclude"),
+        (
+            "C[i] = 1",
+            (Vector(), Unroll(2)),
+            "loop i cannot run on vectors, unrolled by 2: on vectors and unrolled by 2 exclude",
+        ),
     ],
 )
 def test_what_is_not_legal_is_no_program(before: str, how: tuple[How, ...], problem: str) -> None:

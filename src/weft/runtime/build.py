@@ -8,13 +8,23 @@ from dataclasses import dataclass, replace
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
 from weft.loops import Buffer, Program, buffers_of, check
-from weft.optimise.wide_sums import widened
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled, Stages
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import key_of, recall, remember
-from weft.schedule import Clock, CompileOptions, Kernel, Schedule, Task, as_kernels, as_program, schedule, stages
+from weft.schedule import (
+    Clock,
+    CompileOptions,
+    Kernel,
+    Schedule,
+    Task,
+    as_kernels,
+    as_program,
+    schedule,
+    stages,
+    unoptimised,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,17 +115,13 @@ class Request:
 
     def _stages(self, lowered: Program, clock: Clock) -> Stages:
         planned = self._scheduled(lowered, clock) if self._fuses else None
-        kernels = planned.kernels if planned else self._plain(lowered)
+        if planned:
+            kernels = planned.kernels
+        else:
+            kernels = unoptimised(lowered, self._task) if self.backend.fuses else as_kernels(lowered)
         check(as_program(kernels), self.sizes)
         with clock("compile"):
             return Stages(lowered, kernels, planned, self.backend.compile(kernels))
-
-    def _plain(self, lowered: Program) -> tuple[Kernel, ...]:
-        """What runs where nothing is optimised: long sums are exact all the same."""
-        kernels = as_kernels(lowered)
-        if not self.backend.fuses:
-            return kernels
-        return tuple(replace(one, body=widened(one.body, self.options.single_terms)) for one in kernels)
 
     @property
     def _task(self) -> Task:

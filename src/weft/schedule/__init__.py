@@ -11,7 +11,7 @@ from weft.schedule.annotate import annotate
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.nodes import Kernel, Schedule, as_kernels, as_program
 from weft.schedule.options import Options
-from weft.schedule.pipeline import PASSES, BrokenPass, Pass, Stage, Task, stages
+from weft.schedule.pipeline import PASSES, BrokenPass, Pass, Stage, Task, stages, unoptimised
 from weft.schedule.timings import Clock
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "show_kernels",
     "show_verdicts",
     "stages",
+    "unoptimised",
 ]
 
 

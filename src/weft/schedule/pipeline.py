@@ -251,6 +251,18 @@ PASSES = (
 )
 
 
+#: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
+UNOPTIMISED = (widen, collapse, unroll_jam, vectorise)
+
+
+def unoptimised(program: Program, task: Task) -> tuple[Kernel, ...]:
+    """Every assignment of a program as a kernel of its own, ready to run."""
+    stage = Stage(Again([]), as_kernels(program))
+    for run in UNOPTIMISED:
+        stage = run(stage, task)
+    return stage.kernels
+
+
 class BrokenPass(MalformedLoops):
     """A pass left a program that is not well formed."""
 
