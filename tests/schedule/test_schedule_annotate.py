@@ -185,7 +185,7 @@ def _tiled(data: st.DataObject, stmt: Stmt) -> Stmt:
         (
             "C[i] = 1",
             (Vector(), Unroll(2)),
-            "loop i cannot run on vectors, unrolled by 2: on vectors and unrolled by 2 exclude",
+            "loop i cannot run on vectors, unrolled by 2: on vectors and unrolled",
         ),
     ],
 )
