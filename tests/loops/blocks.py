@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from loops.programs import GIVEN, VALUES, Sample, Scope, _Maker
 from weft.affine import Affine
-from weft.loops import Buffer, Inside, Let, Local, Program, Read, Set, Stmt, Store, Update, typed, walk
-from weft.loops.bounds import always
+from weft.loops import Buffer, Let, Local, Program, Read, Set, Stmt, Store, Update, typed, walk
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -148,7 +147,7 @@ class _Blocks(_Maker):
                 return False
             for place, size in zip(one.at, one.buffer.shape, strict=True) if isinstance(one, Read) else ():
                 tested = any(test.place == place and test.size <= size for test in scope.tests)
-                if isinstance(place, Affine) and not tested and not always(Inside(place, size), scope.ranges):
+                if isinstance(place, Affine) and not tested and not place.stays_inside(size, scope.ranges):
                     return False
         return not isinstance(scalar, Num | Affine | Local)
 

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from weft.affine import Affine
 from weft.comprehension.accesses import Access, accesses, place_of
-from weft.comprehension.linear import Linear, is_size, linear, never_negative, spelled, with_sizes
+from weft.comprehension.linear import is_size, linear, never_negative, spelled, with_sizes, written
 from weft.comprehension.mistakes import Mistake, listed, meant
 from weft.comprehension.nodes import (
     Apply,
@@ -130,19 +131,19 @@ def _begins(index: str, statement: Comprehension) -> str | None:
         lows = [with_sizes(given[0].low)]
     else:
         forms = (with_sizes(access.subscript) for access in accesses(statement) if not access.guards)
-        lows = [_least(form, index) for form in forms if form is not None and index in form.factors]
-    late = [low for low in lows if low is not None and all(map(is_size, low.factors))]
-    late = [low for low in late if never_negative(low + Linear({}, -1))]
+        lows = [_least(form, index) for form in forms if form is not None and index in form.names]
+    late = [low for low in lows if low is not None and all(map(is_size, low.names))]
+    late = [low for low in late if never_negative(low - 1)]
     found = max(late, key=lambda low: low.offset, default=None)
-    return show_expr(spelled(found).expr) if found is not None else None
+    return show_expr(written(spelled(found))) if found is not None else None
 
 
-def _least(form: Linear, index: str) -> Linear | None:
+def _least(form: Affine, index: str) -> Affine | None:
     """What an index must not be below for a subscript not to be."""
-    factor, rest = form.factors[index], form.without(index)
+    factor, rest = form.coefficient(index), form.without([index])
     if factor == 1:
-        return rest * -1
-    return Linear({}, -(rest.offset // factor)) if factor > 0 and not rest.factors else None
+        return -rest
+    return Affine((), -(rest.offset // factor)) if factor > 0 and rest.is_constant else None
 
 
 def _indices(expr: Expr, behind: Mapping[str, frozenset[str]]) -> frozenset[str]:
@@ -179,4 +180,4 @@ def is_affine(expr: Expr, locals: Mapping[str, bool] = MappingProxyType({})) -> 
 
 def _is_constant(expr: Expr) -> bool:
     form = linear(expr, lambda size: 1)
-    return not form.factors if form else not any(isinstance(one, Index | Local) for one in walk(expr))
+    return form.is_constant if form is not None else not any(isinstance(one, Index | Local) for one in walk(expr))

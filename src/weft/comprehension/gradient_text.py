@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from weft.affine import Affine
 from weft.comprehension.affine import Range
 from weft.comprehension.derivative import ZERO
 from weft.comprehension.gradient import Backward, needed
-from weft.comprehension.linear import Linear, linear
+from weft.comprehension.linear import linear, written
 from weft.comprehension.nodes import (
     Apply,
     Between,
@@ -181,7 +182,7 @@ class _Writing:
         place = self._index()
         others = {one for number, expr in enumerate(at) if number != axis for one in _indices(expr)}
         form = linear(subscript)
-        index = next((one for one in form.factors if one not in others), None) if form else None
+        index = next((one for one in form.names if one not in others), None) if form is not None else None
         if form is None or index is None:
             self.value = _only_if(Binary("==", place, subscript), self.value)
         else:
@@ -189,10 +190,10 @@ class _Writing:
         self.ranges = {place.name: Range(0, size), **self.ranges}
         return place
 
-    def _solve(self, place: Index, index: str, form: Linear) -> None:
+    def _solve(self, place: Index, index: str, form: Affine) -> None:
         """Put what an index is, in terms of the place, for the index."""
-        factor = form.factors[index]
-        rest = form.without(index).expr
+        factor = form.coefficient(index)
+        rest = written(form.without([index]))
         away = Binary("-", place, rest) if factor > 0 else Binary("-", rest, place)
         instead = away if abs(factor) == 1 else Binary("/", away, Int(abs(factor)))
         range = self.ranges.pop(index)

@@ -39,7 +39,6 @@ from weft.comprehension.types import operation
 from weft.loops import Buffer, Fill, Stmt, Store, Update
 from weft.loops import Cast as LoopCast
 from weft.loops import Read as LoopRead
-from weft.loops.bounds import bounds
 from weft.loops.nests import around
 from weft.ops import OPS, Num, Scalar, call, where
 
@@ -110,19 +109,16 @@ class _Lowering:
         ranges = {name: range.size for name, range in self.loops.values()}
         if place is None:
             return call("max", call("min", self.value(subscript), size - 1), 0)
-        found = bounds(place, ranges)
-        assert found is not None
-        proved = found[0] >= 0 and found[1] < size
-        return place if proved else call("max", call("min", place, size - 1), 0)
+        return place if place.stays_inside(size, ranges) else call("max", call("min", place, size - 1), 0)
 
     def place(self, expr: Expr) -> Affine | None:
         """A whole number as a sum of loops times constants; None if it is none."""
         found = linear(expr, self.number)
         if found is None:
             return None
-        low = sum(factor * self.loops[index][1].low for index, factor in found.factors.items())
-        terms = tuple((factor, self.loops[index][0]) for index, factor in found.factors.items())
-        return Affine(terms, found.offset + low)
+        loops = (self.loops[index] for index in found.names)
+        values = (Affine.of(loop) + range.low for loop, range in loops)
+        return found.substitute(dict(zip(found.names, values, strict=True)))
 
     def number(self, expr: Int | Size | Dim) -> int:
         match expr:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from weft.affine import Affine
 from weft.comprehension.accesses import Access, accesses
-from weft.comprehension.linear import Linear, is_size, never_negative, of_size, with_sizes
+from weft.comprehension.linear import is_size, never_negative, of_size, with_sizes
 from weft.comprehension.mistakes import Mistake
 from weft.comprehension.nodes import (
     Between,
@@ -35,10 +36,10 @@ def check_inside(statement: Comprehension, types: Mapping[str, TensorType]) -> I
         return  # it may have no points, and then it reads nothing
     for access in reads:
         value, dim = with_sizes(access.subscript), types[access.tensor].dims[access.axis]
-        if value is None or any(name in whole for name in value.factors):
+        if value is None or any(name in whole for name in value.names):
             continue
         least, greatest = _extreme(value, ranges, -1), _extreme(value, ranges, 1)
-        if never_negative(least * -1 + Linear({}, -1)) or never_negative(greatest + _size(dim) * -1):
+        if never_negative(-least - 1) or never_negative(greatest - _size(dim)):
             yield _leaves(access, dim)
 
 
@@ -50,20 +51,20 @@ def _without_points(
     free = [name for name in left(statement) if name not in given]
     for access in reads:
         value, dim = with_sizes(access.subscript), types[access.tensor].dims[access.axis]
-        mine = {name: value.factors[name] for name in free if name in value.factors} if value else {}
-        if not value or not mine:
+        mine = {name: value.coefficient(name) for name in free if name in value.names} if value is not None else {}
+        if value is None or not mine:
             continue
-        first = Linear({name: factor for name, factor in value.factors.items() if name not in mine}, value.offset)
-        if any(not is_size(name) and name not in ranges for name in first.factors):
+        first = value.without(mine)
+        if any(not is_size(name) and name not in ranges for name in first.names):
             continue  # its range is not known
         rises, falls = (all(factor * sign > 0 for factor in mine.values()) for sign in (1, -1))
-        past = rises and never_negative(_extreme(first, ranges, 1) + _size(dim) * -1)
-        if past or (falls and never_negative(_extreme(first, ranges, -1) * -1 + Linear({}, -1))):
+        past = rises and never_negative(_extreme(first, ranges, 1) - _size(dim))
+        if past or (falls and never_negative(-_extreme(first, ranges, -1) - 1)):
             yield _empty(access, dim, next(iter(mine)), statement.target.name)
 
 
 #: The first value of an index and the last.
-_Ends = tuple[Linear, Linear]
+_Ends = tuple[Affine, Affine]
 
 
 def _ranges(statement: Comprehension) -> dict[str, _Ends] | None:
@@ -74,8 +75,8 @@ def _ranges(statement: Comprehension) -> dict[str, _Ends] | None:
             low, high = with_sizes(clause.low), with_sizes(clause.high)
             if low is None or high is None:
                 return None
-            last = high + Linear({}, -1)
-            if not never_negative(last + low * -1):
+            last = high - 1
+            if not never_negative(last - low):
                 return None
             found[clause.index.name] = low, last
     return found
@@ -87,17 +88,14 @@ def _runs_along_axes(name: str, statement: Comprehension) -> bool:
     return all(Index(name) not in walk(one) or one == Index(name) for one in subscripts)
 
 
-def _size(dim: Ident | Int) -> Linear:
-    return Linear({}, dim.value) if isinstance(dim, Int) else of_size(dim.name)
+def _size(dim: Ident | Int) -> Affine:
+    return Affine((), dim.value) if isinstance(dim, Int) else of_size(dim.name)
 
 
-def _extreme(value: Linear, ranges: Mapping[str, _Ends], sign: int) -> Linear:
+def _extreme(value: Affine, ranges: Mapping[str, _Ends], sign: int) -> Affine:
     """The least (-1) or greatest (1) of what a sum of indices is over their ranges, as a sum of sizes."""
-    found = Linear({}, value.offset)
-    for name, factor in value.factors.items():
-        ends = ranges.get(name)
-        found += (ends[factor * sign > 0] if ends else Linear({name: 1}, 0)) * factor
-    return found
+    factors = ((factor, name) for factor, name in value.terms if name in ranges)
+    return value.substitute({name: ranges[name][factor * sign > 0] for factor, name in factors})
 
 
 def _empty(access: Access, dim: Ident | Int, index: str, target: str) -> Mistake:

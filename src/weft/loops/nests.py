@@ -9,11 +9,11 @@ point; computed where it is read, it becomes a number again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from weft.affine import Affine
+from weft.affine import AccessMap, Affine, covers, injective
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -30,7 +30,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import Loop, around, free, mapped, perfect, reads, rewritten, substituted
+from weft.loops.walk import Loop, around, free, mapped, parts, perfect, reads, rewritten, substituted, with_parts
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 
@@ -61,6 +61,22 @@ class Nest:
     def accumulates(self) -> bool:
         """Does it combine values with what its cells held before?"""
         return isinstance(self.core, Update)
+
+    @property
+    def fills(self) -> bool:
+        """Does it store one value in every cell of its target, each once?"""
+        at = tuple([index for index in self.core.at if isinstance(index, Affine)])
+        if at != self.core.at or not isinstance(self.core, Store) or self.tests:
+            return False
+        one, shape = AccessMap(at, self.loops), self.target.shape
+        return injective([one]) and covers([one], AccessMap.all_of(shape), shape)
+
+    def mapped(self, change: Callable[[Scalar], Scalar]) -> Nest:
+        """The nest with its scalars changed."""
+        tests = tuple(Inside(change(test.place), test.size) for test in self.tests)
+        core = with_parts(self.core, tuple([change(one) for one in parts(self.core)]))
+        assert isinstance(core, Store | Update)
+        return Nest(self.loops, tests, core, self.remarks)
 
     @property
     def stmt(self) -> Stmt:

@@ -26,10 +26,12 @@ is nested deeper than `DEEPEST`, however long the program is: parts of what woul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
+from weft.affine import Affine
 from weft.ops import Scalar
 
 #: How deep scalars may be nested.
@@ -93,6 +95,15 @@ class Local(Scalar):
 class Inside:
     place: Scalar
     size: int
+
+    def always(self, ranges: Mapping[str, int]) -> bool:
+        """Does it hold wherever the loops around it stand?"""
+        return isinstance(self.place, Affine) and self.place.stays_inside(self.size, ranges)
+
+    def never(self, ranges: Mapping[str, int]) -> bool:
+        """Does it fail wherever the loops around it stand?"""
+        found = self.place.bounds(ranges) if isinstance(self.place, Affine) else None
+        return found is not None and (found[1] < 0 or found[0] >= self.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ factors are whole numbers or constants, and under fast math.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -19,8 +19,8 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops.constants import value_of
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import around, depth, free, rewritten, walk
+from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
+from weft.loops.walk import around, bottom_up, depth, free, mapped, rewritten, walk
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
@@ -34,7 +34,7 @@ def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buff
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
     """
-    return _Gathering(fast, never_minus_zero(body, positive)).block(body)
+    return bottom_up(body, _Gathering(fast, never_minus_zero(body, positive)).rule)
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
@@ -64,20 +64,10 @@ class _Gathering:
     fast: bool
     positive: Positive
 
-    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(new for stmt in body for new in self._statement(stmt))
-
-    def _statement(self, stmt: Stmt) -> tuple[Stmt, ...]:
-        match stmt:
-            case For(loop=loop, size=size, body=body):
-                inner = self.block(body)
-                found = self._one_point(loop, size, inner)
-                return found if found is not None else (For(loop, size, inner),)
-            case If(tests=tests, body=body):
-                return (If(tests, self.block(body)),)
-            case Remark(text=text, body=body):
-                return (Remark(text, self.block(body)),)
-        return (stmt,)
+    def rule(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        """A loop over a one-hot without the loop."""
+        found = self._one_point(stmt.loop, stmt.size, stmt.body) if isinstance(stmt, For) else None
+        return (stmt,) if found is None else found
 
     def _one_point(self, loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
         """A loop that adds something at one point only, without the loop."""
@@ -187,12 +177,11 @@ def _solved(factor: Scalar, loop: str) -> Scalar | None:
     for mine, other in (sides, sides[::-1]):
         if not isinstance(mine, Affine) or loop in free(other):
             continue
-        factors = {name: coefficient for coefficient, name in mine.terms}
-        if factors.get(loop) != 1:
+        if mine.coefficient(loop) != 1:
             continue
-        rest = Affine(tuple(term for term in mine.terms if term[1] != loop), mine.offset)
+        rest = mine.without([loop])
         whole = _whole(other)
-        return whole if rest == Affine(()) else Call("sub", (whole, rest))
+        return whole if rest == Affine() else Call("sub", (whole, rest))
     return None
 
 
@@ -215,35 +204,19 @@ def _keeps(source: str, target: str) -> bool:
 
 
 def _rebuilt(outer: tuple[For, ...], core: Set | Update, value: Scalar) -> tuple[Stmt, ...]:
-    loops = [(one.loop, one.size) for one in outer]
-    match core:
-        case Set(local=local):
-            return around(loops, (Set(local, Call("add", (local, value))),))
-        case Update(buffer=buffer, at=at, op=op):
-            return around(loops, (Update(buffer, at, op, value),))
+    new = Call("add", (core.local, value)) if isinstance(core, Set) else value
+    return around([(one.loop, one.size) for one in outer], (replace(core, value=new),))
 
 
 def _moved_all(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:
-    """A block with a loop replaced by a number found at run time."""
+    """A block with a loop replaced by a variable found at run time."""
 
     def leaf(one: Scalar) -> Scalar | None:
-        if not isinstance(one, Affine) or loop not in free(one):
+        coefficient = one.coefficient(loop) if isinstance(one, Affine) else 0
+        if not isinstance(one, Affine) or not coefficient:
             return None
-        coefficient = next(factor for factor, name in one.terms if name == loop)
-        rest = Affine(tuple(term for term in one.terms if term[1] != loop), one.offset)
+        rest = one.without([loop])
         scaled: Scalar = index if coefficient == 1 else Call("mul", (index, Cast("int64", Num(coefficient))))
-        return scaled if rest == Affine(()) else Call("add", (scaled, rest))
+        return scaled if rest == Affine() else Call("add", (scaled, rest))
 
-    def change(stmt: Stmt) -> Stmt:
-        match stmt:
-            case For(loop=name, size=size, body=inner):
-                return For(name, size, tuple(map(change, inner)))
-            case Set(local=local, value=value):
-                return Set(local, rewritten(value, leaf))
-            case Update(buffer=buffer, at=at, op=op, value=value):
-                return Update(buffer, tuple(rewritten(one, leaf) for one in at), op, rewritten(value, leaf))
-            case Store(buffer=buffer, at=at, value=value):
-                return Store(buffer, tuple(rewritten(one, leaf) for one in at), rewritten(value, leaf))
-        return stmt
-
-    return tuple(map(change, body))
+    return tuple(mapped(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)

@@ -2,11 +2,11 @@
 
     for j: y[i, j] = x[i, j] * exp(a[i])      becomes      t = exp(a[i]);  for j: y[i, j] = x[i, j] * t
 
-Numbers and the largest calls move that depend on nothing the loop changes: not its own place, no number it sets or
+Variables and the largest calls move that depend on nothing the loop changes: not its own index, no variable it sets or
 declares, no buffer it writes. Nothing leaves a test, because it might not run. Under fast math a quotient by what does
 not change becomes a product with its inverse.
 
-Every number must have a name of its own (`names.distinct`).
+Every variable must have a name of its own (`names.distinct`).
 """
 
 from __future__ import annotations
@@ -19,29 +19,23 @@ from weft.loops.constants import value_of
 from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
-from weft.loops.nodes import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import mapped, rewritten, walk, with_body
+from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
+from weft.loops.walk import bottom_up, mapped, rewritten, walk, with_body
 from weft.ops import Call, Num, Scalar
 
 
 def hoist(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
     """The block with what its loops do not change moved in front of them."""
-    return _block(body, Names(body), fast)
+    taken = Names(body)
 
+    def rule(stmt: Stmt) -> Sequence[Stmt]:
+        if not isinstance(stmt, For) or not stmt.size:
+            return (stmt,)
+        moving = _Moving(stmt.loop, stmt.body, taken, fast)
+        rest = tuple([one for inner in stmt.body for one in moving.rest(inner)])
+        return (*moving.lead, with_body(stmt, rest))
 
-def _block(body: Sequence[Stmt], taken: Names, fast: bool) -> tuple[Stmt, ...]:
-    done: list[Stmt] = []
-    for stmt in body:
-        match stmt:
-            case For(loop=loop, size=size) if size:
-                moving = _Moving(loop, _block(stmt.body, taken, fast), taken, fast)
-                rest = tuple(one for inner in moving.body for one in moving.rest(inner))
-                done += [*moving.lead, For(loop, size, rest)]
-            case For() | If() | Remark():
-                done.append(with_body(stmt, _block(stmt.body, taken, fast)))
-            case _:
-                done.append(stmt)
-    return tuple(done)
+    return bottom_up(body, rule)
 
 
 @dataclass(slots=True)
@@ -53,7 +47,7 @@ class _Moving:
     taken: Names
     fast: bool
     lead: list[Stmt] = field(default_factory=list)
-    #: The numbers it sets, those it sets or declares, and the buffers it writes.
+    #: The variables it sets, those it sets or declares, and the buffers it writes.
     sets: set[Local] = field(init=False)
     numbers: set[Local] = field(init=False)
     buffers: set[Buffer] = field(init=False)
@@ -90,13 +84,13 @@ class _Moving:
         return local
 
     def _stays(self, scalar: Scalar) -> bool:
-        """Is a scalar the same in every turn of the loop?"""
+        """Is a scalar the same in every iteration of the loop?"""
         return not any(map(self._changes, walk(scalar)))
 
     def _changes(self, one: Scalar) -> bool:
         match one:
-            case Affine(terms=terms):
-                return any(name == self.loop for _, name in terms)
+            case Affine():
+                return bool(one.coefficient(self.loop))
             case Read(buffer=buffer):
                 return buffer in self.buffers
             case Local():

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
-from weft.loops.bounds import always
 from weft.loops.insert_casts import combine
 from weft.loops.nests import Nest, identifier
 from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
@@ -179,7 +178,7 @@ class _Expansion:
         loops = [(identifier(name, self.names), size) for name, size in writer.loops if name not in solution.places]
         renamed = [name for name, _ in writer.loops if name not in solution.places]
         places = {**solution.places, **{old: Affine.of(new) for old, (new, _) in zip(renamed, loops, strict=True)}}
-        tests = tuple(one for one in solution.tests if not always(one, home.ranges)) + tuple(
+        tests = tuple(one for one in solution.tests if not one.always(home.ranges)) + tuple(
             Inside(substituted(test.place, places), test.size) for test in writer.tests
         )
         value = substituted(writer.core.value, places)

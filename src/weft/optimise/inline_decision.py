@@ -332,11 +332,10 @@ def _traced(read: Read, loops: Sequence[tuple[str, int]], farthest: int) -> int:
     """The most points of some loops, traced not too far, that give one cell."""
     counts: dict[tuple[int, ...], int] = {}
     names = [name for name, _ in loops]
+    fixed = {name for one in read.at for name in free(one)}.difference(names)
+    moving = [one.without(fixed) for one in read.at if isinstance(one, Affine)]
     for point in product(*(range(min(size, farthest)) for _, size in loops)):
         at = dict(zip(names, point, strict=True))
-        cell = tuple(
-            sum(factor * at.get(name, 0) for factor, name in one.terms) if isinstance(one, Affine) else 0
-            for one in read.at
-        )
+        cell = tuple(one.value(at) for one in moving)
         counts[cell] = counts.get(cell, 0) + 1
     return max(counts.values())

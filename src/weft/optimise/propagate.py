@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
-from weft.loops.bounds import always, never
 from weft.loops.constants import value_of
 from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
@@ -78,7 +77,7 @@ class _Block:
     def proves(self, place: Affine, size: int) -> bool:
         """Is the place inside an axis of this size?"""
         known = any(test.place == place and test.size <= size for test in self.tests)
-        return known or always(Inside(place, size), self.ranges)
+        return known or place.stays_inside(size, self.ranges)
 
     def unaffected(self, locals: Collection[Local], buffers: Collection[Buffer]) -> dict[Local, _Value]:
         """What is still known when some numbers and buffers have changed."""
@@ -213,7 +212,7 @@ class _Walk:
 
     def _guarded(self, stmt: If) -> None:
         tests = tuple(dict.fromkeys(Inside(_affine(self._scalar(one.place)), one.size) for one in stmt.tests))
-        if any(never(test, self.block.ranges) for test in tests):
+        if any(test.never(self.block.ranges) for test in tests):
             return
         tests = tuple(test for test in tests if not self._is_known(test))
         if not tests:

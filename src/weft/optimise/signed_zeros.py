@@ -81,20 +81,10 @@ def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
     What is rounded when it is stored does not count: a small negative number may become -0.0.
     """
     first = {nest.target: nest for nest in reversed(nests)}
-    found = {target for target, nest in first.items() if _fills(nest) and carrier(target.dtype) == target.dtype}
+    found = {target for target, nest in first.items() if nest.fills and carrier(target.dtype) == target.dtype}
     for nest in nests:
         core = nest.core
         kept = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")
         if not kept:
             found.discard(nest.target)
     return found
-
-
-def _fills(nest: Nest) -> bool:
-    """Does a nest store something in every cell of its target?"""
-    sizes = dict(nest.loops)
-    places = [one for one in nest.core.at if isinstance(one, Affine) and not one.offset]
-    loops = [one.terms[0][1] for one in places if len(one.terms) == 1 and one.terms[0][0] == 1]
-    covered = [sizes.get(one.terms[0][1], 0) if one.terms else 1 for one in places]
-    whole = len(places) == len(nest.core.at) and tuple(covered) == nest.target.shape and len(set(loops)) == len(loops)
-    return whole and isinstance(nest.core, Store) and not nest.tests and all(len(one.terms) < 2 for one in places)

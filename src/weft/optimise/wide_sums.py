@@ -1,4 +1,4 @@
-"""Long sums of single precision grow in double precision.
+"""Long sums of single precision accumulate in double precision.
 
     for i: for j: y[j] += x[i, j]      becomes      for j: y.sum[j] = float64(y[j])
                                                     for i: for j: y.sum[j] += float64(x[i, j])
@@ -11,7 +11,7 @@ tensor say: how much comes together there is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -38,7 +38,20 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import Loop, around, free, mapped, parts, rewritten, walk, with_body
+from weft.loops.walk import (
+    Body,
+    Loop,
+    around,
+    body_of,
+    bottom_up,
+    free,
+    own_accesses,
+    parts,
+    rewritten,
+    scoped,
+    with_body,
+    with_parts,
+)
 from weft.ops import Call, Scalar
 
 _NARROW, _WIDE = "float32", "float64"
@@ -61,7 +74,7 @@ def widened(body: Sequence[Stmt], few: int = 10) -> tuple[Stmt, ...]:
 
 def _block(body: Sequence[Stmt], prefix: str, few: int) -> tuple[Stmt, ...]:
     long = _long_sums(body, few)
-    stmts = [_with_numbers(stmt, long) for stmt in body] if long else body
+    stmts = bottom_up(body, _in_double(long)) if long else body
     return tuple(new for stmt in stmts for new in _statement(stmt, prefix, few))
 
 
@@ -72,17 +85,19 @@ def _statement(stmt: Stmt, prefix: str, few: int) -> Iterator[Stmt]:
         return
     product = isinstance(stmt, Staged) and isinstance(stmt.what, Product)
     sums = list(_sums(stmt, prefix, few)) if product or isinstance(stmt, For) else []
-    body = stmt.body if product else _block(_grown(stmt, sums).body, prefix, few)
+    body: Body = (stmt,)
+    for one in sums:
+        body = bottom_up(body, one.moved)
     yield from (one.copied(there=True) for one in sums)
-    yield _grown(stmt, sums) if product else with_body(stmt, body)
+    yield body[0] if product else with_body(body[0], _block(body_of(body[0]), prefix, few))
     yield from (one.copied(there=False) for one in sums)
 
 
-# Numbers
+# Variables
 
 
 def _long_sums(body: Sequence[Stmt], few: int) -> dict[Local, Local]:
-    """The numbers that a block declares and adds to, and often; as they are in double precision."""
+    """The variables that a block declares and adds to, and often; as they are in double precision."""
     times: dict[Local, int] = {}
     own = {one.local for one in body if isinstance(one, Let) and one.local.dtype == _NARROW}
     for stmt, loops in _sites(body) if own else ():
@@ -95,25 +110,25 @@ def _adds(stmt: Set) -> bool:
     return (accumulation(stmt) or ("",))[0] == "add"
 
 
-def _with_numbers(stmt: Stmt, wide: Mapping[Local, Local]) -> Stmt:
-    """A statement with some numbers in double precision."""
-
-    def leaf(one: Scalar) -> Scalar | None:
-        return Cast(_NARROW, wide[one]) if isinstance(one, Local) and one in wide else None
+def _in_double(wide: Mapping[Local, Local]) -> Callable[[Stmt], Body]:
+    """The rule that has some variables in double precision."""
 
     def read(scalar: Scalar) -> Scalar:
-        return rewritten(scalar, leaf)
+        return rewritten(
+            scalar, lambda one: Cast(_NARROW, wide[one]) if isinstance(one, Local) and one in wide else None
+        )
 
-    match stmt:
-        case Let(local=own, value=value) if own in wide:
-            return Let(wide[own], _wide(read(value)))
-        case Set(local=own, value=Call(args=(_, value))) if own in wide and _adds(stmt):
-            return Set(wide[own], Call("add", (wide[own], _wide(read(value)))))
-        case Set(local=own, value=value) if own in wide:
-            return Set(wide[own], _wide(read(value)))
-        case For(body=body) | If(body=body) | Remark(body=body) | Staged(body=body):
-            return with_body(stmt, tuple([_with_numbers(one, wide) for one in body]))
-    return mapped(stmt, read)
+    def rule(stmt: Stmt) -> Body:
+        match stmt:
+            case Let(local=own, value=value) if own in wide:
+                return (Let(wide[own], _wide(read(value))),)
+            case Set(local=own, value=Call(args=(_, value))) if own in wide and _adds(stmt):
+                return (Set(wide[own], Call("add", (wide[own], _wide(read(value))))),)
+            case Set(local=own, value=value) if own in wide:
+                return (Set(wide[own], _wide(read(value))),)
+        return (with_parts(stmt, tuple(map(read, parts(stmt)))),)
+
+    return rule
 
 
 def _wide(scalar: Scalar) -> Scalar:
@@ -126,12 +141,12 @@ def _wide(scalar: Scalar) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A buffer in which a statement adds up: in each axis the place where it does so, or none if in all of it."""
+    """A buffer in which a statement adds up: in each axis the index where it does so, or none if in all of it."""
 
     buffer: Buffer
     fixed: tuple[Affine | None, ...]
     prefix: str
-    #: Does it add up only where a test holds, so that the places may lie outside of the buffer?
+    #: Does it add up only where a test holds, so that indices may lie outside of the buffer?
     tested: bool
 
     @property
@@ -143,23 +158,21 @@ class _Sum:
         """What the buffer holds, copied there or back."""
         axes = [(f"{self.prefix}{axis}", size) for axis, size in enumerate(self.buffer.shape)]
         pairs = list(zip(self.fixed, axes, strict=True))
-        at = tuple(Affine(((1, loop),)) if fixed is None else fixed for fixed, (loop, _) in pairs)
+        at = tuple(Affine.of(loop) if fixed is None else fixed for fixed, (loop, _) in pairs)
         source, target = (self.buffer, self.cells) if there else (self.cells, self.buffer)
         copy: Stmt = Store(target, at, Cast(target.dtype, Read(source, at)))
         inside = tuple(Inside(fixed, size) for fixed, (_, size) in pairs if fixed is not None and fixed.terms)
         copy = If(inside, (copy,)) if self.tested and inside else copy
         return around([loop for fixed, loop in pairs if fixed is None], (copy,))[0]
 
-    def grown(self, stmt: Stmt) -> Stmt:
-        """A statement that works on the memory beside the buffer."""
+    def moved(self, stmt: Stmt) -> Body:
+        """A statement, whose body does so already, that works on the memory beside the buffer."""
         match stmt:
             case Store(buffer=buffer, at=at, value=value) if buffer == self.buffer:
-                return Store(self.cells, at, _wide(self._read(value)))
+                return (Store(self.cells, at, _wide(self._read(value))),)
             case Update(buffer=buffer, at=at, op=op, value=value) if buffer == self.buffer:
-                return Update(self.cells, at, op, _wide(self._read(value)))
-            case For(body=body) | If(body=body) | Remark(body=body) | Staged(body=body):
-                return with_body(stmt, tuple(map(self.grown, body)))
-        return mapped(stmt, self._read)
+                return (Update(self.cells, at, op, _wide(self._read(value))),)
+        return (with_parts(stmt, tuple(map(self._read, parts(stmt)))),)
 
     def _read(self, scalar: Scalar) -> Scalar:
         def leaf(one: Scalar) -> Scalar | None:
@@ -169,17 +182,9 @@ class _Sum:
         return rewritten(scalar, leaf)
 
 
-def _grown(stmt: For | If | Remark | Staged, sums: Sequence[_Sum]) -> For | If | Remark | Staged:
-    done: Stmt = stmt
-    for one in sums:
-        done = one.grown(done)
-    assert isinstance(done, For | If | Remark | Staged)
-    return done
-
-
 def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_Sum]:
     """The buffers in which a statement adds many numbers up in cells that its own loop does not move."""
-    sites = list(_sites([stmt]))
+    sites = _sites([stmt])
     updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and one.buffer.dtype == _NARROW]
     for buffer in dict.fromkeys(one.buffer for one, _ in updates):
         mine = [(one, loops) for one, loops in updates if one.buffer == buffer]
@@ -191,7 +196,7 @@ def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_
 
 
 def _plain(stmt: Stmt, buffer: Buffer) -> bool:
-    """Is a buffer only added to and stored in, and everywhere at places that loops tell?"""
+    """Is a buffer only added to and stored in, and everywhere at affine indices?"""
     match stmt:
         case Fill(buffer=own):
             return own != buffer
@@ -201,35 +206,26 @@ def _plain(stmt: Stmt, buffer: Buffer) -> bool:
 
 
 def _fixed(buffer: Buffer, sites: Sequence[Site]) -> tuple[Affine | None, ...]:
-    """In each axis the place of all accesses, if it is one and no loop inside moves it."""
+    """In each axis the index of all accesses, if it is one and no loop inside moves it."""
     inner = {name for _, loops in sites for name, _ in loops}
     cells = [at for stmt, _ in sites for at in _cells(stmt, buffer)]
     return tuple(_only({at[axis] for at in cells}, inner) for axis in range(len(buffer.shape)))
 
 
-def _only(places: set[Scalar], inner: set[str]) -> Affine | None:
-    one = next(iter(places))
-    return one if len(places) == 1 and isinstance(one, Affine) and inner.isdisjoint(free(one)) else None
+def _only(indices: set[Scalar], inner: set[str]) -> Affine | None:
+    one = next(iter(indices))
+    return one if len(indices) == 1 and isinstance(one, Affine) and inner.isdisjoint(free(one)) else None
 
 
-def _cells(stmt: Stmt, buffer: Buffer) -> Iterator[tuple[Scalar, ...]]:
+def _cells(stmt: Stmt, buffer: Buffer) -> list[tuple[Scalar, ...]]:
     """Where a statement itself touches a buffer."""
-    if isinstance(stmt, Store | Update) and stmt.buffer == buffer:
-        yield stmt.at
-    for one in (one for part in parts(stmt) for one in walk(part)):
-        if isinstance(one, Read) and one.buffer == buffer:
-            yield one.at
+    return [one.at for one in own_accesses(stmt) if one.buffer == buffer and one.at is not None]
 
 
 def _moving(stmt: Update) -> set[str]:
     return {name for one in stmt.at for name in free(one)}
 
 
-def _sites(body: Sequence[Stmt], loops: tuple[Loop, ...] = ()) -> Iterator[Site]:
+def _sites(body: Sequence[Stmt]) -> list[Site]:
     """Every statement that does something, with the loops around it."""
-    for stmt in body:
-        if isinstance(stmt, For):
-            yield from _sites(stmt.body, (*loops, (stmt.loop, stmt.size)))
-        else:
-            yield stmt, loops
-            yield from _sites(stmt.body, loops) if isinstance(stmt, If | Remark | Staged) else ()
+    return [(stmt, scope.loops) for stmt, scope in scoped(body) if not isinstance(stmt, For)]

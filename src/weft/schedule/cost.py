@@ -2,7 +2,7 @@
 
 Flops are arithmetic operations of the table, each counted once every time it runs, whatever it takes: an exponential is
 one, and one of three operands (a fused multiply-add) two. Comparisons, choices and conversions are counted apart, and
-what only hands a value on is not counted at all; nor are the places of loops.
+what only hands a value on is not counted at all; nor are affine indices.
 
 `read` and `written` are bytes of different cells, each counted once: what must come from memory and go there if caches
 hold everything in between. What the kernel reads only after writing it itself does not come from memory. `loads` and
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.columns import shortened, table
-from weft.loops import Buffer, Cast, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined
-from weft.loops.walk import walk
+from weft.loops import Buffer, Cast, Stmt, Update, combined
+from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
@@ -70,9 +70,9 @@ class Cost:
 def cost(kernel: Kernel) -> Cost:
     """What running a kernel once costs."""
     total = Cost()
-    for scalar, times, tested in _computed(kernel.body, 1, False):
-        parts = list(walk(scalar))
-        total += Cost(times * sum(map(_flops, parts)), times * sum(map(_others, parts)), exact=not tested)
+    for scalar, times, tested in _computed(kernel.body):
+        inside = walk(scalar)
+        total += Cost(times * sum(map(_flops, inside)), times * sum(map(_others, inside)), exact=not tested)
     for buffer, own in sites(kernel.body).items():
         total += _memory(buffer, own)
     return total
@@ -140,25 +140,12 @@ def _cells_moved(site: Site) -> int:
     return times if site.access.at is not None else times * prod(site.access.buffer.shape)
 
 
-def _computed(body: Sequence[Stmt], times: int, tested: bool) -> Iterator[tuple[Scalar, int, bool]]:
+def _computed(body: Sequence[Stmt]) -> Iterator[tuple[Scalar, int, bool]]:
     """Every scalar a block computes, how often, and whether that depends on a test."""
-    for stmt in body:
-        match stmt:
-            case For(size=size, body=inner):
-                yield from _computed(inner, times * size, tested)
-            case If(tests=tests, body=inner):
-                yield from ((test.place, times, tested) for test in tests)
-                yield from _computed(inner, times, True)
-            case Remark(body=inner) | Staged(body=inner):
-                yield from _computed(inner, times, tested)
-            case Store(at=at, value=value):
-                yield from ((one, times, tested) for one in (*at, value))
-            case Update():
-                yield combined(stmt), times, tested
-            case Let(value=value) | Set(value=value):
-                yield value, times, tested
-            case Fill():
-                pass
+    for stmt, scope in scoped(body):
+        times, tested = prod(size for _, size in scope.loops), bool(scope.tests)
+        scalars = (combined(stmt),) if isinstance(stmt, Update) else parts(stmt)
+        yield from ((scalar, times, tested) for scalar in scalars)
 
 
 def _flops(scalar: Scalar) -> int:

@@ -64,10 +64,10 @@ def box(site: Site) -> Box:
     shape, at, loops = site.access.buffer.shape, site.access.at, dict(site.loops)
     if at is None:
         return Box(tuple(Span((), 0, size - 1, size) for size in shape), prod(shape), True)
-    spans = [_span(place, size, loops) for place, size in zip(at, shape, strict=True)]
-    moving = [name for place in at for name in _moving(place, loops)]
+    spans = [_span(index, size, loops) for index, size in zip(at, shape, strict=True)]
+    moving = [name for index in at for name in _moving(index, loops)]
     cells = prod(span.count for span, _ in spans)
-    if all(isinstance(place, Affine) for place in at):
+    if all(isinstance(index, Affine) for index in at):
         cells = min(cells, prod(loops[name] for name in set(moving)))
     exact = len(set(moving)) == len(moving) and all(told for _, told in spans)
     origin = () if exact else (at, *((name, loops[name]) for name in moving))
@@ -87,7 +87,7 @@ def union(boxes: Sequence[Box]) -> tuple[int, bool]:
 
 
 def _hull(boxes: Sequence[Box]) -> int:
-    """The cells of the least box around all, as far as their places can be compared."""
+    """The cells of the least box around all, as far as they can be compared."""
     axes = zip(*(one.spans for one in boxes), strict=True)
     return prod(_length(axis) for axis in axes)
 
@@ -98,32 +98,19 @@ def _length(axis: Sequence[Span]) -> int:
     return max(span.high for span in axis) - min(span.low for span in axis) + 1
 
 
-def _span(place: Scalar, size: int, loops: Mapping[str, int]) -> tuple[Span, bool]:
+def _span(index: Scalar, size: int, loops: Mapping[str, int]) -> tuple[Span, bool]:
     """The positions a subscript takes in an axis, and whether they are known exactly."""
-    if not isinstance(place, Affine):
+    if not isinstance(index, Affine):
         return Span((), 0, size - 1, size), False
-    factors = _moving(place, loops)
-    ends = [factor * (loops[name] - 1) for name, factor in factors.items()]
-    low = place.offset + sum(end for end in ends if end < 0)
-    high = place.offset + sum(end for end in ends if end > 0)
-    static = tuple(term for term in place.terms if term[1] not in loops)
+    static = tuple(term for term in index.terms if term[1] not in loops)
+    moving = index.without([name for _, name in static])
+    low, high = moving.bounds(loops) or (0, 0)
     if not static:
         low, high = max(low, 0), min(high, size - 1)  # tests keep it inside
-    count = max(0, min(high - low + 1, prod(loops[name] for name in factors)))
-    return Span(static, low, high, count), len(factors) <= 1 or _gapless(factors, loops)
+    count = max(0, min(high - low + 1, prod(loops[name] for name in moving.names)))
+    return Span(static, low, high, count), len(_moving(index, loops)) <= 1 or moving.is_gapless(loops)
 
 
-def _moving(place: Scalar, loops: Mapping[str, int]) -> dict[str, int]:
-    """The loops that move a subscript, and how far."""
-    terms = place.terms if isinstance(place, Affine) else ()
-    return {name: factor for factor, name in terms if factor and loops.get(name, 1) != 1}
-
-
-def _gapless(factors: Mapping[str, int], loops: Mapping[str, int]) -> bool:
-    """Does a sum of loops take every value from its least to its greatest?"""
-    reach = 0
-    for factor, name in sorted((abs(factor), name) for name, factor in factors.items()):
-        if factor > reach + 1:
-            return False
-        reach += factor * (loops[name] - 1)
-    return True
+def _moving(index: Scalar, loops: Mapping[str, int]) -> list[str]:
+    """The loops that move a subscript."""
+    return [name for name in index.names if loops.get(name, 1) != 1] if isinstance(index, Affine) else []

@@ -21,8 +21,7 @@ from functools import partial
 from itertools import accumulate
 from math import prod
 
-from weft.affine import Affine
-from weft.loops import Buffer, Inside, Read, Role, Store
+from weft.loops import Buffer, Read, Role
 from weft.loops.nests import Nest
 from weft.loops.walk import rewritten, walk
 from weft.ops import OPS, Call, Scalar, typing
@@ -160,26 +159,12 @@ def _able(uses: _Uses, place: int) -> dict[int, int]:
         wanted = late[:1] or [found[reader] for reader in readers if reader in found]
         if not wanted or (late and not uses.held(target)) or target.role is Role.COPY:
             continue
-        if uses.writers[target] != [number] or readers[0] <= number or not _is_whole(uses.nests[number]):
+        if uses.writers[target] != [number] or readers[0] <= number or not uses.nests[number].fills:
             continue
         writers = (writer for buffer in uses.inputs[number] for writer in uses.writers.get(buffer, ()))
         if not any(number < writer < max(wanted) for writer in writers):
             found[number] = max(wanted)
     return found
-
-
-def _is_whole(nest: Nest) -> bool:
-    """Does a nest give every cell of its buffer one value, not summing anything?"""
-    sizes, names = dict(nest.loops), list[str]()
-    for place, size in zip(nest.core.at, nest.target.shape, strict=True):
-        match place:
-            case Affine(terms=((1, name),), offset=0) if sizes.get(name) == size:
-                names.append(name)
-            case Affine(terms=(), offset=0) if size == 1:
-                pass
-            case _:
-                return False
-    return isinstance(nest.core, Store) and not nest.tests and sorted(names) == sorted(sizes)
 
 
 def _copied(uses: _Uses, place: int, numbers: Sequence[int]) -> Again:
@@ -213,15 +198,10 @@ def _reading(nest: Nest, copies: Mapping[Buffer, Buffer]) -> Nest:
 
     def leaf(one: Scalar) -> Scalar | None:
         if isinstance(one, Read) and one.buffer in copies:
-            return Read(copies[one.buffer], tuple(map(moved, one.at)))
+            return Read(copies[one.buffer], tuple([rewritten(index, leaf) for index in one.at]))
         return None
 
-    def moved(scalar: Scalar) -> Scalar:
-        return rewritten(scalar, leaf)
-
-    tests = tuple(Inside(moved(test.place), test.size) for test in nest.tests)
-    core = replace(nest.core, at=tuple(map(moved, nest.core.at)), value=moved(nest.core.value))
-    return replace(nest, tests=tests, core=core)
+    return nest.mapped(lambda scalar: rewritten(scalar, leaf))
 
 
 def _how(uses: _Uses, copies: Mapping[Buffer, Buffer], number: int) -> str:
