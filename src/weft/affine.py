@@ -56,6 +56,7 @@ class Affine(Scalar):
         return hash((frozenset(self.terms) if len(self.terms) > 1 else self.terms, self.offset))
 
     @staticmethod
+    @lru_cache(maxsize=1024)
     def of(name: str) -> Affine:
         """A loop or a given index itself."""
         return Affine(((1, name),))
@@ -74,7 +75,10 @@ class Affine(Scalar):
         return self.terms[0][1] if len(self.terms) == 1 and self.terms[0][0] == 1 and not self.offset else ""
 
     def coefficient(self, name: str) -> int:
-        return next((factor for factor, one in self.terms if one == name), 0)
+        for factor, one in self.terms:
+            if one == name:
+                return factor
+        return 0
 
     @overload
     def __add__(self, other: Affine | int) -> Affine: ...
@@ -191,7 +195,8 @@ class AccessMap:
     guards: tuple[tuple[Affine, int], ...] = ()
 
     @staticmethod
-    def all_of(shape: Sequence[int]) -> AccessMap:
+    @lru_cache(maxsize=1024)
+    def all_of(shape: tuple[int, ...]) -> AccessMap:
         """Every cell of a tensor."""
         names = [str(axis) for axis in range(len(shape))]  # no loop is called so
         return AccessMap(tuple(map(Affine.of, names)), tuple(zip(names, shape, strict=True)))
@@ -318,13 +323,13 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 def _plainly_covers(one: AccessMap, region: AccessMap, shape: Sequence[int]) -> bool:
     """Is it plain: in each axis the map stands where the region does, or everywhere by a loop of its own?"""
-    idle = one.ranges
-    if not set(one.guards) <= set(region.guards):
+    if one.guards and not set(one.guards) <= set(region.guards):
         return False
+    ranges, idle = one.ranges, one.ranges
     for index, wanted, size in zip(one.indices, region.indices, shape, strict=True):
-        fixed = one.ranges.keys().isdisjoint(index.names)
-        if size != 1 and not (fixed and index == wanted) and idle.pop(index.only, None) != size:
-            return False
+        if size != 1 and idle.pop(index.only, None) != size:
+            if index != wanted or not ranges.keys().isdisjoint(index.names):
+                return False
     return True
 
 

@@ -18,6 +18,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update, check
 from weft.loops.interp import run_scalar
 from weft.loops.walk import (
+    Names,
     Scope,
     accesses,
     around,
@@ -161,7 +162,10 @@ def test_renaming_changes_no_meaning(sample: Numbers) -> None:
     def bound(stmt: For | Let) -> str:
         return f"n{next(numbers)}"
 
-    renamed = rename(body, bound, free=lambda name: f"static {name}")
+    def static_too(index: Affine, known: Names) -> Affine:
+        return Affine(tuple((factor, known.get(name, f"static {name}")) for factor, name in index.terms), index.offset)
+
+    renamed = rename(body, bound, index=static_too)
     binders = [one for one in everything(renamed) if isinstance(one, For | Let)]
     names = [one.loop if isinstance(one, For) else one.local.name for one in binders]
     assert len(set(names)) == len(names)

@@ -40,10 +40,12 @@ class MalformedLoops(Exception):
 
 def check(program: Program, given: Mapping[str, int] | None = None) -> Program:
     """The program itself if it is well formed; `given` maps each static index to its range."""
+    outer, around = None, _Around({}, (), frozenset())
     for stmt, scope in scoped(program.body):
-        loops = scope.loops
-        if all(size for _, size in loops):  # what never runs leaves no axis
-            _check(stmt, _Around({**(given or {}), **dict(loops)}, frozenset(scope.tests), scope.variables))
+        if scope.around is not outer:
+            outer, around = scope.around, _Around({**(given or {}), **dict(scope.loops)}, scope.tests, scope.variables)
+        if all(around.ranges.values()):  # what never runs leaves no axis
+            _check(stmt, around._replace(variables=scope.variables))
     _check_threads(program.body)
     return program
 
@@ -52,7 +54,7 @@ class _Around(NamedTuple):
     """What holds where a statement stands: loops and their sizes, tests, and the variables declared so far."""
 
     ranges: Mapping[str, int]
-    tests: frozenset[Inside]
+    tests: tuple[Inside, ...]
     variables: frozenset[Local]
 
 
@@ -137,7 +139,7 @@ def _operation(op: str, operands: int) -> None:
 
 
 def _inside(index: Affine, size: int, scope: _Around) -> bool:
-    low, high = _reach(index, tuple(scope.tests), scope.ranges)
+    low, high = _reach(index, scope.tests, scope.ranges)
     return low >= 0 and high < size
 
 

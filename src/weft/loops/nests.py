@@ -66,10 +66,10 @@ class Nest:
     def fills(self) -> bool:
         """Does it store one value in every cell of its target, each once?"""
         at = tuple([index for index in self.core.at if isinstance(index, Affine)])
-        if at != self.core.at or not isinstance(self.core, Store) or self.tests:
+        if not isinstance(self.core, Store) or self.tests or len(at) < len(self.core.at):
             return False
         one, shape = AccessMap(at, self.loops), self.target.shape
-        return injective([one]) and covers([one], AccessMap.all_of(shape), shape)
+        return covers([one], AccessMap.all_of(shape), shape) and injective([one])
 
     def mapped(self, change: Callable[[Scalar], Scalar]) -> Nest:
         """The nest with its scalars changed."""

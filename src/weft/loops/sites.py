@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from weft.affine import AccessMap, Affine, separates
@@ -28,15 +28,21 @@ class Site:
 
     def map(self, outer: int = 0) -> AccessMap:
         """The cells it may touch, the loops of so many outer steps as parameters; values may point anywhere."""
-        shape, at = self.access.buffer.shape, self.access.at
-        anywhere = AccessMap.all_of(shape)
-        told = [isinstance(index, Affine) for index in at] if at is not None else [False] * len(shape)
-        indices = tuple([at[axis] if known and at else anywhere.indices[axis] for axis, known in enumerate(told)])
-        unknown = [loop for loop, known in zip(anywhere.loops, told, strict=True) if not known]
-        own = [step.loop for step in self.steps[outer:] if step.loop is not None]
-        around = [(Affine.of(step.loop[0]), step.loop[1]) for step in self.steps[:outer] if step.loop is not None]
-        tests = [(test.place, test.size) for test in self.tests if isinstance(test.place, Affine)]
-        return AccessMap(indices, (*own, *unknown), (*around, *tests))  # type: ignore[arg-type]  # they are affine
+        loops, guards = list[Loop](), list[tuple[Affine, int]]()
+        for number, step in enumerate(self.steps):
+            if step.loop is not None and number < outer:
+                guards.append((Affine.of(step.loop[0]), step.loop[1]))
+            elif step.loop is not None:
+                loops.append(step.loop)
+            guards += [(test.place, test.size) for test in step.tests if isinstance(test.place, Affine)]
+        indices, anywhere = list[Affine](), AccessMap.all_of(self.access.buffer.shape)
+        for index, other, loop in zip(
+            self.access.at or anywhere.indices, anywhere.indices, anywhere.loops, strict=True
+        ):
+            told = isinstance(index, Affine) and self.access.at is not None
+            indices.append(index if isinstance(index, Affine) else other)
+            loops += [] if told else [loop]
+        return AccessMap(tuple(indices), tuple(loops), tuple(guards))
 
     def is_told(self, outer: int) -> bool:
         """Does it touch all those cells: no gathers, no tests after so many steps that depend on values?"""
@@ -45,12 +51,13 @@ class Site:
         return all(isinstance(one, Affine) for one in (*(index for index, size in axes if size != 1), *tests))
 
 
-def sites(body: Sequence[Stmt]) -> dict[Buffer, list[Site]]:
-    """Every access in a block, by buffer, in the order written."""
+def sites(body: Sequence[Stmt], buffers: Collection[Buffer] | None = None) -> dict[Buffer, list[Site]]:
+    """Every access in a block, to some buffers or all, by buffer and in the order written."""
     found: dict[Buffer, list[Site]] = {}
     for stmt, scope in scoped(body):
         for access in own_accesses(stmt):
-            found.setdefault(access.buffer, []).append(Site(access, scope.steps))
+            if buffers is None or access.buffer in buffers:
+                found.setdefault(access.buffer, []).append(Site(access, scope.steps))
     return found
 
 
@@ -64,5 +71,5 @@ def independent(loop: For) -> bool:
     changed = effects(loop.body)
     if not changed.sets <= changed.lets:
         return False
-    touched = sites((loop,))
-    return all(separated(loop.loop, touched[buffer]) for buffer in changed.buffers)
+    touched = sites((loop,), changed.buffers)
+    return all(separated(loop.loop, some) for some in touched.values())

@@ -18,8 +18,7 @@ all of this may recurse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import NamedTuple, TypeAlias
 
@@ -45,6 +44,8 @@ from weft.loops.nodes import (
 from weft.ops import Call, Scalar
 
 Body: TypeAlias = tuple[Stmt, ...]
+#: The statements that have others inside.
+BLOCKS = (For, If, Remark, Staged)
 #: A loop: its name and size.
 Loop: TypeAlias = tuple[str, int]
 #: A cell by its buffer and subscripts.
@@ -85,15 +86,15 @@ def with_children(scalar: Scalar, new: tuple[Scalar, ...]) -> Scalar:
 def walk(scalar: Scalar) -> list[Scalar]:
     """The scalar and everything inside it, subscripts of reads included, in the order written."""
     found = [scalar]
-    if type(scalar) is not Affine:
-        _walk(scalar, found)
+    _walk(scalar, found)
     return found
 
 
 def _walk(scalar: Scalar, found: list[Scalar]) -> None:
     for one in children(scalar):
         found.append(one)
-        if type(one) is not Affine:
+        kind = type(one)
+        if kind is Call or kind is Read or kind is Cast:
             _walk(one, found)
 
 
@@ -103,7 +104,10 @@ def rewritten(scalar: Scalar, rule: Callable[[Scalar], Scalar | None]) -> Scalar
     if found is not None:
         return found
     inner = children(scalar)
-    return with_children(scalar, tuple([rewritten(one, rule) for one in inner])) if inner else scalar
+    if not inner:
+        return scalar
+    new = tuple([rewritten(one, rule) for one in inner])
+    return scalar if all(map(is_, new, inner)) else with_children(scalar, new)
 
 
 def substituted(scalar: Scalar, values: Mapping[str, Affine]) -> Scalar:
@@ -112,12 +116,12 @@ def substituted(scalar: Scalar, values: Mapping[str, Affine]) -> Scalar:
 
 
 def reads(scalar: Scalar) -> list[Read]:
-    return [one for one in walk(scalar) if isinstance(one, Read)]
+    return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Read]
 
 
 def variables(scalar: Scalar) -> list[Local]:
     """The variables a scalar mentions, as often as it does."""
-    return [one for one in walk(scalar) if isinstance(one, Local)]
+    return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Local]
 
 
 def free(scalar: Scalar) -> list[str]:
@@ -170,7 +174,7 @@ def with_parts(stmt: Stmt, new: tuple[Scalar, ...]) -> Stmt:
 
 def body_of(stmt: Stmt) -> Body:
     """The statements inside a statement."""
-    return stmt.body if isinstance(stmt, For | If | Remark | Staged) else ()
+    return stmt.body if isinstance(stmt, BLOCKS) else ()
 
 
 def with_body(stmt: Stmt, body: Body) -> Stmt:
@@ -212,15 +216,18 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
     while rest:
         stmt = rest.pop()
         found.append(stmt)
-        rest += body_of(stmt)[::-1]
+        if isinstance(stmt, BLOCKS):
+            rest += stmt.body[::-1]
     return found
 
 
 def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
     """A statement with the scalars of itself and its body changed."""
-    inner = body_of(stmt)
-    own = with_parts(stmt, tuple([change(one) for one in parts(stmt)]))
-    return with_body(own, tuple([mapped(one, change) for one in inner])) if inner else own
+    if isinstance(stmt, BLOCKS):
+        stmt = with_body(stmt, tuple([mapped(one, change) for one in stmt.body]))
+    old = parts(stmt)
+    new = tuple([change(one) for one in old])
+    return stmt if all(map(is_, new, old)) else with_parts(stmt, new)
 
 
 #: What becomes of a statement; None where only what is inside it may change.
@@ -232,21 +239,25 @@ def top_down(body: Sequence[Stmt], rule: Rule) -> Body:
     done: list[Stmt] = []
     for stmt in body:
         found = rule(stmt)
-        done += (with_body(stmt, top_down(body_of(stmt), rule)),) if found is None else found
+        if found is not None:
+            done += found
+        else:
+            done.append(with_body(stmt, top_down(stmt.body, rule)) if isinstance(stmt, BLOCKS) else stmt)
     return body if isinstance(body, tuple) and same(done, body) else tuple(done)
 
 
 def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> Body:
     """A block by a rule for statements, the inner ones first: it sees what has become of their bodies."""
-    done = [one for stmt in body for one in rule(with_body(stmt, bottom_up(body_of(stmt), rule)))]
+    done: list[Stmt] = []
+    for stmt in body:
+        done += rule(with_body(stmt, bottom_up(stmt.body, rule)) if isinstance(stmt, BLOCKS) else stmt)
     return body if isinstance(body, tuple) and same(done, body) else tuple(done)
 
 
 # What is around
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A statement on the way to another: its number in its block, and the loop or the tests it puts around."""
 
     number: int
@@ -256,40 +267,46 @@ class Step:
     staged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What is around a statement: the steps to it, outermost first, its own last, and the variables declared there."""
+class Scope(NamedTuple):
+    """What is around a statement: the steps to its block, outermost first, its number there, the variables known."""
 
-    steps: tuple[Step, ...] = ()
+    around: tuple[Step, ...] = ()
+    number: int = 0
     variables: frozenset[Local] = frozenset()
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps to the statement, its own last."""
+        return *self.around, Step(self.number)
+
+    @property
     def loops(self) -> tuple[Loop, ...]:
-        return tuple([step.loop for step in self.steps if step.loop is not None])
+        return tuple([step.loop for step in self.around if step.loop is not None])
 
     @property
     def tests(self) -> tuple[Inside, ...]:
-        return tuple([test for step in self.steps for test in step.tests])
+        return tuple([test for step in self.around for test in step.tests])
 
 
-def scoped(body: Sequence[Stmt], around: Scope = Scope()) -> Iterator[tuple[Stmt, Scope]]:  # noqa: B008 it is frozen
+def scoped(body: Sequence[Stmt]) -> list[tuple[Stmt, Scope]]:
     """Every statement of a block and of the blocks inside it, in the order written, with what is around it."""
-    known = around.variables
+    found: list[tuple[Stmt, Scope]] = []
+    _scoped(body, (), frozenset(), found)
+    return found
+
+
+def _scoped(
+    body: Sequence[Stmt], around: tuple[Step, ...], known: frozenset[Local], found: list[tuple[Stmt, Scope]]
+) -> None:
     for number, stmt in enumerate(body):
-        yield stmt, Scope((*around.steps, Step(number)), known)
-        match stmt:
-            case For(loop=loop, size=size):
-                step = Step(number, (loop, size))
-            case If(tests=tests):
-                step = Step(number, tests=tests)
-            case Remark() | Staged():
-                step = Step(number, staged=isinstance(stmt, Staged))
-            case Let(local=local):
-                known = known | {local}
-                continue
-            case _:
-                continue
-        yield from scoped(stmt.body, Scope((*around.steps, step), known))
+        found.append((stmt, Scope(around, number, known)))
+        if isinstance(stmt, Let):
+            known = known | {stmt.local}
+        elif isinstance(stmt, BLOCKS):
+            loop = (stmt.loop, stmt.size) if isinstance(stmt, For) else None
+            tests = stmt.tests if isinstance(stmt, If) else ()
+            step = Step(number, loop, tests, isinstance(stmt, Staged))
+            _scoped(stmt.body, (*around, step), known, found)
 
 
 class Access(NamedTuple):
@@ -365,25 +382,24 @@ def rename(
     body: Sequence[Stmt],
     bound: Callable[[For | Let], str],
     known: Names | None = None,
-    free: Callable[[str], str] | None = None,
+    index: Callable[[Affine, Names], Affine] | None = None,
 ) -> Body:
     """A block whose loops and variables are called what `bound` says of the statements that bind them.
 
-    `known` is what those of the blocks around are called, `free` names the indices that nothing binds. Each use is
-    called after the statement that binds it: if `bound` gives no name twice, and none that is used inside otherwise,
-    none is mistaken for another.
+    `known` is what those of the blocks around are called; `index` is told that as well where it renames an index in its
+    own way. Each use is called after the statement that binds it: if `bound` gives no name twice, and none that is used
+    inside otherwise, none is mistaken for another.
     """
     here = dict(known or {})
 
     def leaf(one: Scalar) -> Scalar | None:
         if isinstance(one, Local):
             return Local(here[one], one.dtype) if one in here else one
-        if isinstance(one, Affine):
-            return Affine(tuple([(factor, called(name)) for factor, name in one.terms]), one.offset)
-        return None
-
-    def called(name: str) -> str:
-        return here.get(name) or (free(name) if free else name)
+        if not isinstance(one, Affine):
+            return None
+        if index is not None:
+            return index(one, here)
+        return Affine(tuple([(factor, here.get(name, name)) for factor, name in one.terms]), one.offset)
 
     done: list[Stmt] = []
     for old in body:
@@ -392,7 +408,7 @@ def rename(
             case For(loop=loop, size=size, body=inner):
                 assert isinstance(old, For)
                 name = bound(old)
-                done.append(For(name, size, rename(inner, bound, {**here, loop: name}, free), stmt.how))
+                done.append(For(name, size, rename(inner, bound, {**here, loop: name}, index), stmt.how))
             case Let(local=local, value=value):
                 assert isinstance(old, Let)
                 here[local] = bound(old)
@@ -400,7 +416,7 @@ def rename(
             case Set(local=local, value=value):
                 done.append(Set(Local(here.get(local, local.name), local.dtype), value))
             case If() | Remark() | Staged():
-                done.append(with_body(stmt, rename(stmt.body, bound, here, free)))
+                done.append(with_body(stmt, rename(stmt.body, bound, here, index)))
             case _:
                 done.append(stmt)
     return tuple(done)

@@ -81,7 +81,7 @@ def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
     What is rounded when it is stored does not count: a small negative number may become -0.0.
     """
     first = {nest.target: nest for nest in reversed(nests)}
-    found = {target for target, nest in first.items() if nest.fills and carrier(target.dtype) == target.dtype}
+    found = {target for target, nest in first.items() if carrier(target.dtype) == target.dtype and nest.fills}
     for nest in nests:
         core = nest.core
         kept = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")

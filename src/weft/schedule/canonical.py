@@ -15,7 +15,7 @@ from itertools import count
 from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Program, Remark, Staged, Stmt, buffers_of
 from weft.loops.annotations import described
-from weft.loops.walk import Body, Cell, bottom_up, parts, rename, retargeted, rewritten, with_parts
+from weft.loops.walk import Body, Cell, Names, bottom_up, rename, retargeted
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 
@@ -30,13 +30,16 @@ def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ..
     def bound(stmt: For | Let) -> str:
         return f"i{next(loops)}" if isinstance(stmt, For) else f"n{next(variables)}"
 
-    def free(name: str) -> str:
-        return static.setdefault(name, f"s{len(static)}")
+    def index(one: Affine, known: Names) -> Affine:
+        terms = [(factor, known.get(name) or static.setdefault(name, f"s{len(static)}")) for factor, name in one.terms]
+        if len(terms) > 1:
+            terms.sort(key=lambda term: (term[1][0], int(term[1][1:])))
+        return Affine(tuple(terms), one.offset)
 
     def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
         return buffers[buffer], at
 
-    body = bottom_up(retargeted(rename(kernel.body, bound, free=free), cell), _plain)
+    body = bottom_up(retargeted(rename(kernel.body, bound, index=index), cell), _plain)
     return Kernel((), body), tuple(buffers), tuple(static)
 
 
@@ -46,16 +49,10 @@ def digest(kernel: Kernel) -> str:
 
 
 def _plain(stmt: Stmt) -> Body:
-    """A statement of a renamed kernel without remarks, described by its new names, its indices in their order."""
+    """A statement of a renamed kernel without remarks, described by its new names."""
     match stmt:
         case Remark(body=body):
             return body
         case Staged(what=what, body=body):
             return (Staged(described(what, body), body),)
-    return (with_parts(stmt, tuple([rewritten(one, _sorted) for one in parts(stmt)])),)
-
-
-def _sorted(index: Scalar) -> Scalar | None:
-    if not isinstance(index, Affine) or len(index.terms) < 2:
-        return None
-    return Affine(tuple(sorted(index.terms, key=lambda term: (term[1][0], int(term[1][1:])))), index.offset)
+    return (stmt,)
