@@ -1,0 +1,87 @@
+"""Long sums in double precision, before and after."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from loops.written import program, text
+from weft.optimise.wide_sums import widened
+
+CASES = {
+    "a long sum in a variable": (
+        """
+        t: float32 = 0.0
+        for i in range(4):
+            for j in range(3):
+                t = t + X[i, j]
+        V[0] = t
+        """,
+        """
+        t: float64 = 0.0
+        for i in range(4):
+            for j in range(3):
+                t = t + float64(X[i, j])
+        V[0] = float32(t)
+        """,
+    ),
+    "a long sum in one cell": (
+        """
+        for i in range(4):
+            for j in range(3):
+                V[s] += X[i, j]
+        """,
+        """
+        V.sum[s] = float64(V[s])
+        for i in range(4):
+            for j in range(3):
+                V.sum[s] += float64(X[i, j])
+        V[s] = float32(V.sum[s])
+        """,
+    ),
+    "long sums in many cells, which are read as well": (
+        """
+        for i in range(4):
+            for j in range(3):
+                for k in range(4):
+                    V[k] += X[i, j] * V[k]
+        """,
+        """
+        for at0 in range(4):
+            V.sum[at0] = float64(V[at0])
+        for i in range(4):
+            for j in range(3):
+                for k in range(4):
+                    V.sum[k] += float64(X[i, j] * float32(V.sum[k]))
+        for at0 in range(4):
+            V[at0] = float32(V.sum[at0])
+        """,
+    ),
+}
+
+
+def lines(text: str) -> str:
+    return "\n" + dedent(text).strip() + "\n"
+
+
+STAYING = {
+    "a short sum": "for i in range(4):\n    for j in range(3):\n        V[i] += X[i, j]",
+    "a long product": "for i in range(4):\n    for j in range(3):\n        V[0] *= X[i, j]",
+    "a sum at cells that values say": "for i in range(4):\n    for j in range(3):\n        V[K[i]] += X[i, j]",
+    "a sum that is filled on the way": (
+        "for i in range(4):\n    for j in range(3):\n        V[0] += X[i, j]\n    V[...] = 0.0"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_before_and_after(name: str) -> None:
+    before, after = CASES[name]
+    assert text(widened(program(before).body)) == lines(after)
+
+
+@pytest.mark.parametrize("name", STAYING)
+def test_what_stays(name: str) -> None:
+    body = program(STAYING[name]).body
+    assert widened(body) == body
