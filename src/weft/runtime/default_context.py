@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.backends import Array, Backend
-from weft.errors import WeftError, user_origin
+from weft.runtime import errors
 from weft.runtime.weak import Weak
 from weft.tensor.tensor import Tensor
 
@@ -34,21 +34,18 @@ class DefaultContext:
 
     def __call__(self, tensor: Tensor) -> Array:
         if self._backend is None:
-            raise WeftError(f"no context can compute `{tensor.label}`", origin=user_origin(), fix="create a wf.Context")
-        open = [one for one in reversed(list(self._contexts)) if not one._engine.closed]  # the newest first
-        if not open and tensor.params:
-            raise WeftError(
-                f"no context can compute `{tensor.label}`: the one that held its parameters is gone",
-                origin=user_origin(),
-                fix="keep the context in a variable",
-            )
-        if not open:
+            raise errors.refused(f"no context can compute `{tensor.label}`", "create a wf.Context")
+        alive = [one for one in reversed(list(self._contexts)) if not one._engine.closed]  # the newest first
+        if not alive and tensor.params:
+            what = f"no context can compute `{tensor.label}`: the one that held its parameters is gone"
+            raise errors.refused(what, "keep the context in a variable")
+        if not alive:
             return self._make(self._backend)[tensor]
-        holding = [one for one in open if one._holds(tensor)]
+        holding = [one for one in alive if one._holds(tensor)]
         able = [one for one in holding if tensor in one]
         if len(able) > 1:
             return _agreed(tensor, able)
-        return (able or holding or open)[0][tensor]
+        return (able or holding or alive)[0][tensor]
 
 
 def _agreed(tensor: Tensor, contexts: list[Context]) -> Array:
@@ -57,10 +54,6 @@ def _agreed(tensor: Tensor, contexts: list[Context]) -> Array:
     value = first[tensor]
     for other in others:
         if other[tensor].tobytes() != value.tobytes():
-            raise WeftError(
-                f"two contexts hold different values of `{tensor.label}`",
-                origin=user_origin(),
-                notes=[f"{one!r} was made at {one._origin}" for one in (other, first)],
-                fix="say which: ctx[t]",
-            )
+            notes = [f"{one!r} was made at {one._origin}" for one in (other, first)]
+            raise errors.refused(f"two contexts hold different values of `{tensor.label}`", "say which: ctx[t]", notes)
     return value

@@ -100,11 +100,8 @@ class Stream:
             fix = "compile code first: step = ctx.compile(code)"
             raise WeftError(f"run takes a routine, not {type(routine).__name__}", origin=user_origin(), fix=fix)
         if routine.state.engine is not self._state.engine:
-            raise WeftError(
-                f"the routine was compiled for another context than that of device {self._state.index}",
-                origin=user_origin(),
-                fix="compile the code with the context it shall run in",
-            )
+            what = f"the routine was compiled for another context than that of device {self._state.index}"
+            raise WeftError(what, origin=user_origin(), fix="compile the code with the context it shall run in")
         return self._state.enqueue(self._queue, routine, routine.given(values))
 
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
@@ -113,10 +110,8 @@ class Stream:
         if not isinstance(merge, bool):
             raise WeftError(f"merge= is True or False, not {type(merge).__name__}", origin=user_origin())
         if not isinstance(source, Device):
-            fix = "write device.receive(t, source): devices are ctx.devices"
-            raise WeftError(
-                f"a device receives from a device, not {type(source).__name__}", origin=user_origin(), fix=fix
-            )
+            what = f"a device receives from a device, not {type(source).__name__}"
+            raise errors.refused(what, "write device.receive(t, source): devices are ctx.devices")
         if source._state is self._state:
             what = f"device {source.index} cannot receive `{node.label}` from itself"
             raise WeftError(what, origin=user_origin(), fix="receive from another device of the context")

@@ -13,6 +13,7 @@ from weft.backends import Array, Block, Bound, Prompt
 from weft.loops import Buffer
 from weft.machine import Machine
 from weft.runtime import errors
+from weft.runtime.compiled import Compiled
 from weft.runtime.events import Event, Failure
 from weft.runtime.footprint import Footprint
 from weft.runtime.hazards import Hazards
@@ -266,42 +267,36 @@ class DeviceState:
             return self.residency.stores(node) or any(map(self.residency.stores_key, sources))
 
     def read(self, node: Node) -> Array:
-        """The value of a node, stored or given its first one."""
+        """The value of a node, stored or its initial one."""
+        return self._found(node, Footprint((self.engine.layout.buffer(node),), needs=(node,)))
+
+    def _compute(self, node: Node, changed: int | None) -> Array:
+        """Compute a node from leaves, in memory of its own: what routines left stored is not touched."""
+        program, work = self.engine.computing(node, changed)
+        return self._found(node, work, program, lambda: self.engine.show_computing(node))
+
+    def _found(
+        self, node: Node, work: Footprint, program: Compiled | None = None, reader: Callable[[], str] | None = None
+    ) -> Array:
+        """The value of a node once everything that work reads is there, and the program has run."""
         buffer = self.engine.layout.buffer(node)
-        self._compile_initial_values((node,))
+        self._compile_initial_values(work.needs)
 
         def ask(access: OrderedWork) -> tuple[Sequence[Bound], Block]:
-            initial = self.residency.missing(Footprint((buffer,), needs=(node,)))
-            calls = self._fill(initial)
-            access.begin(Footprint((buffer,), initial.buffers))
-            access.claim(initial_marks(initial))
-            return calls, self.memory.blocks[buffer]
+            initial = self.residency.missing(work, reader)
+            calls, blocks = self._fill(initial), self.memory.blocks
+            if program is not None:
+                bound, blocks = self.memory.place(program, work.writes)
+                calls.append(bound)
+            access.begin(Footprint(work.reads, initial.buffers))
+            used = {key_of(Merge(one)): (self.residency.next(), False) for one in work.merges}
+            access.claim({**initial_marks(initial), **used})
+            return calls, blocks[buffer]
 
         def do(access: OrderedWork, asked: tuple[Sequence[Bound], Block]) -> Array:
             calls, block = asked
             self._do(calls, {})
             return self.memory.download(buffer, block)
-
-        return self._in_order(ask, do)
-
-    def _compute(self, node: Node, changed: int | None) -> Array:
-        """Compute a node from leaves, in memory of its own: what routines left stored is not touched."""
-        program, work = self.engine.computing(node, changed)
-        self._compile_initial_values(work.needs)
-
-        def ask(access: OrderedWork) -> tuple[Sequence[Bound], Block]:
-            initial = self.residency.missing(work, lambda: self.engine.show_computing(node))
-            calls = self._fill(initial)
-            bound, own = self.memory.place(program, work.writes)
-            access.begin(Footprint(work.reads, initial.buffers))
-            used = {key_of(Merge(one)): (self.residency.next(), False) for one in work.merges}
-            access.claim({**initial_marks(initial), **used})
-            return (*calls, bound), own[self.engine.layout.buffer(node)]
-
-        def do(access: OrderedWork, asked: tuple[Sequence[Bound], Block]) -> Array:
-            calls, block = asked
-            self._do(calls, {})
-            return self.memory.download(self.engine.layout.buffer(node), block)
 
         return self._in_order(ask, do)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from weft.errors import Origin, WeftError
 from weft.public import public_methods
@@ -13,16 +14,14 @@ from weft.public import public_methods
 _LOOK_S = 0.1
 
 
+@dataclass(slots=True, eq=False)
 class Failure:
     """What went wrong inside a piece of work, and whether somebody has been told."""
 
-    __slots__ = ("device", "error", "origin", "told")
-
-    def __init__(self, error: BaseException, device: int, origin: Origin | None = None, told: bool = False) -> None:
-        self.error = error
-        self.device = device
-        self.origin = origin
-        self.told = told
+    error: BaseException
+    device: int
+    origin: Origin | None = None
+    told: bool = False
 
     def __str__(self) -> str:
         return f"{type(self.error).__name__}: {self.error}"

@@ -95,11 +95,8 @@ def footprint_of(code: Code) -> Footprint:
 def _check_stored(needs: Iterable[Operand], written: Mapping[Node, bool]) -> None:
     for operand in needs:
         if isinstance(operand, Stored) and operand.node in written:
-            raise WeftError(
-                f"the code computes `{operand}` and also reads its stored value",
-                origin=user_origin(),
-                fix="read one of the two in a routine of its own",
-            )
+            what = f"the code computes `{operand}` and also reads its stored value"
+            raise WeftError(what, origin=user_origin(), fix="read one of the two in a routine of its own")
 
 
 def _is_own(node: Node) -> bool:

@@ -11,6 +11,7 @@ it, it is a signal handler, and that work stands still until it is done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from threading import get_ident
 
@@ -26,29 +27,26 @@ def next_key() -> int:
     return next(_keys)
 
 
+@dataclass(slots=True, eq=False)
 class Use:
     """Who wrote a buffer last, and who reads it since."""
 
-    __slots__ = ("readers", "writer")
-
-    def __init__(self, writer: Event | None = None) -> None:
-        self.writer = writer
-        self.readers: dict[int, Event] = {}
+    writer: Event | None = None
+    readers: dict[int, Event] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class Hazards:
     """What is under way on one device. Every method but `leave` is called with the context's lock held."""
 
-    __slots__ = ("active", "awaited", "claimed", "direct", "failures", "owner", "uses")
-
-    def __init__(self) -> None:
-        self.uses: dict[Buffer, Use] = {}
-        self.active: dict[int, Event] = {}  # the newest event of everybody who has work here
-        self.failures: list[Failure] = []  # workers append to it
-        self.direct: Footprint | None = None  # what direct work touches while it is under way
-        self.owner = 0  # the thread that does it
-        self.claimed: Mapping[int, tuple[object, bool]] = {}  # what it writes that others count on: how it was before
-        self.awaited: list[Event] = []  # the event of direct work, if anybody waits for it; another list for each
+    uses: dict[Buffer, Use] = field(default_factory=dict)
+    active: dict[int, Event] = field(default_factory=dict)  # the newest event of everybody who has work here
+    failures: list[Failure] = field(default_factory=list)  # workers append to it
+    direct: Footprint | None = None  # what direct work touches while it is under way
+    owner: int = 0  # the thread that does it
+    #: What it writes that others count on: how it was before.
+    claimed: Mapping[int, tuple[object, bool]] = field(default_factory=dict)
+    awaited: list[Event] = field(default_factory=list)  # the event of direct work, if any; another list for each
 
     def idle(self) -> bool:
         """Is everything over, and nothing left to tell?"""
@@ -111,21 +109,20 @@ class Hazards:
 
     def needed(self, work: Footprint) -> list[Event]:
         """Whose values the work reads. Asked after `before`."""
-        uses = (self.uses.get(buffer) for buffer in work.reads)
-        writers = [use.writer for use in uses if use is not None and use.writer is not None]
-        return [writer for writer in writers if not writer.interrupted]
+        return [writer for writer in self._writers(work.reads) if not writer.interrupted]
+
+    def _writers(self, buffers: Iterable[Buffer]) -> list[Event]:
+        uses = (self.uses.get(buffer) for buffer in buffers)
+        return [use.writer for use in uses if use is not None and use.writer is not None]
 
     def before(self, work: Footprint) -> list[Event]:
         """What the work has to wait for."""
         mine = self.awaited if self.interrupted() else ()
         direct = self.direct
         found = [self._event_of(direct)] if direct is not None and not self.interrupted() else []
-        uses = (self.uses.get(buffer) for buffer in work.reads)
-        found += [use.writer for use in uses if use is not None and use.writer is not None]
-        for buffer in work.writes:
-            if (use := self.uses.get(buffer)) is not None:
-                found += use.readers.values()
-                found += [use.writer] if use.writer is not None else []
+        found += self._writers((*work.reads, *work.writes))
+        uses = (self.uses.get(buffer) for buffer in work.writes)
+        found += [reader for use in uses if use is not None for reader in use.readers.values()]
         return [event for event in dict.fromkeys(found) if not event.done and event not in mine]
 
     def enter(self, key: int, event: Event, work: Footprint) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from weft.assign import Merge, Node, Operand, closed_buffer, node_of
@@ -26,15 +27,13 @@ class Gone(weakref.ref[Any]):
     what: int | Buffer
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Known:
     """A node that has a name or a buffer here. The node itself is not kept alive."""
 
-    __slots__ = ("name", "node", "number")
-
-    def __init__(self, node: Gone, name: str, number: int) -> None:
-        self.node = node
-        self.name = name  # of its own; a gradient has none
-        self.number = number  # in the order they became known
+    node: Gone
+    name: str  # of its own; a gradient has none
+    number: int  # in the order they became known
 
 
 class Layout:

@@ -51,7 +51,7 @@ class DeviceMemory:
 
     def place(
         self, program: Compiled, apart: Iterable[Buffer] = (), writes: Iterable[Buffer] = ()
-    ) -> tuple[Bound, Mapping[Buffer, Block]]:
+    ) -> tuple[Bound, dict[Buffer, Block]]:
         """A program on this memory, which gets blocks for what has none; those it `writes` are not the user's.
 
         Its arena, and the buffers `apart`, have blocks of their own, which come with it. Or there is an error and no

@@ -8,6 +8,7 @@ later it is out of date, and counts no more. What the run itself wrote, it wrote
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.assign import Merge, Node, Operand
@@ -22,13 +23,11 @@ from weft.runtime.memory import DeviceMemory
 from weft.runtime.sources import Sources, key_of
 
 
+@dataclass(slots=True, eq=False)
 class Moment:
     """When something was written; a routine that runs again moves it."""
 
-    __slots__ = ("at",)
-
-    def __init__(self, at: int) -> None:
-        self.at = at
+    at: int
 
 
 #: When something was last written, and whether it has a value now.
@@ -40,27 +39,18 @@ NEVER: Mark = (Moment(0), False)
 _NOTHING = InitialValues()
 
 
+@dataclass(slots=True, eq=False)
 class Residency:
     """Which values there are. Every method is called with the context's lock held."""
 
-    __slots__ = ("_buffer", "_device", "_hazards", "_initial_program", "_memory", "marks", "now", "sent")
-
-    def __init__(
-        self,
-        memory: DeviceMemory,
-        hazards: Hazards,
-        buffer: Callable[[Operand], Buffer],
-        initial_program: Callable[[tuple[Node, ...]], Compiled | None],
-        device: int,
-    ) -> None:
-        self.now = 0
-        self.marks: dict[int, Mark] = {}
-        self.sent: dict[int, tuple[str, int]] = {}  # what was put into merge buffers, and by which device, for errors
-        self._memory = memory
-        self._hazards = hazards
-        self._buffer = buffer
-        self._initial_program = initial_program
-        self._device = device
+    memory: DeviceMemory
+    hazards: Hazards
+    buffer: Callable[[Operand], Buffer]
+    initial_program: Callable[[tuple[Node, ...]], Compiled | None]
+    device: int
+    now: int = 0
+    marks: dict[int, Mark] = field(default_factory=dict)
+    sent: dict[int, tuple[str, int]] = field(default_factory=dict)  # into merge buffers, by which device, for errors
 
     def stores(self, node: Node) -> bool:
         """Has it a value, however old?"""
@@ -84,11 +74,11 @@ class Residency:
 
     def intact(self, operand: Operand) -> bool:
         """Is a value stored, and did whatever was to write it succeed?"""
-        return self.stores_key(key_of(operand)) and self._hazards.broken(self._buffer(operand)) is None
+        return self.stores_key(key_of(operand)) and self.hazards.broken(self.buffer(operand)) is None
 
     def being_computed(self, node: Node) -> bool:
         """Does work that a signal handler, this one, interrupts compute the node, or write it for the first time?"""
-        before = self._hazards.claimed.get(node.id) if self._hazards.interrupted() else None
+        before = self.hazards.claimed.get(node.id) if self.hazards.interrupted() else None
         return before is not None and (node.definition is not None or not before[1])
 
     # Reading
@@ -102,9 +92,9 @@ class Residency:
         for node in work.merges:
             if not self.stores_key(key_of(Merge(node))):
                 held = [one for key, one in self.sent.items() if self.stores_key(key)]
-                raise errors.nothing_transferred(node, held, self._device)
+                raise errors.nothing_transferred(node, held, self.device)
         self.check_whole(work.reads)
-        if self._hazards.claimed:
+        if self.hazards.claimed:
             for node in work.needs:
                 if self.being_computed(node):
                     raise errors.being_written(node)
@@ -115,21 +105,21 @@ class Residency:
         computed, given = self.uncomputed(missing), {}
         for node in missing:
             if not is_computed(node):
-                buffer = self._buffer(node)
+                buffer = self.buffer(node)
                 given[buffer] = given_values(node, buffer)
                 if given[buffer] is None and node not in work.recurrent:
-                    raise errors.never_got_a_value(node, reader, self._device, node in work.partial)
-        return InitialValues(tuple(missing), given, self._initial_program(computed))
+                    raise errors.never_got_a_value(node, reader, self.device, node in work.partial)
+        return InitialValues(tuple(missing), given, self.initial_program(computed))
 
     def fill(self, initial: InitialValues) -> list[Bound]:
         """Put the values that are given where they belong; what is left to call for those that are computed."""
         for buffer, array in initial.given.items():
             if array is None:
-                self._memory.clear(buffer)
+                self.memory.clear(buffer)
             else:
-                self._memory.adopt(buffer, array)
-        self._hazards.wrote(initial.given)
-        return [self._memory.place(initial.program)[0]] if initial.program else []
+                self.memory.adopt(buffer, array)
+        self.hazards.wrote(initial.given)
+        return [self.memory.place(initial.program)[0]] if initial.program else []
 
     # Writing
 
@@ -150,9 +140,9 @@ class Residency:
     def check_whole(self, buffers: Sequence[Buffer]) -> None:
         """Refuse values that were to be written by something that failed."""
         for buffer in buffers:
-            failure = self._hazards.broken(buffer)
+            failure = self.hazards.broken(buffer)
             if failure is not None:
-                raise errors.lost(buffer.name, failure, self._device)
+                raise errors.lost(buffer.name, failure, self.device)
 
     def drop(self, id: int) -> None:
         """Forget a node that is no more."""

@@ -145,11 +145,8 @@ class Routine:
     def _schedule(self) -> Schedule:
         schedule = self.compiled.stages.schedule
         if schedule is None:
-            raise WeftError(
-                "the routine is not cut into kernels",
-                origin=user_origin(),
-                fix='compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise',
-            )
+            fix = 'compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise'
+            raise WeftError("the routine is not cut into kernels", origin=user_origin(), fix=fix)
         return schedule
 
     @property
@@ -181,8 +178,5 @@ class Routine:
 def _position(index: StaticIndex, value: object) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < index.size:
         return int(value)
-    raise WeftError(
-        f"{index.name}={value} is outside the range of static index `{index.name}`",
-        origin=user_origin(),
-        fix=f"bind it to a whole number from 0 to {index.size - 1}",
-    )
+    what = f"{index.name}={value} is outside the range of static index `{index.name}`"
+    raise WeftError(what, origin=user_origin(), fix=f"bind it to a whole number from 0 to {index.size - 1}")

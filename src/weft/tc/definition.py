@@ -15,6 +15,8 @@ from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
 from weft.config import config
 from weft.errors import WeftError, user_origin
+from weft.loops import Product, Staged, Stmt
+from weft.loops.walk import everything
 from weft.ops.dtypes import is_float
 from weft.runtime.engine import Engine
 from weft.runtime.lru import LRU
@@ -259,16 +261,23 @@ class Definition:
                 made = GradientCall(call, self._real, wanted, options)
                 return lambda: made(arrays, seeds)
 
-            loops, routine = gradient_loops(call, self._real, wanted), self._gradient(call, self._real, wanted).function
+            loops, function = (
+                gradient_loops(call, self._real, wanted),
+                self._gradient(call, self._real, wanted).function,
+            )
         else:
 
             def make(options: Options) -> Run:
                 made = self._compiled(call.given, options)
                 return lambda: made(arrays, [None] * len(self.results))
 
-            loops, routine = call.loops, call.function
+            loops, function = call.loops, call.function
         large = {name: size for name, size in loops.items() if size >= _WORTH_TUNING}
-        return make, large, "product of" in routine.routine.show("kernels")
+        return (
+            make,
+            large,
+            any(_is_product(one) for kernel in function.routine.kernels for one in everything(kernel.body)),
+        )
 
     @property
     def _real(self) -> tuple[str, ...]:
@@ -339,6 +348,10 @@ class Definition:
 def restored(text: str, name: str, unchecked: bool, backend: str | None) -> Definition:
     """A definition of a text."""
     return define(text, unchecked=unchecked, backend=backend)[name]
+
+
+def _is_product(stmt: Stmt) -> bool:
+    return isinstance(stmt, Staged) and isinstance(stmt.what, Product)
 
 
 def _single(found: Sequence[Any]) -> Any:
