@@ -242,7 +242,9 @@ class Definition:
         subject = Subject(self.template, call.given, wanted)
         used = (self._gradient(call, self._real, wanted) if wanted else call).options
         make, loops, products = self._tunable(call, arrays, wanted)
-        tuning = Tuning(make, knobs(loops, products), used, seed=len(tuning_store.known(subject)))
+        tuning = Tuning(
+            make, knobs(loops, products, config.options.machine), used, seed=len(tuning_store.known(subject))
+        )
         found = tuning.run(seconds, show)
         if found is not None:
             tuning_store.keep(subject, found)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from weft.backends import Array
+from weft.machine import Machine
 from weft.schedule import Options
 from weft.tc.tuning_store import Found
 
@@ -149,9 +150,9 @@ def _time(run: Run) -> float:
     return best
 
 
-def knobs(sizes: Mapping[str, int], products: bool) -> list[Knob]:
+def knobs(sizes: Mapping[str, int], products: bool, machine: Machine) -> list[Knob]:
     """What can be changed about loops of these names and sizes, and about products if there are any."""
-    processors = len(os.sched_getaffinity(0))
+    processors = min(machine.cores, len(os.sched_getaffinity(0)))
     found: list[Knob] = [
         _changing("threads", sorted({1, 2, processors} & set(range(1, processors + 1)))),
         _changing("unroll", (0, 2, 4, 8)),
