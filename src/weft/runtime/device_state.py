@@ -289,8 +289,9 @@ class DeviceState:
                 bound, blocks = self.memory.place(program, work.writes)
                 calls.append(bound)
             access.begin(Footprint(work.reads, initial.buffers))
-            used = {key_of(Merge(one)): (self.residency.next(), False) for one in work.merges}
-            access.claim({**initial_marks(initial), **used})
+            if initial.nodes or work.merges:
+                used = {key_of(Merge(one)): (self.residency.next(), False) for one in work.merges}
+                access.claim({**initial_marks(initial), **used})
             return calls, blocks[buffer]
 
         def do(access: OrderedWork, asked: tuple[Sequence[Bound], Block]) -> Array:
@@ -379,7 +380,8 @@ class DeviceState:
 
     def _compile_initial_values(self, nodes: Sequence[Node]) -> None:
         """Have the compiler do its work now, while the lock is not held."""
-        self.engine.initial_program(self.residency.uncomputed(nodes))
+        if missing := self.residency.uncomputed(nodes):
+            self.engine.initial_program(missing)
 
     # In order
 

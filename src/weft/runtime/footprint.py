@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from weft.assign import Code, Merge, Node, Operand, Stored, node_of, operands_of, statements, target
 from weft.assign.definite_assignment import Unwritten
@@ -13,15 +14,14 @@ from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Footprint:
+class Footprint(NamedTuple):
     """What work does to memory: as buffers, and as nodes where it is a program's.
 
     `reads` are buffers it finds values in, `writes` those it writes, scratch too. Of the nodes, `needs` must have
     values and `merges` what another device sent: the `partial` ones because it writes some of their cells and leaves
     the others as they are; the `recurrent` ones are its own, read before it writes them, and start at zero. It changes
     those `written`; `leaves` says why some of them are stored afterwards. Those `computed` from others, by id, can be
-    computed again.
+    computed again. (A tuple, since one is made whenever a value is read.)
     """
 
     reads: tuple[Buffer, ...] = ()
@@ -31,7 +31,7 @@ class Footprint:
     partial: frozenset[Node] = frozenset()
     recurrent: frozenset[Node] = frozenset()
     written: tuple[Node, ...] = ()
-    leaves: Mapping[Node, str] = field(default_factory=dict)
+    leaves: Mapping[Node, str] = MappingProxyType({})
     computed: frozenset[int] = frozenset()
 
     def placed(self, buffer: Callable[[Operand], Buffer], touched: Iterable[Buffer]) -> Footprint:
@@ -39,11 +39,11 @@ class Footprint:
         operands: tuple[Operand, ...] = (*self.needs, *map(Merge, self.merges))
         found = dict.fromkeys(map(buffer, operands))
         written = set(map(buffer, self.written))
-        return replace(self, reads=tuple(found), writes=tuple(b for b in touched if b in written or b not in found))
+        return self._replace(reads=tuple(found), writes=tuple(b for b in touched if b in written or b not in found))
 
     def found(self) -> Footprint:
         """What is found, without a word of what is written: so it keeps none of that alive."""
-        return replace(self, written=(), leaves={}, computed=frozenset())
+        return self._replace(written=(), leaves={}, computed=frozenset())
 
 
 def nodes_in(code: Code) -> tuple[Node, ...]:
