@@ -7,10 +7,13 @@ import hashlib
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import weft as wf
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_NAME = 100
@@ -28,6 +31,12 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_machine() -> None:
+    """Kernels are decided for a machine: in all tests the same one, wherever they run."""
+    wf.config.machine = replace(wf.Machine(), identity=wf.Machine.here().identity)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

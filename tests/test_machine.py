@@ -66,7 +66,7 @@ def test_costs_are_those_of_the_machine_that_is_asked_about() -> None:
     slow = replace(common, bytes_per_s=common.bytes_per_s / 10, call_ns=30.0, wait_ns=1.0, latency_ns=100.0)
     large = Buffer(0, "large", (1 << 20,), "float32")
     assert pass_ns(slow, large) == 30.0 + 10 * (pass_ns(common, large) - 15.0)
-    assert pass_ns(replace(common, caches=(1 << 15, 1 << 22)), large) < pass_ns(common, large)
+    assert pass_ns(replace(common, caches=(1 << 15, 1 << 23)), large) < pass_ns(common, large)
     assert waiting_ns(slow, 1, 1, 2) > waiting_ns(common, 1, 1, 2)
 
 

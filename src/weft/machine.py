@@ -44,7 +44,7 @@ class Machine:
     isa: str = "x86_64"
     vector_bytes: int = 64
     registers: int = 32
-    caches: tuple[int, ...] = (1 << 15, 1 << 18, 1 << 23)
+    caches: tuple[int, ...] = (3 << 14, 1 << 21, 1 << 25)
     cores: int = 1
     flops_per_s: float = 5e10
     bytes_per_s: float = 1.5e10
@@ -100,6 +100,10 @@ def _require(name: str, value: object, holds: bool, wanted: str) -> None:
         raise WeftError(what, origin=user_origin(), fix=fix)
 
 
+#: One core of a common machine.
+COMMON = Machine()
+
+
 # What it has
 
 
@@ -112,7 +116,7 @@ def _here() -> Machine:
         platform.machine(),
         vector_bytes,
         registers,
-        _caches() or Machine().caches,
+        _caches() or COMMON.caches,
         os.cpu_count() or 1,
         identity=hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16],
     )

@@ -10,6 +10,7 @@ import pytest
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
 from weft.loops.annotations import product
+from weft.machine import COMMON
 from weft.ops import Num
 from weft.schedule.tile import tile, tiled
 
@@ -129,3 +130,13 @@ def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
 def parts(staged: Staged) -> tuple[Read, Read]:
     a, b = (Buffer(at, name, shape, "float32") for at, (name, shape) in enumerate((("a", (64, 48)), ("b", (48, 80)))))
     return Read(a, places("ik")), Read(b, places("kj"))
+
+
+def test_what_pays_depends_on_the_machine() -> None:
+    """A panel, where the second cache does not hold the columns."""
+    staged = contraction("ik;kj=>ij", i=999, j=999, k=999)
+    here, roomy = (tile(staged, machine=replace(COMMON, caches=(1 << 15, size))) for size in (1 << 20, 1 << 24))
+    assert here is not None
+    assert roomy is not None
+    assert "panel" in show(Program((here,)))
+    assert "panel" not in show(Program((roomy,)))

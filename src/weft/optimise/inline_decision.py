@@ -21,7 +21,7 @@ from weft.affine import Affine
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.walk import free, substituted, walk
-from weft.machine import Machine
+from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
 from weft.optimise.gather import compares
 from weft.optimise.inline import solve
@@ -47,7 +47,7 @@ class Settings:
     device_only: bool = True
     longest: int = 128
     tiled: int = 1 << 10
-    machine: Machine = Machine()  # noqa: RUF009 it is frozen
+    machine: Machine = COMMON
 
 
 @dataclass(frozen=True, slots=True)

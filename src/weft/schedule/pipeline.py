@@ -183,8 +183,8 @@ def tile(stage: Stage, task: Task) -> Stage:
 
     product of left i; right j; sums k: …    becomes    product of … in tiles of 8 rows by 2 vectors: …
     """
-    options = task.options.schedule
-    return _decided(stage, task, Product, lambda body: tiled(body, options.rows, options.vectors))
+    options, machine = task.options.schedule, task.options.machine
+    return _decided(stage, task, Product, lambda body: tiled(body, options.rows, options.vectors, machine))
 
 
 def collapse(stage: Stage, task: Task) -> Stage:

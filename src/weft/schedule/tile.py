@@ -4,8 +4,8 @@
     dot     vectors along the sums, added up across at the end: where both factors lie that way and there are few cells
 
 Columns that do not lie side by side in memory, or fill no vector, are copied into a panel first, which pays if there
-are many rows. Which way is best is estimated in steps of a vector unit for each cell; nothing depends on how wide the
-vectors of a machine are. A product that is better left as loops is loops again.
+are many rows. Which way is best is estimated in steps of the machine's vector unit for each cell. A product that is
+better left as loops is loops again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from math import inf, prod
 
 from weft.loops import Let, Read, Staged, Stmt, Store, Tile, Update, walk
 from weft.loops.annotations import Loop, Parts, parts_of, product
-from weft.loops.legality import MOST_ROWS, MOST_VECTORS, WIDEST, lies_along, points, rest_in_order
+from weft.loops.legality import MOST_ROWS, MOST_VECTORS, lies_along, points, rest_in_order
 from weft.loops.nests import stride as stride_of
 from weft.loops.walk import top_down
+from weft.machine import COMMON, Machine
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 
@@ -26,8 +27,8 @@ from weft.ops.dtypes import numpy_type
 _COPY, _TURN, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
 #: How much longer a step takes whose vectors all come from memory, and may lie across two lines of it.
 _ACROSS_LINES = 1.4
-#: More rows than this, on more bytes than this, are worth a panel even if columns lie side by side.
-_MANY_ROWS, _MANY_BYTES = 512, 1 << 20
+#: More rows than this are worth a panel even if columns lie side by side, where no cache holds those.
+_MANY_ROWS = 512
 #: So many sums fit into a panel.
 _DEPTH = 736
 #: Inner loops over so few sums, as those of a convolution, are unrolled.
@@ -44,21 +45,21 @@ _HALVES = 4
 _Way = tuple[Parts, Tile]
 
 
-def tiled(body: Sequence[Stmt], rows: int = 0, vectors: int = 0) -> tuple[Stmt, ...]:
+def tiled(body: Sequence[Stmt], rows: int = 0, vectors: int = 0, machine: Machine = COMMON) -> tuple[Stmt, ...]:
     """A block with its products in tiles, of the shape asked for where one is; or as loops."""
 
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
         if not isinstance(stmt, Staged):
             return None
-        found = tile(stmt, rows, vectors)
+        found = tile(stmt, rows, vectors, machine)
         return stmt.body if found is None else (found,)
 
     return top_down(body, rule)
 
 
-def tile(staged: Staged, rows: int = 0, vectors: int = 0) -> Staged | None:
+def tile(staged: Staged, rows: int = 0, vectors: int = 0, machine: Machine = COMMON) -> Staged | None:
     """The best way to tile a product; None if it is better left as loops."""
-    ways = [(one, _steps(one)) for one in _ways(parts_of(staged))]
+    ways = [(one, _steps(one, machine)) for one in _ways(parts_of(staged), machine)]
     best, steps = min(ways, key=lambda way: way[1], default=(None, inf))
     if best is None or steps == inf:
         return None
@@ -80,13 +81,13 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
 # Ways
 
 
-def _ways(parts: Parts) -> Iterator[_Way]:
+def _ways(parts: Parts, machine: Machine) -> Iterator[_Way]:
     sides = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)]
     for (mine, own), (other, others) in (sides, sides[::-1]):
         for loop in own:
             way = replace(parts, left=_largest(others), right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total):
-                yield way, Tile(0, 2, panel="copied" if _repays(way) else "")
+                yield way, Tile(0, 2, panel="copied" if _repays(way, machine) else "")
             else:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 way = replace(way, sums=_with_last(parts.sums, inner) if inner else parts.sums)
@@ -113,16 +114,17 @@ def _stride(factor: Scalar, loop: Loop) -> int:
     return stride_of(found, loop[0]) or 0  # factors that gather are not staged
 
 
-def _repays(parts: Parts) -> bool:
+def _repays(parts: Parts, machine: Machine) -> bool:
     """Do so many rows come back to columns that no cache holds them?"""
     size = points((*parts.sums, *parts.right)) * numpy_type(parts.total.dtype).itemsize
-    return points(parts.left) >= _MANY_ROWS and size > _MANY_BYTES and points(parts.sums[1:]) <= _DEPTH
+    far = size > machine.caches[1] // 2
+    return points(parts.left) >= _MANY_ROWS and far and points(parts.sums[1:]) <= _DEPTH
 
 
-def _steps(way: _Way) -> float:
+def _steps(way: _Way, machine: Machine) -> float:
     """What a cell takes, in steps of a vector unit; infinite where it cannot be done."""
     parts, tile = way
-    lanes, depth = WIDEST // numpy_type(parts.total.dtype).itemsize, points(parts.sums)
+    lanes, depth = max(machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1), points(parts.sums)
     strided = 0.0 if _row_major(parts, parts.right) >= 0 else _STRIDED
     if tile.dot:
         outer, inner = points(parts.sums[:-1]), parts.sums[-1][1]
