@@ -9,10 +9,9 @@ import pytest
 
 from weft.comprehension import ComprehensionError, check, infer, parse, read, show
 from weft.comprehension.build import MAX_DEPTH
-from weft.comprehension.gradient import backward
-from weft.comprehension.gradient_text import gradient_definition
 from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
+from weft.tc.call import gradient_definition
 
 HEAD = "def f(float(M,N) A, float(N) B, float alpha, int32(M) I) -> (C) { "
 
@@ -432,9 +431,7 @@ def test_nothing_here_is_deep_where_a_program_is_long() -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack()) + 60)
     try:
-        extents = template.extents([(3,)])
-        made = backward(template.flat, template.flat.results, ["x"], afresh=True)
-        written = show_definition(gradient_definition("g", template.flat, made, extents, ["x"]))
+        written = show_definition(gradient_definition("g", template, [(3,)], template.flat.results, ["x"]))
     finally:
         sys.setrecursionlimit(limit)
     assert written.count("\n") > 200

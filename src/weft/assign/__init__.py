@@ -8,7 +8,6 @@ from weft.assign.nodes import (
     Accum,
     Arg,
     Assignment,
-    Body,
     Cells,
     Code,
     Comment,
@@ -36,14 +35,12 @@ from weft.assign.nodes import (
     target,
 )
 from weft.assign.record import Recording, Slot, comment, current, in_code, intermediate, record, recording
-from weft.assign.scratch import copied, growing, started
 from weft.assign.show import show
 
 __all__ = [
     "Accum",
     "Arg",
     "Assignment",
-    "Body",
     "Cells",
     "Code",
     "Comment",
@@ -69,9 +66,7 @@ __all__ = [
     "closed_buffer",
     "comment",
     "complete",
-    "copied",
     "current",
-    "growing",
     "in_code",
     "infer_precision",
     "intermediate",
@@ -82,7 +77,6 @@ __all__ = [
     "recording",
     "seq",
     "show",
-    "started",
     "statements",
     "symbols",
     "target",

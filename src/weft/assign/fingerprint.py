@@ -6,7 +6,7 @@ which loops an operation runs, and values with the numbers that shapes give them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from weft.assign.nodes import (
@@ -23,7 +23,9 @@ from weft.assign.nodes import (
     node_of,
     statements,
 )
-from weft.ops import Call, Num, Scalar, computed
+from weft.loops import Buffer, Cast, Local, Read
+from weft.loops.walk import children
+from weft.ops import Call, Num, Scalar, fold
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -66,7 +68,7 @@ class Fingerprint:
             line = f"{self.number(statement.node)} = {_value(statement.source.value)}"
         elif isinstance(statement, Direct):
             numbers = [self.number(one) for one in (statement.lhs, *statement.operands)]
-            line = f"{numbers} {statement.keeps} {statement.body.key}"
+            line = f"{numbers} {statement.names} {statement.accum} {statement.keeps} {_direct(statement)}"
         else:
             operands = [self.number(one) for one in (statement.lhs, *statement.operands)]
             record, how = statement.record, "reset" if statement.reset else ""
@@ -90,16 +92,28 @@ class Fingerprint:
         return self._shapes[shape]
 
 
-def _value(value: Scalar) -> str:
-    """A scalar, its calls by number: each is written once, though it may stand in many places and be deep."""
-    calls: list[str] = []
+def _direct(code: Direct) -> str:
+    """All that the loops of a direct assignment depend on besides its buffers."""
+    domain = code.domain
+    texts = [_value(one, domain.number) for one in (*code.at, code.value)]
+    return f"{' '.join(texts)} {dict(domain.ranges)} {domain.idle}"
 
-    def call(one: Call, args: Sequence[str]) -> str:
-        calls.append(f"{one.op}({','.join(args)})")
-        return f"${len(calls)}"
 
-    last = computed(value, _leaf, call)
-    return f"{';'.join(calls)};{last}"
+def _value(value: Scalar, number: Callable[[str], int] | None = None) -> str:
+    """A scalar, its inner nodes by number: each is written once, though it may stand in many places and be deep."""
+    lines: list[str] = []
+
+    def combine(one: Scalar, parts: Sequence[str]) -> str:
+        match one:
+            case Call(op=name) | Cast(dtype=name) | Read(buffer=Buffer(name=name)):
+                lines.append(f"{name}({','.join(parts)})")
+                return f"${len(lines)}"
+            case Local(name=name) if number:
+                return str(number(name))
+        return _leaf(one)
+
+    last = fold(value, combine, children)
+    return f"{';'.join(lines)};{last}"
 
 
 def _leaf(value: Scalar) -> str:

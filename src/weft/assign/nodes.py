@@ -3,7 +3,9 @@
     code    = Noop | Seq(codes) | Comment(text, body)
             | Accum(lhs, accum, reset, value, operands, record)     lhs = accum(lhs, value), over the record's loops
             | Fetch(node, source)                                   every cell of node from source
-            | Direct(lhs, keeps, operands, body)                    lhs by loops of its own; `keeps`: from what it holds
+            | Direct(lhs, accum, keeps, at, value, operands, names, domain)
+                                                                    lhs[at] = accum(lhs[at], value), over a domain;
+                                                                    `keeps`: it goes on from what lhs holds
             | Keep(nodes)                                           these values are wanted afterwards
     operand = Node | Merge(node) | Stored(node)                     computed; sent by another device; as stored
     value   = scalar over Arg(n), the n-th operand, and the leaves below
@@ -19,7 +21,7 @@ its neutral element, or 0 for `-`, 1 for `/`, `**` and the gate of relu.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -29,7 +31,6 @@ import numpy.typing as npt
 from weft.assign.dtype_inference import Precision
 from weft.einsum.nodes import Concat, ShapeSpec, labels_in
 from weft.errors import Origin, WeftError, user_origin
-from weft.loops import Buffer, Stmt
 from weft.ops import Num, Number, Scalar, leaves, where
 from weft.public import public
 from weft.shape.cells import ShapeVar
@@ -222,31 +223,44 @@ class Fetch(Printed):
     origin: Origin | None = None
 
 
-class Body(Protocol):
-    """The loops of a direct assignment, made once shapes are closed."""
+class Domain(Protocol):
+    """The loops a direct assignment runs, known once shapes are closed."""
 
     @property
-    def key(self) -> str:
-        """All that its loops depend on, besides the shapes and types of the buffers it is given."""
+    def ranges(self) -> Mapping[str, tuple[int, int]]:
+        """Of every index the least value and the first it does not reach, outermost first."""
         ...
 
-    def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
-        """The loops on these buffers; none is called like one of `taken`."""
+    def number(self, size: str) -> int:
+        """The value of a size, by the name it has in the assignment."""
         ...
 
-    def show(self, target: str, operands: Sequence[str]) -> str:
-        """The assignment as text, its tensors called so."""
+    @property
+    def idle(self) -> bool:
+        """Is all that the assignment would write written over, or never looked at?"""
+        ...
+
+    def show(self, names: Sequence[str]) -> str:
+        """The assignment as text, its target and what it reads called so."""
         ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Direct(Printed):
-    """An assignment that says its loops itself."""
+    """An assignment that says its subscripts itself: `lhs[at] = accum(lhs[at], value)` over a domain.
+
+    Its scalars are those of the loop language, over indices, sizes (`Local`) and cells of tensors, which go by `names`:
+    that of the left side, then those of the first operands. Operands after these must be there before it runs.
+    """
 
     lhs: Node
+    accum: str
     keeps: bool
+    at: tuple[Scalar, ...]
+    value: Scalar
     operands: tuple[Operand, ...]
-    body: Body
+    names: tuple[str, ...]
+    domain: Domain
     origin: Origin | None = None
 
 

@@ -114,9 +114,9 @@ class Printer:
                 text = self._assignment(code)
                 self._introduced.add(target(code))
                 return text
-            case Direct(lhs=lhs, body=body):
+            case Direct(lhs=lhs, domain=domain):
                 shown = [_joined(self._operand(one, _Line(()), "inside")) for one in code.operands]
-                return body.show(self.name(lhs), shown)
+                return domain.show([self.name(lhs), *shown])
 
     def _assignment(self, code: Accum | Fetch) -> str:
         if isinstance(code, Fetch):

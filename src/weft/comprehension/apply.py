@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -12,12 +12,10 @@ import numpy.typing as npt
 from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, in_code, node_of, seq
 from weft.comprehension.gather_checks import is_indirect, is_proved, strayed, unproved, verify, watching
 from weft.comprehension.gradient import backward
-from weft.comprehension.lower import lower
 from weft.comprehension.mistakes import counted
 from weft.comprehension.signature import Split, Template
 from weft.comprehension.steps import Extents, Step, is_lost, show_step
 from weft.errors import Origin, ShapeError, user_origin
-from weft.loops import Buffer, Stmt
 from weft.ops import Num
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -42,20 +40,20 @@ class Application:
         self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
         self.operations: dict[str, Operation] = {}
         self._origin = origin
-        found = template.indirect
-        self._indirect = unproved(found, template.flat, extents) if extents else found
-        self._watched = {tensor: self._watching(tensor) for tensor in self._indirect}
+        flat, found = template.flat, template.indirect
+        self._indirect = unproved(found, flat, extents) if extents else found
+        self._watched = {tensor: self._distances(tensor) for tensor in self._indirect}
         self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
-        computed = list(dict.fromkeys(step.target for step in template.flat.steps))
+        computed = list(dict.fromkeys(step.target for step in flat.steps))
         for tensor in computed:
             self.operands[tensor] = self._infer(tensor, labels.get(tensor, tensor))
         for tensor in computed:
-            self.node(tensor).definition = seq(*(self.assign(step) for step in template.flat.writing(tensor)))
+            self.node(tensor).definition = seq(*(self.assign(step) for step in flat.writing(tensor)))
+        self._watching = {one: tuple(watching(one, found, flat.types)) for one, found in self._indirect.items()}
         for tensor, node in self._watched.items():
-            watched = watching(tensor, self._indirect[tensor], template.flat.types)
-            node.definition = seq(Fetch(node, Cells(Num(0))), *map(self.assign, watched))
+            node.definition = seq(Fetch(node, Cells(Num(0))), *map(self.assign, self._watching[tensor]))
 
-    def _watching(self, tensor: str) -> Node:
+    def _distances(self, tensor: str) -> Node:
         """The node that says how far the subscripts in a tensor's steps stray."""
         name, count = f"{self.template.name}.{strayed(tensor)}", 2 * len(self._indirect[tensor])
         shape = infer(Literal(Shape(output=(Dim(count),))), name=name, origin=self._origin).result
@@ -91,9 +89,8 @@ class Application:
         flat = self.template.flat
         found = {step for step in flat.steps if is_lost(step, flat, self.extents)}
         for tensor, ones in self._indirect.items():
-            for at, step in enumerate(watching(tensor, ones, flat.types)):
-                if is_proved(ones[at // 2], flat, self.extents):
-                    found.add(step)
+            proved = [is_proved(one, flat, self.extents) for one in ones]
+            found |= {step for at, step in enumerate(self._watching[tensor]) if proved[at // 2]}
         return found
 
     def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
@@ -150,40 +147,47 @@ class Application:
     def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
         """A step as an assignment; `others` are tensors of the step that the definition does not have."""
         known: dict[str, Operand] = {**self.operands, **(others or {})}
-        target = node_of(known[step.target])
-        body = StepBody(self, step, tuple(one for one in step.reads if one != step.target))
-        operands = [known[one] for one in body.read]
+        read = tuple(one for one in step.reads if one != step.target)
+        operands = [known[one] for one in read]
         if step.target in self._watched:
             operands.append(self._watched[step.target])
         elif others and is_indirect(step):
             operands += self._watched.values()
-        return Direct(target, step.keeps, tuple(operands), body, self._origin)
+        return Direct(
+            node_of(known[step.target]),
+            step.reduction or "arg2",
+            step.keeps,
+            step.at,
+            step.value,
+            tuple(operands),
+            (step.target, *read),
+            StepDomain(self, step),
+            self._origin,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class StepBody:
-    """The loops of a step, for an application. What it reads comes first; after that may come what it waits for."""
+class StepDomain:
+    """The loops of a step, for an application."""
 
     application: Application
     step: Step
-    read: tuple[str, ...]
 
     @property
-    def key(self) -> str:
-        extents = self.application.extents
-        ranges = {index: str(range) for index, range in extents.ranges(self.step).items()}
-        needless = self.step in self.application.needless
-        return f"{show_step(self.step)} {self.step.keeps} {needless} {ranges} {extents.sizes} {extents.shapes}"
+    def ranges(self) -> Mapping[str, tuple[int, int]]:
+        found = self.application.extents.ranges(self.step)
+        return {index: (range.low, range.high) for index, range in found.items()}
 
-    def lower(self, target: Buffer, operands: Sequence[Buffer], taken: Collection[str]) -> Sequence[Stmt]:
-        buffers = {**dict(zip(self.read, operands, strict=False)), self.step.target: target}
-        types = {name: buffer.dtype for name, buffer in buffers.items()}
-        if self.step in self.application.needless:
-            return []
-        return lower(self.step, self.application.extents, types, buffers, taken)
+    def number(self, size: str) -> int:
+        return self.application.extents.number(size)
 
-    def show(self, target: str, operands: Sequence[str]) -> str:
-        return show_step(self.step, {**dict(zip(self.read, operands, strict=False)), self.step.target: target})
+    @property
+    def idle(self) -> bool:
+        return self.step in self.application.needless
+
+    def show(self, names: Sequence[str]) -> str:
+        own = (self.step.target, *(one for one in self.step.reads if one != self.step.target))
+        return show_step(self.step, dict(zip(own, names, strict=False)))
 
 
 def _split(shape: ShapeVar, rank: int) -> Split | None:

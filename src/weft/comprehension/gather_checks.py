@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from weft.comprehension.affine import Affine, Known
 from weft.comprehension.boundedness import is_affine
-from weft.comprehension.derivative import ZERO, choose
 from weft.comprehension.intervals import Bounds, inside
 from weft.comprehension.nodes import (
     Apply,
@@ -33,10 +32,12 @@ from weft.comprehension.nodes import (
     children,
     walk,
 )
+from weft.comprehension.scalars import reads, scalar
 from weft.comprehension.show import show_expr
 from weft.comprehension.steps import Extents, Flat, Step, rebuilt
 from weft.comprehension.types import type_of
 from weft.errors import IndexOutOfBounds, Origin
+from weft.ops import Num
 
 #: A subscript that is larger than this may have wrapped around.
 _FAR = 2**62
@@ -57,26 +58,26 @@ class Indirect:
     axis: int
     subscript: Expr
     only_if: Expr | None
-    loops: int | str
+    loops: int
 
 
 def find_indirect(flat: Flat) -> dict[str, tuple[Indirect, ...]]:
     """The different subscripts to be watched, by the tensor whose steps read there."""
     found: dict[str, dict[Indirect, None]] = {}
-    for step in flat.steps:
-        for one in _in(step.value, None, step.loops):
-            found.setdefault(step.target, {})[one] = None
+    for target, expr, loops in flat.written:
+        for one in _in(expr, loops):
+            found.setdefault(target, {})[one] = None
     return {tensor: tuple(ones) for tensor, ones in found.items()}
 
 
 def is_indirect(step: Step) -> bool:
     """Does a step read or write at a place that depends on data?"""
-    reads = (one for expr in (step.value, *step.at) for one in walk(expr) if isinstance(one, Read))
-    return any(map(_holds_read, (*step.at, *(part for one in reads for part in one.subscripts))))
+    subscripts = [*step.at, *(part for one in reads(step.value) for part in one.at)]
+    return next(reads(*subscripts), None) is not None
 
 
-def _in(expr: Expr, only_if: Expr | None, loops: int | str) -> Iterator[Indirect]:
-    waiting: list[tuple[Expr, Expr | None]] = [(expr, only_if)]
+def _in(expr: Expr, loops: int) -> Iterator[Indirect]:
+    waiting: list[tuple[Expr, Expr | None]] = [(expr, None)]
     while waiting:
         one, under = waiting.pop()
         parts: list[tuple[Expr, Expr | None]] = [(part, under) for part in children(one)]
@@ -108,7 +109,7 @@ def unproved(found: Mapping[str, Sequence[Indirect]], flat: Flat, extents: Exten
 def is_proved(one: Indirect, flat: Flat, extents: Extents) -> bool:
     """Does a subscript stay inside for these sizes, whatever tensors hold?"""
     known = Known(extents.sizes, extents.shapes, flat.types)
-    ranges = extents.loops[one.loops] if isinstance(one.loops, int) else {}
+    ranges = extents.loops[one.loops]
     if not _holds_read(one.subscript) and Affine(tuple(ranges), known).value(one.subscript) is not None:
         return True  # ranges.py has seen to it
     size = extents.shapes[one.tensor][one.axis]
@@ -132,8 +133,8 @@ def watching(tensor: str, subscripts: Sequence[Indirect], types: Mapping[str, st
         place = _signed(one.subscript, types)
         beyond = Binary("-", place, Binary("-", Dim(one.tensor, one.axis), Int(1)))
         for at, collected, value in ((2 * number, "min", place), (2 * number + 1, "max", beyond)):
-            noted = value if one.only_if is None else choose(one.only_if, value, ZERO)
-            yield Step(strayed(tensor), (Int(at),), collected, True, noted, one.loops)
+            noted = value if one.only_if is None else Choose(one.only_if, value, Int(0))
+            yield Step(strayed(tensor), (Num(at),), collected, True, scalar(noted, types), one.loops)
 
 
 def _signed(subscript: Expr, types: Mapping[str, str]) -> Expr:

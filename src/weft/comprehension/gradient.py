@@ -7,17 +7,16 @@ the others, zeros included. What a step writes over gets no gradient from what w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
 
-from weft.comprehension.derivative import ONE, ZERO, choose, derivative, differentiable_reads, times
-from weft.comprehension.nodes import Binary, Cast, Expr, Int, Read, Real
+from weft.comprehension.scalars import cell
 from weft.comprehension.steps import Flat, Step, cells
-from weft.ops.dtypes import accumulator, is_float
-
-#: Something made of what a tensor held before.
-_OfOld: TypeAlias = Callable[[Read], Expr]
+from weft.loops import Read
+from weft.ops import OPS, Call, Num, Scalar, where
+from weft.ops.dtypes import is_float
+from weft.tensor.derivative import Of, continuous, differentiate, passed_on, share, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def _active(flat: Flat, wrt: Collection[str]) -> set[str]:
     """The tensors that change with what is differentiated by."""
     found = {tensor for tensor in wrt if is_float(flat.types[tensor])}
     for step in flat.steps:
-        reads = {read.tensor for read in differentiable_reads(step.value, flat.types)}
+        reads = {read.buffer.name for read in _differentiable(step.value)}
         if is_float(flat.types[step.target]) and reads & found:
             found.add(step.target)
     return found
@@ -107,7 +106,7 @@ class _Backward:
         if grows or any(step.keeps and step.reduction != "add" for step in self.flat.writing(tensor)):
             del self.adjoints[tensor]
             every = cells(self.flat.ranks[tensor])
-            self.steps.append(Step(self.adjoint(tensor), every, None, False, Read(seed, every), tensor))
+            self.steps.append(Step(self.adjoint(tensor), every, None, False, self._cell(seed, every), tensor))
         self.started.add(tensor)
         return seed
 
@@ -117,88 +116,61 @@ class _Backward:
             self._step(step)
 
     def _step(self, step: Step) -> None:
-        share, rest = self._share(step)
-        gradient = Read(self.adjoint(step.target), step.at)
-        for read in differentiable_reads(step.value, self.flat.types):
-            if read.tensor in self.active:
-                factor = times(share, derivative(step.value, read, self.flat.types))
-                if factor != ZERO:
-                    self._add(read, step, self._times(gradient, factor))
-        if step.keeps and rest != ONE:
-            value = times(gradient, rest)
-            self.steps.append(Step(gradient.tensor, step.at, None, True, value, step.loops))
+        target = self._cell(step.target, step.at)
+        part = share(step.reduction or "arg2", partial(self._collect, step))
+        gradient = self._cell(self.adjoint(step.target), step.at)
+        for read in _differentiable(step.value):
+            if read.buffer.name in self.active:
+                factor = times(part(step.value, target), differentiate(step.value, read))
+                if factor != Num(0):
+                    self._add(read, step, passed_on(gradient, factor, self.masked))
+        if not step.keeps or step.reduction == "add":
+            return
+        held = self._before(step, step.at)
+        rest = times(gradient, part(held, target)) if held is not None else Num(0)
+        self.steps.append(Step(gradient.buffer.name, step.at, None, True, rest, step.loops))
 
-    def _times(self, gradient: Expr, factor: Expr) -> Expr:
-        if self.masked and not isinstance(factor, Int | Real):
-            return choose(Binary("!=", gradient, ZERO), times(gradient, factor), ZERO)
-        return times(gradient, factor)
+    def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:
+        return cell(tensor, self.flat.types[self.like.get(tensor, tensor)], at)
 
-    def _add(self, read: Read, step: Step, value: Expr) -> None:
-        keeps = read.tensor in self.started
-        self.started.add(read.tensor)
-        self.steps.append(Step(self.adjoint(read.tensor), read.subscripts, "add", keeps, value, step.loops))
+    def _add(self, read: Read, step: Step, value: Scalar) -> None:
+        tensor = read.buffer.name
+        keeps = tensor in self.started
+        self.started.add(tensor)
+        self.steps.append(Step(self.adjoint(tensor), read.at, "add", keeps, value, step.loops))
 
-    def _share(self, step: Step) -> tuple[Expr, Expr]:
-        """How a tensor changes with the value at one point, and with what it held before the step."""
-        target, value = Read(step.target, step.at), step.value
-        match step.reduction:
-            case None:
-                return ONE, ZERO
-            case "add":
-                return ONE, ONE
-            case "max" | "min":
-                value = self._stored(value, step.target)
-                ties = self._counted(
-                    "ties",
-                    step,
-                    Binary("==", value, target),
-                    lambda old: Binary("==", old, Read(step.target, old.subscripts)),
-                )
-                part = Binary("/", Real(1.0), ties)
-                before = self._before(step, step.at)
-                rest = choose(Binary("==", before, target), part, ZERO) if before else ZERO
-                return choose(Binary("==", value, target), part, ZERO), rest
-        zero = Binary("==", value, ZERO)
-        zeros = self._counted("zeros", step, zero, lambda old: Binary("==", old, ZERO))
-        others = self._collected("rest", step, "mul", _or_one(value), _or_one)
-        share = _others(value, zeros, others)
-        before = self._before(step, step.at)
-        return share, _others(before, zeros, others) if before else ZERO
-
-    def _stored(self, value: Expr, tensor: str) -> Expr:
-        """A value as a tensor holds it: numbers of narrow types are rounded when they are stored."""
-        dtype = self.flat.types[tensor]
-        return value if accumulator(dtype) == dtype or isinstance(value, Read) else Cast(dtype, value)
-
-    def _before(self, step: Step, at: tuple[Expr, ...]) -> Read | None:
-        """What a tensor held before the step."""
-        if not step.keeps:
+    def _before(self, step: Step, at: tuple[Scalar, ...]) -> Read | None:
+        """What a tensor held before a step that keeps it and does not write it over."""
+        if not step.keeps or step.reduction is None:
             return None
         copy = self.flat.writing(step.target)[0]
         assert isinstance(copy.value, Read), "what is accumulated otherwise than by adding starts as a copy"
-        return Read(copy.value.tensor, at)
+        return self._cell(copy.value.buffer.name, at)
 
-    def _counted(self, name: str, step: Step, holds: Expr, held: _OfOld) -> Read:
-        one, none = Real(1.0), Real(0.0)
-        return self._collected(name, step, "add", choose(holds, one, none), lambda old: choose(held(old), one, none))
-
-    def _collected(self, name: str, step: Step, reduction: str, value: Expr, of_old: _OfOld) -> Read:
+    def _collect(self, step: Step, name: str, reduction: str, of: Of) -> Scalar:
         """A tensor that collects something over the step's loops, starting with what was there before, if anything."""
         tensor = self.new(f"{name}_{step.target}", step.target)
         every = cells(self.flat.ranks[step.target])
-        before = self._before(step, every)
-        if before is not None:
-            self.steps.append(Step(tensor, every, None, False, of_old(before), step.target))
-        self.steps.append(Step(tensor, step.at, reduction, before is not None, value, step.loops))
-        return Read(tensor, step.at)
+        held = self._before(step, every)
+        if held is not None:
+            first = _as_number(of(held, self._cell(step.target, every)))
+            self.steps.append(Step(tensor, every, None, False, first, step.target))
+        value = _as_number(of(step.value, self._cell(step.target, step.at)))
+        self.steps.append(Step(tensor, step.at, reduction, held is not None, value, step.loops))
+        return self._cell(tensor, step.at)
 
 
-def _or_one(value: Expr) -> Expr:
-    return choose(Binary("==", value, ZERO), Real(1.0), value)
+def _as_number(value: Scalar) -> Scalar:
+    """A truth value as what it counts for."""
+    return where(value, 1.0, 0.0) if isinstance(value, Call) and OPS[value.op].truth else value
 
 
-def _others(value: Expr, zeros: Expr, product: Expr) -> Expr:
-    """The product of all factors but one, given how many are zero and the product of those that are not."""
-    alone = choose(Binary("==", zeros, Real(1.0)), product, ZERO)
-    divided = choose(Binary("==", zeros, Real(0.0)), Binary("/", product, value), ZERO)
-    return choose(Binary("==", value, ZERO), alone, divided)
+def _differentiable(value: Scalar) -> list[Read]:
+    """The different reads of floating-point tensors whose values a scalar depends on continuously."""
+    found, waiting = dict[Read, None](), [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Read) and is_float(one.buffer.dtype):
+            found[one] = None
+        waiting += reversed(continuous(one))
+    return list(found)

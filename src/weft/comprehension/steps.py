@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weft.affine import Affine
 from weft.comprehension.affine import Range
 from weft.comprehension.check import CheckedProgram
 from weft.comprehension.nodes import (
@@ -19,7 +20,6 @@ from weft.comprehension.nodes import (
     Comprehension,
     Dim,
     Expr,
-    Index,
     Int,
     Invoke,
     Let,
@@ -28,18 +28,20 @@ from weft.comprehension.nodes import (
     Size,
     children,
     fold,
-    walk,
+    left,
     with_children,
 )
 from weft.comprehension.ranges import Called, Loops, Ranges
+from weft.comprehension.scalars import cell, reads, scalar, written
 from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_expr
 from weft.naming import FreshNames
+from weft.ops import Scalar
 
 _SIGNS = {row: sign for sign, row in REDUCTIONS.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Step:
     """`target(at) = value`, or accumulated by `reduction`, over the loops of a statement or over a tensor's cells.
 
@@ -48,17 +50,16 @@ class Step:
     """
 
     target: str
-    at: tuple[Expr, ...]
+    at: tuple[Scalar, ...]
     reduction: str | None
     keeps: bool
-    value: Expr
+    value: Scalar
     loops: int | str
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The tensors it reads, each once."""
-        found = (one.tensor for expr in (self.value, *self.at) for one in walk(expr) if isinstance(one, Read))
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(one.buffer.name for one in reads(self.value, *self.at)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Flat:
     """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is.
 
     Of what is collected for a part of a tensor, `slices` has the statement and the indices that are its axes instead.
+    `written` are the right sides of the statements, each with the tensor it computes and the number of the statement.
     """
 
     params: tuple[str, ...]
@@ -75,6 +77,7 @@ class Flat:
     homes: Mapping[str, tuple[str, str]]
     slices: Mapping[str, tuple[int, tuple[str, ...]]]
     ranks: Mapping[str, int]
+    written: tuple[tuple[str, Expr, int], ...]
 
     def writing(self, tensor: str) -> tuple[Step, ...]:
         """The steps that write a tensor, in order."""
@@ -89,13 +92,14 @@ def flatten(program: CheckedProgram, name: str) -> Flat:
     names = {one: flattening.add(one, "", one, checked) for one in params}
     flattening.run(checked, "", names)
     results = tuple(names[one.name.name] for one in checked.definition.results)
-    found = flattening
-    return Flat(tuple(params), results, tuple(found.steps), found.types, found.homes, found.slices, found.ranks)
+    made = flattening
+    steps, texts = tuple(made.steps), tuple(made.written)
+    return Flat(tuple(params), results, steps, made.types, made.homes, made.slices, made.ranks, texts)
 
 
-def cells(rank: int) -> tuple[Expr, ...]:
+def cells(rank: int) -> tuple[Scalar, ...]:
     """The subscripts of every cell of a tensor."""
-    return tuple(Index(f"i{axis}") for axis in range(rank))
+    return tuple(Affine.of(f"i{axis}") for axis in range(rank))
 
 
 def show_step(step: Step, names: Mapping[str, str] | None = None) -> str:
@@ -108,9 +112,9 @@ def show_step(step: Step, names: Mapping[str, str] | None = None) -> str:
             return replace(expr, tensor=called.get(expr.tensor, expr.tensor), subscripts=inner)
         return None
 
-    left = show_expr(rebuilt(Read(step.target, step.at), change))
+    shown = show_expr(Read(called.get(step.target, step.target), tuple(map(written, step.at))))
     sign = "=" if step.reduction is None else _SIGNS[step.reduction] + "!" * (not step.keeps)
-    return f"{left} {sign} {show_expr(rebuilt(step.value, change))}"
+    return f"{shown} {sign} {show_expr(rebuilt(written(step.value), change))}"
 
 
 def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
@@ -134,6 +138,7 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 class _Flattening:
     program: CheckedProgram
     steps: list[Step] = field(default_factory=list)
+    written: list[tuple[str, Expr, int]] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
     homes: dict[str, tuple[str, str]] = field(default_factory=dict)
     slices: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
@@ -175,52 +180,62 @@ class _Flattening:
         if isinstance(arg, Read) and not arg.subscripts:
             return names[arg.tensor]
         name = self.add(f"{inside}{param}".replace(".", "_"), inside, param, callee)
-        value = Cast(self.types[name], rebuilt(arg, _naming(path, names, {})))
-        self.settled |= {one.tensor for one in walk(value) if isinstance(one, Read)}
-        self.steps.append(Step(name, (), None, False, value, name))
+        value = scalar(Cast(self.types[name], rebuilt(arg, _naming(path, names, {}))), self.types)
+        self._step(Step(name, (), None, False, value, name))
         return name
 
+    def _step(self, step: Step) -> None:
+        """One more step: what it reads is not written again."""
+        self.steps.append(step)
+        self.settled |= set(step.reads)
+
     def _statement(self, statement: Comprehension, checked: Checked, path: str, names: dict[str, str]) -> None:
-        value = _resolved(statement, path, names)
-        read = {one.tensor for one in walk(value) if isinstance(one, Read)}
-        local = statement.target.name
-        at: tuple[Expr, ...] = statement.at
+        expr = _resolved(statement, path, names)
+        value, local = scalar(expr, self.types), statement.target.name
+        at = tuple(scalar(one, {}) for one in statement.at)
         loops: int | str = self.statements
         resets, reduction = statement.resets, statement.reduction
-        if resets and any(isinstance(one, Int) for one in at):
-            part = self._collected(statement, value, path, checked)
-            at, value, loops, resets, reduction = _of_part(statement.at), part, part.tensor, False, None
+        if resets and any(isinstance(one, Int) for one in statement.at):
+            loops = self._collected(statement, expr, path, checked)
+            at, value = _of_part(at), self._cell(loops)
+            resets, reduction = False, None
         self.statements += 1
         before = None if resets else names.get(local)
+        read = {one.buffer.name for one in reads(value)}
         settled = before in self.settled or before in read or reduction not in (None, "add")
         wanted = f"{path}{local}".replace(".", "_")
         target = before if before and not settled else self.add(wanted, path, local, checked)
         if before and settled:
             every = cells(self.ranks[target])
-            self.steps.append(Step(target, every, None, False, Read(before, every), target))
-        self.steps.append(Step(target, at, reduction, before is not None, value, loops))
-        self.settled |= read
+            self._step(Step(target, every, None, False, self._cell(before), target))
+        self._step(Step(target, at, reduction, before is not None, value, loops))
+        if isinstance(loops, int):
+            self.written.append((target, expr, loops))
         self.settled.discard(target)
         if reduction in ("min", "max"):
             self.settled.add(target)  # its gradient asks what attained the value
         names[local] = target
 
-    def _collected(self, statement: Comprehension, value: Expr, path: str, checked: Checked) -> Read:
+    def _collected(self, statement: Comprehension, expr: Expr, path: str, checked: Checked) -> str:
         """What a part of a tensor is to hold, in a tensor of its own: only that part starts afresh."""
-        at = tuple(one for one in statement.at if isinstance(one, Index))
-        local = statement.target.name
+        kept, local = left(statement), statement.target.name
         name = self.names.fresh(f"{path}{local}_part".replace(".", "_"))
-        self.types[name], self.ranks[name] = checked.types[local], len(at)
-        self.slices[name] = self.statements, tuple(one.name for one in at)
-        self.steps.append(Step(name, at, statement.reduction, False, value, self.statements))
-        self.settled.add(name)
-        return Read(name, cells(len(at)))
+        self.types[name], self.ranks[name] = checked.types[local], len(kept)
+        self.slices[name] = self.statements, kept
+        value = scalar(expr, self.types)
+        self._step(Step(name, tuple(map(Affine.of, kept)), statement.reduction, False, value, self.statements))
+        self.written.append((name, expr, self.statements))
+        return name
+
+    def _cell(self, name: str) -> Scalar:
+        """The cell of a tensor that the loops over its cells have come to."""
+        return cell(name, self.types[name], cells(self.ranks[name]))
 
 
-def _of_part(at: Sequence[Index | Int]) -> tuple[Expr, ...]:
+def _of_part(at: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """The left side of a part of a tensor, in terms of the cells of a tensor of its own."""
-    every = iter(range(len(at)))
-    return tuple(one if isinstance(one, Int) else Index(f"i{next(every)}") for one in at)
+    every = iter(cells(len(at)))
+    return tuple(next(every) if isinstance(one, Affine) else one for one in at)
 
 
 def call_path(path: str, call: Invoke, number: int) -> str:
@@ -267,6 +282,11 @@ class Extents:
     sizes: Mapping[str, int]
     loops: tuple[Mapping[str, Range], ...]
 
+    def number(self, size: str) -> int:
+        """The value of a size of a scalar: of a size variable, or of the axis of a tensor."""
+        tensor, _, axis = size.rpartition(".")
+        return self.shapes[tensor][int(axis)] if axis.isdigit() else self.sizes[size]
+
     def ranges(self, step: Step) -> Mapping[str, Range]:
         """The loops of a step, outermost first."""
         if isinstance(step.loops, int):
@@ -280,7 +300,7 @@ def is_lost(step: Step, flat: Flat, extents: Extents) -> bool:
     if isinstance(step.loops, int) or step.keeps or not later or later[0].reduction is not None:
         return False
     ranges = extents.ranges(later[0])
-    places = [ranges[one.name] for one in later[0].at if isinstance(one, Index)]
+    places = [ranges[name] for one in later[0].at if isinstance(one, Affine) for name in one.names]
     return tuple(range.size for range in places) == extents.shapes[step.target]
 
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from weft.assign import Keep, Node, Precision
+from weft.assign import Code, Keep, Node, Precision, complete
 from weft.backends import Array
 from weft.comprehension.apply import Application
+from weft.comprehension.definition_text import definition
 from weft.comprehension.gradient import backward
+from weft.comprehension.nodes import Definition
 from weft.comprehension.signature import Template
 from weft.comprehension.steps import Extents, Step
 from weft.config import config
@@ -61,19 +63,39 @@ class GradientCall:
     """The gradients of some results by some parameters, on parameters of known shapes."""
 
     def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str], options: Options | None = None) -> None:
-        application, flat, shapes = call.application, call.template.flat, call.shapes
-        self.shapes = [shapes[one] for one in wrt]
+        self.shapes = [call.shapes[one] for one in wrt]
         self.options = options or Options()
-        seeds = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in of}
-        found = {one: leaf(f"d_{one}", shapes[one], flat.types[one]) for one in wrt}
-        code = application.backward(seeds, found, afresh=True)
-        inputs = [*call.params, *seeds.values()]
+        code, seeds, found = gradient_code(call.application, of, wrt)
         chosen = config.options.but(schedule=self.options)
-        self.function = call.engine.function(code, inputs, list(found.values()), chosen)
+        self.function = call.engine.function(code, [*call.params, *seeds.values()], [*found.values()], chosen)
 
     def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:
         found = self.function(*arrays, *seeds)
         return [one.reshape(shape) for one, shape in zip(found, self.shapes, strict=True)]
+
+
+def gradient_code(
+    application: Application, of: Sequence[str], wrt: Sequence[str]
+) -> tuple[Code, dict[str, Node], dict[str, Node]]:
+    """Code for the gradients of some results by some parameters: those that come in, and those that it finds."""
+    shapes, types = application.extents.shapes, application.template.flat.types
+    seeds, found = ({one: leaf(f"d_{one}", shapes[one], types[one]) for one in some} for some in (of, wrt))
+    return application.backward(seeds, found, afresh=True), seeds, found
+
+
+def gradient_definition(
+    name: str, template: Template, shapes: Sequence[tuple[int, ...]], of: Sequence[str], wrt: Sequence[str]
+) -> Definition:
+    """The gradients of some results by some parameters as a definition, for parameters of these shapes.
+
+    It takes all parameters and the gradients of the results; what these need is computed first.
+    """
+    flat, extents = template.flat, template.extents(shapes)
+    params = {one: leaf(one, shape, flat.types[one]) for one, shape in zip(flat.params, shapes, strict=True)}
+    application = Application(template, list(params.values()), None, {}, extents)
+    code, seeds, found = gradient_code(application, of, wrt)
+    ranks = {node: flat.ranks[one] for some in (params, seeds, found) for one, node in some.items()}
+    return definition(name, complete(code), [*params.values(), *seeds.values()], list(found.values()), ranks)
 
 
 def gradient_loops(call: Call, of: Sequence[str], wrt: Sequence[str]) -> dict[str, int]:

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 from weft.backends import Array, Backend, find_backend
 from weft.comprehension import Program, check, read, show
-from weft.comprehension.gradient import backward
-from weft.comprehension.gradient_text import gradient_definition
 from weft.comprehension.operator import applied
 from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
@@ -24,7 +22,7 @@ from weft.schedule import CompileOptions, Options
 from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
 from weft.tc.arrays import kind_of
-from weft.tc.call import Call, GradientCall, gradient_loops
+from weft.tc.call import Call, GradientCall, gradient_definition, gradient_loops
 from weft.tc.equivalence import check_equivalents
 from weft.tc.show import STAGES, show_stage
 from weft.tc.tune import Run, Tuning, console, knobs, summary
@@ -198,9 +196,7 @@ class Definition:
 
     def derived(self, shapes: Sequence[tuple[int, ...]], wrt: Sequence[str]) -> Definition:
         """The definition that computes the gradients by some parameters, for parameters of these shapes."""
-        flat, extents = self.template.flat, self.template.extents(shapes)
-        made = backward(flat, flat.results, wrt, afresh=True)
-        definition = gradient_definition(f"{self.name}_gradient", flat, made, extents, wrt)
+        definition = gradient_definition(f"{self.name}_gradient", self.template, shapes, self._real, wrt)
         program = Program((definition,))
         checked = check(replace(program, text=show(program)))
         return Definition(Template(checked, definition.name.name, self.template.unchecked), self._engine)

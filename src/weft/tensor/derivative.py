@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import TypeAlias
 
 from weft.errors import WeftError, user_origin
 from weft.loops import Cast
@@ -47,28 +48,31 @@ def continuous(value: Scalar) -> tuple[Scalar, ...]:
     return ()
 
 
-def share(
-    accum: str, result: Scalar, collect: Callable[[str, str, Callable[[Scalar], Scalar]], Scalar]
-) -> Callable[[Scalar], Scalar]:
-    """How much an accumulated result changes with each value that was accumulated, as a function of the value.
+#: Something made of an accumulated value and of the result.
+Of: TypeAlias = Callable[[Scalar, Scalar], Scalar]
 
-    `collect(name, accum, of)` accumulates what `of` makes of every value. What is computed has more digits than what
-    was stored: it is compared as it would be stored.
+
+def share(accum: str, collect: Callable[[str, str, Of], Scalar]) -> Of:
+    """How much an accumulated result changes with each value that was accumulated.
+
+    `collect(name, accum, of)` accumulates what `of` makes of every value.
     """
-
-    def wins(value: Scalar) -> Scalar:
-        return call("eq", call("type_as", value, result) if isinstance(value, Call) else value, result)
-
     match accum:
         case "arg2" | "add":
-            return lambda value: _ONE
+            return lambda value, result: _ONE
         case "max" | "min":
-            ties = collect("ties", "add", wins)
-            return lambda value: where(wins(value), 1 / ties, 0)
+            ties = collect("ties", "add", _attains)
+            return lambda value, result: where(_attains(value, result), 1 / ties, 0)
         case "mul":
-            zeros, product = collect("zeros", "add", _is_zero), collect("rest", "mul", _or_one)
-            return lambda value: where(call("eq", zeros, _is_zero(value)), _without(value, product), 0)
+            zeros = collect("zeros", "add", lambda value, result: _is_zero(value))
+            rest = collect("rest", "mul", lambda value, result: _or_one(value))
+            return lambda value, result: where(call("eq", zeros, _is_zero(value)), _without(value, rest), 0)
     raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
+
+
+def _attains(value: Scalar, result: Scalar) -> Scalar:
+    """What is computed has more digits than what was stored: it is compared as it would be stored."""
+    return call("eq", call("type_as", value, result) if isinstance(value, Call) else value, result)
 
 
 def _is_zero(value: Scalar) -> Scalar:

@@ -25,7 +25,7 @@ from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
-from weft.tensor.derivative import differentiate, passed_on, share, times
+from weft.tensor.derivative import Of, differentiate, passed_on, share, times
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -168,10 +168,10 @@ def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
     over_slots = _over_slots(forward, slots)
     whole = over_slots(forward.value)
 
-    def collected(name: str, accum: str, of: Callable[[Scalar], Scalar]) -> Scalar:
-        return intermediate(f"{name}_lhs").accumulate(accum, of(whole), reset=True)
+    def collect(name: str, accum: str, of: Of) -> Scalar:
+        return intermediate(f"{name}_lhs").accumulate(accum, of(whole, slots["v"]), reset=True)
 
-    part = share(forward.accum, slots["v"], collected)(whole)
+    part = share(forward.accum, collect)(whole, slots["v"])
     for number, seen in _seen_by_operands(forward):
         target = slots[f"g{number}"]
         value = over_slots(seen)

@@ -1,0 +1,305 @@
+"""Assignments with everything said: loops with sizes, tests, and the subscripts of every tensor.
+
+c =:+ a * b ~logic:"@"      becomes      c[i, k] += a[i, j] * b[j, k]      for i: 2, k: 4, j: 3
+
+An einsum comes to this by projection, a comprehension by the ranges of its indices; from here on they are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import prod
+from typing import TypeAlias
+
+from weft.affine import Affine
+from weft.assign.concat_terms import Terms
+from weft.assign.nodes import Accum, Arg, Direct, Extent, Offset, Operand, Symbol
+from weft.assign.scratch import untaken
+from weft.assign.show import show_statement
+from weft.errors import ProjectionError, Span
+from weft.loops import Buffer, Cast, Inside, Local, Read
+from weft.loops.walk import children, with_children
+from weft.ops import OPS, Call, Num, Scalar, call, fold, substitute
+from weft.project.coverage import is_injective, is_surjective
+from weft.project.nodes import Choice, Projection
+from weft.project.plan import project
+from weft.shape.infer import Operation
+
+#: Where an operand lives: the context decides.
+Buffers = Callable[[Operand], Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`for loops: if guards: target[at] = accum(target[at], value)`; the value reads buffers."""
+
+    loops: tuple[tuple[str, int], ...]
+    guards: tuple[Inside, ...]
+    at: tuple[Scalar, ...]
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Explicit:
+    """An assignment: with `reset` its target starts at what `accum` begins with.
+
+    There are several runs where parts of a concatenation are written one after another. `injective`: no cell is written
+    twice; `surjective`: every cell is written.
+    """
+
+    target: Buffer
+    accum: str
+    reset: bool
+    runs: tuple[Run, ...]
+    operands: tuple[Buffer, ...]
+    injective: bool
+    surjective: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpellingOut:
+    """Says everything of assignments; no loop is called like one of the `static` indices."""
+
+    buffers: Buffers
+    static: frozenset[str] = frozenset()
+    #: Of operations that were projected already: each of many operands has a gradient that asks again.
+    projections: dict[Operation, Projection] = field(default_factory=dict)
+
+    def __call__(self, code: Accum | Direct) -> Explicit:
+        target, operands = self.buffers(code.lhs), tuple(map(self.buffers, code.operands))
+        if isinstance(code, Direct):
+            return _by_ranges(code, target, operands, self.static)
+        space = _space(self._projection(code), code.record.lhs, code.record.operands)
+        if code.accum == "arg2" and (not space.injective or any(not loop.size for loop in space.projection.reduced)):
+            raise _overwrites(code, space.projection)
+        values = _present(code.value, space.regions, len(operands))
+        runs = (one.run(value, operands, target) for one, value in zip(space.regions, values, strict=True))
+        return Explicit(target, code.accum, code.reset, tuple(runs), operands, space.injective, space.surjective)
+
+    def _projection(self, code: Accum) -> Projection:
+        operation = code.record.operation
+        if operation not in self.projections:
+            found = project(operation)
+            names = {loop.name: untaken(loop.name, self.static) for loop in found.loops if loop.name in self.static}
+            self.projections[operation] = found.renamed(names) if names else found
+        return self.projections[operation]
+
+
+def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
+    """A value that reads another buffer instead of one."""
+
+    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+        return (
+            Read(other, tuple(parts))
+            if isinstance(one, Read) and one.buffer == buffer
+            else with_children(one, tuple(parts))
+        )
+
+    return fold(value, change, children)
+
+
+# By projection
+
+
+def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> list[Scalar]:
+    """The value in each region, with the operands left out that are absent from this part of a concatenation."""
+    if all(len(one.places) == 1 + operands for one in regions):
+        return [value] * len(regions)
+    terms = Terms.of(value)
+    return [terms.present({slot - 1 for slot in one.places if slot}) for one in regions]
+
+
+#: The subscripts of the tensors in a run, by their slots; those absent from this part of a concatenation have none.
+_Places: TypeAlias = Mapping[int, tuple[Affine, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """Loops that run together, the tests inside them, and where they write the result and read each operand."""
+
+    choice: Choice
+    guards: tuple[Inside, ...]
+    places: _Places
+
+    def run(self, value: Scalar, operands: Sequence[Buffer], target: Buffer) -> Run:
+        """A value over operands, here."""
+
+        def leaf(one: Scalar) -> Scalar:
+            if isinstance(one, Arg):
+                return Read(operands[one.number], self.places[one.number + 1])
+            return placed_leaf(one, target, self.places[0])
+
+        loops = tuple((loop.name, loop.size) for loop in self.choice)
+        return Run(loops, self.guards, self.places[0], substitute(value, leaf))
+
+
+@dataclass(frozen=True, slots=True)
+class _Space:
+    """What the loops of an operation do for one of its assignments: the operation itself or a gradient."""
+
+    projection: Projection
+    injective: bool
+    surjective: bool
+    regions: tuple[_Region, ...]
+
+
+@lru_cache(maxsize=8192)
+def _space(whole: Projection, result: int, operands: tuple[int, ...]) -> _Space:
+    """The loops of a projection with some of its slots as result and operands."""
+    view = whole.view(result, *operands)
+    runs = (choice for choice in view.choices() if all(loop.size for loop in choice))
+    # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
+    found = [_Region(choice, _guards(whole, choice), _all_places(view, choice)) for choice in runs]
+    return _Space(view, is_injective(view), is_surjective(view), tuple(found))
+
+
+def _all_places(projection: Projection, choice: Choice) -> _Places:
+    return {slot: projection.indices(slot, choice) for slot in projection.slots(choice)}
+
+
+def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
+    """The tests that keep every access of a padded operation inside its tensor."""
+    return tuple(Inside(index, size) for index, size in projection.guards(choice))
+
+
+def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
+    """What a leaf of a value is in a cell of the target."""
+    match one:
+        case Symbol(name=name):
+            return Affine(((1, name),))
+        case Extent(measure=measure):
+            return Num(measure())
+        case Offset():
+            return _offset(at, target.shape)
+    return one
+
+
+def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Affine:
+    """How far a cell lies from the first one, in memory order."""
+    found, stride = Affine(), 1
+    for place, size in zip(reversed(at), reversed(shape), strict=True):
+        assert isinstance(place, Affine)
+        found = place * stride + found
+        stride *= size
+    return found
+
+
+def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
+    loops = ", ".join(f"`{loop.name}`" for loop in projection.reduced) or "different points"
+    return ProjectionError(
+        f"`{code.lhs.label} =: …` would write some cells more than once: {loops} would overwrite each other",
+        origin=code.origin,
+        text=show_statement(code),
+        spans=[Span(0, len(code.lhs.label))],
+        fix='say how the values combine: `+=`, or `.accumulate("max", …)`, or `=:+` in the code notation',
+    )
+
+
+# By ranges
+
+
+def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken: frozenset[str]) -> Explicit:
+    """A direct assignment. Tensors have as many subscripts as the text gives them, wherever these lead."""
+    ranges = code.domain.ranges
+    names = {index: _loop_name(index, ranges, taken) for index in ranges}
+    sizes = {names[index]: max(high - low, 0) for index, (low, high) in ranges.items()}
+    loops = {index: Affine.of(names[index]) + low for index, (low, _) in ranges.items()}
+    buffers = dict(zip(code.names, (target, *operands), strict=False))
+
+    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+        match one:
+            case Affine():
+                return one.substitute(loops)
+            case Local(name=name):
+                return Num(code.domain.number(name))
+            case Read(buffer=named):
+                return Read(buffers[named.name], tuple(map(as_affine, parts)))
+        return with_children(one, tuple(parts))
+
+    value, *places = (fold(one, change, children) for one in (code.value, *code.at))
+    at, once = tuple(map(as_affine, places)), code.accum == "arg2"
+    parts = list(_parts(value, *at))
+    read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
+    named = {name for one in parts if isinstance(one, Affine) for name in one.names}
+    used = named if OPS[code.accum].idempotent else sizes
+    run = Run(tuple((name, size) for name, size in sizes.items() if name in used), (), at, value)
+    runs = (run,) if all(sizes.values()) else ()
+    return Explicit(target, code.accum, not code.keeps, runs, read, once, _fills(at, sizes, target))
+
+
+def _fills(at: Sequence[Scalar], loops: Mapping[str, int], target: Buffer) -> bool:
+    """Is each axis run through by a loop of its own?"""
+    names = [one.only if isinstance(one, Affine) else "" for one in at]
+    sizes = [loops.get(name, 1) for name in names]
+    apart = len({*filter(None, names)}) == len([*filter(None, names)])
+    return apart and (*sizes, *[1] * (len(target.shape) - len(sizes))) == target.shape
+
+
+def _loop_name(index: str, ranges: Mapping[str, object], taken: frozenset[str]) -> str:
+    name = index
+    while name in taken or (name != index and name in ranges):
+        name += "_"
+    return name
+
+
+def _parts(*values: Scalar) -> Iterator[Scalar]:
+    """Scalars and everything in them, each once, however deep they are."""
+    rest, seen = list(values), set[int]()
+    while rest:
+        one = rest.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            rest += children(one)
+
+
+def held(run: Run, target: Buffer) -> Run:
+    """A run whose subscripts all stay inside their buffers.
+
+    A read that the loops alone do not keep there is held there: it is made only where a choice says so and its value is
+    thrown away elsewhere, or it is checked while running, and then nothing that comes of it is kept.
+    """
+    loops = dict(run.loops)
+
+    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+        if not isinstance(one, Read):
+            return with_children(one, tuple(parts))
+        buffer = one.buffer
+        return Read(buffer, _inside(parts, buffer, loops)) if prod(buffer.shape) else Cast(buffer.dtype, Num(0))
+
+    value, *places = (fold(one, change, children) for one in (run.value, *run.at))
+    return replace(run, at=_inside(places, target, loops), value=value)
+
+
+def _inside(places: Sequence[Scalar], buffer: Buffer, loops: Mapping[str, int]) -> tuple[Scalar, ...]:
+    """Subscripts that stay inside a buffer, which may have an axis of 1 that a text does not know."""
+    found = [_clamped(one, size, loops) for one, size in zip(places, buffer.shape, strict=False)]
+    return (*found, *[Affine(())] * (len(buffer.shape) - len(found)))
+
+
+def _clamped(place: Scalar, size: int, loops: Mapping[str, int]) -> Scalar:
+    inside = isinstance(place, Affine) and place.stays_inside(size, loops)
+    return place if inside else call("max", call("min", place, size - 1), 0)
+
+
+def as_affine(place: Scalar) -> Scalar:
+    """A whole number as a sum of loops times constants, if it is one."""
+    found = fold(place, _affine, lambda one: one.args if isinstance(one, Call) else ())
+    return place if found is None else found
+
+
+def _affine(value: Scalar, parts: Sequence[Affine | None]) -> Affine | None:
+    match value, *parts:
+        case [Affine() as one, *_]:
+            return one
+        case [Num(value=int(number)), *_]:
+            return Affine((), number)
+        case [Call(op="neg"), Affine() as one]:
+            return -one
+        case [Call(op="add" | "sub" as op), Affine() as one, Affine() as other]:
+            return one + other if op == "add" else one - other
+        case [Call(op="mul"), Affine() as one, Affine() as other] if one.is_constant or other.is_constant:
+            return other * one.offset if one.is_constant else one * other.offset
+    return None

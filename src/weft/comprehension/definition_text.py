@@ -1,0 +1,230 @@
+"""Code as a definition of the language, for given shapes: what an einsum or a gradient computes, as a comprehension."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weft.affine import Affine
+from weft.assign import (
+    Assignment,
+    Cells,
+    Code,
+    Direct,
+    Fetch,
+    Node,
+    Operand,
+    closed_buffer,
+    node_of,
+    statements,
+    target,
+)
+from weft.assign.explicit import Explicit, Run, SpellingOut, placed_leaf, redirected
+from weft.assign.nodes import Merge
+from weft.assign.show import show_statement
+from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
+from weft.comprehension.nodes import REDUCTIONS, Cast, Comprehension, Definition, Ident, Int, Param, Result, TensorType
+from weft.comprehension.scalars import reads
+from weft.comprehension.statement_text import NEUTRAL, statement
+from weft.comprehension.types import settled, type_of
+from weft.errors import WeftError, user_origin
+from weft.loops import Buffer, Read
+from weft.loops.walk import children, with_children
+from weft.naming import FreshNames
+from weft.ops import OPS, Num, Scalar, call, fold, substitute
+from weft.ops.dtypes import numpy_type, promote
+
+_WORDS = ("def", "where", "in", "exists", "true", "false")
+
+
+def definition(
+    name: str, code: Code, params: Sequence[Node], results: Sequence[Node], ranks: Mapping[Node, int] | None = None
+) -> Definition:
+    """A definition of what complete code computes; `ranks` say how many axes tensors have that come of a text."""
+    reading = _Reading(FreshNames([name, *_WORDS, *BUILTINS, *SCALAR_TYPES]))
+    given, found = ([reading.buffer(one) for one in some] for some in (params, results))
+    every = [one for code in statements(code) for one in reading.explicit(code)]
+    known = {reading.buffer(node): rank for node, rank in (ranks or {}).items()}
+    text = _Text(_ranks((one for _, one in every), known))
+    lines = _converted([line for code, one in every for line in text.lines(code, one)], text.types)
+    typed = tuple(Param(text.type(one), Ident(one.name)) for one in given)
+    return Definition(Ident(name), typed, tuple(Result(Ident(one.name)) for one in found), lines)
+
+
+def identifier(label: str) -> str:
+    """A label as a name that languages have."""
+    found = re.sub(r"[^A-Za-z0-9_]", "_", label)
+    return found if found[:1].isalpha() else f"t{found}"
+
+
+class Unsayable(WeftError):
+    """A statement for which a notation has no words."""
+
+    @staticmethod
+    def of(code: Assignment, notation: str, why: str) -> Unsayable:
+        what = f"`{show_statement(code)}` cannot be said {notation}: {why}"
+        return Unsayable(what, origin=code.origin or user_origin())
+
+
+# Code with everything said
+
+
+@dataclass(slots=True)
+class _Reading:
+    """Reads code; its tensors are called as the language calls them."""
+
+    names: FreshNames
+    buffers: dict[Node, Buffer] = field(default_factory=dict)
+
+    def buffer(self, operand: Operand) -> Buffer:
+        if isinstance(operand, Merge):
+            raise WeftError(f"`{operand}` comes from another device")
+        node = node_of(operand)
+        if node not in self.buffers:
+            self.buffers[node] = closed_buffer(node, node.id, self.names.fresh(identifier(node.label)))
+        return self.buffers[node]
+
+    def explicit(self, code: Assignment) -> list[tuple[Assignment, Explicit]]:
+        """A statement with everything said; nothing of those that only check, or whose values nobody sees."""
+        if target(code).verify is not None or (isinstance(code, Direct) and code.domain.idle):
+            return []
+        if isinstance(code, Fetch):
+            return [(code, self._filled(code))]
+        try:
+            return [(code, one) for one in self._apart(_by_words(SpellingOut(self.buffer)(code)))]
+        except WeftError as error:
+            raise Unsayable.of(code, "as a comprehension", error.what) from None
+
+    def _filled(self, code: Fetch) -> Explicit:
+        assert isinstance(code.source, Cells), "data and files are bound, not computed"
+        buffer = self.buffer(code.node)
+        at = _every(buffer)
+        return _everywhere(buffer, substitute(code.source.value, lambda one: placed_leaf(one, buffer, at)))
+
+    def _apart(self, one: Explicit) -> Iterator[Explicit]:
+        """An assignment; before it a copy of its target, where it reads other cells of it than the one it writes."""
+        own = one.target
+        if any(read.at != run.at for run in one.runs for read in reads(run.value) if read.buffer == own):
+            old = replace(own, id=-1 - own.id, name=self.names.fresh(f"{own.name}_before"))
+            yield _everywhere(old, Read(own, _every(own)))
+            one = replace(one, runs=tuple(replace(run, value=redirected(run.value, own, old)) for run in one.runs))
+        yield one
+
+
+def _every(buffer: Buffer) -> tuple[Affine, ...]:
+    """The subscripts of every cell, of which there may be none."""
+    return tuple(Affine.of(f"i{axis}") if size != 1 else Affine() for axis, size in enumerate(buffer.shape))
+
+
+def _everywhere(buffer: Buffer, value: Scalar) -> Explicit:
+    """A value in every cell."""
+    at = _every(buffer)
+    loops = tuple((one.only, size) for one, size in zip(at, buffer.shape, strict=True) if one.only)
+    return Explicit(buffer, "arg2", True, (Run(loops, (), at, value),), (), True, True)
+
+
+def _by_words(one: Explicit) -> Explicit:
+    """An assignment by `=`, `+=`, `*=`, `min=` or `max=`, which the language has words for."""
+    if one.accum == "sub":
+        return replace(one, accum="add", runs=tuple(replace(run, value=-run.value) for run in one.runs))
+    if one.accum in ("arg2", *REDUCTIONS.values()):
+        return one
+    op = OPS[one.accum]
+    if not one.injective or (one.reset and not one.surjective):
+        raise WeftError(f"it accumulates with `{op.text}`")
+    start = op.begins(numpy_type(one.target.dtype)) if one.reset and op.begins else None
+
+    def combined(run: Run) -> Run:
+        old = Read(one.target, run.at) if start is None else Num(start)  # type: ignore[arg-type]
+        return replace(run, value=call(op.name, old, run.value))
+
+    return replace(one, accum="arg2", runs=tuple(map(combined, one.runs)))
+
+
+def _ranks(every: Iterable[Explicit], known: Mapping[Buffer, int]) -> dict[Buffer, int]:
+    """How many subscripts each tensor has: an axis of 1 that a text does not know, no statement has."""
+    found = dict(known)
+    for one in every:
+        for run in one.runs:
+            for buffer, at in ((one.target, run.at), *((read.buffer, read.at) for read in reads(run.value))):
+                found[buffer] = min(found.get(buffer, len(at)), len(at))
+        found.setdefault(one.target, len(one.target.shape))
+    return found
+
+
+# Statements
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Writes assignments as statements; tensors have so many subscripts."""
+
+    ranks: Mapping[Buffer, int]
+
+    @property
+    def types(self) -> dict[str, str]:
+        return {one.name: one.dtype for one in self.ranks}
+
+    def type(self, buffer: Buffer) -> TensorType:
+        return TensorType(buffer.dtype, tuple(map(Int, self._shape(buffer))))
+
+    def _shape(self, buffer: Buffer) -> tuple[int, ...]:
+        return buffer.shape[: self.ranks.get(buffer, len(buffer.shape))]
+
+    def lines(self, code: Assignment, one: Explicit) -> list[Comprehension]:
+        """The statements of an assignment; first what it starts from, where it misses some cells."""
+        try:
+            return list(self._lines(one))
+        except WeftError as error:
+            raise Unsayable.of(code, "as a comprehension", error.what) from None
+
+    def _lines(self, one: Explicit) -> Iterator[Comprehension]:
+        keeps = not one.reset
+        if not one.runs and one.reset and one.target.shape:
+            yield self._start(one)
+        for run in one.runs:
+            line, covers = self._statement(one.target, run, one.accum, keeps)
+            if not keeps and not covers:
+                yield self._start(one)
+                line = replace(line, resets=False)
+            yield line
+            keeps = True
+
+    def _start(self, one: Explicit) -> Comprehension:
+        if one.accum not in ("arg2", *NEUTRAL):
+            raise WeftError("it leaves some cells out, and there is no number for what these hold")
+        whole = _everywhere(one.target, Num(float(NEUTRAL.get(one.accum, Num(0)).value)))
+        return self._statement(one.target, whole.runs[0], "arg2", False)[0]
+
+    def _statement(self, buffer: Buffer, run: Run, accum: str, keeps: bool) -> tuple[Comprehension, bool]:
+        def change(part: Scalar, parts: Sequence[Scalar]) -> Scalar:
+            if isinstance(part, Read):
+                return Read(part.buffer, tuple(parts[: self.ranks[part.buffer]]))
+            return with_children(part, tuple(parts))
+
+        plain = replace(run, value=fold(run.value, change, children))
+        return statement(buffer.name, self._shape(buffer), plain, accum, keeps, self.types)
+
+
+def _converted(body: Sequence[Comprehension], types: Mapping[str, str]) -> tuple[Comprehension, ...]:
+    """The statements with conversions where tensors would otherwise get other types than these."""
+    natural: dict[str, str] = {}
+    fitting = []
+    for line in body:
+        target, dtype = line.target.name, type_of(line.value, types, {})
+        if promote(dtype, types[target]) != types[target]:
+            dtype, line = types[target], _as(types[target], line)
+        natural[target] = promote(natural.get(target, dtype), dtype)
+        fitting.append(line)
+    open_types = {target for target, dtype in natural.items() if settled(dtype) != types[target]}
+    found = []
+    for line in fitting:
+        target = line.target.name
+        found.append(_as(types[target], line) if target in open_types else line)
+        open_types.discard(target)
+    return tuple(found)
+
+
+def _as(dtype: str, line: Comprehension) -> Comprehension:
+    return replace(line, value=Cast(dtype, line.value))

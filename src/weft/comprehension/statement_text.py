@@ -1,0 +1,174 @@
+"""One run of an assignment as a statement of the language.
+
+A left side has indices and numbers, and an assignment may write at `i + k`, `2 * i` or `I[b]`. Then the cell that is
+written gets an index of its own: `d_X[2*i + k] += d_O[i] * W[k]` becomes
+`d_X(j) += (j - k) % 2 == 0 && … ? d_O((j - k) / 2) * W(k) : 0`, and `d_L[I[b]] += d_O[b]` becomes
+`d_L(j) += j == I(b) ? d_O(b) : 0`. Tests on padding become choices likewise, and `R[i + 2] = a[i]` is
+`R(i) = a(i - 2) where i in 2:5`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from weft.affine import Affine
+from weft.assign.explicit import Run
+from weft.comprehension.affine import Range
+from weft.comprehension.nodes import Between, Comprehension, Ident, Index, Int
+from weft.comprehension.scalars import number, written
+from weft.errors import WeftError
+from weft.loops import Inside
+from weft.loops.walk import children, with_children
+from weft.ops import Call, Num, Scalar, call, fold, where
+
+#: What changes nothing where there is nothing to accumulate: the language has no word for that of the others.
+NEUTRAL: Mapping[str, Num] = {"add": Num(0), "mul": Num(1)}
+
+
+def statement(
+    target: str, shape: Sequence[int], run: Run, accum: str, keeps: bool, tensors: Collection[str]
+) -> tuple[Comprehension, bool]:
+    """A run that writes a tensor of that shape, as a statement; and whether it reaches every cell."""
+    ranges = {name: Range(0, size) for name, size in run.loops}
+    writing = _Writing(accum, keeps, list(run.at[: len(shape)]), run.value, ranges, tensors)
+    for test in run.guards:
+        writing.guard(test)
+    for name in [name for name in ranges if name in tensors]:
+        writing.rename(name)
+    for axis, size in enumerate(shape):
+        writing.place(axis, size)
+    return writing.statement(target, shape)
+
+
+def put(value: Scalar, name: str, instead: Scalar) -> Scalar:
+    """A scalar with another for one of its indices."""
+
+    def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+        if not isinstance(one, Affine) or name not in one.names:
+            return with_children(one, tuple(parts))
+        if isinstance(instead, Affine):
+            return one.substitute({name: instead})
+        factor, rest = one.coefficient(name), one.without([name])
+        term = instead if factor == 1 else factor * instead
+        return term if rest == Affine() else term + rest
+
+    return fold(value, change, children)
+
+
+def _free(wanted: str, taken: Collection[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _names(place: Scalar) -> set[str]:
+    """The indices in a subscript."""
+    return fold(place, lambda one, parts: set().union(*parts, _own(one)), children)
+
+
+def _own(one: Scalar) -> tuple[str, ...]:
+    return one.names if isinstance(one, Affine) else ()
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A run whose subscripts on the left become indices and numbers, one after another."""
+
+    accum: str
+    keeps: bool
+    at: list[Scalar]
+    value: Scalar
+    ranges: dict[str, Range]
+    tensors: Collection[str]
+
+    def guard(self, test: Inside) -> None:
+        """Leave out what padding is about."""
+        self._as_sum()
+        inside = call("and", call("le", 0, test.place), call("lt", test.place, test.size))
+        self.value = where(inside, self.value, NEUTRAL[self.accum])
+
+    def rename(self, name: str) -> None:
+        """An index that is called like a tensor is called differently."""
+        new = _free(name, {*self.tensors, *self.ranges})
+        self.ranges = {new if one == name else one: range for one, range in self.ranges.items()}
+        self._put(name, Affine.of(new))
+
+    def place(self, axis: int, size: int) -> None:
+        """Make the subscript of an axis an index or a number; what lies outside is left out."""
+        subscript = self.at[axis]
+        before = set().union(*map(_names, self.at[:axis]))
+        match subscript:
+            case Affine(terms=()) | Num():
+                return
+            case Affine(terms=((1, name),), offset=offset) if name not in before:
+                found = self.ranges[name]
+                self.ranges[name] = Range(max(found.low + offset, 0), min(found.high + offset, size))
+                self._put(name, Affine.of(name) - offset)
+                self.at[axis] = Affine.of(name)
+                return
+        self._as_sum()
+        names = (_free(f"j{number}", self.tensors) for number in count())
+        place = next(name for name in names if name not in self.ranges)
+        others = set().union(*(_names(one) for number, one in enumerate(self.at) if number != axis))
+        self.ranges = {place: Range(0, size), **self.ranges}
+        self.at[axis] = Affine.of(place)
+        if isinstance(subscript, Affine) and (free := [term for term in subscript.terms if term[1] not in others]):
+            self._solve(place, free[0], subscript)
+        else:
+            self._only_if(call("eq", Affine.of(place), subscript))
+
+    def _as_sum(self) -> None:
+        """Where some values are left out, cells are written by adding, to zeros."""
+        if self.accum == "arg2" and not self.keeps:
+            self.accum = "add"
+        if self.accum not in NEUTRAL:
+            raise WeftError("it leaves some values out, and there is no number for what counts for nothing")
+
+    def _solve(self, place: str, term: tuple[int, str], subscript: Affine) -> None:
+        """Put what an index is, in terms of the cell that is written, for the index."""
+        factor, name = term
+        rest = subscript.without([name])
+        away = Affine.of(place) - rest if factor > 0 else rest - Affine.of(place)
+        instead = away if abs(factor) == 1 else call("floordiv", away, abs(factor))
+        range = self.ranges.pop(name)
+        holds: Scalar = call("and", call("le", range.low, instead), call("lt", instead, range.high))
+        if abs(factor) != 1:
+            holds = call("and", call("eq", call("mod", away, abs(factor)), 0), holds)
+        self._put(name, instead)
+        self.value = where(holds, self.value, NEUTRAL[self.accum])
+
+    def _put(self, name: str, instead: Scalar) -> None:
+        if instead != Affine.of(name):
+            self.value = put(self.value, name, instead)
+            self.at = [put(one, name, instead) for one in self.at]
+
+    def _only_if(self, condition: Scalar) -> None:
+        self.value = _only_if(condition, self.value, NEUTRAL[self.accum])
+
+    def statement(self, target: str, shape: Sequence[int]) -> tuple[Comprehension, bool]:
+        left = [written(one) for one in self.at]
+        reduction = None if self.accum == "arg2" else self.accum
+        used = {one.name for one in left if isinstance(one, Index)}
+        ranges = {name: range for name, range in self.ranges.items() if reduction or name in used}
+        covers = all(
+            ranges[one.name] == Range(0, size) if isinstance(one, Index) else size == 1
+            for one, size in zip(left, shape, strict=True)
+        )
+        clauses = (Between(Ident(name), number(one.low), number(one.high)) for name, one in ranges.items())
+        at = tuple(one for one in left if isinstance(one, Index | Int))
+        resets = reduction is not None and not self.keeps
+        return Comprehension(Ident(target), at, reduction, resets, written(self.value), tuple(clauses)), covers
+
+
+def _only_if(condition: Scalar, value: Scalar, neutral: Num) -> Scalar:
+    """A value under one more condition, not asked where there is no value: it may read what is only inside there."""
+    match value:
+        case Call(op="select", args=(first, yes)):
+            return _only_if(condition, where(first, yes, 0), neutral)
+        case Call(op="where", args=(first, yes, no)) if no == neutral:
+            return where(first, _only_if(condition, yes, neutral), no)
+        case Call(op="where", args=(first, yes, no)) if yes == neutral:
+            return where(first, yes, _only_if(condition, no, neutral))
+    return where(condition, value, neutral)
