@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WeftError,
         WeftWarning,
     )
+    from weft.explain import show_as
     from weft.machine import Machine
     from weft.project import Plan, plan
     from weft.runtime import Context, Device, Event, Routine, Stream
@@ -161,6 +162,7 @@ __all__ = [
     "sat01",
     "seed",
     "seq",
+    "show_as",
     "sigmoid",
     "sin",
     "sqrt",
@@ -182,6 +184,7 @@ _HOMES = {
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
+    "explain": "show_as",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",

@@ -11,6 +11,7 @@ from operator import is_
 
 from weft.assign.nodes import Accum, Arg, Node, node_of
 from weft.einsum import Concat, Spec, labels_in
+from weft.einsum.nodes import Label
 from weft.ops import Call, Scalar, computed, leaves
 from weft.shape.logic import Einsum
 
@@ -70,14 +71,18 @@ def concatenation(spec: Spec) -> Concat | None:
 
 
 def operation_of(code: Accum) -> Node | None:
-    """The tensor that tells which operation a statement runs, where the statement leaves parts of it out.
+    """The tensor that tells which operation a statement runs, where the statement does not tell its loops.
 
-    How far a part lies from the first depends on the sizes of others, which the gradient of a part does not mention.
+    How far a part lies from the first, a window reaches or a sum goes depends on the sizes of others, which the
+    gradient of one operand may not mention.
     """
     record, logic = code.record, code.record.operation.logic
-    if len({record.lhs, *record.operands}) == len(record.operation.slots) or 0 not in record.operands:
+    if not isinstance(logic, Einsum) or 0 not in record.operands:
         return None
-    if not isinstance(logic, Einsum) or not concatenation(logic.spec):
+    shapes, mentioned = (logic.spec.result, *logic.spec.operands), {record.lhs, *record.operands}
+    told = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
+    missing = (axis for slot, one in enumerate(shapes) if slot not in mentioned for axis in one.axes)
+    if all(label.name in told for axis in missing for label in labels_in(axis)):
         return None
     result = node_of(code.operands[record.operands.index(0)])
     return result.gradient_of or result

@@ -1,0 +1,62 @@
+"""A program in the notation of code: assignments of comprehensions become those of einsums.
+
+C(m, n) +=! A(m, k) * B(k, n)      becomes      C =:+ A * B ~logic:"ik;kj=>ij"
+"""
+
+from __future__ import annotations
+
+from weft.assign import Accum, Cells, Code, Direct, Fetch, Node, Operand, Record, closed_buffer, node_of, seq, show
+from weft.assign.explicit import SpellingOut
+from weft.assign.nodes import Piece, rebuilt
+from weft.assign.nodes import target as target_of
+from weft.comprehension.definition_text import Unsayable
+from weft.einsum import parse_spec
+from weft.errors import WeftError
+from weft.explain.contraction import contraction, sizes_to_give, spec_text
+from weft.explain.program import Program
+from weft.loops import Buffer
+from weft.ops import Num
+from weft.shape.close import close
+from weft.shape.infer import infer
+from weft.shape.logic import Einsum, Literal
+from weft.shape.nodes import Dim
+
+
+def code_text(program: Program) -> str:
+    """The program as `wf.parse_cd` reads it."""
+    return show(rebuilt(program.code, _said))
+
+
+def _said(code: Piece) -> Code:
+    if not isinstance(code, Accum | Fetch | Direct):
+        return code
+    if target_of(code).verify is not None or (isinstance(code, Direct) and code.domain.idle):
+        return seq()
+    try:
+        return _over_an_operation(code) if isinstance(code, Direct) else code
+    except WeftError as error:
+        raise Unsayable.of(code, "as code", error.what) from None
+
+
+def _over_an_operation(code: Direct) -> Code:
+    """A direct assignment as one over the loops of an einsum."""
+    nodes: dict[Buffer, Node] = {}
+
+    def buffer(operand: Operand) -> Buffer:
+        found = closed_buffer(node_of(operand), node_of(operand).id, node_of(operand).label)
+        nodes[found] = node_of(operand)
+        return found
+
+    one = SpellingOut(buffer)(code)
+    if len(one.runs) != 1:
+        raise WeftError("its loops are empty")
+    run = one.runs[0]
+    if isinstance(run.value, Num) and one.accum == "arg2" and one.surjective:
+        return Fetch(code.lhs, Cells(run.value), code.origin)
+    made = contraction(run, one.target, {found: close(node.shape) for found, node in nodes.items()})
+    sizes = {name: Dim(size) for name, size in sizes_to_give(made.parts, made.result, made.labels).items()}
+    operands = tuple(nodes[found] for found in made.operands)
+    shapes = [infer(Literal(close(node.shape)), name=node.label).result for node in operands]
+    logic = Einsum(parse_spec(spec_text(made.parts, made.result)))
+    record = Record(infer(logic, shapes, sizes=sizes), 0, tuple(range(1, len(operands) + 1)))
+    return Accum(code.lhs, one.accum, one.reset, made.value, operands, record, code.origin)

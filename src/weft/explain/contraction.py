@@ -1,0 +1,169 @@
+"""Subscripts as an einsum's spec.
+
+c[i, k] += a[i, j] * b[j, k]                                is      ij;jk=>ik
+o[i] += x[2*i + k - 1] * w[k]  if 0 <= 2*i + k - 1 < 8      is      2*i=+j;j=>i
+
+A spec says more than it writes: how large axes are, which positions padding leaves out. So its projection is compared
+with the subscripts it was made for before it is given out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from string import ascii_lowercase, ascii_uppercase
+
+from weft.affine import Affine
+from weft.assign import Arg
+from weft.assign.explicit import Run
+from weft.einsum import nodes as ein
+from weft.einsum.show import show_spec
+from weft.errors import WeftError
+from weft.loops import Buffer, Cast, Read
+from weft.ops import Scalar, leaves, substitute
+from weft.project.plan import plan_einsum
+from weft.shape.nodes import MEMORY_ORDER, Shape
+
+_LETTERS = ascii_lowercase[8:] + ascii_lowercase[:8] + ascii_uppercase
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A run as a spec: a part for each operand, and a value over operands; `labels` are its loops with their sizes."""
+
+    parts: tuple[ein.ShapeSpec, ...]
+    result: ein.ShapeSpec
+    operands: tuple[Buffer, ...]
+    value: Scalar
+    labels: Mapping[str, int]
+    padded: bool
+
+
+def spec_text(parts: Sequence[ein.ShapeSpec], result: ein.ShapeSpec) -> str:
+    return show_spec(ein.Spec(tuple(parts), result))
+
+
+def sizes_to_give(parts: Sequence[ein.ShapeSpec], result: ein.ShapeSpec, labels: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that operands do not tell: of labels that only the result has, and of windows that no operand is."""
+    axes = list(chain.from_iterable(one.axes for one in parts))
+    told = {axis.name for axis in axes if isinstance(axis, ein.Label)}
+    told |= {axis.over.name for axis in axes if isinstance(axis, ein.Affine)}
+    told |= {part.name for axis in axes if isinstance(axis, ein.Concat) for part in ein.labels_in(axis)}
+    used = {label.name for axis in (*axes, *result.axes) for label in ein.labels_in(axis)}
+    return {name: size for name, size in labels.items() if name in used - told}
+
+
+def labelled(labels: Sequence[str], shape: Shape) -> ein.ShapeSpec:
+    """A part whose axes are these labels in memory order, in the rows of a shape."""
+    names = iter(labels)
+    rows = {kind: ein.Row(trail=tuple(ein.Label(next(names)) for _ in shape.row(kind))) for kind in MEMORY_ORDER}
+    return ein.ShapeSpec(rows["batch"], rows["input"], rows["output"])
+
+
+def letters(count: int) -> str:
+    """So many different letters."""
+    if count > len(_LETTERS):
+        raise WeftError("it has more indices than there are letters")
+    return _LETTERS[:count]
+
+
+def contraction(run: Run, target: Buffer, shapes: Mapping[Buffer, Shape]) -> Contraction:
+    """The spec of a run; WeftError says why there is none."""
+    read = _reads(run.value)
+    named = {name: letter for (name, _), letter in zip(run.loops, letters(len(run.loops)), strict=True)}
+    labels = {named[name]: size for name, size in run.loops}
+    moved = {name: Affine.of(letter) if labels[letter] > 1 else Affine() for name, letter in named.items()}
+    accesses = [(target, run.at), *((one.buffer, one.at) for one in read)]
+    places = [_places(at, buffer, moved) for buffer, at in accesses]
+    guards = {one for test in run.guards for one in _places((test.place,), None, moved)}
+    writing = _Writing({name: size for name, size in labels.items() if size > 1}, places[0], guards)
+    result, *parts = (writing.shape(some, shapes[buffer]) for some, (buffer, _) in zip(places, accesses, strict=True))
+    numbers: dict[Scalar, Scalar] = {one: Arg(number) for number, one in enumerate(read)}
+    value = substitute(run.value, lambda one: numbers.get(one, one))
+    made = Contraction(tuple(parts), result, tuple(one.buffer for one in read), value, writing.sizes, bool(guards))
+    if not _agrees(made, places, [shapes[buffer] for buffer, _ in accesses], guards):
+        raise WeftError(f"no spec has just its subscripts: `{spec_text(parts, result)}` comes near")
+    return made
+
+
+def _reads(value: Scalar) -> list[Read]:
+    """The different reads of a value that is made of reads and numbers alone."""
+    for one in leaves(value):
+        if isinstance(one, Affine):
+            raise WeftError("it computes with the value of an index")
+        if isinstance(one, Cast):
+            raise WeftError(f"it converts to {one.dtype} inside an expression")
+    found = list(dict.fromkeys(one for one in leaves(value) if isinstance(one, Read)))
+    if not found:
+        raise WeftError("it reads no tensor")
+    return found
+
+
+def _places(at: Sequence[Scalar], buffer: Buffer | None, moved: Mapping[str, Affine]) -> tuple[Affine, ...]:
+    """Subscripts by letters; a loop of one iteration is at 0, and so is an axis of 1 that a text does not know."""
+    found = []
+    for one in at:
+        if not isinstance(one, Affine):
+            raise WeftError("it has a subscript that is computed")
+        if not moved.keys() >= set(one.names):
+            raise WeftError("it is at a static index")
+        found.append(one.substitute(moved))
+    return (*found, *[Affine()] * (len(buffer.shape) - len(at) if buffer else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    sizes: Mapping[str, int]
+    kept: tuple[Affine, ...]
+    guards: set[Affine]
+
+    def shape(self, places: Sequence[Affine], shape: Shape) -> ein.ShapeSpec:
+        rest = iter(places)
+        rows = {
+            kind: ein.Row(trail=tuple(self._axis(next(rest), dim.size) for dim in shape.row(kind)))
+            for kind in MEMORY_ORDER
+        }
+        return ein.ShapeSpec(rows["batch"], rows["input"], rows["output"])
+
+    def _axis(self, place: Affine, size: int) -> ein.Axis:
+        offset = place.offset
+        match place.terms:
+            case ():
+                return ein.Position(offset)
+            case ((1, name),) if 0 <= offset <= size - self.sizes[name]:
+                after = size - self.sizes[name] - offset
+                before = (ein.Skip(offset),) if offset else ()
+                parts = (*before, ein.Label(name), *((ein.Skip(after),) if after else ()))
+                return ein.Concat(parts) if len(parts) > 1 else ein.Label(name)
+            case ((factor, name),) if factor > 0 and 0 <= offset < factor:
+                return ein.Affine(factor, ein.Label(name), None, offset)
+            case ((one, _), (other, _)) if one > 0 and other > 0:
+                return self._window(place)
+        raise WeftError(f"no axis of a spec is read at `{place}`")
+
+    def _window(self, place: Affine) -> ein.Axis:
+        """`s*over + d*kernel`: what the result forgets is the kernel, else the one of the shorter step."""
+        kept = {name for one in self.kept for name in one.names}
+        kernel, over = sorted(place.terms, key=lambda term: (term[1] in kept, term[0]))
+        window = ein.Kernel(ein.Label(kernel[1]), kernel[0], place in self.guards)
+        left = window.left_of_axis(self.sizes[kernel[1]])
+        return ein.Affine(over[0], ein.Label(over[1]), window, max(place.offset + left, 0))
+
+
+def _agrees(
+    made: Contraction, places: Sequence[tuple[Affine, ...]], shapes: Sequence[Shape], guards: set[Affine]
+) -> bool:
+    """Has the projection of a spec just these subscripts, for tensors of these shapes?"""
+    sizes = sizes_to_give(made.parts, made.result, made.labels)
+    try:
+        found = plan_einsum(spec_text(made.parts, made.result), shapes[1:], None, sizes).projection
+    except WeftError:
+        return False
+    if len(found.runs) != 1 or any(found.shapes[0].row(kind) != shapes[0].row(kind) for kind in MEMORY_ORDER):
+        return False
+    run = found.runs[0]
+    once = [loop.name for loop in run if loop.size == 1]
+    loops = {loop.name: loop.size for loop in run if loop.size > 1}
+    maps = [tuple(index.without(once) for index in found.indices(slot, run)) for slot in range(len(places))]
+    return loops == made.labels and maps == list(places) and guards <= set(chain.from_iterable(places))

@@ -1,0 +1,183 @@
+"""`wf.show_as`: one program as a comprehension, as einsums and as code, and what cannot be said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from generators import draw
+from generators.notations import RUN, check
+
+TC = wf.tc.define(
+    """def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }
+    def layer(float(B,K) X, float(N,K) W) -> (Y) { Y(b,n) +=! X(b,k) * W(n,k)  Y(b,n) = fmax(Y(b,n), 0) }
+    def conv(float(N) I, float(K) W) -> (O) { O(i) +=! I(2 * i + k) * W(k) }
+    def lookup(float(V,D) L, int32(B) I) -> (O) { O(b,d) = L(I(b),d) }
+    def ramp(float(N) x) -> (y) { y(i) = x(i) * i }
+    def half(float(N) x) -> (y) { y(i) = float(int32(x(i))) }
+    def calls(float(M,K) A, float(K,N) B) -> (D) { D = mm(A, B) }""",
+    backend="interp",
+)
+
+
+def leaf(name: str, *shape: int, batch: int = 0) -> wf.Tensor:
+    return wf.data(np.arange(np.prod(shape), dtype="float32").reshape(shape), batch=batch, label=name)
+
+
+def small() -> wf.Tensor:
+    return wf.einsum("...|i;ki=>...|k", leaf("x", 3, 4, batch=1), leaf("w", 2, 4), label="y")
+
+
+def test_a_tensor() -> None:
+    y = wf.tanh(small()).named("z")
+    assert wf.show_as(y, "tc") == (
+        "def forward(float(3, 4) x, float(2, 4) w) -> (z) {\n"
+        "    y(j, k) +=! x(j, i) * w(k, i) where j in 0:3, k in 0:2, i in 0:4\n"
+        "    z(i, j) = tanh(y(i, j)) where i in 0:3, j in 0:2\n"
+        "}"
+    )
+    assert wf.show_as(y, "einsum") == (
+        'y = wf.einsum("...|i;ki=>...|k", x, w, label="y")\nz = wf.einsum("i|j=>i|j", y, op="tanh", label="z")'
+    )
+    assert wf.show_as(y, "cd") == 'y =:+ x * w ~logic:"...|i;ki=>...|k";\nz =: tanh(y)'
+
+
+def test_several_tensors() -> None:
+    a = leaf("a", 3)
+    shown = wf.show_as([(a * a).named("square"), (-a).named("minus")], "tc")
+    assert shown.splitlines()[0] == "def forward(float(3) a) -> (square, minus) {"
+
+
+def test_a_comprehension_for_any_sizes() -> None:
+    assert wf.show_as(TC.mm, "tc") == str(TC.mm)
+    assert wf.show_as(TC.mm, "einsum") == 'C = wf.einsum("ik;kj=>ij", A, B, label="C")'
+    assert wf.show_as(TC.mm, "cd") == 'C =:+ A * B ~logic:"ik;kj=>ij" ~type:"float32"'
+    assert wf.show_as(TC.conv, "einsum") == 'O = wf.einsum("2*i<+j;j=>i", I, W, label="O")'
+    assert wf.show_as(TC.calls, "einsum") == 'mm1_C = wf.einsum("ik;kj=>ij", A, B, label="mm1_C")'
+    assert "def mm(" in wf.show_as(TC.calls, "tc")
+
+
+def test_a_comprehension_for_arrays() -> None:
+    signal, window = np.ones(9, "float32"), np.ones(3, "float32")
+    assert wf.show_as(TC.conv, "tc", signal, window) == (
+        "def conv(float(9) I, float(3) W) -> (O) {\n    O(i) +=! I(2 * i + k) * W(k) where i in 0:4, k in 0:3\n}"
+    )
+    with pytest.raises(wf.WeftError, match="no spec has just its subscripts"):
+        wf.show_as(TC.conv, "einsum", np.ones(10, "float32"), window)  # windows do not fill the axis
+
+
+def test_a_comprehension_as_code_computes_the_same() -> None:
+    x, w = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+    text = wf.show_as(TC.layer, "cd")
+    assert text.splitlines()[0] == 'Y =:+ X * W ~logic:"ik;jk=>ij" ~type:"float32";'
+    found = RUN["cd"](text, {"X": wf.data(x, label="X"), "W": wf.data(w, label="W")}, {}, ["Y_2"])
+    np.testing.assert_allclose(found["Y_2"], np.maximum(x @ w.T, 0), 1e-5)
+
+
+def test_a_plan() -> None:
+    plan = wf.plan("2*o=+k; k => o", 8, 3)
+    assert wf.show_as(plan, "tc") == (
+        "def plan(float(8) A, float(3) B) -> (R) {\n"
+        "    R(o) +=! 0 <= 2 * o + k - 1 && 2 * o + k - 1 < 8 ? A(2 * o + k - 1) * B(k) : 0 where o in 0:4, k in 0:3\n"
+        "}"
+    )
+    assert wf.show_as(plan, "einsum") == 'R = wf.einsum("2*o=+k; k => o", A, B, label="R")'
+    assert wf.show_as(wf.plan("o<+k => ok", 9, k=3), "cd") == 'R =:+ A ~logic:"o<+k => ok" ~sizes:"k=3"'
+
+
+def test_a_concatenation_is_written_part_by_part() -> None:
+    joined = wf.einsum("i;j=>i^j", leaf("a", 3), leaf("b", 4), label="joined")
+    assert wf.show_as(joined, "tc").splitlines()[1:4] == [
+        "    joined(i0) = 0.0 where i0 in 0:7",
+        "    joined(i) += a(i) where i in 0:3",
+        "    joined(j) += b(j - 3) where j in 3:7",
+    ]
+
+
+def test_code_that_updates() -> None:
+    p, g = leaf("p", 3), leaf("g", 3)
+
+    @wf.cd
+    def step() -> None:
+        p[:] -= 0.1 * g
+
+    code = step()
+    assert wf.show_as(code, "tc") == (
+        "def code(float(3) g, float(3) p) -> (p) {\n    p(i) += -(0.1 * g(i)) where i in 0:3\n}"
+    )
+    assert wf.show_as(code, "einsum").splitlines()[-1] == 'p_2 = wf.einsum("i;i=>i", p, p_by, op="-", label="p_2")'
+    assert wf.show_as(code, "cd") == str(code)
+
+
+def test_gradients() -> None:
+    w = wf.param("w", o=3)
+    loss = wf.einsum("i=>0", w * w, label="loss")
+    lines = wf.show_as(wf.grad_update(loss), "tc").splitlines()
+    assert lines[0] == "def code(float(3) w) -> (w_grad, loss) {"
+    assert lines[-3:-1] == ["    w_grad(i) += mul_grad(i) * w(i) where i in 0:3"] * 2
+
+
+@pytest.mark.parametrize(
+    ("what", "notation", "said", "fix"),
+    [
+        (
+            TC.lookup,
+            "einsum",
+            "`O(b, d) = L(I(b), d)` cannot be said as einsums: it has a subscript that is computed",
+            '"tc"',
+        ),
+        (TC.lookup, "cd", "`O(b, d) = L(I(b), d)` cannot be said as code: it has a subscript that is computed", '"tc"'),
+        (
+            TC.ramp,
+            "einsum",
+            "`y(i) = x(i) * i` cannot be said as einsums: it computes with the value of an index",
+            '"tc"',
+        ),
+        (
+            TC.half,
+            "cd",
+            "`y(i) = float(int32(x(i)))` cannot be said as code: it converts to float32 inside an expression",
+            '"tc"',
+        ),
+        (
+            wf.einsum("o=+k=>o", leaf("x", 8), accum="max", k=3, label="m"),
+            "tc",
+            '`m =:@^ x ~logic:"o=+k=>o" ~sizes:"k=3"` cannot be said as a comprehension: it leaves some values out, '
+            "and there is no number for what counts for nothing",
+            '"einsum" or "cd"',
+        ),
+    ],
+)
+def test_what_cannot_be_said_names_the_statement_and_who_can(what: Any, notation: str, said: str, fix: str) -> None:
+    with pytest.raises(wf.WeftError) as raised:
+        wf.show_as(what, notation)
+    assert raised.value.what == said
+    assert raised.value.fix == f"say it as {fix}"
+
+
+def test_random_draws_are_no_comprehension() -> None:
+    with pytest.raises(wf.WeftError, match="cannot be said as a comprehension: `threefry4x32` is no"):
+        wf.show_as((wf.random_uniform("noise", step=0) * leaf("x", 3)).named("noisy"), "tc")
+
+
+@pytest.mark.parametrize(
+    ("what", "notation", "said"),
+    [
+        (small(), "latex", "there is no notation 'latex'"),
+        (leaf("x", 3), "tc", "`x` is given, not computed: there is nothing to print"),
+        (3.0, "tc", "3.0 is no program"),
+        (wf.seq(), "cd", "this code does nothing: there is nothing to print"),
+    ],
+)
+def test_wrong_use(what: Any, notation: str, said: str) -> None:
+    with pytest.raises(wf.WeftError) as raised:
+        wf.show_as(what, notation)
+    assert raised.value.what == said
+
+
+@pytest.mark.parametrize("number", range(25))
+def test_every_notation_computes_the_same_and_is_said_again_alike(number: int) -> None:
+    check(draw(5, number))
