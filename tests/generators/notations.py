@@ -12,6 +12,8 @@ from comprehension.programs import grown
 from comprehension.running import definition, several
 from generators.comprehensions import quietly
 from weft.assign import statements, target
+from weft.einsum.nodes import Position
+from weft.shape.logic import Einsum
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Pick: TypeAlias = Callable[..., Any]
@@ -77,9 +79,17 @@ def expression(pick: Pick) -> Callable[[Mapping[str, wf.Tensor]], wf.Tensor]:
                 made.append(_next(pick, made, f"t{number}"))
             except (wf.WeftError, KeyError):
                 continue  # it does not fit
+            if _is_placed(made[-1]):
+                break  # how large it is depends on what it meets, which a text does not repeat
         return made[-1] if len(made) > len(given) else _plain(given)
 
     return make
+
+
+def _is_placed(tensor: wf.Tensor) -> bool:
+    """Is it written at one position of an axis of whatever size?"""
+    logic = tensor.operation.logic if tensor.operation else None
+    return isinstance(logic, Einsum) and any(isinstance(axis, Position) for axis in logic.spec.result.axes)
 
 
 def _plain(given: Mapping[str, wf.Tensor]) -> wf.Tensor:
