@@ -77,9 +77,10 @@ def operation_of(code: Accum) -> Node | None:
     gradient of one operand may not mention.
     """
     record, logic = code.record, code.record.operation.logic
-    if not isinstance(logic, Einsum) or 0 not in record.operands:
+    mentioned = {record.lhs, *record.operands}
+    if len(mentioned) == len(record.operation.slots) or 0 not in record.operands or not isinstance(logic, Einsum):
         return None
-    shapes, mentioned = (logic.spec.result, *logic.spec.operands), {record.lhs, *record.operands}
+    shapes = (logic.spec.result, *logic.spec.operands)
     told = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
     missing = (axis for slot, one in enumerate(shapes) if slot not in mentioned for axis in one.axes)
     if all(label.name in told for axis in missing for label in labels_in(axis)):
