@@ -22,16 +22,20 @@ MOST_POINTS = 1 << 14
 
 @dataclass(frozen=True)
 class Contraction:
-    """A kernel, the buffers that must be there afterwards, and how many numbers a cell sums up."""
+    """Nests as kernels, the buffers that must be there afterwards, and how many numbers a cell sums up."""
 
-    kernel: Kernel
+    kernels: tuple[Kernel, ...]
     kept: tuple[Buffer, ...]
     depth: int
     points: int
 
+    @property
+    def program(self) -> Program:
+        return Program(tuple(stmt for kernel in self.kernels for stmt in kernel.body))
+
     def memory(self) -> dict[Buffer, np.ndarray]:
         numbers = np.random.default_rng(0)
-        found = buffers_of(Program(self.kernel.body))
+        found = buffers_of(self.program)
         return {one: numbers.uniform(-1, 1, one.shape).astype(numpy_type(one.dtype)) for one in found}
 
     def agree(self, ours: dict[Buffer, np.ndarray], meant: dict[Buffer, np.ndarray]) -> None:
@@ -81,7 +85,7 @@ def contractions(draw: st.DrawFn) -> Contraction:
     target = Buffer(2, "c", tuple(size for _, size in axes) or (1,), dtype)
     cell = at(*(name for name, _ in axes))
     body, results = draw(st.sampled_from([number_form, memory_form]))(draw, value, target, cell, kept, sums)
-    return Contraction(Kernel((), body), tuple(results), prod(size for _, size in sums), points)
+    return Contraction(body, tuple(results), prod(size for _, size in sums), points)
 
 
 @st.composite
@@ -102,44 +106,39 @@ def tensors(
 
 def number_form(
     draw: st.DrawFn, value: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop], sums: list[Loop]
-) -> tuple[tuple[Stmt, ...], list[Buffer]]:
-    """The sum grows in a number; what follows stands in its block."""
+) -> tuple[tuple[Kernel, ...], list[Buffer]]:
+    """The sum grows in a number; what follows stands in its block, as where a result is computed where it is read."""
     total = Local("total", target.dtype)
     start = draw(st.sampled_from([Cast(target.dtype, Num(0)), Cast(target.dtype, Num(1.5)), Read(target, cell)]))
     core = around(sums, Set(total, Call("add", (total, value))))
-    rest, written, grown = follow(draw, total, target, cell, kept)
-    body = around(kept, Let(total, start), *core, *rest)
-    return finished(body, grown), written
+    rest, written = follow(draw, total, target, cell, kept)
+    return finished(around(kept, Let(total, start), *core, *rest), written), written
 
 
 def memory_form(
     draw: st.DrawFn, value: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop], sums: list[Loop]
-) -> tuple[tuple[Stmt, ...], list[Buffer]]:
-    """The sum grows in cells; what clears them and what follows are nests of their own, in shared loops or not."""
-    shared = kept[: draw(st.integers(0, len(kept)))]
-    inner = [loop for loop in kept if loop not in shared]
-    other = {name: f"{name}x" for name, _ in inner}
-    renamed = [(other[name], size) for name, size in inner]
-    there = tuple(Affine(tuple((1, other.get(name, name)) for _, name in place.terms)) for place in cell)  # type: ignore[attr-defined]
-    clears = draw(st.booleans())
-    clear = around(renamed, Store(target, there, Cast(target.dtype, Num(0)))) if clears else ()
-    core = around(draw(st.permutations([*inner, *sums])), Update(target, cell, "add", value))
-    read: Scalar = Read(target, there)
-    follows = draw(st.booleans())
-    rest, written, grown = follow(draw, read, target, there, [*shared, *renamed]) if follows else ((), [target], None)
+) -> tuple[tuple[Kernel, ...], list[Buffer]]:
+    """The sum grows in cells; what starts them and what follows are nests of their own, with loops of their own."""
+    other = {name: f"{name}x" for name, _ in kept}
+    renamed = draw(st.permutations([(other[name], size) for name, size in kept]))
+    there = tuple(Affine(tuple((1, other[name]) for _, name in place.terms)) for place in cell)  # type: ignore[attr-defined]
+    bias = Read(Buffer(8, "start", target.shape, target.dtype), there)
+    begin = draw(st.sampled_from([None, Cast(target.dtype, Num(0)), bias, Call("mul", (Read(target, there), bias))]))
+    clear = around(renamed, Store(target, there, begin)) if begin is not None else ()
+    core = around(draw(st.permutations([*kept, *sums])), Update(target, cell, "add", value))
+    rest, written = follow(draw, Read(target, there), target, there, renamed) if draw(st.booleans()) else ((), [target])
     rest = tuple(one for one in rest if not (isinstance(one, Store) and one.buffer == target))
     nest = around(renamed, *rest) if rest else ()
-    return finished(around(shared, *clear, *core, *nest), grown), written
+    return (*(Kernel((), one) for one in (clear, core) if one), *finished(nest, written)), written
 
 
 def follow(
     draw: st.DrawFn, result: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop]
-) -> tuple[tuple[Stmt, ...], list[Buffer], Local | None]:
-    """What is done with each result, the buffers it writes, and a number that grows with it."""
+) -> tuple[tuple[Stmt, ...], list[Buffer]]:
+    """What is done with each result, and the buffers that writes."""
     dtype = target.dtype
     done: list[Stmt] = []
     written = [target]
-    grown = None
     if kept and draw(st.booleans()):
         name, size = draw(st.sampled_from(kept))
         bias = Buffer(3, "bias", (size,), dtype)
@@ -160,14 +159,13 @@ def follow(
         sums = Buffer(6, "sums", (size,), dtype)
         done.append(Update(sums, at(name), "add", result))
     if draw(st.integers(0, 3)) == 0:
-        grown = Local("loss", dtype)
-        done.append(Set(grown, Call("add", (grown, result))))
-        written.append(Buffer(7, "whole", (1,), dtype))
-    return (*done, Store(target, cell, result)), written, grown
+        whole = Buffer(7, "whole", (1,), dtype)
+        done.append(Update(whole, (Affine(()),), "add", result))
+        written.append(whole)
+    return (*done, Store(target, cell, result)), written
 
 
-def finished(body: tuple[Stmt, ...], grown: Local | None) -> tuple[Stmt, ...]:
-    if grown is None:
-        return body
-    zero = Cast(grown.dtype, Num(0))
-    return (Let(grown, zero), *body, Store(Buffer(7, "whole", (1,), grown.dtype), (Affine(()),), grown))
+def finished(body: tuple[Stmt, ...], written: Sequence[Buffer]) -> tuple[Kernel, ...]:
+    """A nest as a kernel, after one that clears what sums up all its cells."""
+    clears = [Store(one, (Affine(()),), Cast(one.dtype, Num(0))) for one in written if one.name == "whole"]
+    return tuple(Kernel((), one) for one in (*((clear,) for clear in clears), body) if one)

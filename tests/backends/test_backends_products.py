@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,11 @@ from hypothesis import given, settings
 
 import weft as wf
 from backends.contractions import Contraction, contractions
+from schedule.kernels import placed
 from weft.backends.cc import Cc
-from weft.loops import Program, Remark, check
+from weft.loops import check
 from weft.loops.interp import run
-from weft.schedule import as_kernels
-from weft.schedule import contractions as scheduled
+from weft.schedule import as_kernels, as_program
 from weft.schedule.tile import tiled
 
 
@@ -29,11 +30,10 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
 @settings(max_examples=30)
 @given(contractions())
 def test_products(backend: Cc, sample: Contraction) -> None:
-    (staged,) = scheduled.stage([sample.kernel], sample.kept, 1)
-    program = check(Program((Remark("", tiled(staged.body)),)))
+    kernels = [replace(one, body=tiled(one.body)) for one in placed(sample.kernels, sample.kept, 1)]
     ours, meant = sample.memory(), sample.memory()
-    run(check(Program(sample.kernel.body)), meant)
-    backend.compile(as_kernels(program)).bind(ours)({})
+    run(check(sample.program), meant)
+    backend.compile(as_kernels(check(as_program(kernels)))).bind(ours)({})
     sample.agree(ours, meant)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from weft.optimise.loop_order import ordered
 from weft.optimise.rewrite import rewrite
 from weft.runtime.footprint import footprint_of, nodes_in
 from weft.schedule import Kernel
+from weft.schedule.contractions import stage
 from weft.schedule.forward_stores import forward
 from weft.schedule.fuse import fuse
 from weft.schedule.nodes import as_kernels
@@ -82,6 +83,12 @@ def scheduled(code: Code, sizes: Mapping[str, int] | None = None, bound: Mapping
     virtual = [one for one, verdict in decide(parts, kept).items() if not verdict.stored]
     found = forward(fuse(as_kernels(inline(parts, virtual, sizes or {}))), kept)
     return Sample(found, tuple(kept), tuple(dict.fromkeys(map(buffer, footprint.needs))), dict(bound or {}))
+
+
+def placed(kernels: Iterable[Kernel], kept: Collection[Buffer], points: int = 1 << 10) -> list[Kernel]:
+    """Kernels fused for a backend that places contractions of so many points, with those staged."""
+    options = wf.CompileOptions(contraction_points=points)
+    return stage(forward(fuse(list(kernels), (), options, placing=True), kept), points)
 
 
 @st.composite

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schedule.kernels import add, at, floats, loop, plus, read, store
+from schedule.kernels import add, at, floats, loop, placed, plus, read, store
 from weft.loops import Program, check
 from weft.loops.interp import run
 from weft.ops import call
 from weft.schedule import Kernel
-from weft.schedule.contractions import stage, staged_in
+from weft.schedule.contractions import staged_in
 
 A, B, C, D = (floats(number, name, 32, 32) for number, name in enumerate("abcd"))
 
@@ -26,7 +26,7 @@ def test_results_that_are_stored_again_are_read_as_they_are_then(again: int) -> 
         loop("i", 32, loop("j", 32, loop("k", 32, add(C, cell, call("mul", read(A, "i", "k"), read(B, "k", "j")))))),
         *(loop("i", 32, loop("j", 32, one)) for one in nests),
     )
-    (kernel,) = stage([Kernel((), body)], [C, D])
+    (kernel,) = placed([Kernel((), (one,)) for one in body], [C, D])
     assert staged_in(kernel.body)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (32, 32)).astype("float32") for _ in range(2))

@@ -12,12 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.loops.nodes import Description, For, If, Let, Local, Product, Remark, Set, Staged, Stmt, Tile
-from weft.loops.walk import with_body
+from weft.loops.nodes import Description, Let, Local, Product, Set, Staged, Stmt, Tile
+from weft.loops.walk import Body, Loop, around, perfect, top_down
 from weft.ops import Call, Scalar
-
-#: A loop: its name and size.
-Loop = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,57 +32,32 @@ class Parts:
 
 def parts_of(staged: Staged) -> Parts:
     """The parts of a staged product."""
-    what = staged.what
-    body, outer = _inside(staged.body, len(what.left) + len(what.right))
-    start, nest, *rest = body
-    assert isinstance(start, Let)
-    (core,), sums = _inside((nest,), len(what.sums))
-    assert isinstance(core, Set)
-    assert isinstance(core.value, Call)
-    value = core.value.args[1]
-    assert isinstance(value, Call)
-    one, other = value.args
-    left, right = outer[: len(what.left)], outer[len(what.left) :]
-    return Parts(left, right, sums, start.local, start.value, (one, other), tuple(rest))
+    found = _parts(staged.what, staged.body)
+    assert found is not None
+    return found
 
 
 def mismatch(what: Description, body: Sequence[Stmt]) -> str:
     """Why a body is not what its description says; nothing if it is."""
-    block, outer = _inside(body, len(what.left) + len(what.right))
-    if tuple(name for name, _ in outer) != (*what.left, *what.right):
+    found = _parts(what, body)
+    if found is None:
+        return f"it does not add products to {what.total}"
+    own = _described(what, found)
+    if (own.left, own.right) != (what.left, what.right):
         return f"its loops are not {', '.join((*what.left, *what.right))}"
-    if len(block) < 2 or not isinstance(block[0], Let) or block[0].local.name != what.total:
+    if own.total != what.total:
         return f"it does not begin with {what.total}"
-    core, sums = _inside(block[1:2], len(what.sums))
-    if tuple(name for name, _ in sums) != what.sums:
-        return f"it does not sum over {', '.join(what.sums)}"
-    return "" if len(core) == 1 and _adds(core[0], block[0].local) else f"it does not add products to {what.total}"
+    return "" if own.sums == what.sums else f"it does not sum over {', '.join(what.sums)}"
 
 
 def described(what: Description, body: Sequence[Stmt]) -> Description:
     """The description of a body that differs in names alone from one that is a `what`."""
-    block, outer = _inside(body, len(what.left) + len(what.right))
-    start = block[0]
-    assert isinstance(start, Let)
-    _, sums = _inside(block[1:2], len(what.sums))
-    names = [name for name, _ in outer]
-    at = len(what.left)
-    of_sums = tuple(name for name, _ in sums)
-    return Product(tuple(names[:at]), tuple(names[at:]), of_sums, start.local.name, what.tile)
+    return _described(what, parts_of(Staged(what, tuple(body))))
 
 
-def plain(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def plain(body: Sequence[Stmt]) -> Body:
     """A block with what is staged as ordinary loops."""
-    found: list[Stmt] = []
-    for stmt in body:
-        match stmt:
-            case Staged(body=inner):
-                found += plain(inner)
-            case For() | If() | Remark():
-                found.append(with_body(stmt, plain(stmt.body)))
-            case _:
-                found.append(stmt)
-    return tuple(found)
+    return top_down(body, lambda stmt: plain(stmt.body) if isinstance(stmt, Staged) else None)
 
 
 def product(
@@ -98,30 +70,29 @@ def product(
     tile: Tile | None = None,
 ) -> Staged:
     """A staged product of these parts."""
-    total = start.local
-    core = _around(sums, (Set(total, Call("add", (total, Call("mul", factors)))),))
-    of_left, of_right, of_sums = (tuple(name for name, _ in one) for one in (left, right, sums))
-    what = Product(of_left, of_right, of_sums, total.name, tile)
-    return Staged(what, _around([*left, *right], (start, *core, *rest)))
+    core = around(sums, (Set(start.local, Call("add", (start.local, Call("mul", factors)))),))
+    what = Product(_names(left), _names(right), _names(sums), start.local.name, tile)
+    return Staged(what, around([*left, *right], (start, *core, *rest)))
 
 
-def _around(loops: Sequence[Loop], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    for name, size in reversed(loops):
-        body = (For(name, size, body),)
-    return body
+def _parts(what: Product, body: Sequence[Stmt]) -> Parts | None:
+    """The parts of a body that is a product of as many loops, whatever they are called; None if it is none."""
+    outer, block = perfect(body, len(what.left) + len(what.right))
+    if len(block) < 2 or not isinstance(block[0], Let):
+        return None
+    start, sums, core = block[0], *perfect(block[1:2], len(what.sums))
+    match core:
+        case (Set(local=local, value=Call(op="add", args=(first, Call(op="mul", args=(one, other))))),):
+            if local == first == start.local:
+                left, right = outer[: len(what.left)], outer[len(what.left) :]
+                return Parts(left, right, sums, local, start.value, (one, other), block[2:])
+    return None
 
 
-def _inside(body: Sequence[Stmt], depth: int) -> tuple[tuple[Stmt, ...], tuple[Loop, ...]]:
-    """What is inside so many loops, and the loops; fewer where there are not so many."""
-    loops: list[Loop] = []
-    while len(loops) < depth and len(body) == 1 and isinstance(body[0], For):
-        loops.append((body[0].loop, body[0].size))
-        body = body[0].body
-    return tuple(body), tuple(loops)
+def _described(what: Product, parts: Parts) -> Product:
+    left, right, sums = map(_names, (parts.left, parts.right, parts.sums))
+    return Product(left, right, sums, parts.total.name, what.tile)
 
 
-def _adds(stmt: Stmt, total: Local) -> bool:
-    match stmt:
-        case Set(local=local, value=Call(op="add", args=(first, Call(op="mul")))):
-            return local == first == total
-    return False
+def _names(loops: Sequence[Loop]) -> tuple[str, ...]:
+    return tuple(name for name, _ in loops)

@@ -36,6 +36,8 @@ class Op:
     typing: Typing = typing.alike
     neutral: Neutral | None = None
     start: Neutral | None = None
+    #: The operations it distributes over: with such a one accumulated over it, it makes a semiring.
+    over: tuple[str, ...] = ()
     commutative: bool = False
     associative: bool = False
     idempotent: bool = False
@@ -88,7 +90,7 @@ def unary(
     typing: Typing = typing.alike,
     **facts: bool,
 ) -> Op:
-    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, **facts)
+    return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, (), **facts)
 
 
 def binary(
@@ -101,9 +103,10 @@ def binary(
     neutral: Neutral | None = None,
     typing: Typing = typing.alike,
     start: Neutral | None = None,
+    over: tuple[str, ...] = (),
     **facts: bool,
 ) -> Op:
-    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, start, **facts)
+    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, start, over, **facts)
 
 
 def flat(*args: Scalar) -> tuple[Number, ...]:

@@ -2,7 +2,8 @@
 
 A primitive is one row: its name and arity, how it is written, what it means in NumPy (the oracle), how C and Triton
 spell it ({t} stands for the type it is computed in), how it is typed, whether it can accumulate and from which neutral
-element, or at least what `=:-` and its like start from, what algebra it obeys, what it costs, and its gradient.
+element, or at least what `=:-` and its like start from, what algebra it obeys and what it distributes over, what it
+costs, and its gradient.
 Parser, printer, interpreter and emitters all read this table.
 """
 
@@ -131,12 +132,12 @@ _ROWS: tuple[Op, ...] = (
     binary("type_as", "type_as", type_as, "{0}", "{0}", lambda x, y, z: (1, 0), typing=typing.second),
     binary(
         "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
-        commutative=True, associative=True,
+        commutative=True, associative=True, over=("max", "min"),
     ),
     binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero, unordered=True),
     binary(
         "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
-        commutative=True, associative=True,
+        commutative=True, associative=True, over=("add",),
     ),
     binary(
         "div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
@@ -166,12 +167,12 @@ _ROWS: tuple[Op, ...] = (
     binary(
         "max", "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
         lambda x, y, z: (call("le", y, x), call("lt", x, y)), _lowest,
-        commutative=True, associative=True, idempotent=True,
+        commutative=True, associative=True, idempotent=True, over=("min",),
     ),
     binary(
         "min", "^^", np.minimum, "weft_min_{t}({0}, {1})", "tl.minimum({0}, {1})",
         lambda x, y, z: (call("le", x, y), call("lt", y, x)), _highest,
-        commutative=True, associative=True, idempotent=True,
+        commutative=True, associative=True, idempotent=True, over=("max",),
     ),
     binary(
         "mod", "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
@@ -183,11 +184,11 @@ _ROWS: tuple[Op, ...] = (
     binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", flat, typing=typing.compared, commutative=True),
     binary(
         "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", flat, _zero, typing.truths,
-        commutative=True, associative=True, idempotent=True,
+        commutative=True, associative=True, idempotent=True, over=("and",),
     ),
     binary(
         "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", flat, _one, typing.truths,
-        commutative=True, associative=True, idempotent=True,
+        commutative=True, associative=True, idempotent=True, over=("or",),
     ),
     binary(
         "threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", flat,

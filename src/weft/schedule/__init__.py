@@ -54,12 +54,14 @@ def show_verdicts(found: Schedule | None) -> str:
 
 
 def show_kernels(found: Schedule | Sequence[Kernel] | None) -> str:
-    """The loops of every kernel, with the assignments it came from and why it was not joined to one before."""
+    """The loops of every kernel, with the assignments it came from, why it was not joined to one before, and why a
+    contraction in it is none for the backend."""
     if found is None:
         return "every assignment is a kernel of its own: the program is not optimised"
     parts = []
     for number, kernel in enumerate(found.kernels if isinstance(found, Schedule) else found):
         lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
         title = f"kernel {number}" + (f": {kernel.why}" if kernel.why else "")
-        parts.append("\n".join([title, *(f"# {line}" for line in lines), show_loops(Program(kernel.body))]))
+        plain = [f"# in plain loops: {kernel.plain}"] if kernel.plain else []
+        parts.append("\n".join([title, *(f"# {line}" for line in lines), *plain, show_loops(Program(kernel.body))]))
     return "\n\n".join(parts)

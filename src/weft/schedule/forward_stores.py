@@ -1,4 +1,5 @@
-"""Within a kernel, numbers go from write to read without memory, and sums grow in a number.
+"""Store-to-load forwarding: within a kernel values go from a store to the loads after it without memory, and
+accumulations run in a variable.
 
 c[i] = 0;  for k: c[i] += a[i, k];  y[i] = relu(c[i])    becomes    c = 0;  for k: c = c + a[i, k];  y[i] = relu(c)
 """
@@ -8,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update, walk
-from weft.loops.effects import effects, mapped
+from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update
+from weft.loops.effects import effects, found_through
 from weft.loops.insert_casts import combine
-from weft.loops.nests import free, identifier, rewritten
+from weft.loops.nests import identifier
+from weft.loops.walk import Cell, accesses, free, mapped, rewritten, top_down, walk
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
-from weft.schedule.accesses import Cell, accesses, found_through
 from weft.schedule.dead_stores import without_unread
-from weft.schedule.loop_tree import names_in
+from weft.schedule.loop_tree import bound_names
 from weft.schedule.nodes import Kernel
 
 
 def forward(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with values handed on directly; `kept` are the buffers that must be written for later."""
-    handed = [tuple(_Forwarding(FreshNames(names_in(one.body))).block(one.body)) for one in kernels]
+    handed = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
     bodies = without_unread(handed, kept)
     return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
 
@@ -71,7 +72,7 @@ class _Forwarding:
         growing = self._growing(stmt) if self.cells else {}
         lead = [Let(local, self.cells[cell]) for cell, local in growing.items()]
         for (buffer, at), local in growing.items():
-            stmt = _on_number(stmt, buffer, at, local)
+            stmt = _in_variable(stmt, buffer, at, local)
         self._forget_changes(stmt.body)
         for buffer, _ in growing:
             self._forget(buffer)
@@ -87,7 +88,7 @@ class _Forwarding:
         touched = accesses((stmt,))
         written = dict.fromkeys(one.buffer for one in touched if one.writes)
         cells = {buffer: {one.at for one in touched if one.buffer == buffer} for buffer in written}
-        names = {stmt.loop, *names_in(stmt.body)}
+        names = bound_names((stmt,))
         found = [(buffer, at) for buffer, own in cells.items() if len(own) == 1 for at in own if at is not None]
         return {
             cell: self._local(cell[0])
@@ -137,26 +138,19 @@ class _Forwarding:
         return Local(identifier(buffer.name, self.names), buffer.dtype)
 
 
-def _on_number(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:
-    """The loop with a number in place of a cell."""
-
+def _in_variable(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:
+    """The loop with a variable in place of a cell."""
     cell = Read(buffer, at)
 
-    def leaf(one: Scalar) -> Scalar | None:
-        return local if one == cell else None
-
-    def change(one: Stmt) -> Stmt:
+    def write(one: Stmt) -> Sequence[Stmt] | None:
         match one:
             case Store(value=value) if one.buffer == buffer:
-                return Set(local, rewritten(value, leaf))
+                return [Set(local, value)]
             case Update(op=op, value=value) if one.buffer == buffer:
-                return Set(local, combine(op, local, rewritten(value, leaf), buffer.dtype))
-            case For(loop=loop, size=size, body=body):
-                return For(loop, size, tuple(map(change, body)))
-            case If(tests=tests, body=body):
-                return If(tests, tuple(map(change, body)))
-            case Remark(text=text, body=body):
-                return Remark(text, tuple(map(change, body)))
-        return mapped(one, lambda scalar: rewritten(scalar, leaf))
+                return [Set(local, combine(op, local, value, buffer.dtype))]
+        return None
 
-    return For(stmt.loop, stmt.size, tuple(map(change, stmt.body)))
+    def read(scalar: Scalar) -> Scalar:
+        return rewritten(scalar, lambda one: local if one == cell else None)
+
+    return For(stmt.loop, stmt.size, top_down([mapped(one, read) for one in stmt.body], write))

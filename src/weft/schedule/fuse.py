@@ -7,6 +7,9 @@ earlier kernel it shares data with, past kernels it has nothing to do with. Clea
 that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
 joins nothing from before its time. What may be joined is weighed (`fusion_cost.py`).
 
+A contraction that a backend places is a kernel of its own: what starts its cells or works on its results cell by cell
+joins it (`epilogue.py`); anything else shares the loops of its batches, or nothing.
+
 A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
 kernels that are alike, and the time all that follows takes grows with the program and no faster.
 """
@@ -16,28 +19,31 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
-from weft.loops import Buffer
+from weft.loops import Buffer, Let, Set, Stmt, Store, Update
 from weft.loops.effects import weight
+from weft.loops.walk import Access, accesses
 from weft.schedule.compile_options import CompileOptions
+from weft.schedule.contractions import Contracting, contracting, may_contract
+from weft.schedule.epilogue import followed, started
 from weft.schedule.fusion_cost import Scales
-from weft.schedule.loop_tree import Level, Touched, names_in, reuses
+from weft.schedule.loop_tree import Level, Names, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
-from weft.schedule.rename import new_names
 
 
-def fuse(parts: Sequence[Kernel], late: Collection[Buffer] = (), options: CompileOptions | None = None) -> list[Kernel]:
+def fuse(
+    parts: Sequence[Kernel],
+    late: Collection[Buffer] = (),
+    options: CompileOptions | None = None,
+    placing: bool = False,
+) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
-    What writes a buffer of `late` joins no kernel before the first that does.
+    What writes a buffer of `late` joins no kernel before the first that does. With `placing`, contractions are kernels
+    of their own.
     """
     options = options or CompileOptions()
-    tiled = partial(reuses, points=options.contraction_points, reuse=options.reuse)
-    found = [
-        _Part(list(one.remarks), Level.of(one.body), set(names_in(one.body)), tiled(one.body), weight(one.body))
-        for one in parts
-    ]
+    found = [_Part.of(one, options, placing) for one in parts]
     before = len(found) + 1
     while len(found) < before:
         before, fusing = len(found), _Fusing(late, Scales(options))
@@ -49,23 +55,34 @@ def fuse(parts: Sequence[Kernel], late: Collection[Buffer] = (), options: Compil
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A kernel that may still grow."""
+    """A kernel that may still grow; where it is a contraction, what runs before that, and the contraction."""
 
     remarks: list[str]
     level: Level
     names: set[str]
     tiled: bool
     length: int
+    product: Contracting | None = None
+    lead: tuple[Stmt, ...] = ()
     why: str = ""
+
+    @staticmethod
+    def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
+        points = options.contraction_points
+        asked = placing and len(kernel.body) == 1 and may_contract(kernel.body, points)
+        product = contracting(kernel.body[0]) if asked else None
+        if product is not None and (product.what.why or product.what.points < points):
+            product = None
+        body = product.body if product else kernel.body
+        tiled = product is not None or reuses(body, points, options.reuse)
+        return _Part(list(kernel.remarks), Level.of(body), bound_names(body), tiled, weight(body), product)
 
     def join(self, other: _Part, scales: Scales) -> str:
         """Take another part in; or leave both as they are and say why not."""
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
-        if self.tiled and other.tiled:
-            return "both are products, and each has tiles of its own"
         names = new_names(other.names, self.names)
-        why = self.level.join(other.level, names, scales.chained if self.tiled or other.tiled else scales.obstacle)
+        why = "" if self._join_cells(other, names) else self._join_loops(other, names, scales)
         if not why:
             self.remarks += other.remarks
             self.names.update(names.values())
@@ -73,24 +90,76 @@ class _Part:
             self.length += other.length
         return why
 
+    def _join_cells(self, other: _Part, names: Names) -> bool:
+        """Join as the start of a contraction, as what works on its results or as what runs before it, if it is that."""
+        found, lead = None, (*self.lead, *other.lead)
+        if self.product is not None:
+            *before, nest = other.level.body
+            if _comes_first(before, self.level.touched):
+                found, lead = followed(self.product, nest, names), (*self.lead, *renamed(before, names))
+        elif other.product is not None:
+            if _is_plain(self.level.body) and all(old == new for old, new in names.items()):
+                found, lead = other.product, (*self.level.body, *other.lead)
+            elif len(self.level.items) == 1 and _comes_first(other.lead, self.level.touched):
+                found = started(other.product, self.level.body[0])
+        if found is None:
+            return False
+        self.product, self.lead = found, lead
+        self.level = Level.of((*lead, *found.body))
+        self.names |= other.names
+        return True
+
+    def _join_loops(self, other: _Part, names: Names, scales: Scales) -> str:
+        """Share loops: of a contraction those of its batches alone."""
+        if self.tiled and other.tiled:
+            return "both are products, and each has tiles of its own"
+        products = [one for one in (self.product, other.product) if one is not None]
+        most = min((len(one.what.batch) for one in products), default=None)
+
+        def weighed(mine: Level, theirs: Level, shared: Shared) -> str:
+            if most is not None and len(shared) > most:
+                return f"`{shared[most][0]}` is a loop of a product's own"
+            return (scales.chained if self.tiled or other.tiled else scales.obstacle)(mine, theirs, shared)
+
+        if products and (most == 0 or self.level.first_loop is None or other.level.first_loop is None):
+            return "a product takes only what works on its results cell by cell"
+        why = self.level.join(other.level, names, weighed)
+        self.product = self.product if why else None
+        return why
+
+
+def _is_plain(body: Sequence[Stmt]) -> bool:
+    """Does it work on a few single cells, in no loop and under no test?"""
+    return all(isinstance(one, Let | Set | Store | Update) for one in body)
+
+
+def _comes_first(body: Sequence[Stmt], touched: Touched) -> bool:
+    """May a few statements run before something that they ran after?"""
+    return _is_plain(body) and all(one.buffer not in touched for one in accesses(body))
+
+
+#: The place of a kernel in the order: a number, and a second one for kernels that moved behind that one.
+_Key = tuple[int, int]
+
 
 @dataclass(slots=True)
 class _Fusing:
     late: Collection[Buffer]
     scales: Scales
-    parts: list[_Part] = field(default_factory=list)
+    parts: dict[_Key, _Part] = field(default_factory=dict)
+    last: int = 0
     #: The last kernel that writes a buffer, and all that touch it, the latest last.
-    writers: dict[Buffer, int] = field(default_factory=dict)
-    users: dict[Buffer, list[int]] = field(default_factory=dict)
+    writers: dict[Buffer, _Key] = field(default_factory=dict)
+    users: dict[Buffer, list[_Key]] = field(default_factory=dict)
     #: Buffers cleared and not touched since, and what was cleared before everything else.
     cleared: dict[Buffer, _Part] = field(default_factory=dict)
     first: list[_Part] = field(default_factory=list)
     #: The first kernel that writes something late.
-    begun: int | None = None
+    begun: _Key | None = None
 
     @property
     def finished(self) -> list[_Part]:
-        return [*self.first, *self.cleared.values(), *self.parts]
+        return [*self.first, *self.cleared.values(), *(self.parts[key] for key in sorted(self.parts))]
 
     def take(self, part: _Part) -> None:
         """Take one more nest: hold it back if it clears a buffer, else give it what it needs cleared and add it."""
@@ -112,44 +181,73 @@ class _Fusing:
         touched = part.level.touched
         earliest = self._earliest(touched)
         why = ""
-        for number in sorted(self._sharing(touched, earliest), reverse=True)[: self.scales.options.fusion_tries]:
-            obstacle = self.parts[number].join(part, self.scales)
+        for key in self._sharing(touched)[: self.scales.options.fusion_tries]:
+            if key < earliest and not self._may_move(key, earliest):
+                continue
+            obstacle = self.parts[key].join(part, self.scales)
             if not obstacle:
-                self._note(touched, number)
+                self._note(touched, self._moved(key, earliest) if key < earliest else key)
                 return
             why = why or obstacle
         part.why = why or ("shares no data with what runs before it" if self.parts else "")
-        self.parts.append(part)
-        self._note(touched, len(self.parts) - 1)
+        self.last += 1
+        self.parts[self.last, 0] = part
+        self._note(touched, (self.last, 0))
 
-    def _earliest(self, touched: Touched) -> int:
+    def _earliest(self, touched: Touched) -> _Key:
         """The last kernel that must run before: what it may join lies there or later."""
-        found = 0
-        for buffer, accesses in touched.items():
-            found = max(found, self.writers.get(buffer, 0))
-            if any(one.writes for one in accesses):
+        found = (0, 0)
+        for buffer, touching in touched.items():
+            found = max(found, self.writers.get(buffer, found))
+            if any(one.writes for one in touching):
                 found = max([found, *self.users.get(buffer, ())[-1:]])
                 if buffer in self.late:
-                    self.begun = len(self.parts) if self.begun is None else self.begun
+                    self.begun = self.begun or (self.last + 1, 0)
                     found = max(found, self.begun)
         return found
 
-    def _sharing(self, touched: Touched, earliest: int) -> set[int]:
-        """The latest kernels that touch something of it, from the earliest it may join on."""
-        users = (
-            number for buffer in touched for number in self.users.get(buffer, ())[-self.scales.options.fusion_tries :]
-        )
-        return {number for number in users if number >= earliest}
+    def _sharing(self, touched: Touched) -> list[_Key]:
+        """The latest kernels that touch something of it, the nearest first."""
+        most = self.scales.options.fusion_tries
+        return sorted({key for buffer in touched for key in self.users.get(buffer, ())[-most:]}, reverse=True)
 
-    def _note(self, touched: Touched, number: int) -> None:
-        for buffer, accesses in touched.items():
-            if any(one.writes for one in accesses):
-                self.writers[buffer] = max(number, self.writers.get(buffer, 0))
+    def _may_move(self, key: _Key, behind: _Key) -> bool:
+        """Is a kernel a contraction that may as well run behind a later one, where something may join it?"""
+        part = self.parts[key]
+        return part.product is not None and not any(
+            key < other and other[0] <= behind[0] and _clashes(mine, self.parts[other].level.touched[buffer])
+            for buffer, mine in part.level.touched.items()
+            for other in self.users[buffer]
+        )
+
+    def _moved(self, key: _Key, behind: _Key) -> _Key:
+        """The place of a kernel that is moved behind another."""
+        part = self.parts.pop(key)
+        place = behind[0], 1 + max((other[1] for other in self.parts if other[0] == behind[0]), default=-1)
+        self.last = max(self.last, place[0])
+        for buffer in part.level.touched:
+            if key in self.users.get(buffer, ()):
+                self.users[buffer].remove(key)
+                if self.writers.get(buffer) == key:
+                    self.writers[buffer] = place
+        self.parts[place] = part
+        self._note(part.level.touched, place)
+        return place
+
+    def _note(self, touched: Touched, key: _Key) -> None:
+        for buffer, touching in touched.items():
+            if any(one.writes for one in touching):
+                self.writers[buffer] = max(key, self.writers.get(buffer, key))
             users = self.users.setdefault(buffer, [])
-            at = bisect_left(users, number)
-            if at == len(users) or users[at] != number:
-                users.insert(at, number)
+            at = bisect_left(users, key)
+            if at == len(users) or users[at] != key:
+                users.insert(at, key)
+
+
+def _clashes(mine: Collection[Access], theirs: Collection[Access]) -> bool:
+    """Does the order of two kernels matter for a buffer that both touch?"""
+    return any(one.writes for one in (*mine, *theirs))
 
 
 def _only_clears(touched: Touched) -> bool:
-    return len(touched) == 1 and all(one.writes for accesses in touched.values() for one in accesses)
+    return len(touched) == 1 and all(one.writes for touching in touched.values() for one in touching)

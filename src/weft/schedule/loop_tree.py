@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, If, Let, Remark, Stmt
-from weft.loops.nests import free
-from weft.schedule.accesses import Access, accesses, own_accesses
+from weft.loops import Buffer, For, Let, Stmt
+from weft.loops.walk import Access, Body, accesses, everything, free, own_accesses, rename, scoped
+from weft.naming import FreshNames
 from weft.schedule.dependence import turns_around
-from weft.schedule.rename import Calling, Names
 
 #: Every different access, by buffer.
 Touched = dict[Buffer, dict[Access, None]]
@@ -20,6 +19,8 @@ Touched = dict[Buffer, dict[Access, None]]
 Shared = tuple[tuple[str, str], ...]
 #: Why two levels had better not share some loops; empty if they had.
 Weighed: TypeAlias = "Callable[[Level, Level, Shared], str]"
+#: What loops and variables are called.
+Names = Mapping[str, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +72,7 @@ class Level:
             return why
         new = {**names, **{theirs: mine for mine, theirs in shared}}
         if any(old != name for old, name in new.items()):
-            other = _called(other, Calling(new))
+            other = Level.of(renamed(other.body, new))
         self._take(other, len(shared))
         return ""
 
@@ -132,33 +133,36 @@ def _clash(one: Access, touched: Touched) -> bool:
     return bool(here) and (one.writes or any(access.writes for access in here))
 
 
-def reuses(body: Sequence[Stmt], points: int, reuse: int, loops: Mapping[str, int] | None = None) -> bool:
+def reuses(body: Sequence[Stmt], points: int, reuse: int) -> bool:
     """Does a block use what it reads many times over, as a product does, at so many points or more?"""
-    loops = loops or {}
-    for stmt in body:
-        if isinstance(stmt, For | If | Remark):
-            inner = {**loops, stmt.loop: stmt.size} if isinstance(stmt, For) else loops
-            if reuses(stmt.body, points, reuse, inner):
-                return True
-        elif (count := prod(loops.values())) >= points:
-            named = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
-            cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in named)
+    for stmt, scope in scoped(body):
+        loops = dict(scope.loops)
+        if (count := prod(loops.values())) >= points:
+            told = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
+            cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in told)
             if cells and reuse * cells <= count:
                 return True
     return False
 
 
-def names_in(body: Sequence[Stmt]) -> Iterator[str]:
-    """The loops and numbers a block declares."""
-    for stmt in body:
-        match stmt:
-            case For(loop=loop, body=inner):
-                yield loop
-                yield from names_in(inner)
-            case If(body=inner) | Remark(body=inner):
-                yield from names_in(inner)
-            case Let(local=local):
-                yield local.name
+def bound_names(body: Sequence[Stmt]) -> set[str]:
+    """What a block calls its loops and the variables it declares."""
+    return {_bound(one) for one in everything(body) if isinstance(one, For | Let)}
+
+
+def new_names(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """New names for all of some names, the same where they are not taken."""
+    fresh = FreshNames(taken)
+    return {name: fresh.fresh(name, name.rstrip("0123456789").rstrip("_")) for name in sorted(names)}
+
+
+def renamed(body: Sequence[Stmt], names: Names) -> Body:
+    """A block with other names for loops, its own and those around it, and for its variables."""
+    return rename(body, lambda stmt: names.get(_bound(stmt), _bound(stmt)), dict(names.items()))
+
+
+def _bound(stmt: For | Let) -> str:
+    return stmt.loop if isinstance(stmt, For) else stmt.local.name
 
 
 def _obstacle(mine: Level, theirs: Level, names: Names, around: Shared) -> str:
@@ -201,17 +205,3 @@ def _meet(one: Access, other: Access, loop: str, their: str) -> bool:
 def _merge(into: Touched, more: Touched) -> None:
     for buffer, found in more.items():
         into.setdefault(buffer, {}).update(found)
-
-
-def _called(level: Level, calling: Calling) -> Level:
-    """The level with its loops and numbers called differently."""
-    return Level(
-        calling.name(level.loop),
-        level.size,
-        [_called(one, calling) if isinstance(one, Level) else calling.stmt(one) for one in level.items],
-        {
-            buffer: {Access(buffer, one.at and calling.at(one.at), one.writes): None for one in found}
-            for buffer, found in level.touched.items()
-        },
-        {calling.name(name): size for name, size in level.sizes.items()},
-    )

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Code that runs as one: the assignments it came from, its statements, and why it was not joined to others."""
+    """Code that runs as one: the assignments it came from, its statements, and why it was not joined to others.
+
+    `plain` says why large contractions in it run as plain loops, where some do.
+    """
 
     remarks: tuple[str, ...]
     body: tuple[Stmt, ...]
     why: str = ""
+    plain: str = ""
 
 
 @dataclass(frozen=True, slots=True)

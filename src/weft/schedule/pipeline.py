@@ -51,6 +51,11 @@ class Task:
     places: Collection[type] = ()
     options: CompileOptions = field(default_factory=CompileOptions)
 
+    @property
+    def placing(self) -> bool:
+        """Are contractions left to the backend: it places them, and nobody asked for an order of loops?"""
+        return Product in self.places and not self.options.schedule.order
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -120,12 +125,24 @@ def gather(stage: Stage, task: Task) -> Stage:
     return _each(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
 
 
+def simplify(stage: Stage, task: Task) -> Stage:
+    """Simplify what may be a contraction, so that its factors are seen.
+
+    g = 0;  g = g + dy[i];  w[j] += g * x[i, j]    becomes    w[j] += dy[i] * x[i, j]
+    """
+    if not task.placing:
+        return stage
+    points = task.options.contraction_points
+    change = _simplifying(stage, task)
+    return _each(stage, lambda body: change(body) if contractions.may_contract(body, points) else body)
+
+
 def fuse(stage: Stage, task: Task) -> Stage:
     """Join kernels that touch the same cells at the same points of their loops.
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, task.options)))
+    return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, task.options, task.placing)))
 
 
 def forward(stage: Stage, task: Task) -> Stage:
@@ -141,16 +158,14 @@ def rewrite(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = x[i] * (2 * 3)    becomes    for i: y[i] = x[i] * 6
     """
-    return _each(stage, lambda body: rewritten(body, task.static, task.options.fast_math, stage.unsigned))
+    return _each(stage, _simplifying(stage, task))
 
 
 def stage_products(stage: Stage, task: Task) -> Stage:
     """Stage contractions for a backend that places them, with what works on their results."""
-    if Product not in task.places or task.options.schedule.order:
+    if not task.placing:
         return stage
-    return replace(
-        stage, formed=tuple(contractions.stage(stage.kernels, stage.outside, task.options.contraction_points))
-    )
+    return replace(stage, formed=tuple(contractions.stage(stage.kernels, task.options.contraction_points)))
 
 
 def widen(stage: Stage, task: Task) -> Stage:
@@ -236,6 +251,7 @@ PASSES = (
     Pass("decide", decide_storage),
     Pass("inline", inline),
     Pass("gather", gather),
+    Pass("simplify", simplify),
     Pass("fuse", fuse),
     Pass("forward", forward),
     Pass("rewrite", rewrite),
@@ -289,6 +305,10 @@ def _verify(done: Pass, stage: Stage, task: Task) -> None:
         check(as_program(stage.kernels), task.static)
     except MalformedLoops as error:
         raise BrokenPass(f"the pass `{done.name}` left a program that is not well formed: {error}") from error
+
+
+def _simplifying(stage: Stage, task: Task) -> Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]:
+    return lambda body: rewritten(body, task.static, task.options.fast_math, stage.unsigned)
 
 
 def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:

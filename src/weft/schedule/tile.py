@@ -15,10 +15,10 @@ from dataclasses import replace
 from math import inf, prod
 
 from weft.loops import Let, Read, Staged, Stmt, Store, Tile, Update, walk
-from weft.loops.annotations import Loop, Parts, parts_of, product
+from weft.loops.annotations import Parts, parts_of, product
 from weft.loops.legality import MOST_ROWS, MOST_VECTORS, lies_along, points, rest_in_order
 from weft.loops.nests import stride as stride_of
-from weft.loops.walk import top_down
+from weft.loops.walk import Loop, top_down
 from weft.machine import COMMON, Machine
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type

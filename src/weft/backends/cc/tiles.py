@@ -13,9 +13,10 @@ from typing import NamedTuple, Protocol
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, unrolled
 from weft.backends.cc.types import c_type
 from weft.loops import Buffer, Read, Stmt, Tile, walk
-from weft.loops.annotations import Loop, Parts
+from weft.loops.annotations import Parts
 from weft.loops.legality import points
 from weft.loops.nests import free, stride
+from weft.loops.walk import Loop
 from weft.ops import Scalar
 
 #: How many vectors are added up across at once, and the type of their sums.

@@ -1,0 +1,52 @@
+"""Straight code that may run at the points of loops in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from weft.affine import Affine
+from weft.loops import Buffer, Let, Set, Stmt, Store, Update
+from weft.loops.effects import accumulation, effects
+from weft.loops.walk import Access, accesses, parts, variables
+from weft.ops import OPS
+
+
+def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Collection[Buffer]) -> str:
+    """Why a block of straight code cannot run at the points of some loops in any order, between reads of some buffers;
+    nothing if it can."""
+    touched = accesses(block)
+    if taken := [one.buffer.name for one in touched if one.writes and one.buffer in read]:
+        return f"`{taken[0]}` is a factor, too"
+    own = effects(block).lets
+    for stmt in block:
+        match stmt:
+            case Let():
+                pass
+            case Set(local=local):
+                if local not in own and not _accumulates(stmt, block):
+                    return f"`{local.name}` depends on the order of points"
+            case Store() | Update():
+                if why := _several(stmt, loops, [one for one in touched if one.buffer == stmt.buffer]):
+                    return f"`{stmt.buffer.name}` {why}"
+            case _:
+                return "loops or tests follow it"
+    return ""
+
+
+def _accumulates(stmt: Set, block: Sequence[Stmt]) -> bool:
+    """Is a variable of a block further out accumulated in any order, and otherwise not mentioned?"""
+    grown, uses = accumulation(stmt), [one for each in block for part in parts(each) for one in variables(part)]
+    sets = [one.local for one in block if isinstance(one, Set)]
+    alone = uses.count(stmt.local) == sets.count(stmt.local) == 1
+    return alone and grown is not None and OPS[grown[0]].reorderable
+
+
+def _several(stmt: Store | Update, loops: Collection[str], touched: Sequence[Access]) -> str:
+    """Why a cell is written at several points that do not agree; nothing if it is not."""
+    alone = {one.terms[0][1] for one in stmt.at if isinstance(one, Affine) and len(one.terms) == 1}
+    own_cell = alone.issuperset(loops)
+    if not own_cell and (isinstance(stmt, Store) or not OPS[stmt.op].reorderable):
+        return "is stored more than once"
+    if any(one.at != stmt.at for one in touched):
+        return "is touched at several places"
+    return "" if own_cell or len(touched) == 2 else "is touched more than once"
