@@ -1,0 +1,274 @@
+"""Fusion before and after, as loops print: what joins, in which loops, by which names, and what joins contractions."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft as wf
+from loops.written import program, text
+from weft.loops import Program, show
+from weft.schedule import Kernel
+from weft.schedule.forward_stores import forward
+from weft.schedule.fuse import fuse
+from weft.schedule.loop_tree import Level, bound_names, new_names, renamed
+
+
+def nests(code: str) -> list[Kernel]:
+    """Every statement of a program as a kernel."""
+    return [Kernel((), (stmt,)) for stmt in program(code).body]
+
+
+def fused(code: str, *, placing: bool = False) -> str:
+    options = wf.CompileOptions(contraction_points=4)
+    found = fuse(nests(code), (), options, placing)
+    return "\n" + "\n---\n".join(show(Program(one.body)) for one in found) + "\n"
+
+
+JOINS = {
+    "the same cells at the same points": (
+        """
+        for i in range(4):
+            V[i] = W[i]
+        for k in range(4):
+            W[k] = V[k] * 2.0
+        """,
+        """
+for i in range(4):
+    V[i] = W[i]
+    W[i] = V[i] * 2.0
+""",
+    ),
+    "as many loops as they share": (
+        """
+        for i in range(4):
+            for j in range(3):
+                X[i, j] = Y[i, j]
+        for i in range(4):
+            V[i] = X[i, 2]
+        """,
+        """
+for i in range(4):
+    for j in range(3):
+        X[i, j] = Y[i, j]
+    V[i] = X[i, 2]
+""",
+    ),
+    "not what would be touched too early": (
+        """
+        for i in range(4):
+            V[i] = W[i]
+        for i in range(4):
+            W[i] = V[3 - i]
+        """,
+        """
+for i in range(4):
+    V[i] = W[i]
+---
+for i in range(4):
+    W[i] = V[-i + 3]
+""",
+    ),
+    "what clears a buffer waits for its first use": (
+        """
+        for i in range(4):
+            V[i] = 0.0
+        for i in range(4):
+            for j in range(3):
+                Z[i, j] = X[i, j]
+        for i in range(4):
+            for j in range(3):
+                V[i] += Y[i, j]
+        """,
+        """
+for i in range(4):
+    for j in range(3):
+        Z[i, j] = X[i, j]
+---
+for i in range(4):
+    V[i] = 0.0
+    for j in range(3):
+        V[i] += Y[i, j]
+""",
+    ),
+}
+
+CONTRACTIONS = {
+    "what starts it and what follows": (
+        """
+        for p in range(4):
+            V[p] = K[p]
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for q in range(4):
+            W[q] = relu(V[q])
+        """,
+        """
+for i in range(4):
+    V_total: float32 = float32(K[i])
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+    W[i] = relu(V[i])
+""",
+    ),
+    "a sum of its results, cleared before it": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        W[0] = 0.0
+        for q in range(4):
+            W[0] += V[q]
+        """,
+        """
+W[0] = 0.0
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+    W[0] += V[i]
+""",
+    ),
+    "not what reads its results elsewhere": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for q in range(4):
+            W[q] = V[3 - q]
+        """,
+        """
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+---
+for q in range(4):
+    W[q] = V[-q + 3]
+""",
+    ),
+    "it moves behind what must come before its consumer": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for j in range(3):
+            Z[0, j] = W[j]
+        for q in range(4):
+            W[q] = W[q] - V[q]
+        """,
+        """
+for j in range(3):
+    Z[0, j] = W[j]
+---
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+    W[i] = W[i] - V[i]
+""",
+    ),
+    "two contractions": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for i in range(4):
+            for k in range(3):
+                W[i] += X[i, k] * Y[1, k]
+        """,
+        """
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+---
+for i in range(4):
+    W_total: float32 = W[i]
+    for k in range(3):
+        W_total = W_total + (X[i, k] * Y[1, k])
+    W[i] = W_total
+""",
+    ),
+    "the loops of batches are shared": (
+        """
+        for i in range(4):
+            for j in range(2):
+                for k in range(2):
+                    X[i, j] += Y[i, k] * Z[i, j + k]
+        for q in range(4):
+            V[q] = X[q, 1]
+        """,
+        """
+for i in range(4):
+    for j in range(2):
+        X_total: float32 = X[i, j]
+        for k in range(2):
+            X_total = X_total + (Y[i, k] * Z[i, j + k])
+        X[i, j] = X_total
+    V[i] = X[i, 1]
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_nests_that_join(name: str) -> None:
+    before, after = JOINS[name]
+    assert fused(before) == after
+
+
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_what_joins_a_contraction(name: str) -> None:
+    before, after = CONTRACTIONS[name]
+    assert fused(before, placing=True) == after
+
+
+def test_values_reach_what_joined_without_memory() -> None:
+    before, _ = CONTRACTIONS["what starts it and what follows"]
+    kernels = fuse(nests(before), (), wf.CompileOptions(contraction_points=4), True)
+    (kernel,) = forward(kernels, [stmt.buffer for stmt in kernels[0].body[0].body if hasattr(stmt, "buffer")][1:])  # type: ignore[union-attr]
+    assert "W[i] = W" in show(Program(kernel.body))
+    assert "V[i]" not in show(Program(kernel.body))
+
+
+# The loop tree, and names
+
+
+def test_a_loop_tree_is_the_code_it_was_made_of() -> None:
+    body = program(JOINS["as many loops as they share"][0]).body
+    level = Level.of(body)
+    assert level.body == body
+    assert level.sizes == {"i": 4, "j": 3}
+    assert [one.name for one in level.touched] == ["Y", "X", "V"]
+
+
+def test_names_that_are_taken_are_numbered() -> None:
+    assert new_names(["i", "j", "t_2"], ["i", "t_2", "t_3"]) == {"i": "i_2", "j": "j", "t_2": "t_4"}
+
+
+def test_loops_and_variables_are_called_differently() -> None:
+    body = program(
+        """
+        for i in range(4):
+            t: float32 = V[i]
+            for j in range(3):
+                t = t + X[i, j]
+            W[i] = t
+        """
+    ).body
+    assert bound_names(body) == {"i", "j", "t"}
+    assert text(renamed(body, {"i": "p", "t": "u"})) == (
+        """
+for p in range(4):
+    u: float32 = V[p]
+    for j in range(3):
+        u = u + X[p, j]
+    W[p] = u
+"""
+    )
