@@ -150,6 +150,44 @@ for q in range(4):
     W[q] = V[-q + 3]
 """,
     ),
+    "not what works on some of its results": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for q in range(3):
+            W[q] = V[q]
+        """,
+        """
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+---
+for q in range(3):
+    W[q] = V[q]
+""",
+    ),
+    "not what depends on the order of cells": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for q in range(4):
+            W[q] = V[q] + W[3 - q]
+        """,
+        """
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+---
+for q in range(4):
+    W[q] = V[q] + W[-q + 3]
+""",
+    ),
     "it moves behind what must come before its consumer": (
         """
         for i in range(4):
