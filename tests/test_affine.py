@@ -120,6 +120,7 @@ def test_covers_a_tensor(some: list[AccessMap], shape: tuple[int, int]) -> None:
 @given(st.lists(maps(1), min_size=1, max_size=2), maps(1), st.integers(1, 4))
 @example([AccessMap((Affine.of("j"),), (("j", 4),))], AccessMap((Affine.of("s"),), (), ((Affine.of("s"), 4),)), 4)
 @example([AccessMap((Affine.of("s"),), ())], AccessMap((Affine.of("s"),), ()), 4)
+@example([AccessMap((Affine(((-1, "j"),), 1),), (("j", 1),))], AccessMap((Affine(((-1, "j"),), 1),), (("j", 2),)), 1)
 def test_covers_a_region(some: list[AccessMap], region: AccessMap, size: int) -> None:
     plainly, (region, *some) = True, [kept_inside(one, (size,)) for one in (region, *some)]
     for given_values in settings_of(region, *some):

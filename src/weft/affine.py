@@ -323,9 +323,9 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 def _plainly_covers(one: AccessMap, region: AccessMap, shape: Sequence[int]) -> bool:
     """Is it plain: in each axis the map stands where the region does, or everywhere by a loop of its own?"""
-    if one.guards and not set(one.guards) <= set(region.guards):
-        return False
     ranges, idle = one.ranges, one.ranges
+    if any(guard not in region.guards or not ranges.keys().isdisjoint(guard[0].names) for guard in one.guards):
+        return False  # a guard on a loop of its own says nothing of one of the region that is called the same
     for index, wanted, size in zip(one.indices, region.indices, shape, strict=True):
         if size != 1 and idle.pop(index.only, None) != size:
             if index != wanted or not ranges.keys().isdisjoint(index.names):
