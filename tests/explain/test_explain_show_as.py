@@ -181,3 +181,14 @@ def test_wrong_use(what: Any, notation: str, said: str) -> None:
 @pytest.mark.parametrize("number", range(25))
 def test_every_notation_computes_the_same_and_is_said_again_alike(number: int) -> None:
     check(draw(5, number))
+
+
+def test_what_reads_other_cells_of_what_it_writes_reads_a_copy() -> None:
+    square = leaf("s", 3, 3)
+    text = wf.show_as(wf.parse_cd('s =+ s ~logic:"ij=>ji"', s=square), "tc")
+    assert text.splitlines()[1:3] == [
+        "    s_before(i0, i1) = s(i0, i1) where i0 in 0:3, i1 in 0:3",
+        "    s(j, i) += s_before(i, j) where j in 0:3, i in 0:3",
+    ]
+    array = np.arange(9, dtype="float32").reshape(3, 3)
+    np.testing.assert_array_equal(RUN["tc"](text, {}, {"s": array}, ["s"])["s"], array + array.T)

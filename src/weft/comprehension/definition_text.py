@@ -29,7 +29,7 @@ from weft.comprehension.scalars import reads
 from weft.comprehension.statement_text import NEUTRAL, statement
 from weft.comprehension.types import settled, type_of
 from weft.errors import WeftError, user_origin
-from weft.loops import Buffer, Read
+from weft.loops import Buffer, Read, Role
 from weft.loops.walk import children, with_children
 from weft.naming import FreshNames
 from weft.ops import OPS, Num, Scalar, call, fold, substitute
@@ -106,7 +106,7 @@ class _Reading:
         """An assignment; before it a copy of its target, where it reads other cells of it than the one it writes."""
         own = one.target
         if any(read.at != run.at for run in one.runs for read in reads(run.value) if read.buffer == own):
-            old = replace(own, id=-1 - own.id, name=self.names.fresh(f"{own.name}_before"))
+            old = replace(own.beside(Role.BEFORE), name=self.names.fresh(f"{own.name}_before"))
             yield _everywhere(old, Read(own, _every(own)))
             one = replace(one, runs=tuple(replace(run, value=redirected(run.value, own, old)) for run in one.runs))
         yield one
