@@ -1,4 +1,4 @@
-"""Every Python block of README.md and docs/ runs, and prints what the block below it says.
+"""Every Python block of README.md, CONTRIBUTING.md and docs/ runs, and prints what the block below it says.
 
 The blocks of a page share one namespace, top to bottom. Each runs as a file `model.py` of its own, so a message that
 names a line counts from the start of its block. A block that raises shows the error's text as its output.
@@ -21,7 +21,7 @@ import pytest
 import weft as wf
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```\n", re.MULTILINE | re.DOTALL)
@@ -90,9 +90,15 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
+def test_files_that_contributors_are_sent_to_exist() -> None:
+    named = re.findall(r"`((?:src|tests|docs)/[\w./]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_index_lists_every_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:] if page.name != "README.md"]
+    pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES[2:] if page.name != "README.md"]
     assert pages
     assert [name for name in pages if f"({name})" not in index] == []
 

@@ -153,8 +153,8 @@ UPDATES = [
     ("float32", "add", of("float16"), "y[i] += float32(x[i])"),
     ("float64", "add", of("int8") / of("int8", "w"), "y[i] += float64(x[i]) / float64(w[i])"),
     ("int8", "mul", of("int8"), "y[i] *= int64(x[i])"),
-    ("bool", "or", of("int8"), "y[i] = or(y[i], bool(x[i]))"),
-    ("bool", "max", of("bool"), "y[i] = max(y[i], int64(x[i]))"),
+    ("bool", "or", of("int8"), "y[i] or= bool(x[i])"),
+    ("bool", "max", of("bool"), "y[i] max= int64(x[i])"),
 ]
 
 

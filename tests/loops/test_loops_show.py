@@ -55,7 +55,7 @@ def test_statements() -> None:
         "        A[i, j] = V[j] * 2",
         "        if 0 <= i - j < 3 and 0 <= j < 2:",
         "            V[j] += 1",
-        "        V[j] = max(V[j], i + j)",
+        "        V[j] max= i + j",
         "        V[j] /= i",
         "        V[...] = 0",
         "A[...] = 1.5",

@@ -188,10 +188,10 @@ def test_names_that_change_places_are_not_captured() -> None:
     assert text(swapped) == (
         "\nfor j in range(4):\n"
         "    for k in range(3):\n"
-        "        X: float32 = X[j, k]\n"
-        "        Y[j, k] = X\n"
+        "        X_: float32 = X[j, k]\n"
+        "        Y[j, k] = X_\n"
         "        for i in range(3):\n"
-        "            Z[j, i] += X\n"
+        "            Z[j, i] += X_\n"
     )
 
 

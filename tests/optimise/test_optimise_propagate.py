@@ -459,12 +459,12 @@ def test_every_number_gets_a_name_of_its_own() -> None:
 
 
 def test_no_number_is_called_like_a_loop_or_an_index() -> None:
-    named = distinct(program("i: float32 = V[s]\nfor i in range(4): W[i] = 1.0\nW[0] = V[s]").body, {"s": 4})
+    named = distinct(program("i: float32 = V[s]\nfor i in range(4):\n    W[i] = 1.0\nW[0] = V[s]").body, {"s": 4})
     assert text(named).split() == text(named).replace("i: float32", "i_2: float32").split()
 
 
 def test_idle_numbers_of_tests_and_loops() -> None:
-    body = program("t: int64 = K[0]\nu: float32 = 0.0\nif 0 <= t < 4: u = 1.0\nV[0] = u").body
+    body = program("t: int64 = K[0]\nu: float32 = 0.0\nif 0 <= t < 4:\n    u = 1.0\nV[0] = u").body
     assert without_idle(body) == body
     assert without_idle(body[:3]) == ()
     assert without_idle(Program(()).body) == ()

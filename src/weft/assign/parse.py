@@ -30,9 +30,10 @@ from weft.assign.syntax import (
     depth_of,
     names_in,
 )
-from weft.assign.text import ACCUMULATING, NUMBERS, unescaped
+from weft.assign.text import ACCUMULATING
 from weft.errors import Span
 from weft.notation import Mistake, Source, span_of, subtrees, tokens, word_of
+from weft.notation.spelling import NUMBERS, name_in, unescaped
 from weft.ops import OPS
 from weft.shape.nodes import Dim
 
@@ -237,7 +238,7 @@ def _sizes(quoted: Quoted) -> Mapping[str, Dim]:
         found = _LABEL_SIZE.match(quoted.text, at)
         if found is None or found[1] in sizes:
             raise Mistake("sizes are labels with numbers", quoted.span, 'for example ~sizes:"a=2, b=3, c=rgb=3"')
-        basis = unescaped(found[2][1:-1]) if found[2] and found[2].startswith("`") else found[2]
+        basis = name_in(found[2]) if found[2] else None
         sizes[found[1]] = Dim(int(found[3]), basis)
         at = found.end()
     return sizes
@@ -330,11 +331,7 @@ def _number(tree: Tree) -> Number:
 
 
 def _name(tree: Tree) -> Name:
-    word = word_of(tree)
-    if word.startswith("`"):
-        quote = word.rindex("`")
-        word = unescaped(word[1:quote]) + word[quote + 1 :]
-    return Name(word, span_of(tree))
+    return Name(name_in(word_of(tree)), span_of(tree))
 
 
 def _plain(tree: Tree) -> Number | Name:

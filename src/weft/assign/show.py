@@ -47,8 +47,9 @@ from weft.assign.nodes import (
 )
 from weft.assign.parts import in_a_row, named, needs_slots, places
 from weft.assign.stated import is_inline, stated
-from weft.assign.text import ACCUMULATING, spelled_name, spelled_number, spelled_string
+from weft.assign.text import ACCUMULATING
 from weft.naming import FreshNames
+from weft.notation.spelling import spelled_name, spelled_number, spelled_string
 from weft.ops import OPS, Call, Num, Scalar, leaves
 from weft.ops.dtypes import carrier
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose

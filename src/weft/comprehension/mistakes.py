@@ -8,13 +8,15 @@ line 2, column 10: `Bb` is neither a tensor nor a builtin
 
 from __future__ import annotations
 
-import difflib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from weft.errors import Origin, WeftError, WeftWarning, carets, user_origin
 from weft.notation import Mistake as Mistake
 from weft.notation import Source
+from weft.notation.words import counted as counted
+from weft.notation.words import listed as listed
+from weft.notation.words import meant as meant
 
 #: As many mistakes of one text as an error shows.
 _LISTED = 20
@@ -65,23 +67,3 @@ def render(text: str, mistake: Mistake) -> str:
     lines += ["    " + one for one in carets(shown, [marked]).splitlines()]
     lines += ["  " + note for note in mistake.notes]
     return "\n".join([*lines, "  fix: " + mistake.fix] if mistake.fix else lines)
-
-
-def meant(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """`did you mean …?` with the closest of the known names, else something to say instead."""
-    names = list(dict.fromkeys(known))
-    close = difflib.get_close_matches(name, names, 1, 0.6)
-    same = [one for one in names if one.lower() == name.lower() and one != name]
-    best = same or close
-    return f"did you mean `{best[0]}`?" if best else otherwise
-
-
-def listed(names: Iterable[str]) -> str:
-    """`a`, `b` and `c`."""
-    shown = [f"`{name}`" for name in names]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1]))) if shown else "none"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 subscript`, `2 subscripts`."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"

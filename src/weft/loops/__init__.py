@@ -30,7 +30,8 @@ from weft.loops.nodes import (
     Update,
     Vector,
 )
-from weft.loops.show import show, show_scalar
+from weft.loops.parse import parse
+from weft.loops.show import declared, show, show_scalar
 from weft.loops.walk import buffers_of, reads, walk
 
 __all__ = [
@@ -65,7 +66,9 @@ __all__ = [
     "check",
     "combine",
     "combined",
+    "declared",
     "dtype_of",
+    "parse",
     "reads",
     "show",
     "show_scalar",

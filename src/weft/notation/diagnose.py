@@ -6,13 +6,14 @@ A notation is two tables: words for the kinds of its tokens, and the mistakes th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.errors import Span
 from weft.notation.parser import parser
 from weft.notation.source import Mistake, one_line
+from weft.notation.words import joined
 
 if TYPE_CHECKING:
     from lark import Lark, UnexpectedInput
@@ -125,9 +126,4 @@ class Notation:
         literals = {name: grammar.get_terminal(name).pattern for name in stop.accepts - {"$END"}}
         spelled = {name: f"`{one.value}`" if one.type == "str" else "" for name, one in literals.items()}
         words = sorted({self.words.get(name, spelled[name]) for name in spelled} - {""})
-        return f"write {alternatives(words)} here" if words else "remove it"
-
-
-def alternatives(words: Sequence[str]) -> str:
-    """`a, b or c`."""
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+        return f"write {joined(words, ' or ')} here" if words else "remove it"
