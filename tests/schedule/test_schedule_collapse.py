@@ -49,7 +49,7 @@ def test_loops_whose_cells_follow_each_other_are_one(stmt: str) -> None:
         pytest.param("C[j] += A[i, j]", id="a row is added to again"),
         pytest.param("B[i, 39 - j] = A[i, j]", id="one runs backwards"),
         pytest.param("B[i, j] = float32(i)", id="a position is a value"),
-        pytest.param("B[i, j] = C[add_(j, j)]", id="a subscript is computed"),
+        pytest.param("B[i, j] = C[add(j, j)]", id="a subscript is computed"),
         pytest.param("if 0 <= j < 3:\n            B[i, j] = A[i, j]", id="a test knows one"),
     ],
 )
