@@ -29,7 +29,7 @@ from rich.progress import track
 from rich.table import Table
 
 from weft.einsum.parse import parse_spec
-from weft.project.injectivity import is_injective, is_surjective
+from weft.project.coverage import is_injective, is_surjective
 from weft.project.plan import project
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close_all

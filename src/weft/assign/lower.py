@@ -110,6 +110,6 @@ def _is_kept(accum: str, target: Buffer) -> bool:
     return OPS[accum].neutral is not None and (not OPS[accum].truth or target.dtype == "bool")
 
 
-def closed_buffer(node: Node, id: int, name: str) -> Buffer:
+def closed_buffer(node: Node, identity: int, name: str) -> Buffer:
     """The buffer of a node, closing its shape."""
-    return Buffer(id, name, close(node.shape).array_shape, node.dtype)
+    return Buffer(identity, name, close(node.shape).array_shape, node.dtype)

@@ -168,9 +168,9 @@ class Affine:
         box = self.all
         for name in natural:
             box = box.lower_bound_val(_SET, self.names.index(name), _val(0))
-        for name, range in ranges.items():
+        for name, extent in ranges.items():
             at = self.names.index(name)
-            box = box.lower_bound_val(_SET, at, _val(range.low)).upper_bound_val(_SET, at, _val(range.high - 1))
+            box = box.lower_bound_val(_SET, at, _val(extent.low)).upper_bound_val(_SET, at, _val(extent.high - 1))
         return box
 
     def below(self, position: isl.PwAff) -> isl.Set:
@@ -219,8 +219,8 @@ def is_interval(values: isl.Set, low: int, high: int) -> bool:
 def box(ranges: Sequence[Range]) -> isl.Set:
     """The points whose coordinates lie in some ranges."""
     found = isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(ranges)))
-    for at, range in enumerate(ranges):
-        found = found.lower_bound_val(_SET, at, _val(range.low)).upper_bound_val(_SET, at, _val(range.high - 1))
+    for at, extent in enumerate(ranges):
+        found = found.lower_bound_val(_SET, at, _val(extent.low)).upper_bound_val(_SET, at, _val(extent.high - 1))
     return found
 
 

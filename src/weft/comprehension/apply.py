@@ -176,7 +176,7 @@ class StepDomain:
     @property
     def ranges(self) -> Mapping[str, tuple[int, int]]:
         found = self.application.extents.ranges(self.step)
-        return {index: (range.low, range.high) for index, range in found.items()}
+        return {index: (extent.low, extent.high) for index, extent in found.items()}
 
     def number(self, size: str) -> int:
         return self.application.extents.number(size)

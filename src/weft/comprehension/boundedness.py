@@ -76,21 +76,21 @@ def check_bounded(
     """An index of a statement that nothing bounds; `declared` are those that the type of a result bounds."""
     parts = subscripts(statement, shaped)
     given = {clause.index.name for clause in statement.where if isinstance(clause, Between)}
-    open = [name for name in indices(statement) if name not in given]
-    while open:
-        found = [one for one in open if any(part.affine and part.indices & {*open} == {one} for part in parts)]
-        found = found or [one for one in open if one in declared]
+    pending = [name for name in indices(statement) if name not in given]
+    while pending:
+        found = [one for one in pending if any(part.affine and part.indices & {*pending} == {one} for part in parts)]
+        found = found or [one for one in pending if one in declared]
         if not found:
-            yield unbounded(open, statement, parts, names)
+            yield unbounded(pending, statement, parts, names)
             return
-        open = [one for one in open if one not in found]
+        pending = [one for one in pending if one not in found]
 
 
-def unbounded(open: Sequence[str], statement: Comprehension, parts: Sequence[Subscript], names: Names) -> Mistake:
+def unbounded(pending: Sequence[str], statement: Comprehension, parts: Sequence[Subscript], names: Names) -> Mistake:
     """That nothing says how far the first of some indices runs, and why."""
-    name = open[0]
+    name = pending[0]
     mine = [one for one in parts if name in one.indices]
-    others = [one for one in open if any({name, one} <= both.indices for both in mine) and one != name]
+    others = [one for one in pending if any({name, one} <= both.indices for both in mine) and one != name]
     shown = listed(dict.fromkeys(str(one.access) for one in mine))
     size = next(iter(names.sizes), "N")
     fix = f"give its range: `where {name} in 0:{size}`"
@@ -152,17 +152,17 @@ def _indices(expr: Expr, behind: Mapping[str, frozenset[str]]) -> frozenset[str]
     return own.union(*(behind.get(one.name, frozenset()) for one in walk(expr) if isinstance(one, Local)))
 
 
-def is_affine(expr: Expr, locals: Mapping[str, bool] = MappingProxyType({})) -> bool:
+def is_affine(expr: Expr, variables: Mapping[str, bool] = MappingProxyType({})) -> bool:
     """Could an expression be affine for some sizes? What affine.py says once they are known implies it."""
 
     def all_of(*parts: Expr) -> bool:
-        return all(is_affine(part, locals) for part in parts)
+        return all(is_affine(part, variables) for part in parts)
 
     match expr:
         case Int() | Size() | Dim() | Index() | Truth():
             return True
         case Local(name=name):
-            return locals.get(name, False)
+            return variables.get(name, False)
         case Cast(dtype="int32" | "int64", value=value) | Unary(value=value):
             return all_of(value)
         case Binary(op="*", left=one, right=other):

@@ -279,13 +279,13 @@ def _results(
 ) -> list[tuple[Ident, str]]:
     """The tensors a statement writes, and the type it gives each."""
     if isinstance(statement, Comprehension):
-        locals = local_types(statement, types)
+        variables = local_types(statement, types)
         for clause in statement.where:
             for part in where_exprs(clause):
-                dtype = type_of(part, types, locals, report)
+                dtype = type_of(part, types, variables, report)
                 if isinstance(clause, Between) and not any(isinstance(one, Read) for one in walk(part)):
                     check_whole(part, dtype, "the end of a range", report)
-        dtype = type_of(statement.value, types, locals, report)
+        dtype = type_of(statement.value, types, variables, report)
         return [(statement.target, accumulated(dtype, statement.reduction))]
     callee = done.get(statement.function.name)
     if callee is None:

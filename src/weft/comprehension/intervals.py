@@ -54,8 +54,8 @@ class Bounds:
                 number = self.known.number(expr)
                 return number, number
             case Index(name=name):
-                range = self.ranges[name]
-                return (range.low, range.high - 1)
+                extent = self.ranges[name]
+                return (extent.low, extent.high - 1)
             case Local(name=name):
                 return self._locals.get(name, _ANY)
             case Read(tensor=tensor):

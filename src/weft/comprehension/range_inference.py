@@ -44,32 +44,32 @@ def solve(
     ranges, mistakes = _given(statement, affine)
     constraints = _constraints(statement, known, affine)
     kept = set(left(statement))
-    while not mistakes and (open := [name for name in names if name not in ranges]):
+    while not mistakes and (pending := [name for name in names if name not in ranges]):
         found: dict[str, Range] = {}
-        for name in open:
-            alone = [one for one in constraints if one.indices & {*open} == {name} and one.outside is not None]
+        for name in pending:
+            alone = [one for one in constraints if one.indices & {*pending} == {name} and one.outside is not None]
             try:
-                range = _range_of(name, alone, ranges, affine, kept)
+                extent = _range_of(name, alone, ranges, affine, kept)
             except _Scattered:
                 mistakes.append(_scattered(name, statement, alone))
                 continue
-            if range is not None:
-                found[name] = range
-        found = found or _of_declared(statement, open, declared)
+            if extent is not None:
+                found[name] = extent
+        found = found or _of_declared(statement, pending, declared)
         if not found and not mistakes:
             scalars = [tensor for tensor, shape in known.shapes.items() if not shape]
             parts = [replace(one.subscript, affine=one.outside is not None) for one in constraints]
-            mistakes.append(unbounded(open, statement, parts, Names(list(known.sizes), scalars)))
+            mistakes.append(unbounded(pending, statement, parts, Names(list(known.sizes), scalars)))
         ranges |= found
     return {name: ranges[name] for name in names if name in ranges}, mistakes
 
 
-def _of_declared(statement: Comprehension, open: Sequence[str], declared: Sequence[int | None]) -> dict[str, Range]:
+def _of_declared(statement: Comprehension, pending: Sequence[str], declared: Sequence[int | None]) -> dict[str, Range]:
     pairs = zip(statement.at, declared, strict=False)
     return {
         one.name: Range(0, size)
         for one, size in pairs
-        if isinstance(one, Index) and one.name in open and size is not None
+        if isinstance(one, Index) and one.name in pending and size is not None
     }
 
 

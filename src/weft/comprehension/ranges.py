@@ -173,13 +173,13 @@ def _sizes(definition: Definition, given: Mapping[str, tuple[int, ...]]) -> tupl
 
 
 def _match(
-    type: TensorType,
+    kind: TensorType,
     tensor: Ident,
     shape: tuple[int, ...],
     found: dict[str, tuple[int, str]],
     mistakes: list[Mistake],
 ) -> None:
-    for axis, (dim, size) in enumerate(zip(type.dims, shape, strict=True)):
+    for axis, (dim, size) in enumerate(zip(kind.dims, shape, strict=True)):
         place = f"axis {axis} of `{tensor}`"
         if not isinstance(dim, Ident):
             if dim.value != size:
@@ -260,18 +260,18 @@ def _check_cells(loops: Loops, shape: tuple[int, ...]) -> Iterator[Mistake]:
     """A statement writes inside its tensor, and what begins afresh does so along whole axes."""
     statement = loops.statement
     target, sign = statement.target, show_sign(statement)
-    for axis, (one, range) in enumerate(zip(statement.at, loops.cells, strict=True)):
+    for axis, (one, extent) in enumerate(zip(statement.at, loops.cells, strict=True)):
         if isinstance(one, Int) and one.value >= shape[axis]:
             what = f"axis {axis} of `{target}` is {shape[axis]}, and {one.value} is not in it"
             yield Mistake(what, one.span, "write the numbers from 0 on, or give the result a type that is long enough")
-        elif isinstance(one, Index) and range.size and range.low < 0:
-            what = f"`{one.name}` runs over {range}, and `{target}` begins at 0"
-            yield Mistake(what, one.span, f"let it begin at 0: `where {one.name} in 0:{range.high}`")
-        elif isinstance(one, Index) and range.size and range.high > shape[axis]:
-            what = f"`{one.name}` runs over {range}, and axis {axis} of `{target}` is {shape[axis]}"
+        elif isinstance(one, Index) and extent.size and extent.low < 0:
+            what = f"`{one.name}` runs over {extent}, and `{target}` begins at 0"
+            yield Mistake(what, one.span, f"let it begin at 0: `where {one.name} in 0:{extent.high}`")
+        elif isinstance(one, Index) and extent.size and extent.high > shape[axis]:
+            what = f"`{one.name}` runs over {extent}, and axis {axis} of `{target}` is {shape[axis]}"
             yield Mistake(what, one.span, f"stay inside: `where {one.name} in 0:{shape[axis]}`")
-        elif isinstance(one, Index) and statement.resets and range != Range(0, shape[axis]):
-            what = f"`{sign}` starts `{target}` afresh, and `{one.name}` covers {range} of 0:{shape[axis]}"
+        elif isinstance(one, Index) and statement.resets and extent != Range(0, shape[axis]):
+            what = f"`{sign}` starts `{target}` afresh, and `{one.name}` covers {extent} of 0:{shape[axis]}"
             yield Mistake(what, one.span, f"cover all of it, or write `{sign[:-1]}`")
 
 
@@ -280,6 +280,6 @@ def _late(loops: Loops) -> Mistake | None:
     statement = loops.statement
     for one in statement.at:
         if isinstance(one, Index) and loops[one.name].low > 0:
-            range = loops[one.name]
-            return late(one.name, f"runs over {range}", statement.target.name, range.low, one)
+            extent = loops[one.name]
+            return late(one.name, f"runs over {extent}", statement.target.name, extent.low, one)
     return None

@@ -102,9 +102,9 @@ def _result(result: Result) -> str:
     return f"{show_type(result.type)} {result.name}" if result.type else result.name.name
 
 
-def show_type(type: TensorType) -> str:
-    dims = ", ".join(dim.name if isinstance(dim, Ident) else str(dim.value) for dim in type.dims)
-    return f"{spelled(type.dtype)}({dims})" if dims else spelled(type.dtype)
+def show_type(kind: TensorType) -> str:
+    dims = ", ".join(dim.name if isinstance(dim, Ident) else str(dim.value) for dim in kind.dims)
+    return f"{spelled(kind.dtype)}({dims})" if dims else spelled(kind.dtype)
 
 
 def _where(clause: Where) -> str:

@@ -92,7 +92,7 @@ class _Writing:
     def rename(self, name: str) -> None:
         """An index that is called like a tensor is called differently."""
         new = _free(name, {*self.tensors, *self.ranges})
-        self.ranges = {new if one == name else one: range for one, range in self.ranges.items()}
+        self.ranges = {new if one == name else one: extent for one, extent in self.ranges.items()}
         self._put(name, Affine.of(new))
 
     def place(self, axis: int, size: int) -> None:
@@ -132,8 +132,8 @@ class _Writing:
         rest = subscript.without([name])
         away = Affine.of(place) - rest if factor > 0 else rest - Affine.of(place)
         instead = away if abs(factor) == 1 else call("floordiv", away, abs(factor))
-        range = self.ranges.pop(name)
-        holds: Scalar = call("and", call("le", range.low, instead), call("lt", instead, range.high))
+        extent = self.ranges.pop(name)
+        holds: Scalar = call("and", call("le", extent.low, instead), call("lt", instead, extent.high))
         if abs(factor) != 1:
             holds = call("and", call("eq", call("mod", away, abs(factor)), 0), holds)
         self._put(name, instead)
@@ -151,7 +151,7 @@ class _Writing:
         left = [written(one) for one in self.at]
         reduction = None if self.accum == "arg2" else self.accum
         used = {one.name for one in left if isinstance(one, Index)}
-        ranges = {name: range for name, range in self.ranges.items() if reduction or name in used}
+        ranges = {name: extent for name, extent in self.ranges.items() if reduction or name in used}
         covers = all(
             ranges[one.name] == Range(0, size) if isinstance(one, Index) else size == 1
             for one, size in zip(left, shape, strict=True)

@@ -301,7 +301,7 @@ def is_lost(step: Step, flat: Flat, extents: Extents) -> bool:
         return False
     ranges = extents.ranges(later[0])
     places = [ranges[name] for one in later[0].at if isinstance(one, Affine) for name in one.names]
-    return tuple(range.size for range in places) == extents.shapes[step.target]
+    return tuple(extent.size for extent in places) == extents.shapes[step.target]
 
 
 def measure(flat: Flat, ranges: Ranges) -> Extents:

@@ -116,16 +116,18 @@ def local_types(statement: Comprehension, tensors: Mapping[str, str]) -> dict[st
 
 
 def type_of(
-    expr: Expr, tensors: Mapping[str, str], locals: Mapping[str, str], report: Report = lambda mistake: None
+    expr: Expr, tensors: Mapping[str, str], variables: Mapping[str, str], report: Report = lambda mistake: None
 ) -> str:
     """The type of an expression, given those of tensors and local names; what is wrong with it is reported.
 
     Numbers of the program have the weak types of ops/dtypes.py; `settled` says what they are when nothing meets them.
     """
-    return fold(expr, lambda one, types: _type(one, types, tensors, locals, report))
+    return fold(expr, lambda one, types: _type(one, types, tensors, variables, report))
 
 
-def _type(expr: Expr, types: list[str], tensors: Mapping[str, str], locals: Mapping[str, str], report: Report) -> str:
+def _type(
+    expr: Expr, types: list[str], tensors: Mapping[str, str], variables: Mapping[str, str], report: Report
+) -> str:
     """The type of an expression, given those of its parts."""
     match expr:
         case Int(value=value):
@@ -135,7 +137,7 @@ def _type(expr: Expr, types: list[str], tensors: Mapping[str, str], locals: Mapp
         case Truth():
             return "bool"
         case Local(name=name):
-            return locals.get(name, UNKNOWN)
+            return variables.get(name, UNKNOWN)
         case Read(tensor=tensor, subscripts=subscripts):
             for subscript, dtype in zip(subscripts, types, strict=True):
                 check_whole(subscript, dtype, "a subscript", report)

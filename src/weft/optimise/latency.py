@@ -14,11 +14,8 @@ from math import prod
 from weft.loops.nodes import Buffer, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.walk import children, everything
 from weft.machine import Machine
-from weft.ops import OPS, Call, Num, Scalar, typing
+from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import numpy_type
-
-#: Operations on real numbers that are one instruction each; the others are functions.
-_INSTRUCTIONS = frozenset({"div", "recip", "sqrt", "recip_sqrt", "copysign"})
 
 
 def waiting_ns(machine: Machine, first: int, second: int, both: int) -> float:
@@ -64,7 +61,7 @@ def is_function(call: Call) -> bool:
     if call.op == "pow":
         exponent = call.args[1]
         return not (isinstance(exponent, Num) and float(exponent.value).is_integer())
-    return OPS[call.op].typing is typing.reals and call.op not in _INSTRUCTIONS
+    return OPS[call.op].function
 
 
 def _chain_ns(machine: Machine, count: int) -> float:

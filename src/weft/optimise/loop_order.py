@@ -7,14 +7,12 @@ from collections.abc import Iterator, Sequence
 from weft.loops.nests import Nest, stride
 from weft.loops.nodes import Read, Store
 from weft.loops.walk import Loop, free
-
-#: Accumulations that may run in any order.
-ANY_ORDER = {"add", "sub", "mul", "max", "min", "or", "and"}
+from weft.ops import OPS
 
 
 def ordered(nest: Nest) -> Nest:
     """The nest with its loops in the best order for reading and writing memory."""
-    if len(nest.loops) < 2 or not (isinstance(nest.core, Store) or nest.core.op in ANY_ORDER):
+    if len(nest.loops) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
         return nest
     kept = [loop for loop in _by_axis(nest) if loop in nest.loops]
     summed = [loop for loop in nest.loops if loop not in kept]

@@ -79,17 +79,17 @@ class _Block:
         known = any(test.place == place and test.size <= size for test in self.tests)
         return known or place.stays_inside(size, self.ranges)
 
-    def unaffected(self, locals: Collection[Local], buffers: Collection[Buffer]) -> dict[Local, _Value]:
+    def unaffected(self, variables: Collection[Local], buffers: Collection[Buffer]) -> dict[Local, _Value]:
         """What is still known when some numbers and buffers have changed."""
         return {
             one: value
             for one, value in self.known.items()
-            if one not in locals and value.numbers.isdisjoint(locals) and value.buffers.isdisjoint(buffers)
+            if one not in variables and value.numbers.isdisjoint(variables) and value.buffers.isdisjoint(buffers)
         }
 
-    def forget(self, locals: Collection[Local] = (), buffers: Collection[Buffer] = ()) -> None:
+    def forget(self, variables: Collection[Local] = (), buffers: Collection[Buffer] = ()) -> None:
         if self.known:
-            self.known = self.unaffected(locals, buffers)
+            self.known = self.unaffected(variables, buffers)
 
 
 class _Walk:

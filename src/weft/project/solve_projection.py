@@ -48,7 +48,7 @@ def _sizes(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mappi
         if isinstance(equation, Derive):
             for label in notation.labels_in(equation.term):
                 sizes.setdefault(LabelId(label.name), labels.get(label.name, -1))
-    if missing := [id.name for id, size in sizes.items() if size < 0 and isinstance(id, LabelId)]:
+    if missing := [identity.name for identity, size in sizes.items() if size < 0 and isinstance(identity, LabelId)]:
         raise ProjectionError(f"the size of `{missing[0]}` must be given: no tensor has it as an axis of its own")
     return sizes
 
@@ -184,9 +184,9 @@ class _Names:
     def __init__(self, classes: Classes) -> None:
         self.given: dict[Id, str] = {}
         names = FreshNames(name for pin in classes.pins.values() for name in pin.names)
-        for id in classes.sizes:
-            if isinstance(id, LabelId) and classes.find(id) not in self.given:
-                self.given[classes.find(id)] = names.fresh(id.name)
+        for identity in classes.sizes:
+            if isinstance(identity, LabelId) and classes.find(identity) not in self.given:
+                self.given[classes.find(identity)] = names.fresh(identity.name)
         letters = ascii_lowercase[8:] + ascii_lowercase[:8]
         candidates = (letter + (str(lap) if lap else "") for lap in range(1000) for letter in letters)
         self.free = (name for name in candidates if names.fresh(name) == name)

@@ -47,10 +47,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def uninterrupted(compile: Callable[P, R]) -> Callable[P, R]:
+def uninterrupted(compiling: Callable[P, R]) -> Callable[P, R]:
     """Refuse to compile while this thread does: a signal handler has come in the middle of it."""
 
-    @wraps(compile)
+    @wraps(compiling)
     def alone(*args: P.args, **kwargs: P.kwargs) -> R:
         if getattr(_compiling, "now", False):
             what = "a signal handler asks for something that must be compiled, in the middle of a compilation"
@@ -58,7 +58,7 @@ def uninterrupted(compile: Callable[P, R]) -> Callable[P, R]:
             raise WeftError(what, origin=user_origin(), fix=fix)
         try:
             _compiling.now = True
-            return compile(*args, **kwargs)
+            return compiling(*args, **kwargs)
         finally:
             _compiling.now = False
 

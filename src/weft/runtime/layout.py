@@ -157,11 +157,11 @@ class Savepoint:
         """Take back what was given since, unless others have asked meanwhile and may use it."""
         with LOWERING:
             if self._layout._asked == self._asked:
-                for id in list(self._since()):
-                    self._layout.drop(id)
+                for identity in list(self._since()):
+                    self._layout.drop(identity)
 
     def _since(self) -> Iterator[int]:
-        for id, known in reversed(self._layout._known.items()):
+        for identity, known in reversed(self._layout._known.items()):
             if known.number < self._named:
                 return
-            yield id
+            yield identity

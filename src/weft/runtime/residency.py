@@ -144,9 +144,9 @@ class Residency:
             if failure is not None:
                 raise errors.lost(buffer.name, failure, self.device)
 
-    def drop(self, id: int) -> None:
+    def drop(self, identity: int) -> None:
         """Forget a node that is no more."""
-        for key in (id, ~id):
+        for key in (identity, ~identity):
             self.marks.pop(key, None)
             self.sent.pop(key, None)
 

@@ -16,13 +16,10 @@ from weft.loops import Buffer, For, Local
 from weft.loops.sites import independent
 from weft.loops.walk import everything, parts, walk
 from weft.machine import Machine
-from weft.ops import Call
+from weft.ops import OPS, Call
 from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
-
-#: Functions that compilers run on vectors, being written out in C.
-_ON_VECTORS = {"erf", "exp", "sigmoid", "tanh"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def _functions(level: Level) -> int:
     """How many functions that could run on vectors a point of a level computes."""
     stmts = everything([item for item in level.items if not isinstance(item, Level)])
     scalars = (one for stmt in stmts for part in parts(stmt) for one in walk(part))
-    return sum(isinstance(one, Call) and one.op in _ON_VECTORS for one in scalars)
+    return sum(isinstance(one, Call) and OPS[one.op].vectorised for one in scalars)
 
 
 def _divides(level: Level, other: Level) -> bool:

@@ -10,7 +10,8 @@ from weft.affine import Affine
 from weft.errors import WeftError, user_origin
 from weft.loops import Inside, Store
 from weft.loops.nests import Nest, moved
-from weft.optimise.loop_order import ANY_ORDER, ordered
+from weft.ops import OPS
+from weft.optimise.loop_order import ordered
 
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
 RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (1, 1024), "rows": (0, 64), "vectors": (0, 64)}
@@ -97,7 +98,7 @@ def arranged(nest: Nest, options: Options) -> Nest:
 
 def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
     names = {name for name, _ in nest.loops}
-    free_to_move = isinstance(nest.core, Store) or nest.core.op in ANY_ORDER
+    free_to_move = isinstance(nest.core, Store) or OPS[nest.core.op].reorderable
     if not names.intersection(order) or not free_to_move:
         return ordered(nest)
     place = {name: at for at, name in enumerate(order)}

@@ -81,7 +81,7 @@ class Stage:
         return tuple(Kernel(nest.remarks, (nest.stmt,)) for nest in self.nests)
 
 
-def arrange(stage: Stage, task: Task) -> Stage:
+def order_loops(stage: Stage, task: Task) -> Stage:
     """Order the loops of every nest for memory, or as asked.
 
     for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
@@ -97,7 +97,7 @@ def rematerialise(stage: Stage, task: Task) -> Stage:
     return replace(stage, again=again(stage.nests, task.kept, task.options))
 
 
-def decide_storage(stage: Stage, task: Task) -> Stage:
+def decide_inlining(stage: Stage, task: Task) -> Stage:
     """Decide of every buffer whether it is stored; the program stays as it is."""
     found = stage.again
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
@@ -125,7 +125,7 @@ def gather(stage: Stage, task: Task) -> Stage:
     return _each(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
 
 
-def simplify(stage: Stage, task: Task) -> Stage:
+def simplify_nests(stage: Stage, task: Task) -> Stage:
     """Simplify what may be a contraction, so that its factors are seen.
 
     g = 0;  g = g + dy[i];  w[j] += g * x[i, j]    becomes    w[j] += dy[i] * x[i, j]
@@ -145,15 +145,15 @@ def fuse(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, task.options, task.placing)))
 
 
-def forward(stage: Stage, task: Task) -> Stage:
-    """Hand values from a store to the loads that follow it, let sums grow in registers, drop dead stores.
+def forward_stores(stage: Stage, task: Task) -> Stage:
+    """Hand values from a store to the loads that follow it, keep accumulators in registers, drop dead stores.
 
     y[i] = a;  z[i] = y[i] * 2    becomes    y = a;  z[i] = y * 2
     """
     return replace(stage, formed=tuple(forwarded(stage.kernels, task.kept)))
 
 
-def rewrite(stage: Stage, task: Task) -> Stage:
+def simplify(stage: Stage, task: Task) -> Stage:
     """Simplify: algebraic rules, common subexpressions, loop-invariant code.
 
     for i: y[i] = x[i] * (2 * 3)    becomes    for i: y[i] = x[i] * 6
@@ -161,22 +161,22 @@ def rewrite(stage: Stage, task: Task) -> Stage:
     return _each(stage, _simplifying(stage, task))
 
 
-def stage_products(stage: Stage, task: Task) -> Stage:
+def place_contractions(stage: Stage, task: Task) -> Stage:
     """Stage contractions for a backend that places them, with what works on their results."""
     if not task.placing:
         return stage
     return replace(stage, formed=tuple(contractions.stage(stage.kernels, task.options.contraction_points)))
 
 
-def widen(stage: Stage, task: Task) -> Stage:
-    """Let long sums grow in a wider type.
+def widen_sums(stage: Stage, task: Task) -> Stage:
+    """Accumulate long sums in a wider type.
 
     s = s + x[i]    becomes    s.wide = s.wide + float64(x[i])
     """
     return _each(stage, lambda body: widened(body, task.options.single_terms))
 
 
-def fold(stage: Stage, task: Task) -> Stage:
+def fold_storage(stage: Stage, task: Task) -> Stage:
     """Fold the storage of buffers that outlast no iteration of a loop: they lose its axis.
 
     for i: { t[i, j] = …;  y[i] = … t[i, j] }    becomes    for i: { t[j] = …;  y[i] = … t[j] }
@@ -246,19 +246,19 @@ class Pass:
 
 #: What happens between loops and kernels, in order.
 PASSES = (
-    Pass("arrange", arrange),
+    Pass("order_loops", order_loops),
     Pass("rematerialise", rematerialise),
-    Pass("decide", decide_storage),
+    Pass("decide_inlining", decide_inlining),
     Pass("inline", inline),
     Pass("gather", gather),
-    Pass("simplify", simplify),
+    Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
-    Pass("forward", forward),
-    Pass("rewrite", rewrite),
-    Pass("products", stage_products),
-    Pass("widen", widen),
-    Pass("fold", fold),
-    Pass("plan", plan_memory),
+    Pass("forward_stores", forward_stores),
+    Pass("simplify", simplify),
+    Pass("place_contractions", place_contractions),
+    Pass("widen_sums", widen_sums),
+    Pass("fold_storage", fold_storage),
+    Pass("plan_memory", plan_memory),
     Pass("tile", tile),
     Pass("collapse", collapse),
     Pass("parallelise", parallelise),
@@ -268,7 +268,7 @@ PASSES = (
 
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
-UNOPTIMISED = (widen, collapse, unroll_jam, vectorise)
+UNOPTIMISED = (widen_sums, collapse, unroll_jam, vectorise)
 
 
 def unoptimised(program: Program, task: Task) -> tuple[Kernel, ...]:

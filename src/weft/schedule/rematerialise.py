@@ -24,17 +24,11 @@ from math import prod
 from weft.loops import Buffer, Read, Role
 from weft.loops.nests import Nest
 from weft.loops.walk import rewritten, walk
-from weft.ops import OPS, Call, Scalar, typing
+from weft.ops import OPS, Call, Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import reuses
 from weft.schedule.min_cut import END, Network
-
-#: What an operation counts for, if not one: functions that are approximated, random bits, handing a value on.
-_PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0}
-
-#: What machines compute themselves, but slowly, and what that counts for.
-_SLOW = dict.fromkeys(("div", "recip", "sqrt", "recip_sqrt"), 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +207,7 @@ def _how(uses: _Uses, copies: Mapping[Buffer, Buffer], number: int) -> str:
 
 def _price(nest: Nest) -> int:
     """What the operations for one number count for."""
-    return sum(_SLOW.get(call.op, _PRICES.get(OPS[call.op].typing, 1)) for call in _calls(nest))
+    return sum(OPS[call.op].price for call in _calls(nest))
 
 
 def _calls(nest: Nest) -> list[Call]:

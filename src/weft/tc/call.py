@@ -109,8 +109,8 @@ def gradient_loops(call: Call, of: Sequence[str], wrt: Sequence[str]) -> dict[st
 def _loops(steps: Sequence[Step], extents: Extents) -> dict[str, int]:
     found: dict[str, int] = {}
     for step in steps:
-        for name, range in extents.ranges(step).items():
-            found[name] = max(found.get(name, 0), range.size)
+        for name, extent in extents.ranges(step).items():
+            found[name] = max(found.get(name, 0), extent.size)
     return found
 
 

@@ -18,7 +18,7 @@ def _ranges(call: Call) -> str:
     extents, flat = call.application.extents, call.template.flat
     lines = []
     for step in flat.steps:
-        ranges = ", ".join(f"{index} in {range}" for index, range in extents.ranges(step).items())
+        ranges = ", ".join(f"{index} in {extent}" for index, extent in extents.ranges(step).items())
         lines.append(show_step(step) + (f" where {ranges}" if ranges else ""))
     lines += (f"{tensor}: {flat.types[tensor]}{list(shape)}" for tensor, shape in extents.shapes.items())
     return "\n".join(lines)

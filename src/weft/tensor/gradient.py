@@ -50,7 +50,7 @@ def _clear(tensor: Tensor) -> Code:
     return Fetch(tensor.grad.node, Cells(Num(0.0)))
 
 
-def grad_update(loss: Tensor, *, sum: bool = False) -> Code:
+def grad_update(loss: Tensor, *, sum: bool = False) -> Code:  # noqa: A002 it is public
     """Zero the gradients, compute `loss`, propagate its gradient.
 
     A loss is one number; with `sum`, the gradient of one of several is that of their sum.
