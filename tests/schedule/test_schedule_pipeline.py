@@ -77,7 +77,7 @@ def test_a_pass_that_leaves_a_malformed_program_is_named(monkeypatch: pytest.Mon
         return replace(kernel, body=outside(kernel.body))
 
     monkeypatch.setattr(pipeline, "forwarded", broken(change, pipeline.forwarded))
-    with pytest.raises(BrokenPass, match="the pass `forward` left a program that is not well formed"):
+    with pytest.raises(BrokenPass, match="the pass `forward_stores` left a program that is not well formed"):
         compiled()
 
 

@@ -3,7 +3,7 @@
     y[i] = exp(x[i] * a) + b;  z[i] = exp(a * x[i])      becomes      t = exp(x[i] * a);  y[i] = t + b;  z[i] = t
 
 Scalars are numbered: two have one number if they are the same operation on the same numbers, read memory and locals
-that have not changed in between, and stand in the same turn of their loops. A scalar is taken from where it was first
+that have not changed in between, and stand in the same iteration of their loops. A scalar is taken from where it was first
 computed if that has run whenever the second place is reached: earlier in the same block or in one around it.
 
 Every number must have a name of its own (`names.distinct`).
@@ -78,7 +78,7 @@ class _Sharing:
         self.again: set[int] = set()
         self.firsts = 0
         self.clock = 0
-        #: When buffers and locals last changed, and which turn of which loop a name stands for.
+        #: When buffers and locals last changed, and which iteration of which loop a name stands for.
         self.versions: dict[Buffer | Local | str, int] = {}
         self.numbers: dict[Hashable, int] = {}
         #: The numbers of the scalars of a statement, by identity.
@@ -108,7 +108,7 @@ class _Sharing:
                 return new
             case For(loop=loop, size=size, body=body):
                 if seen:
-                    self._change([loop, *_changes(body)])  # a turn may follow another that has changed them
+                    self._change([loop, *_changes(body)])  # an iteration may follow another that has changed them
                 return For(loop, size, self._inner(body, seen))
             case If(tests=tests, body=body):
                 places = tuple(Inside(self._known(one.place, seen), one.size) for one in tests)
@@ -220,8 +220,8 @@ class _Sharing:
             case Local():
                 return ("local", scalar, self.versions.get(scalar, 0))
             case Affine(terms=terms, offset=offset):
-                turns = sorted((name, self.versions.get(name, 0), factor) for factor, name in terms)
-                return ("place", tuple(turns), offset)
+                iterations = sorted((name, self.versions.get(name, 0), factor) for factor, name in terms)
+                return ("place", tuple(iterations), offset)
         raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
 

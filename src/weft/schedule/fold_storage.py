@@ -1,9 +1,9 @@
-"""Folding: memory that only hands values on within one turn of a loop is used again in every turn.
+"""Folding: memory that only hands values on within one iteration of a loop is used again in every iteration.
 
     for i: { for j: e[i, j] = exp(x[i, j]);  for j: y[i, j] = e[i, j] / s[i] }      becomes, with e shorter by an axis,
     for i: { for j: e[j] = exp(x[i, j]);     for j: y[i, j] = e[j] / s[i] }
 
-The buffer must live in this kernel alone and read only what it wrote in the same turn (`reaching.py`). Then an axis
+The buffer must live in this kernel alone and read only what it wrote in the same iteration (`reaching.py`). Then an axis
 goes in which every access stands at one and the same place, which only loops around all of them or static indices
 move.
 
