@@ -2,9 +2,10 @@
 
     y[i] = exp(x[i] * a) + b;  z[i] = exp(a * x[i])      becomes      t = exp(x[i] * a);  y[i] = t + b;  z[i] = t
 
-Scalars are numbered: two have one number if they are the same operation on the same numbers, read memory and locals
-that have not changed in between, and stand in the same iteration of their loops. A scalar is taken from where it was first
-computed if that has run whenever the second place is reached: earlier in the same block or in one around it.
+Value numbering: two scalars have one value number if they are the same operation on the same value numbers, read
+memory and variables that have not changed in between, and stand in the same iteration of their loops. A scalar is
+taken from where it was first computed if that has run whenever the second is reached: earlier in the same block or in
+one around it.
 
 Every number must have a name of its own (`names.distinct`).
 """

@@ -3,8 +3,8 @@
     for i: { for j: e[i, j] = exp(x[i, j]);  for j: y[i, j] = e[i, j] / s[i] }      becomes, with e shorter by an axis,
     for i: { for j: e[j] = exp(x[i, j]);     for j: y[i, j] = e[j] / s[i] }
 
-The buffer must live in this kernel alone and read only what it wrote in the same iteration (`reaching.py`). Then an axis
-goes in which every access stands at one and the same place, which only loops around all of them or static indices
+The buffer must live in this kernel alone and read only what it wrote in the same iteration (`reaching.py`). Then an
+axis goes in which every access stands at one and the same place, which only loops around all of them or static indices
 move.
 
 A folded buffer is a buffer of its own (`Role.FOLDED`). Iterations of the loop now share memory, so threads do not share
