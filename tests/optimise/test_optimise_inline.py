@@ -88,5 +88,5 @@ def test_before_and_after(name: str) -> None:
 
 
 def test_what_is_stored_stays() -> None:
-    before = program("for i in range(4): V[i] = W[i]\nfor i in range(4): H[i] = V[i]")
+    before = program("for i in range(4):\n    V[i] = W[i]\nfor i in range(4):\n    H[i] = V[i]")
     assert [nest.stmt for nest in nests(inline(nests(before), set()))] == list(before.body)

@@ -12,31 +12,31 @@ from weft.optimise.inline_decision import Settings, Verdict, decide
 
 #: What reads V, or changes what it was computed from, and the verdict on V.
 CASES = {
-    "read once": ("for i in range(4): H[i] = V[i]", Verdict(False, "read once")),
+    "read once": ("for i in range(4):\n    H[i] = V[i]", Verdict(False, "read once")),
     "read in a loop that it does not depend on": (
-        "for i in range(4):\n    for j in range(3): X[i, j] = V[i]",
+        "for i in range(4):\n    for j in range(3):\n        X[i, j] = V[i]",
         Verdict(False, "read once"),
     ),
     "read in two nests": (
-        "for i in range(4): H[i] = V[i]\nfor i in range(4):\n    for j in range(3): X[i, j] = V[i]",
+        "for i in range(4):\n    H[i] = V[i]\nfor i in range(4):\n    for j in range(3):\n        X[i, j] = V[i]",
         Verdict(True, "read 2 times"),
     ),
-    "read at two cells": ("for i in range(3): H[i] = V[i] + V[i + 1]", Verdict(True, "read 2 times")),
-    "nobody reads it": ("for i in range(4): H[i] = 0.0", Verdict(False, "nobody reads it")),
+    "read at two cells": ("for i in range(3):\n    H[i] = V[i] + V[i + 1]", Verdict(True, "read 2 times")),
+    "nobody reads it": ("for i in range(4):\n    H[i] = 0.0", Verdict(False, "nobody reads it")),
     "what it is computed from changes": (
-        "for i in range(4): W[i] = 0.0\nfor i in range(4): H[i] = V[i]",
+        "for i in range(4):\n    W[i] = 0.0\nfor i in range(4):\n    H[i] = V[i]",
         Verdict(True, "`W` changes before it is read"),
     ),
     "its own cell changes where it is read": (
-        "for i in range(4): W[i] = V[i] * 2.0",
+        "for i in range(4):\n    W[i] = V[i] * 2.0",
         Verdict(False, "read once"),
     ),
     "written again": (
-        "for i in range(4): H[i] = V[i]\nfor i in range(4): V[i] = 0.0",
+        "for i in range(4):\n    H[i] = V[i]\nfor i in range(4):\n    V[i] = 0.0",
         Verdict(True, "written again after it is read"),
     ),
     "gathered": (
-        "for i in range(4): H[i] = V[K[i]]",
+        "for i in range(4):\n    H[i] = V[K[i]]",
         Verdict(True, "`H` reads it at places that its loops do not tell"),
     ),
 }
@@ -45,22 +45,22 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_verdict(name: str) -> None:
     rest, verdict = CASES[name]
-    found = nests(program(f"for i in range(4): V[i] = exp(W[i])\n{dedent(rest)}"))
+    found = nests(program(f"for i in range(4):\n    V[i] = exp(W[i])\n{dedent(rest)}"))
     assert decide(found, {H: "wanted", X: "wanted"})[V] == verdict
 
 
 def test_what_is_added_to_from_before_is_stored() -> None:
-    found = nests(program("for i in range(4): V[i] += W[i]\nfor i in range(4): H[i] = V[i]"))
+    found = nests(program("for i in range(4):\n    V[i] += W[i]\nfor i in range(4):\n    H[i] = V[i]"))
     assert decide(found, {H: "wanted"})[V] == Verdict(True, "its old value is read")
 
 
 def test_copies_cost_nothing() -> None:
-    found = nests(program("for i in range(4): V[i] = W[i]\nfor i in range(3): H[i] = V[i] + V[i + 1]"))
+    found = nests(program("for i in range(4):\n    V[i] = W[i]\nfor i in range(3):\n    H[i] = V[i] + V[i + 1]"))
     assert decide(found, {H: "wanted"})[V] == Verdict(False, "nothing to compute")
 
 
 def test_settings() -> None:
-    found = nests(program("for i in range(4): V[i] = exp(W[i])\nfor i in range(3): H[i] = V[i] + V[i + 1]"))
+    found = nests(program("for i in range(4):\n    V[i] = exp(W[i])\nfor i in range(3):\n    H[i] = V[i] + V[i + 1]"))
     assert decide(found, {H: "wanted"}, Settings(max_visits=2))[V] == Verdict(False, "read 2 times")
     assert decide(found, {H: "wanted"}, Settings(device_only=False))[V] == Verdict(True, "everything is stored")
     assert decide(found, {H: "wanted", V: "wanted, too"})[V] == Verdict(True, "wanted, too")

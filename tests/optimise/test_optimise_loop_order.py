@@ -63,7 +63,7 @@ def test_before_and_after(name: str) -> None:
 
 
 def test_an_accumulation_that_minds_its_order_keeps_it() -> None:
-    (nest,) = nests(program("for j in range(3):\n    for i in range(4): V[i] /= X[i, j]"))
+    (nest,) = nests(program("for j in range(3):\n    for i in range(4):\n        V[i] /= X[i, j]"))
     assert ordered(nest) is nest
 
 
@@ -72,6 +72,8 @@ def test_sums_inside(order: str, inside: bool) -> None:
     sizes = {"i": 4, "j": 3}
     one, other = order
     (nest,) = nests(
-        program(f"for {one} in range({sizes[one]}):\n    for {other} in range({sizes[other]}): V[i] += X[i, j]")
+        program(
+            f"for {one} in range({sizes[one]}):\n    for {other} in range({sizes[other]}):\n        V[i] += X[i, j]"
+        )
     )
     assert sums_inside(nest) == inside

@@ -49,10 +49,10 @@ def test_a_variable_is_what_it_holds() -> None:
 
 #: A sum in a variable, and whether it is never -0.0.
 SUMS = {
-    "t: float32 = 0.0\nfor i in range(4): t = t + V[i]": True,
-    "t: float32 = -0.0\nfor i in range(4): t = t + V[i]": False,
-    "t: float32 = 0.0\nfor i in range(4): t = t * V[i]": False,
-    "t: float32 = V[0]\nfor i in range(4): t = t + V[i]": False,
+    "t: float32 = 0.0\nfor i in range(4):\n    t = t + V[i]": True,
+    "t: float32 = -0.0\nfor i in range(4):\n    t = t + V[i]": False,
+    "t: float32 = 0.0\nfor i in range(4):\n    t = t * V[i]": False,
+    "t: float32 = V[0]\nfor i in range(4):\n    t = t + V[i]": False,
 }
 
 
@@ -63,13 +63,13 @@ def test_sums_that_start_at_zero(text: str) -> None:
 
 #: What nests do to V, and whether it then never holds -0.0.
 BUFFERS = {
-    "V[...] = 0.0\nfor i in range(4): V[i] += W[i]": True,
-    "for i in range(4): V[i] = -0.0\nfor i in range(4): V[i] += W[i]": False,
-    "for i in range(3): V[i] = 0.0\nfor i in range(4): V[i] += W[i]": False,
-    "for i in range(4): V[3 - i] = 0.0\nfor i in range(4): V[i] += W[i]": True,
-    "V[...] = 0.0\nfor i in range(4): V[i] *= W[i]": False,
-    "V[...] = 0.0\nfor i in range(4): V[i] = W[i]": False,
-    "for i in range(4): V[i] += W[i]": False,
+    "V[...] = 0.0\nfor i in range(4):\n    V[i] += W[i]": True,
+    "for i in range(4):\n    V[i] = -0.0\nfor i in range(4):\n    V[i] += W[i]": False,
+    "for i in range(3):\n    V[i] = 0.0\nfor i in range(4):\n    V[i] += W[i]": False,
+    "for i in range(4):\n    V[3 - i] = 0.0\nfor i in range(4):\n    V[i] += W[i]": True,
+    "V[...] = 0.0\nfor i in range(4):\n    V[i] *= W[i]": False,
+    "V[...] = 0.0\nfor i in range(4):\n    V[i] = W[i]": False,
+    "for i in range(4):\n    V[i] += W[i]": False,
 }
 
 
