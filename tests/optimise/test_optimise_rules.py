@@ -12,7 +12,7 @@ import pytest
 from weft.errors import WeftError
 from weft.loops import Cast, Local, dtype_of, show_scalar, walk
 from weft.loops.interp.values import value_of
-from weft.loops.nests import rewritten
+from weft.loops.walk import rewritten
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import is_float
 from weft.optimise.apply_rules import applied

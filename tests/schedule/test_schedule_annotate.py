@@ -41,11 +41,10 @@ from weft.loops import (
     Vector,
     check,
 )
-from weft.loops.effects import everything, with_body
 from weft.loops.interp import run, run_scalar
 from weft.loops.legality import illegal, unfit
 from weft.loops.names import distinct
-from weft.loops.nests import around
+from weft.loops.walk import around, everything, with_body
 from weft.ops import Num, call
 from weft.schedule import Kernel
 from weft.schedule import contractions as scheduled

@@ -12,8 +12,8 @@ import pytest
 import weft as wf
 from schedule.programs import PROGRAMS, Sample
 from weft.loops import Buffer, For, If, Program, Remark, Stmt, show
+from weft.loops.walk import accesses
 from weft.runtime import Routine
-from weft.schedule.accesses import accesses
 
 EVERY = pytest.mark.parametrize("name", PROGRAMS)
 

@@ -9,8 +9,8 @@ import weft as wf
 from loops.written import BUFFERS, program, text
 from weft.backends.cc.written_out import written_out
 from weft.loops import For, Jam, Program, Update, check
-from weft.loops.effects import everything
 from weft.loops.interp import run_scalar
+from weft.loops.walk import everything
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.unroll_jam import jammed

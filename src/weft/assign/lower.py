@@ -15,8 +15,7 @@ from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, 
 from weft.assign.scratch import before, copied, every_cell, growing, started
 from weft.assign.show import Printer
 from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
-from weft.loops.nests import around
-from weft.loops.walk import reads
+from weft.loops.walk import around, reads
 from weft.ops import OPS, Num, substitute
 from weft.optimise.split_scalars import bounded
 from weft.shape.close import close

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Fill, Read, Role, Stmt, Store
 from weft.loops.insert_casts import type_before
-from weft.loops.nests import Loop, around
+from weft.loops.walk import Loop, around
 from weft.ops import OPS, Scalar
 from weft.ops.convert import exact
 from weft.ops.dtypes import accumulator, carrier, is_float, numpy_type

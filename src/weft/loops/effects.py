@@ -7,12 +7,8 @@ from typing import NamedTuple
 
 from weft.affine import Affine
 from weft.loops.nodes import Buffer, Fill, For, Let, Local, Set, Stmt, Store, Update
-from weft.loops.walk import Cell, accesses, everything, mapped, parts, reads, variables, walk, with_body
+from weft.loops.walk import Cell, accesses, everything, parts, reads, walk
 from weft.ops import OPS, Call, Scalar
-
-__all__ = ["accumulation", "effects", "everything", "found_through", "mapped", "names", "parts", "read_in", "sources"]
-__all__ += ["weight", "with_body", "written_in"]
-numbers = variables
 
 
 class Effects(NamedTuple):
@@ -49,9 +45,6 @@ def accumulation(stmt: Set) -> tuple[str, Scalar] | None:
         case Call(op=op, args=(first, value)) if first == stmt.local and OPS[op].neutral is not None:
             return op, value
     return None
-
-
-growth = accumulation
 
 
 def sources(scalar: Scalar) -> set[Buffer]:

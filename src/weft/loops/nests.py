@@ -9,7 +9,7 @@ point; computed where it is read, it becomes a number again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -30,12 +30,9 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import Loop, around, free, mapped, parts, perfect, reads, rewritten, substituted, with_parts
+from weft.loops.walk import Loop, around, free, mapped, parts, perfect, reads, rewritten, with_parts
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
-
-__all__ = ["Loop", "Nest", "around", "free", "identifier", "nests", "rewritten", "stride"]
-moved = substituted
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +84,6 @@ def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
     ids = count()
     return [nest for stmt in program.body for nest in _nests(stmt, (), ids)]
-
-
-def moved_place(place: Affine, places: Mapping[str, Affine]) -> Affine:
-    return place.substitute(places)
 
 
 def stride(cell: Read, loop: str) -> int | None:

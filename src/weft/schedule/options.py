@@ -9,7 +9,8 @@ from numbers import Integral
 from weft.affine import Affine
 from weft.errors import WeftError, user_origin
 from weft.loops import Inside, Store
-from weft.loops.nests import Nest, moved
+from weft.loops.nests import Nest
+from weft.loops.walk import substituted
 from weft.ops import OPS
 from weft.optimise.loop_order import ordered
 
@@ -115,11 +116,11 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     inner = [(name, cut.get(name, total)) for name, total in nest.loops]
     ends = [Inside(places[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]
     core = nest.core
-    at = tuple(moved(one, places) for one in core.at)
-    tests = tuple(Inside(moved(test.place, places), test.size) for test in nest.tests)
+    at = tuple(substituted(one, places) for one in core.at)
+    tests = tuple(Inside(substituted(test.place, places), test.size) for test in nest.tests)
     return replace(
         nest,
         loops=(*outer, *inner),
         tests=(*ends, *tests),
-        core=replace(core, at=at, value=moved(core.value, places)),
+        core=replace(core, at=at, value=substituted(core.value, places)),
     )

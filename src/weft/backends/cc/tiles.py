@@ -15,8 +15,8 @@ from weft.backends.cc.types import c_type
 from weft.loops import Buffer, Read, Stmt, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
-from weft.loops.nests import free, stride
-from weft.loops.walk import Loop
+from weft.loops.nests import stride
+from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
 #: How many vectors are added up across at once, and the type of their sums.
