@@ -36,7 +36,8 @@ def outside(
 
 
 def _leaves(access: Access, value: isl.PwAff, size: int) -> Mistake:
-    low, high = value.min_val().to_python(), value.max_val().to_python()
+    values = isl.Map.from_pw_aff(value).range()  # isl asks functions for extremes only where no piece is a fraction
+    low, high = values.dim_min_val(0).to_python(), values.dim_max_val(0).to_python()
     subscript = show_expr(access.subscript)
     takes = f"is {low}" if low == high else f"takes the values {low} to {high}"
     what = f"`{subscript}` {takes}, and axis {access.axis} of `{access.tensor}` is {size}"
