@@ -58,7 +58,7 @@ def at(*names: str) -> tuple[Scalar, ...]:
 
 
 @st.composite
-def contractions(draw: st.DrawFn) -> Contraction:
+def contractions(draw: st.DrawFn, most: int = MOST_POINTS) -> Contraction:
     dtype = draw(st.sampled_from(["float32", "float64"]))
     groups = [draw(st.integers(*range_)) for range_ in ((0, 1), (0, 2), (0, 2), (1, 2))]
     if not groups[1] + groups[2]:
@@ -68,7 +68,7 @@ def contractions(draw: st.DrawFn) -> Contraction:
     for letter, count in zip("bmnk", groups, strict=True):
         loops.append([])
         for number in range(count):
-            size = min(draw(SIZES), max(1, MOST_POINTS // points))
+            size = min(draw(SIZES), max(1, most // points))
             points *= size
             loops[-1].append((f"{letter}{number}", size))
     batch, left, right, sums = loops

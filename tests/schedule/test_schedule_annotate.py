@@ -14,6 +14,7 @@ from backends.contractions import Contraction, contractions
 from loops.blocks import blocks
 from loops.programs import GIVEN, Sample, samples
 from loops.written import program
+from schedule.kernels import placed
 from weft.affine import Affine
 from weft.backends.cc import Cc
 from weft.loops import (
@@ -47,7 +48,6 @@ from weft.loops.names import distinct
 from weft.loops.walk import around, everything, with_body
 from weft.ops import Num, call
 from weft.schedule import Kernel
-from weft.schedule import contractions as scheduled
 from weft.schedule.annotate import annotated
 
 #: Where the static index stands.
@@ -160,10 +160,10 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data(), contractions())
 def test_whatever_tile_is_legal_computes_the_same(backend: Cc, data: st.DataObject, sample: Contraction) -> None:
-    (kernel,) = scheduled.stage([sample.kernel], sample.kept, 1)
+    (kernel,) = placed(sample.kernels, sample.kept, 1)
     body = tuple(_tiled(data, stmt) for stmt in kernel.body)
     ours, meant = sample.memory(), sample.memory()
-    run(check(Program(sample.kernel.body)), meant)
+    run(check(sample.program), meant)
     backend.compile([Kernel((), check(Program(body)).body)]).bind(ours)({})
     sample.agree(ours, meant)
 

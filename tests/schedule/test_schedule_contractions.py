@@ -55,7 +55,7 @@ def test_models_staged_and_interpreted(sample: tuple[Model, wf.Tensor], optimise
 
 
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
-@given(contractions())
+@given(contractions(1 << 10))
 def test_contractions_of_any_form_are_staged(sample: Contraction) -> None:
     (kernel,) = placed(sample.kernels, sample.kept, 1)  # what starts it and what follows has joined it
     assert len(staged_in(kernel.body)) == 1, kernel.plain
