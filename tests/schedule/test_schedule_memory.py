@@ -144,19 +144,19 @@ NOT_TAKEN: dict[str, tuple[Stmt, ...]] = {
 @pytest.mark.parametrize("name", TAKEN)
 def test_a_buffer_takes_over(name: str) -> None:
     found = sites(TAKEN[name])
-    assert takes_over(found[NEW], found[OLD], passing=False)
+    assert takes_over(found[NEW], found[OLD], private=False)
 
 
 @pytest.mark.parametrize("name", NOT_TAKEN)
 def test_a_buffer_does_not_take_over(name: str) -> None:
     found = sites(NOT_TAKEN[name])
-    assert not takes_over(found[NEW], found[OLD], passing=False)
+    assert not takes_over(found[NEW], found[OLD], private=False)
 
 
 def test_only_buffers_that_are_alike_share() -> None:
     for other in (Buffer(7, "n", (4, 4), "int32"), floats(7, "n", 4, 5)):
         found = sites(copy(other, OLD).body)
-        assert not takes_over(found[other], found[OLD], passing=False)
+        assert not takes_over(found[other], found[OLD], private=False)
 
 
 def test_rows_that_outlast_no_turn_share() -> None:
@@ -166,7 +166,7 @@ def test_rows_that_outlast_no_turn_share() -> None:
     kernel = Kernel((), rows(*body, loop("j", 4, store(Y, at("i", "j"), read(r, "j")))))
     found = plan([kernel], [X, Y], in_place=True)
     assert found.shares == {r: p}  # q is read all through r
-    assert not takes_over(sites(kernel.body)[r], sites(kernel.body)[p], passing=False)
+    assert not takes_over(sites(kernel.body)[r], sites(kernel.body)[p], private=False)
 
 
 def _of(old: Buffer) -> object:

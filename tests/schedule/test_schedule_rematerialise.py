@@ -21,9 +21,9 @@ from weft.loops.nests import Nest, nests
 from weft.ops import call
 from weft.runtime import Routine
 from weft.schedule.fuse import fuse
-from weft.schedule.min_cut import END, Network
+from weft.schedule.min_cut import SINK, Network
 from weft.schedule.nodes import as_kernels
-from weft.schedule.rematerialise import again
+from weft.schedule.rematerialise import rematerialised
 
 N = 64
 NAMES = "XWUGHYZDEF"
@@ -72,7 +72,7 @@ def written(**changes: list[Stmt]) -> list[Nest]:
 
 
 def copied(parts: list[Nest], *outside: Buffer) -> set[str]:
-    return {buffer.name for buffer in again(parts, {F, *outside}, wf.config.options).copies}
+    return {buffer.name for buffer in rematerialised(parts, {F, *outside}, wf.config.options).copies}
 
 
 # What is computed again
@@ -80,11 +80,11 @@ def copied(parts: list[Nest], *outside: Buffer) -> set[str]:
 
 def test_what_follows_cheaply_from_what_is_held_is_computed_again() -> None:
     before = written()
-    found = again(before, {F}, wf.config.options)
+    found = rematerialised(before, {F}, wf.config.options)
     assert {copy.name: of.name for copy, of in found.copies.items()} == {"G.again": "G", "H.again": "H"}
     assert {copy.name: why for copy, why in found.why.items()} == {
-        "G.again": "not held but computed again: 1 operation on `U`",
-        "H.again": "not held but computed again: 1 operation on `U` and `G.again`",
+        "G.again": "recomputed, not kept alive: 1 operation on `U`",
+        "H.again": "recomputed, not kept alive: 1 operation on `U` and `G.again`",
     }
     order = [nest.target.name for nest in found.nests]
     assert order == [*"UUGHYYZZ", "G.again", "D", "H.again", *"EFF"]  # each just before it is read
@@ -184,20 +184,20 @@ def test_what_is_late_joins_nothing_early() -> None:
 )
 def test_a_cut_is_the_cheapest(edges: dict[tuple[int, int], int], ends: dict[int, int]) -> None:
     prices = {(one, other): price for (one, other), price in edges.items() if one < other}
-    prices |= {(one, END): price for one, price in ends.items()}
+    prices |= {(one, SINK): price for one, price in ends.items()}
     network = Network()
     network.edge(0, 1, 0)
     for (one, other), price in prices.items():
         network.edge(one, other, price)
 
-    def price_of(near: set[int]) -> int:
-        return sum(price for (one, other), price in prices.items() if one in near and other not in near)
+    def price_of(source_side: set[int]) -> int:
+        return sum(price for (one, other), price in prices.items() if one in source_side and other not in source_side)
 
     sides = [{0, *(n for n, chosen in enumerate(choice, 1) if chosen)} for choice in every((0, 1), repeat=4)]
     least = min(map(price_of, sides))
-    near = network.near([0])
-    assert price_of(near) == least
-    assert all(near <= side for side in sides if price_of(side) == least)  # of the cheapest, the closest
+    source_side = network.source_side([0])
+    assert price_of(source_side) == least
+    assert all(source_side <= side for side in sides if price_of(side) == least)  # of the cheapest, the closest
 
 
 # Models
@@ -233,7 +233,7 @@ def test_a_model_holds_little_for_each_activation(tmp_path: Path, monkeypatch: p
     assert "erf.again" not in verdicts  # it takes too long
     assert "mul.again" in verdicts
     assert ".again" not in others
-    assert "; not held but computed again: 1 operation on `" in verdicts
+    assert "; recomputed, not kept alive: 1 operation on `" in verdicts
     np.testing.assert_allclose(losses, meant, rtol=1e-5)
 
 

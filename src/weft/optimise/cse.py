@@ -1,13 +1,12 @@
-"""What is computed twice is computed once.
+"""Common subexpression elimination by value numbering: what is computed twice is computed once.
 
     y[i] = exp(x[i] * a) + b;  z[i] = exp(a * x[i])      becomes      t = exp(x[i] * a);  y[i] = t + b;  z[i] = t
 
-Value numbering: two scalars have one value number if they are the same operation on the same value numbers, read
-memory and variables that have not changed in between, and stand in the same iteration of their loops. A scalar is
-taken from where it was first computed if that has run whenever the second is reached: earlier in the same block or in
-one around it.
+Two scalars have one value number if they are the same operation on operands of the same value numbers, read buffers and
+variables that have not changed in between, and stand in the same iteration of their loops. A scalar is replaced by the
+variable of its first computation if that dominates it: it stands earlier in the same block or in one around it.
 
-Every number must have a name of its own (`names.distinct`).
+Every variable must have a name of its own (`names.distinct`).
 """
 
 from __future__ import annotations
@@ -51,38 +50,38 @@ def share(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
     """
     finding = _Sharing(frozenset(), Names(body), fast)
     finding.block(body, ChainMap())
-    if not finding.again:
+    if not finding.repeated:
         return body
-    return _Sharing(frozenset(finding.again), Names(body), fast).block(body, ChainMap())
+    return _Sharing(frozenset(finding.repeated), Names(body), fast).block(body, ChainMap())
 
 
 @dataclass(slots=True)
 class _First:
-    """Where a scalar is first computed: the how-manieth such place, the number that holds it, and since when."""
+    """The first computation of a value: its ordinal, the variable it is in, and the version of that variable."""
 
     order: int
     local: Local | None = None
     version: int = 0
 
 
-#: The scalars computed so far, by number.
+#: The available expressions, by value number.
 _Seen: TypeAlias = ChainMap[int, _First]
 
 
 class _Sharing:
-    """Walks the code twice: to find what is computed again, then to give that a name where it is computed first."""
+    """Walks the code twice: to find what is computed more than once, then to name it where it is computed first."""
 
     def __init__(self, named: frozenset[int], taken: Names, fast: bool) -> None:
         self.named = named
         self.taken = taken
         self.simplifier = Simplifier(fast)
-        self.again: set[int] = set()
-        self.firsts = 0
+        self.repeated: set[int] = set()
+        self.count = 0
         self.clock = 0
-        #: When buffers and locals last changed, and which iteration of which loop a name stands for.
+        #: The versions of buffers and variables, changed by each write, and of loops, changed by each iteration.
         self.versions: dict[Buffer | Local | str, int] = {}
-        self.numbers: dict[Hashable, int] = {}
-        #: The numbers of the scalars of a statement, by identity.
+        self.value_numbers: dict[Hashable, int] = {}
+        #: The value numbers of the scalars of a statement, by identity.
         self.memo: dict[int, int] = {}
         self.lead: list[Stmt] = []
 
@@ -100,9 +99,9 @@ class _Sharing:
             case Let(local=local, value=value):
                 return Let(local, self._declared(local, value, seen))
             case Set(local=local):
-                grown = Set(local, self._set(stmt, seen))
+                new_set = Set(local, self._set(stmt, seen))
                 self._change([local])
-                return grown
+                return new_set
             case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
                 new = mapped(stmt, lambda scalar: self._scalar(scalar, seen))
                 self._change([buffer])
@@ -112,8 +111,8 @@ class _Sharing:
                     self._change([loop, *_changes(body)])  # an iteration may follow another that has changed them
                 return For(loop, size, self._inner(body, seen))
             case If(tests=tests, body=body):
-                places = tuple(Inside(self._known(one.place, seen), one.size) for one in tests)
-                return If(places, self._inner(body, seen))
+                new_tests = tuple(Inside(self._available(one.place, seen), one.size) for one in tests)
+                return If(new_tests, self._inner(body, seen))
             case Remark(text=text, body=body):
                 return Remark(text, self._inner(body, seen))
             case Staged():
@@ -131,29 +130,29 @@ class _Sharing:
             self.versions[one] = self.clock
 
     def _set(self, stmt: Set, seen: _Seen) -> Scalar:
-        """What a number is set to. Where it grows it keeps this form, by which backends know sums."""
-        grown = accumulation(stmt)
-        if grown is None:
+        """What a variable is set to. An accumulation keeps its form, by which backends recognise reductions."""
+        added = accumulation(stmt)
+        if added is None:
             return self._scalar(stmt.value, seen)
-        return Call(grown[0], (stmt.local, self._scalar(grown[1], seen)))
+        return Call(added[0], (stmt.local, self._scalar(added[1], seen)))
 
     def _declared(self, local: Local, value: Scalar, seen: _Seen) -> Scalar:
-        """The value of a number that is declared: what is computed again later is taken from that number."""
+        """The value of a variable that is declared: later computations of it are replaced by that variable."""
         if not _is_work(value) or self._first(value, seen) is not None:
             return self._scalar(value, seen)
-        first = self._begun(value, seen)
+        first = self._make_available(value, seen)
         inner = self._parts(value, seen)
         first.local, first.version = local, self.versions.get(local, 0)
         return inner
 
     def _scalar(self, scalar: Scalar, seen: _Seen) -> Scalar:
-        """The scalar with everything computed before taken from there; what is computed later again gets a name."""
+        """The scalar with available expressions replaced by variables; what a later one needs too gets a variable."""
         if not _is_work(scalar):
             return self._parts(scalar, seen)
         first = self._first(scalar, seen)
         if first is not None:
-            return self._taken(first, scalar)
-        first = self._begun(scalar, seen)
+            return self._replaced(first, scalar)
+        first = self._make_available(scalar, seen)
         inner = self._parts(scalar, seen)
         if first.order not in self.named:
             return inner
@@ -161,13 +160,13 @@ class _Sharing:
         self.lead.append(Let(first.local, inner))
         return first.local
 
-    def _known(self, scalar: Scalar, seen: _Seen) -> Scalar:
-        """The scalar with what was computed before taken from there. Nothing in it counts as computed: not every test
-        is reached."""
+    def _available(self, scalar: Scalar, seen: _Seen) -> Scalar:
+        """The scalar with available expressions replaced by variables. It makes none available: not every test is
+        evaluated."""
         first = self._first(scalar, seen) if _is_work(scalar) else None
         if first is not None:
-            return self._taken(first, scalar)
-        return with_children(scalar, tuple(self._known(one, seen) for one in children(scalar)))
+            return self._replaced(first, scalar)
+        return with_children(scalar, tuple(self._available(one, seen) for one in children(scalar)))
 
     def _parts(self, scalar: Scalar, seen: _Seen) -> Scalar:
         inner = children(scalar)
@@ -177,27 +176,27 @@ class _Sharing:
         for one in self.simplifier.doubled(scalar) if isinstance(scalar, Call) else ():
             first = self._first(one, seen)
             if first is not None:
-                self.again.add(first.order)
+                self.repeated.add(first.order)
         return found
 
-    def _taken(self, first: _First, scalar: Scalar) -> Scalar:
-        self.again.add(first.order)
+    def _replaced(self, first: _First, scalar: Scalar) -> Scalar:
+        self.repeated.add(first.order)
         return scalar if first.local is None else first.local
 
-    def _begun(self, scalar: Scalar, seen: _Seen) -> _First:
-        self.firsts += 1
-        first = seen[self._number(scalar)] = _First(self.firsts)
+    def _make_available(self, scalar: Scalar, seen: _Seen) -> _First:
+        self.count += 1
+        first = seen[self._value_number(scalar)] = _First(self.count)
         return first
 
     def _first(self, scalar: Scalar, seen: _Seen) -> _First | None:
-        """Where a scalar was computed first, if the number that holds it there has not changed since."""
-        first = seen.get(self._number(scalar))
+        """The first computation of a scalar, if the variable it is in has not changed since."""
+        first = seen.get(self._value_number(scalar))
         if first is None or (first.local is not None and self.versions.get(first.local, 0) != first.version):
             return None
         return first
 
-    def _number(self, scalar: Scalar) -> int:
-        """A number that tells a scalar from all that may have another value."""
+    def _value_number(self, scalar: Scalar) -> int:
+        """The value number of a scalar: scalars that may differ in value have different ones."""
         if id(scalar) in self.memo:
             return self.memo[id(scalar)]
         value = value_of(scalar)
@@ -205,9 +204,9 @@ class _Sharing:
         if value is not None:
             what = (value.dtype, repr(value))
         else:
-            inner = [self._number(one) for one in children(scalar)]
+            inner = [self._value_number(one) for one in children(scalar)]
             what = (*self._kind(scalar), *(sorted(inner) if _commutes(scalar) else inner))
-        number = self.memo[id(scalar)] = self.numbers.setdefault(what, len(self.numbers))
+        number = self.memo[id(scalar)] = self.value_numbers.setdefault(what, len(self.value_numbers))
         return number
 
     def _kind(self, scalar: Scalar) -> tuple[Hashable, ...]:
@@ -222,7 +221,7 @@ class _Sharing:
                 return ("local", scalar, self.versions.get(scalar, 0))
             case Affine(terms=terms, offset=offset):
                 iterations = sorted((name, self.versions.get(name, 0), factor) for factor, name in terms)
-                return ("place", tuple(iterations), offset)
+                return ("affine", tuple(iterations), offset)
         raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
 
@@ -236,6 +235,6 @@ def _commutes(scalar: Scalar) -> bool:
 
 
 def _is_work(scalar: Scalar) -> bool:
-    """Is it worth a number: an operation or conversion of what is only known when the code runs?"""
+    """Is it worth a variable: an operation or conversion of what is only known when the code runs?"""
     computes = isinstance(scalar, Call) or (isinstance(scalar, Cast) and not isinstance(scalar.value, Num | Affine))
     return computes and any(isinstance(one, Read | Local) for one in walk(scalar))

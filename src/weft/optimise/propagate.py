@@ -1,12 +1,12 @@
-"""Values followed along straight lines of code, and code that never or always runs made plain.
+"""Constant and copy propagation within blocks; folding of decided tests and of loops of one iteration.
 
     t = a;  t = t + b;  t = t + c;  y[i] = t      becomes      t = (a + b) + c;  y[i] = t
 
-A number set again in its own block is a new number from there on; constants and copies disappear; a number that an
-inner loop or test sets stays a variable. Loops that run once and tests that always hold are taken away around their
-bodies; tests that never hold go with theirs. Every scalar is simplified where it stands.
+An assignment to a variable in the block that declares it becomes a new variable, as in static single assignment;
+constants and copies are propagated; a variable that an inner loop or test sets stays one. Loops of one iteration and
+tests that always hold are replaced by their bodies; tests that never hold are removed. Every scalar is simplified.
 
-Every number must have a name of its own (`names.distinct`).
+Every variable must have a name of its own (`names.distinct`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from weft.optimise.simplify import Simplifier
 def straighten(
     body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False, positive: Collection[Buffer] = ()
 ) -> tuple[Stmt, ...]:
-    """The block with values followed and scalars simplified.
+    """The block with values propagated and scalars simplified.
 
     `ranges` are those of the loops and indices around it, `positive` buffers that never hold -0.0.
     """
@@ -44,11 +44,11 @@ def straighten(
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What a number holds, and what that depends on."""
+    """The known value of a variable, and what that depends on."""
 
     scalar: Scalar
     buffers: frozenset[Buffer]
-    numbers: frozenset[Local]
+    variables: frozenset[Local]
 
     @staticmethod
     def of(scalar: Scalar) -> _Value:
@@ -61,7 +61,7 @@ class _Value:
 
 @dataclass(slots=True)
 class _Block:
-    """A block being written: what holds in it, what its numbers hold at this point, the numbers it declares."""
+    """A block being written: the tests that hold in it, the known values at this point, the variables it declares."""
 
     ranges: Mapping[str, int]
     tests: frozenset[Inside] = frozenset()
@@ -74,17 +74,17 @@ class _Block:
     def body(self) -> tuple[Stmt, ...]:
         return tuple(self.stmts.values())
 
-    def proves(self, place: Affine, size: int) -> bool:
-        """Is the place inside an axis of this size?"""
-        known = any(test.place == place and test.size <= size for test in self.tests)
-        return known or place.stays_inside(size, self.ranges)
+    def proves(self, index: Affine, size: int) -> bool:
+        """Is an index inside an axis of this size?"""
+        known = any(test.place == index and test.size <= size for test in self.tests)
+        return known or index.stays_inside(size, self.ranges)
 
     def unaffected(self, variables: Collection[Local], buffers: Collection[Buffer]) -> dict[Local, _Value]:
-        """What is still known when some numbers and buffers have changed."""
+        """What is still known when some variables and buffers have changed."""
         return {
             one: value
             for one, value in self.known.items()
-            if one not in variables and value.numbers.isdisjoint(variables) and value.buffers.isdisjoint(buffers)
+            if one not in variables and value.variables.isdisjoint(variables) and value.buffers.isdisjoint(buffers)
         }
 
     def forget(self, variables: Collection[Local] = (), buffers: Collection[Buffer] = ()) -> None:
@@ -100,11 +100,11 @@ class _Walk:
         self.positive = positive
         self.uses = uses
         self.taken = taken
-        #: What numbers are called by now, and how often what is written so far mentions them.
+        #: The current name of each variable, and how often what is written so far mentions it.
         self.called: dict[Local, Local] = {}
         self.mentioned: Counter[Local] = Counter()
         self.written = 0
-        proof = lambda place, size: self.block.proves(place, size)  # noqa: E731 the block changes
+        proof = lambda index, size: self.block.proves(index, size)  # noqa: E731 the block changes
         self.simplifier = Simplifier(fast, self._definition, proof, self._unsigned)
 
     def statements(self, body: Sequence[Stmt]) -> None:
@@ -151,7 +151,7 @@ class _Walk:
         self.block.known[local] = _Value.of(value)
 
     def _renew(self, local: Local, value: Scalar) -> None:
-        """A number set again in its own block: a new number. The old one goes if nobody else has used it."""
+        """A variable set in its own block: a new variable. The old one goes if nothing else has used it."""
         old = self.called.get(local, local)
         new = self._scalar(value)
         held = self.block.known.get(old)
@@ -166,15 +166,15 @@ class _Walk:
             self._let(self.called[local], new)
 
     def _set(self, stmt: Set) -> None:
-        """A number of a block further out set. Where it grows it keeps this form, by which backends know sums."""
+        """A variable of an outer block set. An accumulation keeps its form, by which backends recognise reductions."""
         local = self.called.get(stmt.local, stmt.local)
         held = self.block.known.get(local)
         trivial = held is not None and held.is_trivial
-        grown = accumulation(stmt)
-        if grown is None or trivial:
+        added = accumulation(stmt)
+        if added is None or trivial:
             new = self._scalar(stmt.value)
         else:
-            whole = Call(grown[0], (local, self._scalar(grown[1])))
+            whole = Call(added[0], (local, self._scalar(added[1])))
             simple = self.simplifier.scalar(whole)
             new = whole if local in variables(simple) and not same(simple, local) else simple
         if same(new, local) or (held is not None and trivial and same(new, held.scalar)):
@@ -190,7 +190,7 @@ class _Walk:
             self.block.forget(buffers=[stmt.buffer])
 
     def _update(self, stmt: Update) -> None:
-        """An update: nothing if it changes nothing, a store if it does not mind the old value."""
+        """An update: nothing if it changes nothing, a store if it does not depend on the old value."""
         old = Read(stmt.buffer, stmt.at)
         plain = value_of(stmt.value) is None and stmt.op not in ("arg1", "arg2") and old not in walk(stmt.value)
         new = stmt.value if plain else self.simplifier.scalar(combined(stmt))
@@ -242,28 +242,28 @@ class _Walk:
         return self.simplifier.scalar(rewritten(scalar, self._leaf))
 
     def _at(self, buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        return self.simplifier.at(buffer, self._places(buffer, at))
+        return self.simplifier.at(buffer, self._subscripts(buffer, at))
 
     def _leaf(self, scalar: Scalar) -> Scalar | None:
-        """Numbers by what they hold, where that is no work; reads at their places."""
+        """Variables by their values, where those are constants or copies; reads with their subscripts propagated."""
         match scalar:
             case Local():
                 local = self.called.get(scalar, scalar)
                 held = self.block.known.get(local)
                 return held.scalar if held is not None and held.is_trivial else local
             case Read(buffer=buffer, at=at):
-                return Read(buffer, self._places(buffer, at))
+                return Read(buffer, self._subscripts(buffer, at))
         return None
 
-    def _places(self, buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        """Subscripts likewise; what is no place becomes one only where that is proved to be inside."""
-        places = []
+    def _subscripts(self, buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        """Subscripts likewise; a variable becomes an affine index only where that is proved to be inside."""
+        indices = []
         for one, size in zip(at, buffer.shape, strict=True):
-            place = rewritten(one, self._leaf)
-            if isinstance(place, Affine) and isinstance(one, Local) and not self.block.proves(place, size):
-                place = self.called.get(one, one)
-            places.append(place)
-        return tuple(places)
+            index = rewritten(one, self._leaf)
+            if isinstance(index, Affine) and isinstance(one, Local) and not self.block.proves(index, size):
+                index = self.called.get(one, one)
+            indices.append(index)
+        return tuple(indices)
 
     def _unsigned(self, scalar: Scalar) -> bool:
         """Is a scalar never -0.0, by what is known here?"""
@@ -275,11 +275,11 @@ class _Walk:
         return unsigned(scalar, held, self.positive)
 
     def _definition(self, local: Local) -> Scalar | None:
-        """The call a number holds, if it is used in no other place."""
+        """The call a variable holds, if this is its only use."""
         held = self.block.known.get(local)
         return held.scalar if held is not None and self.uses[local] == 1 and isinstance(held.scalar, Call) else None
 
 
-def _affine(place: Scalar) -> Scalar:
-    number = value_of(place)
-    return place if number is None or isinstance(place, Affine) else Affine((), int(number))
+def _affine(index: Scalar) -> Scalar:
+    constant = value_of(index)
+    return index if constant is None or isinstance(index, Affine) else Affine((), int(constant))

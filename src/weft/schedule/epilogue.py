@@ -1,10 +1,10 @@
-"""What joins a contraction, cell by cell: the nest that starts its cells, and nests that work on its results.
+"""Prologue and epilogue fusion of contractions: the nest that initialises the cells, and pointwise uses of the result.
 
     c[i, j] = b[j];  c[i, j] += a[i, k] * w[k, j];  y[p, q] = relu(c[p, q])
 
     becomes      for i: for j: { c = b[j];  for k: c = c + a[i, k] * w[k, j];  c[i, j] = c;  y[i, j] = relu(c[i, j]) }
 
-Both are told by their maps: with loops of their own they come to cells just as the contraction does with its loops.
+Both are recognised by their index maps: their loops reach the cells just as the loops of the contraction do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.schedule.loop_tree import Names, renamed
 
 
 def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
-    """The contraction with a nest that stores its cells before it as their start; None if that does something else."""
+    """The contraction with a nest before it that stores its initial values; None if the nest does anything else."""
     loops, lets, block = nested(stmt)
     *more, last = block
     cell = mine.start
@@ -31,7 +31,7 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
         return None
     if not all(isinstance(one, Let) for one in more) or cell.buffer not in effects(mine.rest).buffers:
         return None
-    names = _alike(mine, loops, [(cell.at, last.at)])
+    names = _matched(mine, loops, [(cell.at, last.at)])
     if names is None:
         return None
     known = values_of([*lets, *(one for one in more if isinstance(one, Let))])
@@ -43,14 +43,14 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
 
 
 def followed(mine: Contracting, stmt: Stmt, names: Names) -> Contracting | None:
-    """The contraction with a nest that works on its results cell by cell after it; None if that does something else.
+    """The contraction with a pointwise nest after it as its epilogue; None if the nest is no such.
 
-    `names` says what to call the variables of the nest.
+    `names` are the new names of the variables of the nest.
     """
     loops, lets, block = nested(stmt)
     cells = {one.buffer: one.at for one in mine.rest if isinstance(one, Store | Update)}
     pairs = [(cells[one.buffer], one.at) for one in accesses(block) if one.buffer in cells and one.at is not None]
-    alike = _alike(mine, loops, pairs) if pairs else None
+    alike = _matched(mine, loops, pairs) if pairs else None
     if alike is None:
         return None
     new = renamed((*lets, *block), {**names, **alike})
@@ -58,10 +58,10 @@ def followed(mine: Contracting, stmt: Stmt, names: Names) -> Contracting | None:
     return None if found.what.why or _waits(mine.rest, new) else found
 
 
-def _alike(
+def _matched(
     mine: Contracting, loops: Sequence[Loop], cells: Sequence[tuple[tuple[Scalar, ...], tuple[Scalar, ...]]]
 ) -> dict[str, str] | None:
-    """The loops of a nest by those of a contraction, if both come to cells just alike; None if not."""
+    """The loops of a nest and those of a contraction they correspond to, if their index maps agree; else None."""
     sizes, names = dict(loops), dict[str, str]()
     for own, theirs in cells:
         for one, other in zip(own, theirs, strict=True):
@@ -75,11 +75,11 @@ def _alike(
     return names if same else None
 
 
-def _only(place: Scalar) -> str:
-    return place.only if isinstance(place, Affine) else ""
+def _only(index: Scalar) -> str:
+    return index.only if isinstance(index, Affine) else ""
 
 
 def _waits(rest: Sequence[Stmt], more: Sequence[Stmt]) -> bool:
-    """Would functions wait for others at the same point?"""
+    """Would the chain of functions that depend on one another at a point get longer?"""
     first, second, both = (max(chains(one, {}).values(), default=0) for one in (rest, more, [*rest, *more]))
     return both > max(first, second)

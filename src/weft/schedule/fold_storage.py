@@ -1,14 +1,13 @@
-"""Folding: memory that only hands values on within one iteration of a loop is used again in every iteration.
+"""Storage folding (array contraction): a buffer whose values outlast no iteration of a loop loses that loop's axis.
 
     for i: { for j: e[i, j] = exp(x[i, j]);  for j: y[i, j] = e[i, j] / s[i] }      becomes, with e shorter by an axis,
     for i: { for j: e[j] = exp(x[i, j]);     for j: y[i, j] = e[j] / s[i] }
 
-The buffer must live in this kernel alone and read only what it wrote in the same iteration (`reaching.py`). Then an
-axis goes in which every access stands at one and the same place, which only loops around all of them or static indices
-move.
+The buffer must be local to this kernel, and its reads covered by writes of the same iteration (`reaching.py`). Then an
+axis goes in which every access has one and the same affine index, of loops around all of them and static indices only.
 
-A folded buffer is a buffer of its own (`Role.FOLDED`). Iterations of the loop now share memory, so threads do not share
-them (`parallel.py`).
+A folded buffer is a buffer of its own (`Role.FOLDED`). Iterations of the loop now share memory, so they are not run in
+parallel (`parallelise.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from weft.schedule.reaching import Site, covered, sites
 
 
 def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
-    """The kernels with smaller buffers; `kept` are those that must hold their values afterwards."""
+    """The kernels with smaller buffers; `kept` are those that are live out of the program."""
     found = [sites(kernel.body) for kernel in kernels]
     users: dict[Buffer, int] = {}
     for one in found:
@@ -40,13 +39,13 @@ def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
 
 def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
     axes = {buffer: idle for buffer, own in inner.items() if (idle := _idle_axes(buffer, own)) and covered(own)}
-    kept = {buffer: [axis for axis in range(len(buffer.shape)) if axis not in idle] for buffer, idle in axes.items()}
-    new = {buffer: _shorter(buffer, axes) for buffer, axes in kept.items()}
+    left = {buffer: [axis for axis in range(len(buffer.shape)) if axis not in idle] for buffer, idle in axes.items()}
+    new = {buffer: _shorter(buffer, axes) for buffer, axes in left.items()}
 
     def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
         if buffer not in new:
             return buffer, at
-        return new[buffer], tuple(at[axis] for axis in kept[buffer]) or (Affine(()),)
+        return new[buffer], tuple(at[axis] for axis in left[buffer]) or (Affine(()),)
 
     return replace(kernel, body=retargeted(kernel.body, cell)) if new else kernel
 
@@ -57,7 +56,7 @@ def _shorter(buffer: Buffer, axes: Sequence[int]) -> Buffer:
 
 
 def _idle_axes(buffer: Buffer, own: Sequence[Site]) -> list[int]:
-    """The axes of a buffer in which all sites stand at one place, whatever loops of their own do."""
+    """The axes of a buffer in which all sites have one index, which no loop around only some of them moves."""
     moving = {name for site in own for name, _ in site.loops[_common_loops(own) :]}
     cells = {site.access.at for site in own}
     if None in cells:
@@ -67,12 +66,12 @@ def _idle_axes(buffer: Buffer, own: Sequence[Site]) -> list[int]:
         axis
         for axis, (column, size) in enumerate(zip(columns, buffer.shape, strict=True))
         if size > 1 and len(column) == 1
-        if all(isinstance(place, Affine) and moving.isdisjoint(free(place)) for place in column)
+        if all(isinstance(index, Affine) and moving.isdisjoint(free(index)) for index in column)
     ]
 
 
 def _common_loops(own: Sequence[Site]) -> int:
-    """How many loops stand around all sites."""
+    """How many loops enclose all sites."""
     first, *rest = own
     shared = len(first.steps)
     for site in rest:

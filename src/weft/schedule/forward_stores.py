@@ -1,5 +1,5 @@
-"""Store-to-load forwarding: within a kernel values go from a store to the loads after it without memory, and
-accumulations run in a variable.
+"""Store-to-load forwarding and scalar replacement: within a kernel loads take the value of the store before them from a
+variable, and accumulations run in a variable.
 
 c[i] = 0;  for k: c[i] += a[i, k];  y[i] = relu(c[i])    becomes    c = 0;  for k: c = c + a[i, k];  y[i] = relu(c)
 """
@@ -22,16 +22,16 @@ from weft.schedule.nodes import Kernel
 
 
 def forward(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
-    """The kernels with values handed on directly; `kept` are the buffers that must be written for later."""
-    handed = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
-    bodies = without_unread(handed, kept)
+    """The kernels with stores forwarded; `kept` are the buffers that are live out of the program."""
+    forwarded = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
+    bodies = without_unread(forwarded, kept)
     return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
 
 
 @dataclass(slots=True)
 class _Forwarding:
     names: FreshNames
-    #: What is known of cells at this point of the block.
+    #: The known values of cells at this point of the block.
     cells: dict[Cell, Scalar] = field(default_factory=dict)
 
     def block(self, body: Sequence[Stmt]) -> list[Stmt]:
@@ -68,23 +68,23 @@ class _Forwarding:
         return [mapped(stmt, self._scalar)]
 
     def _loop(self, stmt: For) -> list[Stmt]:
-        """A loop; what it adds to one cell all along, it adds to a number."""
-        growing = self._growing(stmt) if self.cells else {}
-        lead = [Let(local, self.cells[cell]) for cell, local in growing.items()]
-        for (buffer, at), local in growing.items():
+        """A loop; what it accumulates in one cell, it accumulates in a variable."""
+        accumulators = self._accumulators(stmt) if self.cells else {}
+        lead = [Let(local, self.cells[cell]) for cell, local in accumulators.items()]
+        for (buffer, at), local in accumulators.items():
             stmt = _in_variable(stmt, buffer, at, local)
         self._forget_changes(stmt.body)
-        for buffer, _ in growing:
+        for buffer, _ in accumulators:
             self._forget(buffer)
         before = dict(self.cells)
         done: list[Stmt] = [*lead, For(stmt.loop, stmt.size, tuple(self.block(stmt.body)))]
         self.cells = before
-        for (buffer, at), local in growing.items():
+        for (buffer, at), local in accumulators.items():
             done += self._written(buffer, at, local)
         return done
 
-    def _growing(self, stmt: For) -> dict[Cell, Local]:
-        """The cells known before a loop that are all it touches of the buffers it writes, and a number for each."""
+    def _accumulators(self, stmt: For) -> dict[Cell, Local]:
+        """The cells known before a loop that are all it touches of the buffers it writes, and a variable for each."""
         touched = accesses((stmt,))
         written = dict.fromkeys(one.buffer for one in touched if one.writes)
         cells = {buffer: {one.at for one in touched if one.buffer == buffer} for buffer in written}
@@ -94,7 +94,7 @@ class _Forwarding:
             cell: self._local(cell[0])
             for cell in found
             if cell in self.cells and written.keys().isdisjoint(found_through(cell))
-            if names.isdisjoint(name for place in cell[1] for name in free(place))
+            if names.isdisjoint(name for index in cell[1] for name in free(index))
         }
 
     def _written(self, buffer: Buffer, at: tuple[Scalar, ...], value: Scalar) -> list[Stmt]:
@@ -113,7 +113,7 @@ class _Forwarding:
         return rewritten(scalar, leaf)
 
     def _forget_changes(self, body: Sequence[Stmt]) -> None:
-        """What is known through what a block changes holds no longer."""
+        """Forget what depends on buffers and variables that a block changes."""
         if self.cells:
             found = effects(body)
             for buffer in found.buffers:
@@ -121,17 +121,17 @@ class _Forwarding:
             self._reset(found.sets)
 
     def _forget(self, buffer: Buffer) -> None:
-        """What is known of a buffer, and of cells found through it, holds no longer."""
+        """Forget the cells of a buffer, and those subscripted by it."""
         self.cells = {
             cell: value for cell, value in self.cells.items() if cell[0] != buffer and buffer not in found_through(cell)
         }
 
-    def _reset(self, numbers: set[Local]) -> None:
-        """What is known through numbers that get other values holds no longer."""
+    def _reset(self, variables: set[Local]) -> None:
+        """Forget what depends on variables that are set."""
         self.cells = {
             cell: value
             for cell, value in self.cells.items()
-            if value not in numbers and not any(one in numbers for place in cell[1] for one in walk(place))
+            if value not in variables and not any(one in variables for index in cell[1] for one in walk(index))
         }
 
     def _local(self, buffer: Buffer) -> Local:

@@ -172,7 +172,7 @@ def _follows(
     alive = takewhile(lambda old: lives[old][1] == birth, reversed(chain))
     there = _there(new, birth, found)
     return all(
-        takes_over(there, _there(old, birth, found), passing=lives[new] == lives[old] == (birth, birth))
+        takes_over(there, _there(old, birth, found), private=lives[new] == lives[old] == (birth, birth))
         for old in alive
     )
 

@@ -1,7 +1,7 @@
-"""The cheapest cut through a network: what flows from its sources to its end is stopped at the least price.
+"""Minimum s-t cut by Edmonds-Karp, with several sources: the source side of the cut nearest to them.
 
-Flow is sent along one path after another until none is left. From where the end cannot be reached it never can be
-again, so such places are not searched twice; they are the near side of the cut that lies closest to the sources.
+Flow is sent along shortest augmenting paths until none is left. A node from which no residual path leads to the sink
+never gets one, so it is not searched twice; these nodes are the source side.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
-#: The place where everything ends.
-END = -1
+#: The sink.
+SINK = -1
 
 
 @dataclass(slots=True)
 class Network:
-    """Places, numbered, and how much each edge between two still lets through."""
+    """A flow network over integer nodes: the residual capacity of each edge."""
 
-    room: dict[int, dict[int, float]] = field(default_factory=dict)
+    residual: dict[int, dict[int, float]] = field(default_factory=dict)
 
-    def edge(self, source: int, target: int, price: float = inf) -> None:
-        """An edge that can be cut at a price."""
-        self.room.setdefault(source, {})[target] = price
-        self.room.setdefault(target, {}).setdefault(source, 0)
+    def edge(self, source: int, target: int, capacity: float = inf) -> None:
+        """Add an edge with a capacity, what it costs to cut it."""
+        self.residual.setdefault(source, {})[target] = capacity
+        self.residual.setdefault(target, {}).setdefault(source, 0)
 
-    def near(self, sources: Iterable[int]) -> set[int]:
-        """The places on the sources' side of the cheapest cut. This uses the network up."""
+    def source_side(self, sources: Iterable[int]) -> set[int]:
+        """The nodes on the source side of a minimum cut. This consumes the residual capacities."""
         closed: set[int] = set()
         for source in sources:
             while source not in closed:
                 path = self._path(source, closed)
-                least = min((self.room[one][other] for one, other in pairwise(path)), default=0)
+                flow = min((self.residual[one][other] for one, other in pairwise(path)), default=0)
                 for one, other in pairwise(path):
-                    self.room[one][other] -= least
-                    self.room[other][one] += least
+                    self.residual[one][other] -= flow
+                    self.residual[other][one] += flow
         return closed
 
     def _path(self, source: int, closed: set[int]) -> Sequence[int]:
-        """A way from a source to the end; if there is none, all that can be reached is closed."""
-        came = {source: source}
-        waiting = deque([source])
-        while waiting:
-            here = waiting.popleft()  # the shortest way: any other might send little, and often
-            for there, room in self.room[here].items():
-                if room > 0 and there not in came and there not in closed:
-                    came[there] = here
-                    if there == END:
-                        return _back(came)
-                    waiting.append(there)
-        closed.update(came)
+        """The shortest augmenting path from a source; if there is none, all nodes it reaches are closed."""
+        parents = {source: source}
+        queue = deque([source])
+        while queue:
+            here = queue.popleft()  # breadth first: with other paths the number of rounds has no such bound
+            for there, capacity in self.residual[here].items():
+                if capacity > 0 and there not in parents and there not in closed:
+                    parents[there] = here
+                    if there == SINK:
+                        return _path_to(parents)
+                    queue.append(there)
+        closed.update(parents)
         return ()
 
 
-def _back(came: dict[int, int]) -> list[int]:
-    path = [END]
-    while came[path[-1]] != path[-1]:
-        path.append(came[path[-1]])
+def _path_to(parents: dict[int, int]) -> list[int]:
+    path = [SINK]
+    while parents[path[-1]] != path[-1]:
+        path.append(parents[path[-1]])
     return path[::-1]

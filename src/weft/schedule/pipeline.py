@@ -29,7 +29,7 @@ from weft.schedule.memory import plan as planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
 from weft.schedule.options import arranged
 from weft.schedule.parallelise import parallelised
-from weft.schedule.rematerialise import Again, again
+from weft.schedule.rematerialise import Rematerialised, rematerialised
 from weft.schedule.tile import tiled
 from weft.schedule.timings import Clock
 from weft.schedule.unroll_jam import jammed
@@ -41,7 +41,7 @@ class Task:
     """What is asked of the passes.
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
-    `recompute` are buffers to be computed again rather than stored; `places` are the kinds of decisions about loops
+    `recompute` are buffers to be recomputed rather than stored; `places` are the kinds of decisions about loops
     that the backend can run.
     """
 
@@ -61,7 +61,7 @@ class Task:
 class Stage:
     """A program between two passes: nests until buffers are inlined, kernels from then on, and what is known of it."""
 
-    again: Again
+    rematerialised: Rematerialised
     formed: tuple[Kernel, ...] | None = None
     verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict)
     #: The buffers that never hold -0.0, and those that are kept or given.
@@ -71,7 +71,7 @@ class Stage:
 
     @property
     def nests(self) -> Sequence[Nest]:
-        return self.again.nests
+        return self.rematerialised.nests
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -86,20 +86,21 @@ def order_loops(stage: Stage, task: Task) -> Stage:
 
     for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
     """
-    return replace(stage, again=Again([arranged(nest, task.options.schedule) for nest in stage.nests]))
+    ordered = [arranged(nest, task.options.schedule) for nest in stage.nests]
+    return replace(stage, rematerialised=Rematerialised(ordered))
 
 
 def rematerialise(stage: Stage, task: Task) -> Stage:
-    """Compute cheap values again late, rather than hold them until then.
+    """Compute cheap values a second time late, rather than keep them alive until then.
 
     g = tanh(u);  …;  dw = dy @ g    becomes    g = tanh(u);  …;  g.again = tanh(u);  dw = dy @ g.again
     """
-    return replace(stage, again=again(stage.nests, task.kept, task.options))
+    return replace(stage, rematerialised=rematerialised(stage.nests, task.kept, task.options))
 
 
 def decide_inlining(stage: Stage, task: Task) -> Stage:
     """Decide of every buffer whether it is stored; the program stays as it is."""
-    found = stage.again
+    found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
     verdicts = decide(stage.nests, task.kept, task.options.inlining, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
@@ -142,11 +143,11 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    return replace(stage, formed=tuple(fused(stage.kernels, stage.again.late, task.options, task.placing)))
+    return replace(stage, formed=tuple(fused(stage.kernels, stage.rematerialised.late, task.options, task.placing)))
 
 
 def forward_stores(stage: Stage, task: Task) -> Stage:
-    """Hand values from a store to the loads that follow it, keep accumulators in registers, drop dead stores.
+    """Forward stored values to the loads that follow, keep accumulators in registers, drop dead stores.
 
     y[i] = a;  z[i] = y[i] * 2    becomes    y = a;  z[i] = y * 2
     """
@@ -185,7 +186,7 @@ def fold_storage(stage: Stage, task: Task) -> Stage:
 
 
 def plan_memory(stage: Stage, task: Task) -> Stage:
-    """Give the buffers nobody wants afterwards places in one arena; what lies where another lay is called like it.
+    """Give the buffers nobody wants afterwards offsets in one arena; one that takes another's memory takes its name.
 
     u[i] = …;  v[i] = f(u[i])    becomes    u[i] = …;  u[i] = f(u[i])
     """
@@ -273,7 +274,7 @@ UNOPTIMISED = (widen_sums, collapse, unroll_jam, vectorise)
 
 def unoptimised(program: Program, task: Task) -> tuple[Kernel, ...]:
     """Every assignment of a program as a kernel of its own, ready to run."""
-    stage = Stage(Again([]), as_kernels(program))
+    stage = Stage(Rematerialised([]), as_kernels(program))
     for run in UNOPTIMISED:
         stage = run(stage, task)
     return stage.kernels
@@ -291,7 +292,7 @@ def stages(
     clock: Clock | None = None,
 ) -> Iterator[tuple[str, Stage]]:
     """Run passes one after another: the name of each, and what it leaves; checked, if the options say so."""
-    time, stage = clock or Clock(), Stage(Again(nests(program)))
+    time, stage = clock or Clock(), Stage(Rematerialised(nests(program)))
     for one in passes:
         with time(one.name):
             stage = one.run(stage, task)

@@ -1,10 +1,10 @@
-"""Does code read only what it has written itself?
+"""Reaching writes: is every read of a buffer covered by earlier writes of the same code?
 
     for j: e[j] = x[j];  for j: y[j] = e[j] + e[0]      yes: every cell of e is written before it is read
-    for j: e[j + 1] = e[j]                              no: what e[0] holds comes from elsewhere
+    for j: e[j + 1] = e[j]                              no: e[0] is read and never written
 
 A read is covered if its cell is among those that statements before it write, in the same iteration of all loops
-around both. What earlier iterations wrote is left out of account, so the answer may be no where it could be yes.
+around both. Writes of earlier iterations are not considered, so the answer is conservative.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weft.loops.sites import sites as sites
 
 
 def covered(one_buffer: Sequence[Site]) -> bool:
-    """Do the sites of a buffer, all it has in some block, read only what they wrote?"""
+    """Are the reads among the sites of a buffer, all it has in some block, covered by the writes?"""
     reads = dict.fromkeys(site for site in one_buffer if not site.access.writes)
     writes = list(dict.fromkeys(site for site in one_buffer if site.access.writes))
     return all(_covered(read, writes) for read in reads)
@@ -31,7 +31,7 @@ def _covered(read: Site, writes: Sequence[Site]) -> bool:
 
 
 def _shared(write: Site, read: Site) -> int | None:
-    """How many steps two sites share, if the write comes first in the block where they part; else None."""
+    """How many steps two sites share, if the write comes first in the block where their paths diverge; else None."""
     for shared, (mine, yours) in enumerate(zip(write.steps, read.steps, strict=False)):
         if mine.number != yours.number:
             return shared if mine.number < yours.number else None
