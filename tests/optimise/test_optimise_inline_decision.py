@@ -33,11 +33,11 @@ CASES = {
     ),
     "written again": (
         "for i in range(4):\n    H[i] = V[i]\nfor i in range(4):\n    V[i] = 0.0",
-        Verdict(True, "written again after it is read"),
+        Verdict(True, "overwritten after it is read"),
     ),
     "gathered": (
         "for i in range(4):\n    H[i] = V[K[i]]",
-        Verdict(True, "`H` reads it at places that its loops do not tell"),
+        Verdict(True, "`H` reads it at indices that its loops cannot be solved for"),
     ),
 }
 

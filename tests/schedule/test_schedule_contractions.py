@@ -143,11 +143,11 @@ PLAIN: dict[str, tuple[Stmt, str]] = {
     "a sum": (over(read(A, "i", "k"), "i", "j"), ""),
     "one number": (over(times(read(A, "i", "k"), read(B, "i", "k")), 0, buffer=ONE), ""),  # type: ignore[arg-type]
     "a diagonal": (over(PRODUCT, "i", "i"), "its cells lie on a diagonal"),
-    "scattered": (over(PRODUCT, "i+j", "k"), "its cells are not told by one loop each"),
+    "scattered": (over(PRODUCT, "i+j", "k"), "its cells are not indexed by one loop each"),
     "small": (loop("i", 2, loop("j", 2, loop("k", 2, add(C, at("i", "j"), PRODUCT)))), ""),
     "a loop without a factor": (
         loop("i", 32, loop("j", 32, loop("k", 32, add(C, at("i", "j"), times(read(A, "i", "k"), read(B, 0, "k")))))),
-        "no factor knows `j`",
+        "no factor depends on `j`",
     ),
     "long to compute": (
         over(times(call("exp", read(A, "i", "k")), read(B, "k", "j")), "i", "j"),
@@ -190,7 +190,7 @@ def test_other_work_in_loops_like_its_own_has_kernels_of_its_own() -> None:
     after = loop("q", 32, loop("s", 2, store(D, at("i", "q"), read(C, "i", "s"))))
     kernels = placed(summed(after, start=(before,)), [C, D])
     assert [[type(stmt) for stmt in kernel.body] for kernel in kernels] == [[For], [Staged], [For]]
-    assert kernels[2].why == "a product takes only what works on its results cell by cell"
+    assert kernels[2].why == "only pointwise work on its result joins a contraction"
 
 
 APART = """\

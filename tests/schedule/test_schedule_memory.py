@@ -264,7 +264,7 @@ def test_what_depends_on_its_past_is_left_apart() -> None:
 
 def test_nothing_to_plan() -> None:
     found = plan([copy(Y, X)], [X, Y])
-    assert (found.size, found.peak, found.show()) == (0, 0, "0 bytes; 0 are alive at once, apart they would be 0")
+    assert (found.size, found.peak, found.show()) == (0, 0, "0 bytes; 0 are alive at once, 0 without reuse")
 
 
 def test_a_plan_is_shown_as_a_table() -> None:
@@ -284,7 +284,7 @@ def test_a_plan_is_shown_as_a_table() -> None:
         "small       3  int64       24        1     128\n"
         "c         4×4  float32     64      2–4      64  d (in place)\n"
         "old         2  float32      8                   may be read before it is written\n"
-        "192 bytes; 192 are alive at once, apart they would be 320"
+        "192 bytes; 192 are alive at once, 320 without reuse"
     )
 
 

@@ -65,7 +65,7 @@ for s2 in range(3):
         ("B[i, j] += A[i, j]", "its iterations do not each add to all of the same cells of `B`"),
         ("D[0] += A[i, j]", "its iterations do not each add to all of the same cells of `D`"),
         ("C[j] += C[39 - j]", "what is added is read from `C`"),
-        ("C[add(j, j)] += A[i, j]", "its cells are not told by one loop each"),
+        ("C[add(j, j)] += A[i, j]", "its cells are not indexed by one loop each"),
         ("C[j] = A[i, j]", "it holds more than loops around one update"),
     ],
 )

@@ -192,7 +192,7 @@ def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
         return "it holds more than loops around one update"
     inner, update = found
     if any(not isinstance(place, Affine) or len(place.terms) > 1 for place in update.at):
-        return "its cells are not told by one loop each"
+        return "its cells are not indexed by one loop each"
     moving = {name for place in update.at for name in free(place)}
     if not moving.issuperset(inner) or moving.intersection(name for name, _ in loops):
         return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"

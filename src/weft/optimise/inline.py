@@ -1,10 +1,10 @@
-"""Inlining: what a virtual buffer holds is computed where it is read, one number at a time.
+"""Inlining: a virtual buffer is replaced, where it is read, by the computation of the one cell that is read.
 
     h[i, j] = x[i, j] + b[j];  y[i, j] = relu(h[i, j])      becomes      h: float32 = x[i, j] + b[j];  y[i, j] = relu(h)
 
-The loops of the write are solved for the place that is read; loops that the place does not determine are run there and
-then. A number is computed in the outermost loop that determines it, once for each place read. What is computed from
-what may be a chain as long as the program, so numbers wait for others on a stack of their own (`ops/steps.py`).
+The loops of the write are solved for the indices that are read; loops that these do not determine are run at the read.
+A cell is computed in the outermost loop that determines its indices, once for each. A chain of virtual buffers may be
+as long as the program, so the expansion has an explicit stack (`ops/steps.py`).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from weft.ops.steps import Steps, finished
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The loops of a write as places of a reader, and what must hold there for the cell to be written."""
+    """The loops of a write as affine indices of a reader, and the tests under which the cell is written."""
 
-    places: Mapping[str, Affine]
+    indices: Mapping[str, Affine]
     tests: tuple[Inside, ...]
 
 
 def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
-    """The points at which `writer` writes the cell `at`; None if they cannot be told from it alone."""
+    """The iterations in which `writer` writes the cell `at`; None if the indices cannot be solved for them."""
     sizes = dict(writer.loops)
-    places: dict[str, Affine] = {}
+    indices: dict[str, Affine] = {}
     tests: list[Inside] = []
     for written, wanted in zip(writer.core.at, at, strict=True):
         if not isinstance(written, Affine) or not isinstance(wanted, Affine):
@@ -51,18 +51,18 @@ def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
         quotient = rest.divide(factor)
         if quotient is None:
             return None
-        if loop not in places:
-            places[loop] = quotient
+        if loop not in indices:
+            indices[loop] = quotient
             tests.append(Inside(quotient, sizes[loop]))
-        elif places[loop] != quotient:
-            tests.append(Inside(quotient - places[loop], 1))
-    return Solution(places, tuple(tests))
+        elif indices[loop] != quotient:
+            tests.append(Inside(quotient - indices[loop], 1))
+    return Solution(indices, tuple(tests))
 
 
 def inline(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:
     """The program without the virtual buffers: their computations stand where they are read.
 
-    `static` are names that no loop or number may have.
+    `static` are names that no loop or variable may have.
     """
     writers: dict[Buffer, list[Nest]] = {}
     body: list[Stmt] = []
@@ -76,7 +76,7 @@ def inline(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collectio
 
 @dataclass(slots=True)
 class _Block:
-    """A block being written: the loops around it, what it has so far, the numbers it knows."""
+    """A block being written: the loops around it, its statements so far, the variables of cells it has computed."""
 
     parent: _Block | None
     ranges: Mapping[str, int]
@@ -92,7 +92,7 @@ class _Block:
         return found if found is not None or self.parent is None else self.parent.find(key)
 
     def home(self, names: Collection[str], static: Collection[str]) -> _Block:
-        """The outermost block around in which all the names mean something; tests are not left."""
+        """The outermost block around in which all the names are bound; nothing moves out of a test."""
         block = self
         while block.parent and not block.guarded:
             if not all(name in block.parent.ranges or name in static for name in names):
@@ -103,7 +103,7 @@ class _Block:
 
 @dataclass(slots=True)
 class _Expansion:
-    """One nest with everything virtual it reads written out."""
+    """One nest with every virtual buffer it reads inlined."""
 
     writers: Mapping[Buffer, Sequence[Nest]]
     static: frozenset[str]
@@ -122,10 +122,10 @@ class _Expansion:
         if nest.tests:
             blocks.append(blocks[-1].inside(guarded=True))
         inner = blocks[-1]
-        places = []
+        indices = []
         for one in nest.core.at:
-            places.append((yield self._scalar(one, inner)))
-        at, value = tuple(places), (yield self._scalar(nest.core.value, inner))
+            indices.append((yield self._scalar(one, inner)))
+        at, value = tuple(indices), (yield self._scalar(nest.core.value, inner))
         core = nest.core
         inner.stmts.append(
             Store(core.buffer, at, value) if isinstance(core, Store) else Update(core.buffer, at, core.op, value)
@@ -136,17 +136,17 @@ class _Expansion:
         return Remark(text, tuple(root.stmts))
 
     def _scalar(self, scalar: Scalar, block: _Block) -> Steps[Scalar]:
-        """The scalar with numbers in place of what it reads of virtual buffers."""
-        numbers: dict[Scalar, Scalar] = {}
+        """The scalar with variables in place of reads of virtual buffers."""
+        cells: dict[Scalar, Scalar] = {}
         for read in self._virtual(scalar):
-            places = []
+            at = []
             for one in read.at:
-                places.append((yield self._scalar(one, block)))
-            numbers[read] = yield self._number(read.buffer, tuple(places), block)
-        return rewritten(scalar, lambda one: numbers.get(one) if isinstance(one, Read) else None) if numbers else scalar
+                at.append((yield self._scalar(one, block)))
+            cells[read] = yield self._cell(read.buffer, tuple(at), block)
+        return rewritten(scalar, lambda one: cells.get(one) if isinstance(one, Read) else None) if cells else scalar
 
     def _virtual(self, scalar: Scalar) -> list[Read]:
-        """What a scalar reads of virtual buffers, in the order written; not what stands in the subscripts of that."""
+        """The reads of virtual buffers in a scalar, in the order written; not those in the subscripts of others."""
         found: dict[Read, None] = {}
 
         def leaf(one: Scalar) -> Scalar | None:
@@ -158,30 +158,30 @@ class _Expansion:
         rewritten(scalar, leaf)
         return list(found)
 
-    def _number(self, buffer: Buffer, at: tuple[Scalar, ...], block: _Block) -> Steps[Scalar]:
-        """The number a virtual buffer holds at a place."""
+    def _cell(self, buffer: Buffer, at: tuple[Scalar, ...], block: _Block) -> Steps[Scalar]:
+        """The variable that holds one cell of a virtual buffer."""
         found = block.find((buffer, at))
         if found is not None:
             return found
         home = block.home({name for one in at for name in free(one)}, self.static)
         local = Local(identifier(buffer.name, self.names), buffer.dtype)
-        for number, writer in enumerate(self.writers[buffer]):
+        for position, writer in enumerate(self.writers[buffer]):
             self.remarks |= dict.fromkeys(writer.remarks)
-            yield self._write(local, writer, at, home, first=number == 0)
+            yield self._write(local, writer, at, home, first=position == 0)
         home.known[buffer, at] = local
         return local
 
     def _write(self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _Block, *, first: bool) -> Steps[None]:
-        """What one of the buffer's writers does to its number."""
+        """What one of the buffer's writers does to the variable of a cell."""
         solution = solve(writer, at)
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
-        loops = [(identifier(name, self.names), size) for name, size in writer.loops if name not in solution.places]
-        renamed = [name for name, _ in writer.loops if name not in solution.places]
-        places = {**solution.places, **{old: Affine.of(new) for old, (new, _) in zip(renamed, loops, strict=True)}}
+        loops = [(identifier(name, self.names), size) for name, size in writer.loops if name not in solution.indices]
+        renamed = [name for name, _ in writer.loops if name not in solution.indices]
+        indices = {**solution.indices, **{old: Affine.of(new) for old, (new, _) in zip(renamed, loops, strict=True)}}
         tests = tuple(one for one in solution.tests if not one.always(home.ranges)) + tuple(
-            Inside(substituted(test.place, places), test.size) for test in writer.tests
+            Inside(substituted(test.place, indices), test.size) for test in writer.tests
         )
-        value = substituted(writer.core.value, places)
+        value = substituted(writer.core.value, indices)
         plain = isinstance(writer.core, Store) and not loops and not tests
         if first:
             started = (yield self._scalar(value, home)) if plain else Cast(local.dtype, Num(0))

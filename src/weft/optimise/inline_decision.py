@@ -1,11 +1,11 @@
-"""Which buffers exist only as numbers computed where they are read, and why.
+"""The inlining decision: which buffers are virtual, computed where they are read instead of stored, and why.
 
-A buffer is virtual when nothing outside the program wants it, everything written to it is written before it is read,
-the writes can be solved for the place read, what it is computed from has not changed by then, and no cell would be
-computed more often than `max_visits` times. Copies and constants cost nothing to compute again. Where a nest would grow
-longer than `longest` by all that is computed in it, the longest of that is stored after all: however long a program is,
-its nests are not. Of several products as large as `tiled` all but one are stored: each has tiles of its own. So is what
-a function waits for that is computed by functions, where waiting takes longer than memory (`latency.py`).
+A buffer is virtual when it is not live out of the program, all its writes come before its reads, the writes can be
+solved for the indices read, what it is computed from has not changed by then, and no cell would be computed more often
+than `max_visits` times. Copies and constants cost nothing to recompute. Where a nest would get longer than `longest` by
+all that is inlined into it, the longest of that is stored after all: however long a program is, its nests are not. Of
+several contractions as large as `tiled` all but one are stored: each has tiles of its own. So is the operand of a
+function that is computed by functions, where their latency takes longer than memory (`latency.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from weft.optimise.inline import solve
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
 
-#: Through so many copies a one-hot is looked for.
+#: A one-hot is searched through so many copies.
 _COPIES = 16
 
 
@@ -38,8 +38,8 @@ class Settings:
 
     `max_visits`: how often a cell may be computed instead of stored. `max_tracing_dim`: how far loops are traced where
     visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
-    how many statements and operations a nest may have with all that is computed in it. `tiled`: from so many points on
-    a product has tiles of its own. `machine`: what waiting and memory take.
+    how many statements and operations a nest may have with all that is inlined into it. `tiled`: from so many points on
+    a contraction has tiles of its own. `machine`: its latencies and bandwidth.
     """
 
     max_visits: int = 1
@@ -67,8 +67,8 @@ def decide(
 ) -> dict[Buffer, Verdict]:
     """A verdict on every buffer.
 
-    `kept` says why some must be stored; `forced` are computed again at any cost, those of `often` so many times, where
-    nothing is summed.
+    `kept` says why some must be stored; `forced` are recomputed at any cost, those of `often` so many times, where no
+    reduction reads them.
     """
     uses = _Uses(nests)
     forced = frozenset([*forced, *(buffer for buffer in uses.all if buffer.role is Role.EXPANDED)])
@@ -77,30 +77,30 @@ def decide(
     for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
         verdicts[buffer] = deciding.verdict(buffer)
     virtual = {buffer for buffer, one in verdicts.items() if not one.stored and buffer not in forced}
-    verdicts |= {one: Verdict(True, why) for one, why in _crowding(nests, virtual, settings).items()}
+    verdicts |= {one: Verdict(True, why) for one, why in _too_large(nests, virtual, settings).items()}
     return {buffer: verdicts[buffer] for buffer in uses.all}
 
 
 @dataclass(frozen=True, slots=True)
-class _Inside:
-    """What computing a buffer comes to: its statements and operations, products, and functions in a row."""
+class _Size:
+    """The size of an inlined computation: its statements and operations, contractions, and functions in a chain."""
 
     length: int = 0
     products: int = 0
     chain: int = 0
 
-    def __add__(self, other: _Inside) -> _Inside:
-        return _Inside(self.length + other.length, self.products + other.products, max(self.chain, other.chain))
+    def __add__(self, other: _Size) -> _Size:
+        return _Size(self.length + other.length, self.products + other.products, max(self.chain, other.chain))
 
 
-def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Settings) -> dict[Buffer, str]:
-    """The virtual buffers to be stored after all, and why, so that no nest becomes too much by what is computed in it.
+def _too_large(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Settings) -> dict[Buffer, str]:
+    """The virtual buffers to be stored after all, and why, so that no nest gets too large by what is inlined into it.
 
     Storing one changes nothing for the others: they are computed earlier, or as before.
     """
     stored: dict[Buffer, str] = {}
-    #: What is inside each buffer that is still virtual.
-    inside: dict[Buffer, _Inside] = {}
+    #: The size of each buffer that is still virtual.
+    inside: dict[Buffer, _Size] = {}
     for nest in nests:
         times = Counter(read.buffer for read in nest.reads if read.buffer in inside)
         for one in [one for one in times if _waits(settings.machine, nest, one, inside[one].chain)]:
@@ -110,19 +110,19 @@ def _crowding(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Sett
         products = _is_product(nest, settings.tiled) + sum(inside[one].products for one in times)
         for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
             own = inside[one]
-            crowded = own.products and products > 1
-            if crowded or length > settings.longest:
-                stored[one] = "beside another product" if crowded else "its nest would be too long"
+            competes = own.products and products > 1
+            if competes or length > settings.longest:
+                stored[one] = "beside another contraction" if competes else "its nest would be too long"
                 length, products = length - times[one] * own.length, products - own.products
                 del inside[one]
         if nest.target in virtual and nest.target not in stored:
             functions = chain(nest.core.value, {one: inside[one].chain for one in times if one in inside})
-            inside[nest.target] = inside.get(nest.target, _Inside()) + _Inside(length, products, functions)
+            inside[nest.target] = inside.get(nest.target, _Size()) + _Size(length, products, functions)
     return stored
 
 
 def _waits(machine: Machine, nest: Nest, buffer: Buffer, before: int) -> bool:
-    """Do functions of a nest wait longer for those that compute a buffer than for memory?"""
+    """Does the latency of the functions that compute a buffer cost a nest more than memory would?"""
     if not before:
         return False
     alone, both = chain(nest.core.value, {}), chain(nest.core.value, {buffer: before})
@@ -131,10 +131,10 @@ def _waits(machine: Machine, nest: Nest, buffer: Buffer, before: int) -> bool:
 
 
 def _length(nest: Nest) -> int:
-    """The statements and operations that computing a number in the place of its nest takes."""
+    """The statements and operations that computing one cell of a nest takes."""
     calls = sum(isinstance(one, Call) for one in walk(nest.core.value))
-    told = {name for one in nest.core.at for name in free(one)}
-    return 1 + calls + len(nest.tests) + sum(name not in told for name, _ in nest.loops)
+    indexed = {name for one in nest.core.at for name in free(one)}
+    return 1 + calls + len(nest.tests) + sum(name not in indexed for name, _ in nest.loops)
 
 
 def _is_product(nest: Nest, points: int) -> bool:
@@ -145,16 +145,16 @@ def _is_product(nest: Nest, points: int) -> bool:
 
 
 class _Uses:
-    """Where each buffer is written and read."""
+    """Which nests write and read each buffer, by their index in the program."""
 
     def __init__(self, nests: Sequence[Nest]) -> None:
         self.nests = nests
         self.writes: dict[Buffer, list[int]] = {}
         self.reads: dict[Buffer, list[tuple[int, Read]]] = {}
-        for number, nest in enumerate(nests):
+        for index, nest in enumerate(nests):
             for read in nest.reads:
-                self.reads.setdefault(read.buffer, []).append((number, read))
-            self.writes.setdefault(nest.target, []).append(number)
+                self.reads.setdefault(read.buffer, []).append((index, read))
+            self.writes.setdefault(nest.target, []).append(index)
 
     @property
     def all(self) -> dict[Buffer, None]:
@@ -170,7 +170,7 @@ class _Deciding:
     often: Mapping[Buffer, int]
     verdicts: Mapping[Buffer, Verdict]
     visits: dict[Buffer, int] = field(default_factory=dict)
-    #: Where a virtual buffer is computed at the latest, and whether that is always for the very cell written there.
+    #: The last nest into which a virtual buffer is inlined, and whether that always reads the very cell it writes.
     last: dict[Buffer, int] = field(default_factory=dict)
     aligned: dict[Buffer, bool] = field(default_factory=dict)
 
@@ -178,18 +178,18 @@ class _Deciding:
         obstacle = self._obstacle(buffer)
         if obstacle:
             return Verdict(True, obstacle)
-        reads = [(number, read) for number, read in self.uses.reads.get(buffer, []) if self._lives(number)]
+        reads = [(index, read) for index, read in self.uses.reads.get(buffer, []) if self._is_computed(index)]
         if not reads:
             return Verdict(False, "nobody reads it")
-        self.last[buffer] = max(self._evaluated(number) for number, _ in reads)
-        self.aligned[buffer] = all(self._keeps_cell(number, read) for number, read in reads)
+        self.last[buffer] = max(self._evaluated(index) for index, _ in reads)
+        self.aligned[buffer] = all(self._keeps_cell(index, read) for index, read in reads)
         changed = self._changed(buffer)
         if changed:
             return Verdict(True, f"`{changed}` changes before it is read")
-        self.visits[buffer] = sum(self._visits(number, read) for number, read in reads)
+        self.visits[buffer] = sum(self._visits(index, read) for index, read in reads)
         if buffer in self.forced:
             return Verdict(
-                False, "part of a long expression" if buffer.role is Role.EXPANDED else "to be computed again"
+                False, "part of a long expression" if buffer.role is Role.EXPANDED else "recomputed, as asked"
             )
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
@@ -201,7 +201,7 @@ class _Deciding:
 
     def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
         """How often a cell may be computed."""
-        summed = any(_reduces(self.uses.nests[number]) for number, _ in reads)
+        summed = any(_reduces(self.uses.nests[index]) for index, _ in reads)
         return max(self.settings.max_visits, 0 if summed else self.often.get(buffer, 0))
 
     def _obstacle(self, buffer: Buffer) -> str:
@@ -215,39 +215,40 @@ class _Deciding:
         reads = self.uses.reads.get(buffer, [])
         if not isinstance(self.uses.nests[writes[0]].core, Store):
             return "its old value is read"
-        if any(number <= writes[-1] for number, _ in reads):
-            first = min(number for number, _ in reads)
-            return "its old value is read" if first <= writes[0] else "written again after it is read"
-        if not all(sums_inside(self.uses.nests[number]) for number in writes):
-            return "its sums grow side by side"
-        for number in writes:
+        if any(index <= writes[-1] for index, _ in reads):
+            first = min(index for index, _ in reads)
+            return "its old value is read" if first <= writes[0] else "overwritten after it is read"
+        if not all(sums_inside(self.uses.nests[index]) for index in writes):
+            return "accumulates across iterations of an outer loop"
+        for index in writes:
             for reader, read in reads:
-                if solve(self.uses.nests[number], read.at) is None:
-                    return f"`{self.uses.nests[reader].target.name}` reads it at places that its loops do not tell"
+                if solve(self.uses.nests[index], read.at) is None:
+                    name = self.uses.nests[reader].target.name
+                    return f"`{name}` reads it at indices that its loops cannot be solved for"
         return ""
 
-    def _evaluated(self, number: int) -> int:
-        """Where what a nest computes is computed in the end."""
-        target = self.uses.nests[number].target
-        return number if self.verdicts[target].stored else self.last[target]
+    def _evaluated(self, index: int) -> int:
+        """The nest into which what a nest computes is inlined in the end."""
+        target = self.uses.nests[index].target
+        return index if self.verdicts[target].stored else self.last[target]
 
-    def _lives(self, number: int) -> bool:
-        target = self.uses.nests[number].target
+    def _is_computed(self, index: int) -> bool:
+        target = self.uses.nests[index].target
         return self.verdicts[target].stored or target in self.last
 
-    def _keeps_cell(self, number: int, read: Read) -> bool:
-        """Does a nest read just the cell it writes, and likewise to where it is computed in the end?"""
-        nest = self.uses.nests[number]
+    def _keeps_cell(self, index: int, read: Read) -> bool:
+        """Does a nest read just the cell it writes, and so does every nest it is inlined into?"""
+        nest = self.uses.nests[index]
         own = read.at == nest.core.at and not _reduces(nest)
         return own and (self.verdicts[nest.target].stored or self.aligned[nest.target])
 
     def _changed(self, buffer: Buffer) -> str:
-        """A buffer it is computed from that is written before it is computed in the end; empty if there is none."""
-        for number in self.uses.writes[buffer]:
-            nest = self.uses.nests[number]
+        """A buffer it is computed from that is overwritten before the last read; empty if there is none."""
+        for index in self.uses.writes[buffer]:
+            nest = self.uses.nests[index]
             for read in nest.reads:
                 writers, last = self.uses.writes.get(read.buffer, []), self.last[buffer]
-                after = bisect(writers, number)
+                after = bisect(writers, index)
                 if after == len(writers) or writers[after] > last:
                     continue
                 same = read.at == nest.core.at and not _reduces(nest) and self.aligned[buffer]
@@ -255,17 +256,17 @@ class _Deciding:
                     return read.buffer.name
         return ""
 
-    def _visits(self, number: int, read: Read) -> int:
+    def _visits(self, index: int, read: Read) -> int:
         """How often a cell is computed for a read of it."""
-        nest = self.uses.nests[number]
-        times = _fibre(nest, read, self.settings.max_tracing_dim)
+        nest = self.uses.nests[index]
+        times = _reads_of_a_cell(nest, read, self.settings.max_tracing_dim)
         verdict = self.verdicts[nest.target]
         return times if verdict.stored else times * self.visits[nest.target]
 
     def _is_free(self, buffer: Buffer) -> bool:
         """Are its cells copies of others, or constants?"""
-        for number in self.uses.writes[buffer]:
-            nest = self.uses.nests[number]
+        for index in self.uses.writes[buffer]:
+            nest = self.uses.nests[index]
             calls = any(isinstance(one, Call) for one in walk(nest.core.value))
             constant = not list(nest.reads) and not nest.loops
             if not isinstance(nest.core, Store) or _reduces(nest) or (calls and not constant):
@@ -273,21 +274,21 @@ class _Deciding:
         return True
 
     def _is_one_hot(self, buffer: Buffer) -> bool:
-        """Does it compare whole numbers with places, so that a sum with it is a gather?"""
-        only = [self.uses.nests[number] for number in self.uses.writes[buffer]]
+        """Does it compare integers with indices, so that a sum with it is a gather?"""
+        only = [self.uses.nests[index] for index in self.uses.writes[buffer]]
         if len(only) != 1 or only[0].tests or not isinstance(only[0].core, Store):
             return False
-        value, number = self._opened(only[0].core.value, self.uses.writes[buffer][0])
+        value, index = self._reached(only[0].core.value, self.uses.writes[buffer][0])
         while isinstance(value, Cast):
             value = value.value
         if not isinstance(value, Call):
             return False
-        return compares(Call(value.op, tuple(self._opened(arg, number)[0] for arg in value.args))) is not None
+        return compares(Call(value.op, tuple(self._reached(arg, index)[0] for arg in value.args))) is not None
 
-    def _opened(self, scalar: Scalar, number: int) -> tuple[Scalar, int]:
-        """What is computed in the cell that a scalar of a nest reads, and in which nest: one that runs before.
+    def _reached(self, scalar: Scalar, index: int) -> tuple[Scalar, int]:
+        """The value stored in the cell that a scalar of a nest reads, and the earlier nest that stores it.
 
-        What goes into that stays as it is, and copies of copies are followed only so far.
+        Operands of that value stay as they are, and copies of copies are followed only so far.
         """
         casts: list[str] = []
         for _ in range(_COPIES):
@@ -295,16 +296,16 @@ class _Deciding:
                 casts.append(scalar.dtype)
                 scalar = scalar.value
             writers = self.uses.writes.get(scalar.buffer, ()) if isinstance(scalar, Read) else ()
-            if not isinstance(scalar, Read) or len(writers) != 1 or writers[0] >= number:
+            if not isinstance(scalar, Read) or len(writers) != 1 or writers[0] >= index:
                 break
             writer = self.uses.nests[writers[0]]
             solution = solve(writer, scalar.at) if isinstance(writer.core, Store) else None
             if solution is None:
                 break
-            scalar, number = substituted(writer.core.value, solution.places), writers[0]
+            scalar, index = substituted(writer.core.value, solution.indices), writers[0]
         for dtype in reversed(casts):
             scalar = Cast(dtype, scalar)
-        return scalar, number
+        return scalar, index
 
 
 def _reduces(nest: Nest) -> bool:
@@ -312,8 +313,8 @@ def _reduces(nest: Nest) -> bool:
     return any(name not in mentioned for name, size in nest.loops if size > 1)
 
 
-def _fibre(nest: Nest, read: Read, farthest: int) -> int:
-    """How many points of the loops in which a read stands see the same cell, at most."""
+def _reads_of_a_cell(nest: Nest, read: Read, farthest: int) -> int:
+    """How many iterations of the loops around a read read the same cell, at most."""
     names = {name for one in read.at for name in free(one)}
     depth = (
         len(nest.loops)
@@ -329,7 +330,7 @@ def _fibre(nest: Nest, read: Read, farthest: int) -> int:
 
 
 def _traced(read: Read, loops: Sequence[tuple[str, int]], farthest: int) -> int:
-    """The most points of some loops, traced not too far, that give one cell."""
+    """The most iterations of some loops, enumerated only so far, that read one cell."""
     counts: dict[tuple[int, ...], int] = {}
     names = [name for name, _ in loops]
     fixed = {name for one in read.at for name in free(one)}.difference(names)

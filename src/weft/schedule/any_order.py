@@ -48,5 +48,5 @@ def _several(stmt: Store | Update, loops: Collection[str], touched: Sequence[Acc
     if not own_cell and (isinstance(stmt, Store) or not OPS[stmt.op].reorderable):
         return "is stored more than once"
     if any(one.at != stmt.at for one in touched):
-        return "is touched at several places"
+        return "is touched at several indices"
     return "" if own_cell or len(touched) == 2 else "is touched more than once"

@@ -133,12 +133,12 @@ def _obstacle(one: Contraction, core: Store | Update) -> str:
     loops = {name for name, _ in one.kept}
     moving = [[name for name in free(place) if name in loops] for place in core.at]
     if any(not isinstance(place, Affine) for place in core.at) or any(len(some) > 1 for some in moving):
-        return "its cells are not told by one loop each"
+        return "its cells are not indexed by one loop each"
     if sum(map(len, moving)) > len(loops):
         return "its cells lie on a diagonal"
     known = {name for factor in one.factors for name in free(factor)}
     idle = [name for name, _ in one.batch if name not in known]
-    return f"no factor knows `{idle[0]}`" if idle else ""
+    return f"no factor depends on `{idle[0]}`" if idle else ""
 
 
 def _trouble(factor: Scalar, dtype: str) -> str:

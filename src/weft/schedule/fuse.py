@@ -112,17 +112,17 @@ class _Part:
     def _join_loops(self, other: _Part, names: Names, scales: Scales) -> str:
         """Share loops: of a contraction those of its batches alone."""
         if self.tiled and other.tiled:
-            return "both are products, and each has tiles of its own"
+            return "both are contractions, and each has tiles of its own"
         products = [one for one in (self.product, other.product) if one is not None]
         most = min((len(one.what.batch) for one in products), default=None)
 
         def weighed(mine: Level, theirs: Level, shared: Shared) -> str:
             if most is not None and len(shared) > most:
-                return f"`{shared[most][0]}` is a loop of a product's own"
+                return f"`{shared[most][0]}` is a loop of the contraction itself"
             return (scales.chained if self.tiled or other.tiled else scales.obstacle)(mine, theirs, shared)
 
         if products and (most == 0 or self.level.first_loop is None or other.level.first_loop is None):
-            return "a product takes only what works on its results cell by cell"
+            return "only pointwise work on its result joins a contraction"
         why = self.level.join(other.level, names, weighed)
         self.product = self.product if why else None
         return why

@@ -72,7 +72,7 @@ class Plan:
             for one, offset in self.offsets.items()
         ]
         rows += [(one.name, _shape(one), one.dtype, str(size_of(one)), "", "", why) for one, why in self.apart.items()]
-        total = f"{self.size} bytes; {self.peak} are alive at once, apart they would be {self.separate}"
+        total = f"{self.size} bytes; {self.peak} are alive at once, {self.separate} without reuse"
         return f"{table(header, rows)}\n{total}" if rows else total
 
     def _others(self, buffer: Buffer) -> str:
