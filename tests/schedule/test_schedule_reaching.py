@@ -123,7 +123,7 @@ def test_what_is_plain_is_also_proved(case: tuple[Sample, Buffer]) -> None:
     for own in sites(case[0].program.body).values():
         for one, other, shared in pairs(own):
             region, shape = one.map(len(one.steps)), one.access.buffer.shape
-            if other.is_told(shared) and _plainly_covers(other.map(shared), region, shape):
+            if other.is_affine(shared) and _plainly_covers(other.map(shared), region, shape):
                 assert _by_isl_covers([other.map(shared)], region, shape)
 
 

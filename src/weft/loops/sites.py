@@ -1,4 +1,4 @@
-"""Accesses where they stand, as maps from the loops around them to cells."""
+"""Accesses with the statements around them, as affine maps from loops to cells."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Site:
     def map(self, outer: int = 0) -> AccessMap:
         """The cells it may touch, the loops of so many outer steps as parameters; values may point anywhere."""
         loops, guards = list[Loop](), list[tuple[Affine, int]]()
-        for number, step in enumerate(self.steps):
-            if step.loop is not None and number < outer:
+        for depth, step in enumerate(self.steps):
+            if step.loop is not None and depth < outer:
                 guards.append((Affine.of(step.loop[0]), step.loop[1]))
             elif step.loop is not None:
                 loops.append(step.loop)
@@ -39,12 +39,12 @@ class Site:
         for index, other, loop in zip(
             self.access.at or anywhere.indices, anywhere.indices, anywhere.loops, strict=True
         ):
-            told = isinstance(index, Affine) and self.access.at is not None
+            exact = isinstance(index, Affine) and self.access.at is not None
             indices.append(index if isinstance(index, Affine) else other)
-            loops += [] if told else [loop]
+            loops += [] if exact else [loop]
         return AccessMap(tuple(indices), tuple(loops), tuple(guards))
 
-    def is_told(self, outer: int) -> bool:
+    def is_affine(self, outer: int) -> bool:
         """Does it touch all those cells: no gathers, no tests after so many steps that depend on values?"""
         tests = (test.place for step in self.steps[outer:] for test in step.tests)
         axes = zip(self.access.at or (), self.access.buffer.shape, strict=False)
@@ -63,7 +63,7 @@ def sites(body: Sequence[Stmt], buffers: Collection[Buffer] | None = None) -> di
 
 def separated(loop: str, touching: Sequence[Site], outer: int = 0) -> bool:
     """Do different iterations of a loop, the step after so many outer ones, touch different cells at these sites?"""
-    return all(one.is_told(outer) for one in touching) and separates(loop, [one.map(outer) for one in touching])
+    return all(one.is_affine(outer) for one in touching) and separates(loop, [one.map(outer) for one in touching])
 
 
 def independent(loop: For) -> bool:

@@ -1,4 +1,4 @@
-"""Dead code elimination: variables nobody uses, and loops and tests with nothing in them, left out.
+"""Dead code elimination: variables nobody uses, and empty loops and tests, are removed.
 
 t: float32 = exp(x[i]);  u: float32 = x[i];  y[i] = u      becomes      u: float32 = x[i];  y[i] = u
 """

@@ -1,11 +1,11 @@
-"""Sums with a one-hot become gathers and scatters.
+"""Recognition of gathers and scatters: a sum with a one-hot becomes an indirect access.
 
     for k: y[b] += where(labels[b] == k, w[k], 0)      becomes      k = labels[b];  if 0 <= k < size: y[b] += w[k]
 
-Where the place found depends on loops inside the one it replaces, it is found in those. Only the term where the
-comparison holds is computed. The others are zeros, and a sum that is never -0.0 does not mind those. A product with a
-one-hot is no choice: it is not a number where the other factor is not, or infinite. It becomes a gather where the other
-factors are whole numbers or constants, and under fast math.
+Where the index found depends on loops inside the one it replaces, it is computed in those. Only the term for which the
+comparison holds is computed. The others are zeros, which leave a sum that is never -0.0 unchanged. A product with a
+one-hot is no selection: it is NaN where the other factor is NaN or infinite. It becomes a gather where the other
+factors are integers or finite constants, and under fast math.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
 
-#: In values of more parts, with every number in them written out, no one-hot is looked for.
+#: Values of more parts, with variables expanded, are not searched for a one-hot.
 _LONGEST = 256
 
 
 def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buffer] = ()) -> tuple[Stmt, ...]:
-    """A block with loops over one-hots replaced by the one point that counts.
+    """A block with loops over one-hots replaced by the one iteration that contributes.
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
     """
@@ -38,7 +38,7 @@ def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buff
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
-    """The whole numbers that a one-hot compares."""
+    """The integers that a one-hot compares."""
     match scalar:
         case Cast(value=value):  # a truth value is 1 or 0 in every type
             return compares(value)
@@ -52,7 +52,7 @@ def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """The one statement of a loop's body that does something, with the numbers and loops around it."""
+    """The one statement of a loop's body with an effect, with the loops around it and the values of variables."""
 
     outer: tuple[For, ...]
     core: Set | Update
@@ -70,25 +70,25 @@ class _Gathering:
         return (stmt,) if found is None else found
 
     def _one_point(self, loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
-        """A loop that adds something at one point only, without the loop."""
+        """A loop in which one iteration contributes, without the loop."""
         effect = _effect(body, {})
         value = _added(effect.core) if effect else None
-        if effect is None or value is None or not self._minds_no_zeros(effect.core):
+        if effect is None or value is None or not self._ignores_zeros(effect.core):
             return None
         added = _expanded(value, effect.values)
         for hot, rest in self._split(added) if _is_short(added) else ():
-            place = _solved(hot, loop)
-            if place is not None:
-                return _at_one_point(effect, loop, size, place, rest)
+            index = _solved(hot, loop)
+            if index is not None:
+                return _at_one_point(effect, loop, size, index, rest)
         return None
 
-    def _minds_no_zeros(self, core: Set | Update) -> bool:
-        """Is a sum the same if zeros are not added to it?"""
+    def _ignores_zeros(self, core: Set | Update) -> bool:
+        """Is a sum unchanged if zeros are not added to it?"""
         target = core.local if isinstance(core, Set) else core.buffer
         return self.fast or not is_float(target.dtype) or target in self.positive
 
     def _split(self, value: Scalar) -> Iterator[tuple[Scalar, Scalar]]:
-        """The ways to read a value as a comparison and what counts where that holds; elsewhere it is zero."""
+        """The ways to split a value into a comparison and its value where that holds; elsewhere it is zero."""
         match value:
             case Call(op="select", args=(condition, chosen)):
                 yield condition, chosen
@@ -103,21 +103,21 @@ class _Gathering:
                 yield factor, _product(rest, dtype_of(value))
 
 
-def _at_one_point(effect: _Effect, loop: str, size: int, place: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
-    """What is done at the one point that counts, inside of the loops that it depends on."""
+def _at_one_point(effect: _Effect, loop: str, size: int, found: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
+    """What the one contributing iteration does, inside of the loops that its index depends on."""
     index = Local(f"{loop}_at", "int64")
-    names = free(place)
+    names = free(found)
     depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
-    new = _moved_all(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)
+    new = _reindexed(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)
     outside = [(one.loop, one.size) for one in effect.outer[:depth]]
-    return around(outside, (Let(index, place), If((Inside(index, size),), new)))
+    return around(outside, (Let(index, found), If((Inside(index, size),), new)))
 
 
 def _is_finite(factor: Scalar) -> bool:
     """Is zero times a factor zero?"""
-    number = value_of(factor)
-    inner = factor.value if isinstance(factor, Cast) and number is None else factor
-    return not is_float(dtype_of(inner)) or (number is not None and bool(np.isfinite(number)))
+    constant = value_of(factor)
+    inner = factor.value if isinstance(factor, Cast) and constant is None else factor
+    return not is_float(dtype_of(inner)) or (constant is not None and bool(np.isfinite(constant)))
 
 
 def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect | None:
@@ -155,7 +155,7 @@ def _expanded(scalar: Scalar, values: Mapping[Local, Scalar]) -> Scalar:
 
 
 def _is_short(scalar: Scalar) -> bool:
-    """May a statement have this scalar, with numbers written out wherever they are read?"""
+    """Is a scalar, with variables expanded wherever they are read, short enough for a statement?"""
     return len(walk(scalar)) <= _LONGEST and depth(scalar) <= DEEPEST // 2
 
 
@@ -170,7 +170,7 @@ def _product(factors: list[Scalar], dtype: str) -> Scalar:
 
 
 def _solved(factor: Scalar, loop: str) -> Scalar | None:
-    """What the loop equals where a one-hot holds."""
+    """The index of a loop for which a one-hot holds."""
     sides = compares(factor)
     if sides is None:
         return None
@@ -190,15 +190,17 @@ def _whole(scalar: Scalar) -> Scalar:
 
 
 def _uncast(scalar: Scalar) -> Scalar:
-    """A whole number without the conversions that keep it."""
+    """An integer without the conversions that preserve it."""
     while (
-        isinstance(scalar, Cast) and not isinstance(scalar.value, Num) and _keeps(dtype_of(scalar.value), scalar.dtype)
+        isinstance(scalar, Cast)
+        and not isinstance(scalar.value, Num)
+        and _is_exact(dtype_of(scalar.value), scalar.dtype)
     ):
         scalar = scalar.value
     return scalar
 
 
-def _keeps(source: str, target: str) -> bool:
+def _is_exact(source: str, target: str) -> bool:
     whole = "int" in source and "int" in target
     return whole and bool(np.can_cast(numpy_type(source), numpy_type(target), "safe"))
 
@@ -208,7 +210,7 @@ def _rebuilt(outer: tuple[For, ...], core: Set | Update, value: Scalar) -> tuple
     return around([(one.loop, one.size) for one in outer], (replace(core, value=new),))
 
 
-def _moved_all(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:
+def _reindexed(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, ...]:
     """A block with a loop replaced by a variable found at run time."""
 
     def leaf(one: Scalar) -> Scalar | None:

@@ -1,10 +1,10 @@
-"""What does not change in a loop is computed in front of it.
+"""Loop-invariant code motion: what does not change in a loop is computed in front of it.
 
     for j: y[i, j] = x[i, j] * exp(a[i])      becomes      t = exp(a[i]);  for j: y[i, j] = x[i, j] * t
 
-Variables and the largest calls move that depend on nothing the loop changes: not its own index, no variable it sets or
-declares, no buffer it writes. Nothing leaves a test, because it might not run. Under fast math a quotient by what does
-not change becomes a product with its inverse.
+Variables and the largest calls are hoisted that depend on nothing the loop changes: not its own index, no variable it
+sets or declares, no buffer it writes. Nothing leaves a test, because it might not run. Under fast math a quotient by a
+loop-invariant divisor becomes a product with its inverse.
 
 Every variable must have a name of its own (`names.distinct`).
 """
@@ -25,22 +25,22 @@ from weft.ops import Call, Num, Scalar
 
 
 def hoist(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
-    """The block with what its loops do not change moved in front of them."""
+    """The block with loop-invariant code in front of its loops."""
     taken = Names(body)
 
     def rule(stmt: Stmt) -> Sequence[Stmt]:
         if not isinstance(stmt, For) or not stmt.size:
             return (stmt,)
-        moving = _Moving(stmt.loop, stmt.body, taken, fast)
-        rest = tuple([one for inner in stmt.body for one in moving.rest(inner)])
-        return (*moving.lead, with_body(stmt, rest))
+        hoisting = _Hoisting(stmt.loop, stmt.body, taken, fast)
+        rest = tuple([one for inner in stmt.body for one in hoisting.rest(inner)])
+        return (*hoisting.lead, with_body(stmt, rest))
 
     return bottom_up(body, rule)
 
 
 @dataclass(slots=True)
-class _Moving:
-    """A loop, what it changes, and what has moved in front of it so far."""
+class _Hoisting:
+    """A loop, what it changes, and what has been hoisted in front of it so far."""
 
     loop: str
     body: tuple[Stmt, ...]
@@ -49,33 +49,33 @@ class _Moving:
     lead: list[Stmt] = field(default_factory=list)
     #: The variables it sets, those it sets or declares, and the buffers it writes.
     sets: set[Local] = field(init=False)
-    numbers: set[Local] = field(init=False)
+    variables: set[Local] = field(init=False)
     buffers: set[Buffer] = field(init=False)
 
     def __post_init__(self) -> None:
         found = effects(self.body)
-        self.sets, self.numbers, self.buffers = found.sets, found.sets | found.lets, found.buffers
+        self.sets, self.variables, self.buffers = found.sets, found.sets | found.lets, found.buffers
 
     def rest(self, stmt: Stmt) -> list[Stmt]:
         """What of a statement of the loop stays in it."""
         match stmt:
-            case Let(local=local, value=value) if self._stays(value) and local not in self.sets:
+            case Let(local=local, value=value) if self._is_invariant(value) and local not in self.sets:
                 self.lead.append(stmt)
-                self.numbers.discard(local)
+                self.variables.discard(local)
                 return []
             case Let() | Set() | Store() | Update():
-                return [mapped(stmt, lambda scalar: rewritten(scalar, self._moved))]
+                return [mapped(stmt, lambda scalar: rewritten(scalar, self._hoisted))]
         return [stmt]
 
-    def _moved(self, scalar: Scalar) -> Scalar | None:
+    def _hoisted(self, scalar: Scalar) -> Scalar | None:
         """A scalar by what moves in front of the loop; None for what stays, though parts of it may move."""
         if not isinstance(scalar, Call | Cast):
             return None
-        if self._stays(scalar):
+        if self._is_invariant(scalar):
             return self._named(scalar) if _is_work(scalar) else None
         match scalar:
-            case Call(op="div", args=(x, y)) if self.fast and self._stays(y) and value_of(y) is None:
-                return Call("mul", (rewritten(x, self._moved), self._named(Call("recip", (y,)))))
+            case Call(op="div", args=(x, y)) if self.fast and self._is_invariant(y) and value_of(y) is None:
+                return Call("mul", (rewritten(x, self._hoisted), self._named(Call("recip", (y,)))))
         return None
 
     def _named(self, scalar: Scalar) -> Local:
@@ -83,7 +83,7 @@ class _Moving:
         self.lead.append(Let(local, scalar))
         return local
 
-    def _stays(self, scalar: Scalar) -> bool:
+    def _is_invariant(self, scalar: Scalar) -> bool:
         """Is a scalar the same in every iteration of the loop?"""
         return not any(map(self._changes, walk(scalar)))
 
@@ -94,7 +94,7 @@ class _Moving:
             case Read(buffer=buffer):
                 return buffer in self.buffers
             case Local():
-                return one in self.numbers
+                return one in self.variables
         return False
 
 

@@ -1,4 +1,4 @@
-"""Which numbers are never -0.0. To these 0.0 may be added or not: it changes no bit.
+"""Signed-zero analysis: which values are never -0.0. Adding 0.0 to these changes no bit.
 
     g[...] = 0.0;  g[i] += a * b;  h[i] = 0.0 + g[i]      h is g: a sum that starts at 0.0 is never -0.0
 
@@ -20,23 +20,23 @@ from weft.ops import OPS, Call, Scalar
 from weft.ops.convert import exact
 from weft.ops.dtypes import carrier, is_float
 
-#: What a number is known to hold.
+#: The known value of a variable.
 Held = Callable[[Local], Scalar | None]
-#: Numbers and buffers that are known never to be, or to hold, -0.0.
+#: Variables and buffers that are known never to hold -0.0.
 Positive = Collection[Local | Buffer]
-#: How far into a scalar it is worth looking.
+#: The depth to which a scalar is searched.
 _FAR = 6
 
 
 def unsigned(scalar: Scalar, held: Held, positive: Positive = (), far: int = _FAR) -> bool:
-    """Is a scalar never -0.0, given what numbers hold?"""
+    """Is a scalar never -0.0, given the known values of variables?"""
 
     def inner(one: Scalar) -> bool:
         return unsigned(one, held, positive, far - 1)
 
-    number = value_of(scalar)
-    if number is not None:
-        return not is_float(dtype_of(scalar)) or str(number) != "-0.0"
+    constant = value_of(scalar)
+    if constant is not None:
+        return not is_float(dtype_of(scalar)) or str(constant) != "-0.0"
     match scalar:
         case Affine():
             return True
@@ -63,12 +63,12 @@ def unsigned(scalar: Scalar, held: Held, positive: Positive = (), far: int = _FA
 
 
 def never_minus_zero(body: tuple[Stmt, ...], positive: Collection[Buffer]) -> set[Local | Buffer]:
-    """The numbers of a block that start at zero and grow, and of the buffers `positive` those that it touches."""
+    """The accumulators of a block that start at zero, and of the buffers `positive` those that it touches."""
     return {*_sums_from_zero(body), *(one for one in buffers_of(Program(body)) if one in positive)}
 
 
 def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
-    """The numbers of a block that start at a constant other than -0.0 and are only added to."""
+    """The variables of a block that start at a constant other than -0.0 and are only added to."""
     started = [one for one in everything(body) if isinstance(one, Let) and value_of(one.value) is not None]
     found = {one.local for one in started if unsigned(one.value, lambda local: None)}
     sets = [one for one in everything(body) if isinstance(one, Set)]
@@ -84,7 +84,7 @@ def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
     found = {target for target, nest in first.items() if carrier(target.dtype) == target.dtype and nest.fills}
     for nest in nests:
         core = nest.core
-        kept = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")
-        if not kept:
+        preserved = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")
+        if not preserved:
             found.discard(nest.target)
     return found

@@ -1,4 +1,4 @@
-"""Scalars of a bounded size: parts of one that is larger get numbers of their own.
+"""Splitting of large expressions: scalars have a bounded size, and parts of larger ones get variables of their own.
 
     y[i] = tanh(… tanh(tanh(x[i] + 1) + 1) …)
 
@@ -6,8 +6,8 @@
 
     part: float32 = tanh(… x[i] …);  part_2: float32 = tanh(… part …);  y[i] = tanh(… part_2 …)
 
-So is a part that stands in several places of such a scalar. People and gradients write expressions as deep as they
-like; in the loop language none is deeper than `DEEPEST`, and what looks at scalars may recurse.
+So does a common subexpression of such a scalar. People and gradients write expressions as deep as they like; in the
+loop language none is deeper than `DEEPEST`, and passes over scalars may recurse.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def bounded(program: Program) -> Program:
 
 
 def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], list[Scalar]]:
-    """The scalars of a statement, small, and the numbers they are computed from."""
-    orders = [_inside_out(scalar) for scalar in scalars]
+    """The scalars of a statement, small, and the declarations of the variables in them."""
+    orders = [_postorder(scalar) for scalar in scalars]
     large = [_size(order) > _LARGE for order in orders]
     if not any(large):
         return [], list(scalars)
@@ -56,7 +56,7 @@ def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], 
 
 
 def _smaller(order: Sequence[Scalar], names: Names, lead: list[Stmt]) -> Scalar:
-    """A scalar with numbers in place of its larger parts, and of those that stand in it more than once."""
+    """A scalar with variables in place of its larger parts, and of its common subexpressions."""
     scalar = order[-1]
     uses = Counter(id(part) for one in order for part in children(one))
     small: dict[int, Scalar] = {}
@@ -72,8 +72,8 @@ def _smaller(order: Sequence[Scalar], names: Names, lead: list[Stmt]) -> Scalar:
     return small[id(scalar)]
 
 
-def _inside_out(scalar: Scalar) -> list[Scalar]:
-    """Everything in a scalar, each thing once though it may stand in several places, after what it is made of."""
+def _postorder(scalar: Scalar) -> list[Scalar]:
+    """The nodes of a scalar in postorder, each once though several share it."""
     found: dict[int, Scalar] = {}
     rest = [(scalar, False)]
     while rest:

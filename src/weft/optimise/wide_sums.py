@@ -1,12 +1,12 @@
-"""Long sums of single precision accumulate in double precision.
+"""Accumulator widening: long sums of single precision accumulate in double precision.
 
     for i: for j: y[j] += x[i, j]      becomes      for j: y.sum[j] = float64(y[j])
                                                     for i: for j: y.sum[j] += float64(x[i, j])
                                                     for j: y[j] = float32(y.sum[j])
 
-A sum of a million numbers added one after another in single precision may be off by a per cent. Sums of few numbers
-stay as they are, as do the sums of staged products, which a backend takes care of, and what is added where values of a
-tensor say: how much comes together there is not known.
+A sum of a million terms added one after another in single precision may be off by a per cent. Sums of few terms stay as
+they are, as do those of staged contractions, which a backend widens itself, and scatters, whose indices are the values
+of a tensor: how many terms a cell gets is not known.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ Site = tuple[Stmt, tuple[Loop, ...]]
 def widened(body: Sequence[Stmt], few: int = 10) -> tuple[Stmt, ...]:
     """A block of a typed program with its long sums, of more than a few terms, in double precision.
 
-    Ten numbers added up in single precision are off by 27 ε of the largest of them at most: the n-th sum is no more
-    than n times as large, and rounded to the nearest.
+    Ten terms added up in single precision are off by 27 ε of the largest of them at most: the n-th partial sum is no
+    more than n times as large, and rounded to the nearest.
     """
     prefix = "at"
     while any(name.startswith(prefix) for name in names(body)):
@@ -141,17 +141,17 @@ def _wide(scalar: Scalar) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A buffer in which a statement adds up: in each axis the index where it does so, or none if in all of it."""
+    """A buffer in which a statement accumulates: in each axis the index where it does so, or none if in all of it."""
 
     buffer: Buffer
     fixed: tuple[Affine | None, ...]
     prefix: str
-    #: Does it add up only where a test holds, so that indices may lie outside of the buffer?
+    #: Does it accumulate under a test, so that indices may lie outside of the buffer?
     tested: bool
 
     @property
     def cells(self) -> Buffer:
-        """The memory beside it."""
+        """The wide accumulator beside it."""
         return self.buffer.beside(Role.ACCUMULATOR, ".sum", dtype=_WIDE)
 
     def copied(self, *, there: bool) -> Stmt:
@@ -166,7 +166,7 @@ class _Sum:
         return around([loop for fixed, loop in pairs if fixed is None], (copy,))[0]
 
     def moved(self, stmt: Stmt) -> Body:
-        """A statement, whose body does so already, that works on the memory beside the buffer."""
+        """A statement, its body rewritten already, redirected to the wide accumulator."""
         match stmt:
             case Store(buffer=buffer, at=at, value=value) if buffer == self.buffer:
                 return (Store(self.cells, at, _wide(self._read(value))),)
@@ -183,7 +183,7 @@ class _Sum:
 
 
 def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_Sum]:
-    """The buffers in which a statement adds many numbers up in cells that its own loop does not move."""
+    """The buffers in which a statement accumulates many terms in cells that its own loop does not index."""
     sites = _sites([stmt])
     updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and one.buffer.dtype == _NARROW]
     for buffer in dict.fromkeys(one.buffer for one, _ in updates):

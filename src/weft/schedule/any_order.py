@@ -1,4 +1,4 @@
-"""Straight code that may run at the points of loops in any order."""
+"""Legality of reordering: may straight-line code run in the iterations of loops in any order?"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from weft.ops import OPS
 
 
 def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Collection[Buffer]) -> str:
-    """Why a block of straight code cannot run at the points of some loops in any order, between reads of some buffers;
-    nothing if it can."""
+    """Why a block of straight-line code cannot run in the iterations of some loops in any order, between reads of some
+    buffers; empty if it can."""
     touched = accesses(block)
     if taken := [one.buffer.name for one in touched if one.writes and one.buffer in read]:
         return f"`{taken[0]}` is a factor, too"
@@ -35,10 +35,10 @@ def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Collection
 
 def _accumulates(stmt: Set, block: Sequence[Stmt]) -> bool:
     """Is a variable of a block further out accumulated in any order, and otherwise not mentioned?"""
-    grown, uses = accumulation(stmt), [one for each in block for part in parts(each) for one in variables(part)]
+    added, uses = accumulation(stmt), [one for each in block for part in parts(each) for one in variables(part)]
     sets = [one.local for one in block if isinstance(one, Set)]
     alone = uses.count(stmt.local) == sets.count(stmt.local) == 1
-    return alone and grown is not None and OPS[grown[0]].reorderable
+    return alone and added is not None and OPS[added[0]].reorderable
 
 
 def _several(stmt: Store | Update, loops: Collection[str], touched: Sequence[Access]) -> str:

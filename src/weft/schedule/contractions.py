@@ -1,4 +1,4 @@
-"""Contractions: nests that combine two factors and accumulate over loops that the result does not know.
+"""Recognition of contractions: nests that combine two factors and accumulate over loops that do not index the result.
 
     for i: for k: for j: c[i, j] += a[i, k] * b[k, j]      is a contraction of left i; right j; sums k
 
@@ -7,9 +7,9 @@
     product of left i; right j; sums k:
         for i: for j: { c = c[i, j];  for k: c = c + a[i, k] * b[k, j];  c[i, j] = c }
 
-Which loops are which is told by the index maps of the result and the two factors. It is asked of a nest
-(`contraction_of`); fusion asks before it joins anything (`fuse.py`), and lets join what starts a contraction's cells or
-works on them one by one (`epilogue.py`).
+The index maps of the result and the two factors classify the loops into batch, left, right and sums. That is a
+property of a nest (`contraction_of`); fusion asks for it before it joins anything (`fuse.py`), and joins the
+initialisation of a contraction's cells and pointwise work on its result (`epilogue.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from weft.optimise.simplify import simplify
 from weft.schedule.any_order import in_any_order
 from weft.schedule.nodes import Kernel
 
-#: What backends place: accumulation and combination, and the types of numbers.
+#: What backends place: accumulation and combination, and the types.
 _PLACED, _TYPES = ("add", "mul"), ("float32", "float64")
 #: A factor in which variables are written out has no more parts.
 _LONGEST = 64
@@ -53,7 +53,7 @@ _LONGEST = 64
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """A nest by its loops: those of both factors and the result, or of the result alone; those of one factor and the
-    result, of the other and the result; and those that the result does not know.
+    result, of the other and the result; and those that do not index the result.
 
     `ops` are the accumulation and what combines the factors; `tests` guard every point; `why` is the reason why no
     backend places it, empty if one may.
@@ -79,9 +79,9 @@ class Contraction:
 
     @property
     def windows(self) -> tuple[Affine, ...]:
-        """The subscripts that move with several loops, as those of convolutions do."""
-        places = (place for factor in self.factors for read in reads(factor) for place in read.at)
-        return tuple(one for one in places if isinstance(one, Affine) and len(one.terms) > 1)
+        """The subscripts that depend on several loops, as those of convolutions do."""
+        indices = (index for factor in self.factors for read in reads(factor) for index in read.at)
+        return tuple(one for one in indices if isinstance(one, Affine) and len(one.terms) > 1)
 
     def __str__(self) -> str:
         groups = {"batch": self.batch, "left": self.left, "right": self.right, "sums": self.sums}
@@ -89,21 +89,21 @@ class Contraction:
 
 
 def contraction_of(nest: Nest) -> Contraction | None:
-    """What a nest contracts; None where nothing is accumulated, or nothing used at more than one point."""
+    """What a nest contracts; None where nothing is accumulated, or nothing reused in more than one iteration."""
     match nest.core:
         case Update(op=op, value=Call(op=combined, args=(one, other))) if op in OPS[combined].over:
             pass
         case _:
             return None
-    told = {name for place in nest.core.at for name in free(place)}
+    indexed = {name for index in nest.core.at for name in free(index)}
     groups: dict[str, list[Loop]] = {"batch": [], "left": [], "right": [], "sums": []}
     kinds = {(True, False): "left", (False, True): "right"}
-    knows = set(free(one)), set(free(other))
+    used = set(free(one)), set(free(other))
     for name, size in nest.loops:
-        kind = kinds.get((name in knows[0], name in knows[1]), "batch") if name in told else "sums"
+        kind = kinds.get((name in used[0], name in used[1]), "batch") if name in indexed else "sums"
         groups[kind].append((name, size))
     batch, left, right, sums = (tuple(some) for some in groups.values())
-    scattered = any(len(free(place)) > 1 for place in nest.core.at)
+    scattered = any(len(free(index)) > 1 for index in nest.core.at)
     if not (sums or scattered) or not (left or right):
         return None
     found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests)
@@ -114,9 +114,9 @@ def may_contract(body: Sequence[Stmt], points: int) -> bool:
     """Does a block accumulate over so many points, or more?"""
     for stmt, scope in scoped(body):
         if isinstance(stmt, Set | Update) and prod(size for _, size in scope.loops) >= points:
-            told = {name for place in stmt.at for name in free(place)} if isinstance(stmt, Update) else {}
-            grows = stmt.op == _PLACED[0] if isinstance(stmt, Update) else accumulation(stmt) is not None
-            if grows and any(name not in told for name, _ in scope.loops):
+            indexed = {name for index in stmt.at for name in free(index)} if isinstance(stmt, Update) else {}
+            accumulates = stmt.op == _PLACED[0] if isinstance(stmt, Update) else accumulation(stmt) is not None
+            if accumulates and any(name not in indexed for name, _ in scope.loops):
                 return True
     return False
 
@@ -131,8 +131,8 @@ def _obstacle(one: Contraction, core: Store | Update) -> str:
         if trouble := _trouble(factor, dtype_of(core.value)):
             return trouble
     loops = {name for name, _ in one.kept}
-    moving = [[name for name in free(place) if name in loops] for place in core.at]
-    if any(not isinstance(place, Affine) for place in core.at) or any(len(some) > 1 for some in moving):
+    moving = [[name for name in free(index) if name in loops] for index in core.at]
+    if any(not isinstance(index, Affine) for index in core.at) or any(len(some) > 1 for some in moving):
         return "its cells are not indexed by one loop each"
     if sum(map(len, moving)) > len(loops):
         return "its cells lie on a diagonal"
@@ -147,14 +147,14 @@ def _trouble(factor: Scalar, dtype: str) -> str:
     tensors = [one for one in inside if isinstance(one, Read)]
     if any(isinstance(one, Local) for one in inside):
         return "a factor is a variable computed elsewhere"
-    if any(not isinstance(place, Affine) for one in tensors for place in one.at):
+    if any(not isinstance(index, Affine) for one in tensors for index in one.at):
         return "a factor is gathered"
     if len(tensors) != 1:
         return "a factor is not one tensor's"
     if dtype_of(factor) != dtype or any(one.buffer.dtype != dtype for one in tensors):
         return "a factor is of another type"
     if any(isinstance(one, Call) and OPS[one.op].price > 1 for one in inside):
-        return "a factor takes long to compute"  # it is computed again for every tile
+        return "a factor takes long to compute"  # it is recomputed for every tile
     return ""
 
 
@@ -220,14 +220,14 @@ def _in_variable(stmt: Stmt) -> Contracting | None:
     inner = _innermost(nest)
     if inner is None or not isinstance(inner.core, Set):
         return None
-    total, grown = inner.core.local, accumulation(inner.core)
+    total, added = inner.core.local, accumulation(inner.core)
     begun = [one.value for one in own if one.local == total]
     lets = [one for one in (*outer, *own) if one.local != total]
-    if grown is None or len(begun) != 1 or not rest or any(total in variables(one.value) for one in lets):
+    if added is None or len(begun) != 1 or not rest or any(total in variables(one.value) for one in lets):
         return None
     known = values_of(lets, effects(block).sets)
     cells = Buffer(0, total.name, tuple(size for _, size in loops), total.dtype)  # a cell for every point
-    core = Update(cells, tuple(Affine.of(name) for name, _ in loops), *grown)
+    core = Update(cells, tuple(Affine.of(name) for name, _ in loops), *added)
     what = contraction_of(_nest(loops, inner, core, values_of(inner.lets, (), known)))
     if what is None:
         return None

@@ -1,4 +1,4 @@
-"""Writes nobody reads, and the variables and loops left idle by that, left out.
+"""Dead store elimination across kernels, with the variables and loops that are dead without those stores.
 
 t = x[i];  h[i] = t;  y[i] = t      becomes, where no kernel reads h,      t = x[i];  y[i] = t
 """
@@ -13,54 +13,54 @@ from weft.loops.walk import Cell, everything, parts, same, variables, with_body
 
 
 def without_unread(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer]) -> list[tuple[Stmt, ...]]:
-    """The bodies of kernels without writes that none of them needs; `kept` are the buffers written for later."""
+    """The bodies of kernels without dead writes; `kept` are the buffers that are live out of the program."""
     found = list(bodies)
     reads, writes = [read_in(one) for one in found], [written_in(one) for one in found]
     read = set(kept).union(*reads)
     rest = list(range(len(found)))
     while rest:
-        shorter = {number: new for number in rest if (new := _without(found[number], read)) is not found[number]}
-        for number, new in shorter.items():
-            found[number], reads[number], writes[number] = new, read_in(new), written_in(new)
+        shorter = {index: new for index in rest if (new := _live(found[index], read)) is not found[index]}
+        for index, new in shorter.items():
+            found[index], reads[index], writes[index] = new, read_in(new), written_in(new)
         before, read = read, set(kept).union(*reads)
         gone = before - read
-        rest = [number for number, one in enumerate(writes) if number in shorter or not gone.isdisjoint(one)]
+        rest = [index for index, one in enumerate(writes) if index in shorter or not gone.isdisjoint(one)]
     return found
 
 
-def _without(body: tuple[Stmt, ...], read: Collection[Buffer]) -> tuple[Stmt, ...]:
-    """A block without writes to buffers nobody reads, without the loops and variables left idle by that.
+def _live(body: tuple[Stmt, ...], read: Collection[Buffer]) -> tuple[Stmt, ...]:
+    """A block without writes to buffers nobody reads, and without the loops and variables that are dead then.
 
     Where nothing goes, it is the very same block.
     """
     kept: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, For | If | Remark):
-            rest = _without(stmt.body, read)
+            rest = _live(stmt.body, read)
             kept += [with_body(stmt, rest)] if rest else []
         elif not isinstance(stmt, Store | Update) or stmt.buffer in read:
             kept.append(stmt)
-    kept = _used(_last_writes(kept))
+    kept = _live_variables(_without_overwritten(kept))
     return body if same(kept, body) else tuple(kept)
 
 
-def _last_writes(body: list[Stmt]) -> list[Stmt]:
-    """The block without writes of cells that are written again before anyone reads them."""
+def _without_overwritten(body: list[Stmt]) -> list[Stmt]:
+    """The block without writes of cells that are overwritten before anyone reads them."""
     kept: list[Stmt] = []
-    again: set[Cell] = set()
+    overwritten: set[Cell] = set()
     for stmt in reversed(body):
-        if isinstance(stmt, Store) and (stmt.buffer, stmt.at) in again:
+        if isinstance(stmt, Store) and (stmt.buffer, stmt.at) in overwritten:
             continue
-        if again:
+        if overwritten:
             read, written = read_in((stmt,)), written_in((stmt,))
-            again = {cell for cell in again if cell[0] not in read and not found_through(cell) & written}
+            overwritten = {cell for cell in overwritten if cell[0] not in read and not found_through(cell) & written}
         if isinstance(stmt, Store) and not any(map(variables, stmt.at)):
-            again.add((stmt.buffer, stmt.at))
+            overwritten.add((stmt.buffer, stmt.at))
         kept.append(stmt)
     return kept[::-1]
 
 
-def _used(body: list[Stmt]) -> list[Stmt]:
+def _live_variables(body: list[Stmt]) -> list[Stmt]:
     """The block without variables that nothing after them uses; those of blocks further out may be used there."""
     if not any(isinstance(stmt, Let | Set) for stmt in body):
         return body

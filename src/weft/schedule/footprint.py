@@ -1,4 +1,4 @@
-"""How many cells an access touches, as a box: in each axis some positions, however many loops move through them.
+"""Footprints of accesses: how many cells an access touches, as a box with a span of indices in each axis.
 
 Exact where every subscript is a loop, or a sum of loops that leaves no gaps, and no loop moves two axes. Otherwise, for
 gathers, and for boxes that overlap without one holding the other, it is an upper bound. Tests are taken to hold.
@@ -18,7 +18,7 @@ from weft.schedule.reaching import Site
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Positions in one axis: from `low` to `high`, `count` of them, beyond where static indices put the first."""
+    """Indices in one axis: from `low` to `high`, `count` of them, relative to static indices."""
 
     static: tuple[tuple[int, str], ...]
     low: int
@@ -42,7 +42,7 @@ class Span:
 class Box:
     """The cells of an access, at most `cells`; `exact` if they are just that many and fill the box.
 
-    Boxes that are not filled may be alike and hold different cells: `origin` is what they come from.
+    Boxes that are not filled may be equal and have different cells: `origin` distinguishes them by their accesses.
     """
 
     spans: tuple[Span, ...]
@@ -69,7 +69,7 @@ def box(site: Site) -> Box:
     cells = prod(span.count for span, _ in spans)
     if all(isinstance(index, Affine) for index in at):
         cells = min(cells, prod(loops[name] for name in set(moving)))
-    exact = len(set(moving)) == len(moving) and all(told for _, told in spans)
+    exact = len(set(moving)) == len(moving) and all(exact for _, exact in spans)
     origin = () if exact else (at, *((name, loops[name]) for name in moving))
     return Box(tuple(span for span, _ in spans), cells if all(loops.values()) else 0, exact, origin)
 
@@ -87,7 +87,7 @@ def union(boxes: Sequence[Box]) -> tuple[int, bool]:
 
 
 def _hull(boxes: Sequence[Box]) -> int:
-    """The cells of the least box around all, as far as they can be compared."""
+    """The cells of the bounding box of all, as far as they can be compared."""
     axes = zip(*(one.spans for one in boxes), strict=True)
     return prod(_length(axis) for axis in axes)
 
@@ -99,7 +99,7 @@ def _length(axis: Sequence[Span]) -> int:
 
 
 def _span(index: Scalar, size: int, loops: Mapping[str, int]) -> tuple[Span, bool]:
-    """The positions a subscript takes in an axis, and whether they are known exactly."""
+    """The indices a subscript takes in an axis, and whether they are known exactly."""
     if not isinstance(index, Affine):
         return Span((), 0, size - 1, size), False
     static = tuple(term for term in index.terms if term[1] not in loops)
@@ -112,5 +112,5 @@ def _span(index: Scalar, size: int, loops: Mapping[str, int]) -> tuple[Span, boo
 
 
 def _moving(index: Scalar, loops: Mapping[str, int]) -> list[str]:
-    """The loops that move a subscript."""
+    """The loops that a subscript depends on."""
     return [name for name in index.names if loops.get(name, 1) != 1] if isinstance(index, Affine) else []

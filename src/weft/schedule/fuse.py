@@ -1,17 +1,17 @@
-"""Fusion: nests that touch the same cells at the same points of their loops run as one.
+"""Loop fusion: nests that touch the same cells in the same iterations of their loops run as one.
 
-Two nests may share their outer loops if no dependence between them is turned around. Where one writes what the other
-touches, that is plain if both name the shared loops alone in the same axes: they meet in a cell only at the same point,
+Two nests may share their outer loops if that reverses no dependence between them. Where one writes what the other
+touches, that is so if both index the same axes by the shared loops alone: they touch a cell only in the same iteration,
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
-earlier kernel it shares data with, past kernels it has nothing to do with. Clearing a buffer waits for the first nest
-that touches it and joins that; where their loops differ, it runs before everything else. What is to be written late
-joins nothing from before its time. What may be joined is weighed (`fusion_cost.py`).
+earlier kernel it shares data with, past kernels that are independent of it. Clearing a buffer is delayed until the
+first nest that touches it and joins that; where their loops differ, it runs before everything else. What is to be
+written late joins no kernel before the first that is. Whether fusion pays is estimated (`fusion_cost.py`).
 
-A contraction that a backend places is a kernel of its own: what starts its cells or works on its results cell by cell
-joins it (`epilogue.py`); anything else shares the loops of its batches, or nothing.
+A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
+join it (`epilogue.py`); anything else shares its batch loops, or nothing.
 
 A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
-kernels that are alike, and the time all that follows takes grows with the program and no faster.
+kernels that are alike, and the time of all later passes is linear in the program.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def fuse(
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A kernel that may still grow; where it is a contraction, what runs before that, and the contraction."""
+    """A kernel under construction; where it is a contraction, what runs before that, and the contraction."""
 
     remarks: list[str]
     level: Level
@@ -91,14 +91,14 @@ class _Part:
         return why
 
     def _join_cells(self, other: _Part, names: Names) -> bool:
-        """Join as the start of a contraction, as what works on its results or as what runs before it, if it is that."""
+        """Join as the initialisation of a contraction, as its epilogue or as what runs before it, if it is that."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
             *before, nest = other.level.body
             if _comes_first(before, self.level.touched):
                 found, lead = followed(self.product, nest, names), (*self.lead, *renamed(before, names))
         elif other.product is not None:
-            if _is_plain(self.level.body) and all(old == new for old, new in names.items()):
+            if _is_straight(self.level.body) and all(old == new for old, new in names.items()):
                 found, lead = other.product, (*self.level.body, *other.lead)
             elif len(self.level.items) == 1 and _comes_first(other.lead, self.level.touched):
                 found = started(other.product, self.level.body[0])
@@ -110,7 +110,7 @@ class _Part:
         return True
 
     def _join_loops(self, other: _Part, names: Names, scales: Scales) -> str:
-        """Share loops: of a contraction those of its batches alone."""
+        """Share loops: of a contraction its batch loops alone."""
         if self.tiled and other.tiled:
             return "both are contractions, and each has tiles of its own"
         products = [one for one in (self.product, other.product) if one is not None]
@@ -128,17 +128,17 @@ class _Part:
         return why
 
 
-def _is_plain(body: Sequence[Stmt]) -> bool:
-    """Does it work on a few single cells, in no loop and under no test?"""
+def _is_straight(body: Sequence[Stmt]) -> bool:
+    """Is it straight-line code, in no loop and under no test?"""
     return all(isinstance(one, Let | Set | Store | Update) for one in body)
 
 
 def _comes_first(body: Sequence[Stmt], touched: Touched) -> bool:
     """May a few statements run before something that they ran after?"""
-    return _is_plain(body) and all(one.buffer not in touched for one in accesses(body))
+    return _is_straight(body) and all(one.buffer not in touched for one in accesses(body))
 
 
-#: The place of a kernel in the order: a number, and a second one for kernels that moved behind that one.
+#: The position of a kernel in the order: an ordinal, and a second one for kernels that moved behind that one.
 _Key = tuple[int, int]
 
 
@@ -162,7 +162,7 @@ class _Fusing:
         return [*self.first, *self.cleared.values(), *(self.parts[key] for key in sorted(self.parts))]
 
     def take(self, part: _Part) -> None:
-        """Take one more nest: hold it back if it clears a buffer, else give it what it needs cleared and add it."""
+        """Take one more nest: delay it if it clears a buffer, else join the clearing of its buffers and add it."""
         touched = part.level.touched
         if _only_clears(touched) and not any(one in self.users or one in self.cleared for one in touched):
             self.cleared[next(iter(touched))] = part
@@ -215,24 +215,24 @@ class _Fusing:
         """Is a kernel a contraction that may as well run behind a later one, where something may join it?"""
         part = self.parts[key]
         return part.product is not None and not any(
-            key < other and other[0] <= behind[0] and _clashes(mine, self.parts[other].level.touched[buffer])
+            key < other and other[0] <= behind[0] and _dependent(mine, self.parts[other].level.touched[buffer])
             for buffer, mine in part.level.touched.items()
             for other in self.users[buffer]
         )
 
     def _moved(self, key: _Key, behind: _Key) -> _Key:
-        """The place of a kernel that is moved behind another."""
+        """The new position of a kernel that is moved behind another."""
         part = self.parts.pop(key)
-        place = behind[0], 1 + max((other[1] for other in self.parts if other[0] == behind[0]), default=-1)
-        self.last = max(self.last, place[0])
+        position = behind[0], 1 + max((other[1] for other in self.parts if other[0] == behind[0]), default=-1)
+        self.last = max(self.last, position[0])
         for buffer in part.level.touched:
             if key in self.users.get(buffer, ()):
                 self.users[buffer].remove(key)
                 if self.writers.get(buffer) == key:
-                    self.writers[buffer] = place
-        self.parts[place] = part
-        self._note(part.level.touched, place)
-        return place
+                    self.writers[buffer] = position
+        self.parts[position] = part
+        self._note(part.level.touched, position)
+        return position
 
     def _note(self, touched: Touched, key: _Key) -> None:
         for buffer, touching in touched.items():
@@ -244,8 +244,8 @@ class _Fusing:
                 users.insert(at, key)
 
 
-def _clashes(mine: Collection[Access], theirs: Collection[Access]) -> bool:
-    """Does the order of two kernels matter for a buffer that both touch?"""
+def _dependent(mine: Collection[Access], theirs: Collection[Access]) -> bool:
+    """Is there a dependence between two kernels through a buffer that both touch?"""
     return any(one.writes for one in (*mine, *theirs))
 
 

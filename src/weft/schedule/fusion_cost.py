@@ -1,9 +1,8 @@
-"""Is it worth it to run two nests in the same loops? What that saves against what it costs, in nanoseconds.
+"""The cost model of fusion: what running two nests in the same loops saves against what it costs, in nanoseconds.
 
-Saved are a pass over the memory both touch, and a call. Lost are vectors, where a function that could run on vectors
-comes to stand beside an inner loop and runs one number at a time; time, where functions come to wait for one another at
-a point (`optimise/latency.py`); and threads, where only one of the two can have them.
-Two products of large matrices are never joined: each wants the caches for itself.
+It saves a pass over the memory both touch, and a call. It costs vectorisation, where a function that could run on
+vectors comes to stand beside an inner loop and runs on scalars; latency, where functions come to depend on one another
+at a point (`optimise/latency.py`); and parallelism, where only one of the two nests is parallel.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Scales:
             return ""
         loop, both = shared[-1][0], ((mine, theirs), (theirs, mine))
         if self.options.schedule.threads > 1 and any(
-            self._is_long(one) and _divides(one, other) for one, other in both
+            self._is_long(one) and _alone_parallel(one, other) for one, other in both
         ):
             return f"sharing `{shared[0][0]}` would leave both to one thread"
         saved, lost = self._saved(mine, theirs), self._lost(mine, theirs, shared)
@@ -47,7 +46,7 @@ class Scales:
         return self.chained(mine, theirs, shared)
 
     def chained(self, mine: Level, theirs: Level, shared: Shared) -> str:
-        """Why functions are better not computed at the points where those run that they wait for."""
+        """Why functions are better not computed at the points of those they depend on; empty if they are."""
         if not shared:
             return ""
         saved, lost = self._saved(mine, theirs), self._waiting(mine, theirs, shared)
@@ -56,11 +55,11 @@ class Scales:
         return ""
 
     def _saved(self, mine: Level, theirs: Level) -> float:
-        """What one pass less over the memory of both takes."""
+        """The time of one pass over the memory that both touch."""
         return pass_ns(self.machine, *(one for one in mine.touched if one in theirs.touched))
 
     def _waiting(self, mine: Level, theirs: Level, shared: Shared) -> float:
-        """What functions take longer that wait for others at the same point."""
+        """The latency of functions that depend on others at the same point."""
         points = prod(mine.sizes[loop] for loop, _ in shared)
         own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
         while inside := _short_strips(own, other, self.machine.reorder_points):
@@ -72,7 +71,7 @@ class Scales:
         return points * waiting_ns(self.machine, *longest)
 
     def _lost(self, mine: Level, theirs: Level, shared: Shared) -> float:
-        """What functions take longer that no longer run on vectors."""
+        """The extra time of functions that no longer run on vectors."""
         points = prod(mine.sizes[loop] for loop, _ in shared)
         own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
         alone = [one for one, beside in ((own, other), (other, own)) if not _has_loops(one) and _has_loops(beside)]
@@ -85,7 +84,7 @@ class Scales:
 
 
 def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level] | None:
-    """The loops that follow one another inside two levels, where they are alike and too short to wait in."""
+    """The loops that follow one another inside two levels, where they are alike and too short to hide latency."""
     mine_last = next((one for one in reversed(mine.items) if isinstance(one, Level)), None)
     theirs_first = next((one for one in theirs.items if isinstance(one, Level)), None)
     if mine_last is None or theirs_first is None or mine_last.size != theirs_first.size:
@@ -94,7 +93,7 @@ def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level
 
 
 def _chains(level: Level, before: Mapping[Buffer | Local, int]) -> dict[Buffer | Local, int]:
-    """How many functions wait for one another in what a level computes, outside the loops inside it."""
+    """The longest chains of dependent functions in what a level computes, outside the loops inside it."""
     return chains([item for item in level.items if not isinstance(item, Level)], before)
 
 
@@ -116,11 +115,11 @@ def _functions(level: Level) -> int:
     return sum(isinstance(one, Call) and OPS[one.op].vectorised for one in scalars)
 
 
-def _divides(level: Level, other: Level) -> bool:
-    """Could threads share the points of a nest, but not those of the other?"""
-    return _is_free(level) and not _is_free(other)
+def _alone_parallel(level: Level, other: Level) -> bool:
+    """Is a nest parallel, and the other not?"""
+    return _is_parallel(level) and not _is_parallel(other)
 
 
-def _is_free(level: Level) -> bool:
+def _is_parallel(level: Level) -> bool:
     first, *others = level.body
     return not others and isinstance(first, For) and independent(first)

@@ -1,4 +1,4 @@
-"""A kernel as levels of loops, each knowing what is touched inside: what fusion compares and joins."""
+"""The loop tree of a kernel, each loop with the accesses inside it: what fusion compares and joins."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from weft.schedule.dependence import turns_around
 
 #: Every different access, by buffer.
 Touched = dict[Buffer, dict[Access, None]]
-#: What two levels call the loops that they share.
+#: The names that two levels have for the loops that they share.
 Shared = tuple[tuple[str, str], ...]
 #: Why two levels had better not share some loops; empty if they had.
 Weighed: TypeAlias = "Callable[[Level, Level, Shared], str]"
-#: What loops and variables are called.
+#: New names of loops and variables.
 Names = Mapping[str, str]
 
 
 @dataclass(slots=True, eq=False)
 class Level:
-    """A loop, or a whole kernel, with what it runs in order. It grows when another is joined to it."""
+    """A loop, or a whole kernel, with what it runs in order. Others are joined into it."""
 
     loop: str
     size: int
@@ -56,13 +56,13 @@ class Level:
 
     @property
     def first_loop(self) -> int | None:
-        """The number of the first item that is a loop."""
-        return next((number for number, item in enumerate(self.items) if isinstance(item, Level)), None)
+        """The index of the first item that is a loop."""
+        return next((index for index, item in enumerate(self.items) if isinstance(item, Level)), None)
 
     def join(self, other: Level, names: Names, weighed: Weighed) -> str:
         """Run another kernel's items too, sharing loops; or leave both as they are and say why not.
 
-        `names` says what to call its loops and numbers where they are not shared. At least one loop must be shared
+        `names` are the new names of its loops and variables where they are not shared. At least one loop must be shared
         where both have loops. `weighed` says why loops that could be shared had better not be, if so; then fewer are.
         """
         shared, why = self._shared(other, names, ())
@@ -90,13 +90,13 @@ class Level:
         return (around, why) if why else mine._shared(theirs, names, (*around, (mine.loop, theirs.loop)))
 
     def _open_loop(self, theirs: Level) -> int:
-        """The item another loop could share: the last, or the last loop if what follows has nothing to do with it."""
+        """The item another loop could share: the last, or the last loop if what follows is independent of it."""
         last = len(self.items) - 1
-        for place in range(last, -1, -1):
-            item = self.items[place]
+        for index in range(last, -1, -1):
+            item = self.items[index]
             if isinstance(item, Level):
-                return place
-            if any(_clash(one, theirs.touched) for one in accesses((item,))):
+                return index
+            if any(_depends(one, theirs.touched) for one in accesses((item,))):
                 break
         return last
 
@@ -105,7 +105,7 @@ class Level:
         for stmt in lead:
             assert not isinstance(stmt, Level)
             for one in accesses((stmt,)):
-                if _clash(one, self.touched):
+                if _depends(one, self.touched):
                     return f"`{one.buffer.name}` is needed before the loop"
         return ""
 
@@ -117,36 +117,36 @@ class Level:
         else:
             theirs = other.items[at]
             assert isinstance(theirs, Level)
-            place = self._open_loop(theirs)
-            mine = self.items[place]
+            index = self._open_loop(theirs)
+            mine = self.items[index]
             assert isinstance(mine, Level)
             mine._take(theirs, shared - 1)
-            self.items[place:place] = other.items[:at]
+            self.items[index:index] = other.items[:at]
             self.items += other.items[at + 1 :]
         _merge(self.touched, other.touched)
         self.sizes |= other.sizes
 
 
-def _clash(one: Access, touched: Touched) -> bool:
-    """Does it matter whether an access comes before or after what is touched?"""
+def _depends(one: Access, touched: Touched) -> bool:
+    """Does an access depend on one of those touched, either way?"""
     here = touched.get(one.buffer, {})
     return bool(here) and (one.writes or any(access.writes for access in here))
 
 
 def reuses(body: Sequence[Stmt], points: int, reuse: int) -> bool:
-    """Does a block use what it reads many times over, as a product does, at so many points or more?"""
+    """Does a block reuse what it reads many times, as a contraction does, at so many points or more?"""
     for stmt, scope in scoped(body):
         loops = dict(scope.loops)
         if (count := prod(loops.values())) >= points:
-            told = ({name for place in one.at or () for name in free(place)} for one in own_accesses(stmt))
-            cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in told)
+            indexed = ({name for index in one.at or () for name in free(index)} for one in own_accesses(stmt))
+            cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in indexed)
             if cells and reuse * cells <= count:
                 return True
     return False
 
 
 def bound_names(body: Sequence[Stmt]) -> set[str]:
-    """What a block calls its loops and the variables it declares."""
+    """The names of a block's loops and of the variables it declares."""
     return {_bound(one) for one in everything(body) if isinstance(one, For | Let)}
 
 
@@ -175,21 +175,21 @@ def _obstacle(mine: Level, theirs: Level, names: Names, around: Shared) -> str:
             continue
         for one in mine.touched[buffer]:
             for other in theirs.touched[buffer]:
-                apart = (one.writes or other.writes) and not _meet(one, other, mine.loop, theirs.loop)
-                if apart and _turns(one, other, mine, theirs, around):
+                dependent = (one.writes or other.writes) and not _meet(one, other, mine.loop, theirs.loop)
+                if dependent and _reverses(one, other, mine, theirs, around):
                     return f"`{buffer.name}` would be touched too early in `{mine.loop}`"
     return ""
 
 
-def _turns(one: Access, other: Access, mine: Level, theirs: Level, around: Shared) -> bool:
-    """Would the one come to a cell after the other in a shared loop?"""
+def _reverses(one: Access, other: Access, mine: Level, theirs: Level, around: Shared) -> bool:
+    """Would a shared loop reverse a dependence: would the first come to a cell after the second?"""
     if one.at is None or other.at is None:
         return True
     return turns_around((one.at, mine.sizes), (other.at, theirs.sizes), (mine.loop, theirs.loop), around)
 
 
 def _meet(one: Access, other: Access, loop: str, their: str) -> bool:
-    """Do two accesses reach one cell only where the loops stand alike?"""
+    """Do two accesses touch one cell only in the same iteration of the loops?"""
     if one.at is None or other.at is None:
         return False
     return any(

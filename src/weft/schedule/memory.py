@@ -1,9 +1,9 @@
-"""Where buffers lie: one piece of memory for all that nobody wants afterwards, used again when their values are dead.
+"""Memory planning by liveness: one arena for all buffers that are not live out, whose memory is reused once they die.
 
-A buffer is alive from the first kernel that touches it to the last. Two that are alive at once never overlap, but for
-one that takes the memory of another in the very kernel where that one dies (`in_place.py`). Offsets are multiples of
-`ALIGNMENT`, and so are the sizes counted. A buffer that may be read where the kernels have not written it depends on
-what it held before and is left apart.
+A buffer is alive from the first kernel that touches it to the last. Buffers that are alive at once never overlap, but
+for one that takes the memory of another in place, in the very kernel of its last use (`in_place.py`). Offsets are
+multiples of `ALIGNMENT`, and so are the sizes counted. A buffer that may be read before the kernels have written it
+depends on what it held before and stays outside the arena.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from weft.schedule.in_place import takes_over
 from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
 
-#: A line of the cache, and as wide as vectors are.
+#: A cache line, and the widest vector.
 ALIGNMENT = 64
 
 Numbers = NDArray[np.int64]
-#: The first and the last kernel that touch something.
+#: A live range: the first and the last kernel that touch something.
 Life = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where in one piece of memory buffers lie.
+    """Where buffers lie in the arena.
 
-    `offsets` in bytes, of every buffer planned; what is not here has memory of its own. `size` is what all need
-    together, `peak` what is alive in the kernel with the most, and so the least possible. `shares`: whose memory a
-    buffer takes over, in the kernel where it is born and the other dies. `apart`: why a buffer is not planned.
+    `offsets` in bytes, of every buffer planned; what is not here has memory of its own. `size` is that of the arena,
+    `peak` the bytes alive in the kernel with the most, a lower bound of it. `shares`: whose memory a buffer takes in
+    place, in the kernel of its definition and the other's last use. `apart`: why a buffer is not planned.
     """
 
     offsets: Mapping[Buffer, int]
@@ -50,7 +50,7 @@ class Plan:
 
     @property
     def separate(self) -> int:
-        """What the buffers would need if none used memory of another."""
+        """What the buffers would need without reuse."""
         return sum(map(_rounded, self.offsets))
 
     def __str__(self) -> str:
@@ -87,10 +87,10 @@ class Plan:
 
 
 def plan(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> Plan:
-    """Plan the memory of kernels run in order, once; buffers in `outside` are kept or given and stay out of it.
+    """Plan the memory of kernels run in order, once; buffers in `outside` are live out or given and stay out of it.
 
     `in_place` lets buffers take over memory where that saves any. What to run is then `as_one(kernels, plan.shares)`,
-    for compiled code may count on different buffers never to overlap.
+    for compiled code assumes that different buffers do not alias.
     """
     found = sites([Remark("", kernel.body) for kernel in kernels])
     apart = {
@@ -119,14 +119,14 @@ def size_of(buffer: Buffer) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Buffers that lie in the same bytes, each taking over from the one before it."""
+    """Buffers in the same bytes, each taking the memory of the one before it in place."""
 
     buffers: tuple[Buffer, ...]
     life: Life
     size: int
 
 
-#: In which order blocks are given their place; the order that needs least wins.
+#: The orders in which blocks are given offsets; the order that needs least wins.
 _ORDERS: tuple[Callable[[_Block], tuple[int, ...]], ...] = (
     lambda block: (-block.size, block.life[0]),
     lambda block: (block.life[0], -block.size),
@@ -154,13 +154,13 @@ def _chains(found: Mapping[Buffer, Sequence[Site]], lives: Mapping[Buffer, Life]
     ending: dict[int, list[int]] = {}  # the chains by the kernel in which their last buffer dies
     for new, (birth, death) in sorted(lives.items(), key=lambda item: item[1][0]):  # stable: in order of appearance
         here = ending.get(birth, [])
-        number = next((one for one in here if _follows(new, chains[one], found, lives)), len(chains))
-        if number == len(chains):
+        position = next((one for one in here if _follows(new, chains[one], found, lives)), len(chains))
+        if position == len(chains):
             chains.append([])
         else:
-            here.remove(number)
-        chains[number].append(new)
-        insort(ending.setdefault(death, []), number)
+            here.remove(position)
+        chains[position].append(new)
+        insort(ending.setdefault(death, []), position)
     return chains
 
 
@@ -178,14 +178,14 @@ def _follows(
 
 
 def _there(buffer: Buffer, kernel: int, found: Mapping[Buffer, Sequence[Site]]) -> list[Site]:
-    """The sites of a buffer in a kernel, as seen from there."""
+    """The sites of a buffer in a kernel, with the steps inside it."""
     return [Site(site.access, site.steps[1:]) for site in found[buffer] if site.steps[0].number == kernel]
 
 
 def _placed(blocks: Sequence[_Block]) -> tuple[int, dict[Buffer, int]]:
-    """What blocks need if each, in this order, is put in the smallest gap that holds it, and where buffers lie then."""
+    """Best fit in this order: the size of the arena, and the offsets of the buffers."""
     where: dict[Buffer, int] = {}
-    columns = np.zeros((4, len(blocks)), np.int64)  # birth, death, start and stop of those placed, by where they start
+    columns = np.zeros((4, len(blocks)), np.int64)  # birth, death, start and stop of those allocated, sorted by start
     for count, block in enumerate(blocks):
         births, deaths, starts, stops = columns[:, :count]
         meets = (births <= block.life[1]) & (deaths >= block.life[0])
@@ -198,7 +198,7 @@ def _placed(blocks: Sequence[_Block]) -> tuple[int, dict[Buffer, int]]:
 
 
 def _smallest_gap(starts: Numbers, stops: Numbers, size: int) -> int:
-    """Where the smallest gap between busy bytes begins that holds a size; after the last there is no end to it."""
+    """The start of the smallest gap between live bytes that fits a size; after the last it is unbounded."""
     ends = np.maximum.accumulate(np.concatenate(([0], stops)))
     gaps = starts - ends[:-1]
     fits = np.flatnonzero(gaps >= size)

@@ -26,7 +26,7 @@ def covered(one_buffer: Sequence[Site]) -> bool:
 def _covered(read: Site, writes: Sequence[Site]) -> bool:
     """Loops around the read are parameters, a write's own loops take all their values."""
     before = [(write, shared) for write in writes if (shared := _shared(write, read)) is not None]
-    maps = [write.map(shared) for write, shared in before if write.is_told(shared)]
+    maps = [write.map(shared) for write, shared in before if write.is_affine(shared)]
     return bool(maps) and covers(maps, read.map(len(read.steps)), read.access.buffer.shape)
 
 

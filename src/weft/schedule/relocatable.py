@@ -1,11 +1,11 @@
-"""Kernels that differ in where along an axis they touch a tensor, or in random keys, become the same kernel, to be
-compiled once.
+"""Relocatable kernels: kernels that differ only in constant indices or random keys become one with parameters, compiled
+once.
 
     for i: h[i] = x[7, i]      becomes      for i: h[i] = x[s, i]      with s = 7
 
-So the steps of a recurrence that is written out are one kernel, though each reads another slice, and so is what fills
-parameters of one shape. Where a kernel touches several positions, and no loop moves along that axis, they are counted
-from the first of them.
+So the steps of an unrolled recurrence are one kernel, though each reads another slice, and so is the initialisation of
+parameters of one shape. Where a kernel has several constant indices in an axis, and no loop indexes it, they are
+relative to the first of them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from weft.ops import Num, Scalar
 _Axis = tuple[Buffer, int]
 
 
-#: Whole numbers of more bits are keys: no step of a computation is that long.
+#: Integers of more bits are keys: no index is that large.
 _KEY_BITS = 40
 
 
 def anchored(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
-    """A block with static indices for the first positions it touches and for its keys, and what those are."""
-    found, keys = _keyed(body)
-    found, firsts = _positioned(found)
+    """A block with parameters for its first constant indices and for its keys, and their values."""
+    found, keys = _with_keys(body)
+    found, firsts = _with_offsets(found)
     return found, {**keys, **firsts}
 
 
-def _keyed(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
+def _with_keys(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
     names: dict[int, str] = {}
 
     def leaf(one: Scalar) -> Scalar | None:
@@ -46,14 +46,14 @@ def _keyed(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
     return found, {name: key - (1 << 64 if key >> 63 else 0) for key, name in names.items()}
 
 
-def _positioned(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
+def _with_offsets(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
     firsts = _firsts(body)
-    names = {axis: f"{number} of {axis[0].name}" for number, axis in enumerate(firsts)}
+    names = {axis: f"{ordinal} of {axis[0].name}" for ordinal, axis in enumerate(firsts)}
 
     def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
-        return buffer, tuple([place((buffer, axis), one) for axis, one in enumerate(at)])
+        return buffer, tuple([relative((buffer, axis), one) for axis, one in enumerate(at)])
 
-    def place(axis: _Axis, at: Scalar) -> Scalar:
+    def relative(axis: _Axis, at: Scalar) -> Scalar:
         if axis not in firsts:
             return at
         assert isinstance(at, Affine)
@@ -64,7 +64,7 @@ def _positioned(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]
 
 
 def _firsts(body: Sequence[Stmt]) -> dict[_Axis, int]:
-    """The axes that are only touched at fixed positions, and the first of these."""
+    """The axes that only have constant indices, and the least of these."""
     found: dict[_Axis, int] = {}
     moving: set[_Axis] = set()
     for one in accesses(body):

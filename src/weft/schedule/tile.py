@@ -1,11 +1,12 @@
-"""How products run in registers: which loops become rows and columns of tiles, and along what vectors lie.
+"""Register tiling of contractions: which loops become rows and columns of tiles, and along which of them vectors lie.
 
-    tile    rows of one factor, each number spread out, times vectors of columns of the other
-    dot     vectors along the sums, added up across at the end: where both factors lie that way and there are few cells
+    tile    rows of one factor, each scalar broadcast, times vectors of columns of the other
+    dot     vectors along the sums, reduced across lanes at the end: where both factors are contiguous along the sums
+            and there are few cells
 
-Columns that do not lie side by side in memory, or fill no vector, are copied into a panel first, which pays if there
-are many rows. Which way is best is estimated in steps of the machine's vector unit for each cell. A product that is
-better left as loops is loops again.
+Columns that are not contiguous, or fill no vector, are packed into a panel first, which pays if there are many rows.
+Which way is best is estimated in steps of the machine's vector unit for each cell. A contraction that is better left as
+loops becomes loops.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from weft.machine import COMMON, Machine
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 
-#: What copying one number into a panel takes, in a row and turned around, and adding up a vector across; in steps.
-_COPY, _TURN, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
-#: How much longer a step takes whose vectors all come from memory, and may lie across two lines of it.
+#: The cost of packing one value, contiguous or transposed, of reducing a vector across lanes, and of strided stores; in
+#: steps.
+_COPY, _TRANSPOSE, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
+#: How much longer a step takes whose vectors are all loaded, and may straddle two cache lines.
 _ACROSS_LINES = 1.4
-#: More rows than this are worth a panel even if columns lie side by side, where no cache holds those.
+#: More rows than this are worth a panel even if columns are contiguous, where no cache holds those.
 _MANY_ROWS = 512
 #: So many sums fit into a panel.
 _DEPTH = 736
@@ -38,7 +40,7 @@ _FEW = 8
 _ROUNDINGS = 64
 #: Of sums that go on in double precision a register adds up so many products, another so many of those sums.
 _PARTS = (46, 16)
-#: How often the widest vector is halved until it is added up across.
+#: How often the widest vector is halved until it is reduced to a scalar.
 _HALVES = 4
 
 #: A product with its loops in the order in which it would be tiled, and how.
@@ -46,7 +48,7 @@ _Way = tuple[Parts, Tile]
 
 
 def tiled(body: Sequence[Stmt], rows: int = 0, vectors: int = 0, machine: Machine = COMMON) -> tuple[Stmt, ...]:
-    """A block with its products in tiles, of the shape asked for where one is; or as loops."""
+    """A block with its contractions in tiles, of the shape asked for where one is; or as loops."""
 
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
         if not isinstance(stmt, Staged):
@@ -58,7 +60,7 @@ def tiled(body: Sequence[Stmt], rows: int = 0, vectors: int = 0, machine: Machin
 
 
 def tile(staged: Staged, rows: int = 0, vectors: int = 0, machine: Machine = COMMON) -> Staged | None:
-    """The best way to tile a product; None if it is better left as loops."""
+    """The best way to tile a contraction; None if it is better left as loops."""
     ways = [(one, _steps(one, machine)) for one in _ways(parts_of(staged), machine)]
     best, steps = min(ways, key=lambda way: way[1], default=(None, inf))
     if best is None or steps == inf:
@@ -109,20 +111,20 @@ def _with_last(loops: Sequence[Loop], last: Loop) -> tuple[Loop, ...]:
 
 
 def _stride(factor: Scalar, loop: Loop) -> int:
-    """How far a factor's tensor moves in memory when a loop goes on."""
+    """The stride of a factor's tensor along a loop."""
     found = next(one for one in walk(factor) if isinstance(one, Read))
     return stride_of(found, loop[0]) or 0  # factors that gather are not staged
 
 
 def _repays(parts: Parts, machine: Machine) -> bool:
-    """Do so many rows come back to columns that no cache holds them?"""
+    """Are columns reused by many rows, and too large for a cache?"""
     size = points((*parts.sums, *parts.right)) * numpy_type(parts.total.dtype).itemsize
     far = size > machine.caches[1] // 2
     return points(parts.left) >= _MANY_ROWS and far and points(parts.sums[1:]) <= _DEPTH
 
 
 def _steps(way: _Way, machine: Machine) -> float:
-    """What a cell takes, in steps of a vector unit; infinite where it cannot be done."""
+    """The cost of a cell, in steps of a vector unit; infinite where it cannot be done."""
     parts, tile = way
     lanes, depth = max(machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1), points(parts.sums)
     strided = 0.0 if _row_major(parts, parts.right) >= 0 else _STRIDED
@@ -134,13 +136,13 @@ def _steps(way: _Way, machine: Machine) -> float:
     if tile.panel:
         if points(parts.sums[1:]) > _DEPTH:
             return inf
-        turned = tile.panel == "turned" or _stride(parts.factors[1], parts.right[-1]) != 1
-        steps += (_TURN if turned else _COPY) * (depth / points(parts.left))
+        transposed = tile.panel == "turned" or _stride(parts.factors[1], parts.right[-1]) != 1
+        steps += (_TRANSPOSE if transposed else _COPY) * (depth / points(parts.left))
     return steps + strided
 
 
 def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
-    """How many of the cells written lie side by side along the last of some loops, less those that do not."""
+    """How many of the buffers written are contiguous along the last of some loops, less those that are not."""
     cells = [one for one in parts.rest if isinstance(one, Store | Update)]
     return sum(1 if stride_of(Read(one.buffer, one.at), loops[-1][0]) == 1 else -1 for one in cells)
 

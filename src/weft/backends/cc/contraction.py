@@ -1,7 +1,7 @@
-"""Products in C: register tiles over vectors, with what follows done to each tile while it is in the first cache.
+"""Contractions in C (GEMM-like): register tiles, with the epilogue applied to each tile while it is in the first cache.
 
-Rows and columns are cut into tiles, whose functions (tiles.py) add up the sums; columns are perhaps copied into a panel
-before. Panel and sums lie in scratch memory.
+Rows and columns are cut into tiles, whose micro-kernels (`tiles.py`) accumulate the sums; columns may be packed into a
+panel before. Panel and sums lie in scratch memory.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from weft.loops import Cast
 from weft.loops.legality import points, sums_of
 from weft.ops import Num
 
-#: So many tiles of rows are begun before the next sums, where those do not fit into one panel.
+#: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel.
 _TILES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Placed(Tiles):
-    """A product in tiles, its functions, and its place in a kernel.
+    """A contraction in tiles: its micro-kernels, and the code that calls them in a kernel.
 
     Threads share panels, or iterations of the outermost loop around them: each does those from `first` to `end`.
     """
@@ -37,24 +37,27 @@ class Placed(Tiles):
         return ["{", *indented([f"enum {{ {sizes} }};", *self._scratch(), *self._columns()]), "}"]
 
     def _scratch(self) -> Lines:
-        """Where panel, part and sums lie; before the first cell of a tile there is room for a vector."""
+        """The pointers to panel, part and sums; before the first cell of a tile there is space for a vector."""
         at, lines = "__builtin_assume_aligned(scratch, 64)", []
         if self.tile.panel:
-            lines.append(f"{self.number} *const panel = {at};")
+            lines.append(f"{self.scalar} *const panel = {at};")
             at = f"(panel + {self._panel()} * wide)"
-        if self.grows:
-            lines.append(f"{self.number} *const part = ({self.number} *){at} + lanes;")
+        if self.widens:
+            lines.append(f"{self.scalar} *const part = ({self.scalar} *){at} + lanes;")
             at = "(part + tall * wide)"
-        return [*lines, f"{self.held} *const {'room' if self.tile.block else 'sums'} = ({self.held} *){at} + lanes;"]
+        return [
+            *lines,
+            f"{self.accumulator} *const {'room' if self.tile.block else 'sums'} = ({self.accumulator} *){at} + lanes;",
+        ]
 
     @property
     def room(self) -> str:
-        """The bytes of memory that they take, in C."""
+        """The size of that scratch memory in bytes, in C."""
         tile = f"{self.name}_rows * {self.name}_wide"
-        panel = f"sizeof({self.number}) * {self._panel()} * {self.name}_wide + " if self.tile.panel else ""
-        part = f"sizeof({self.number}) * ({tile} + {self.name}_lanes) + " if self.grows else ""
+        panel = f"sizeof({self.scalar}) * {self._panel()} * {self.name}_wide + " if self.tile.panel else ""
+        part = f"sizeof({self.scalar}) * ({tile} + {self.name}_lanes) + " if self.widens else ""
         tiles = f"{tile} * {_TILES_AT_ONCE}" if self.tile.block else tile
-        return f"{panel}{part}sizeof({self.held}) * ({tiles} + {self.name}_lanes)"
+        return f"{panel}{part}sizeof({self.accumulator}) * ({tiles} + {self.name}_lanes)"
 
     def _panel(self) -> int:
         """How many sums a panel has, all columns of each."""
@@ -89,7 +92,7 @@ class Placed(Tiles):
             return steps(at, side.size, tall, [*body, *self._call_tile(), *self._rest()])
         end, size = f"{at}_end", self.parts.sums[0][1]
         body += [
-            f"{self.held} *const sums = room + ({at} - {at}_begin) * wide;",
+            f"{self.accumulator} *const sums = room + ({at} - {at}_begin) * wide;",
             *self._call_tile(),
             f"if (sums_to < {size}) continue;",
             *self._rest(),
@@ -120,12 +123,12 @@ class Placed(Tiles):
         return [f"{self.name}_pack({', '.join(names)});"]
 
     def _rest(self) -> Lines:
-        """What follows at each point of a tile."""
+        """The epilogue, at each point of a tile."""
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
-        found = f"{'' if self.held == self.number else f'({self.number})'}sums[r * wide + c]"
+        found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}sums[r * wide + c]"
         is_zero = isinstance(start, Cast) and isinstance(start.value, Num) and start.value.value == 0
         first = found if is_zero else f"{self.writer.value(start)} + {found}"
-        block = [f"{self.number} {total} = {first};", *self.writer.block(self.parts.rest, "")]
+        block = [f"{self.scalar} {total} = {first};", *self.writer.block(self.parts.rest, "")]
         inner, outer = ("c", "columns", self.columns), ("r", "rows", self.rows)
         if self.tile.along == "rows":
             inner, outer = outer, inner
@@ -140,5 +143,5 @@ class Placed(Tiles):
         return loop(outer[0], "0", outer[1], block)
 
 
-#: What sizes are called inside a kernel.
+#: The names of sizes inside a kernel.
 _SIZES = (("lanes", "lanes"), ("wide", "wide"), ("tall", "rows"))

@@ -1,7 +1,7 @@
-"""Tiles of products in C: functions that add up the cells of a tile in registers, and copy columns into a panel.
+"""Micro-kernels of contractions in C: functions that accumulate a tile in registers, and pack columns into a panel.
 
-A tile is compiled for whole tiles and for those at the edges. Multiplications and additions of tiles are fused. At the
-last columns a vector begins so far before that it ends with them: nothing outside of a buffer is read.
+A micro-kernel is compiled for whole tiles and for those at the edges, with fused multiply-adds. The last vector of the
+columns overlaps the one before it, so that it ends with them: nothing outside of a buffer is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.loops.nests import stride
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
-#: How many vectors are added up across at once, and the type of their sums.
+#: How many vectors are reduced across lanes at once, and the type of their sums.
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
 #: Types and names of parameters.
@@ -59,7 +59,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The functions of a product in tiles, and what they are called."""
+    """The functions of a product in tiles, and their names."""
 
     name: str
     parts: Parts
@@ -75,7 +75,7 @@ class Tiles:
         return Side(self.parts.factors[1], self.parts.right)
 
     @property
-    def number(self) -> str:
+    def scalar(self) -> str:
         return c_type(self.parts.total.dtype)
 
     @property
@@ -83,13 +83,13 @@ class Tiles:
         return f"weft_{self.parts.total.dtype}s"
 
     @property
-    def held(self) -> str:
-        """What its sums are while they are added up."""
-        return "double" if self.grows else self.number
+    def accumulator(self) -> str:
+        """The C type in which its sums accumulate."""
+        return "double" if self.widens else self.scalar
 
     @property
-    def grows(self) -> bool:
-        """Are its sums added up in double precision, one part after another?"""
+    def widens(self) -> bool:
+        """Do its sums accumulate in double precision, one part after another?"""
         return len(self.tile.parts) > 1
 
     # Functions
@@ -106,7 +106,7 @@ class Tiles:
         return [
             f"/* A product of {rows} rows, {columns} columns and {points(self.parts.sums)} sums. */",
             "enum {",
-            f"    {name}_lanes = WEFT_VECTOR / sizeof({self.number}),",
+            f"    {name}_lanes = WEFT_VECTOR / sizeof({self.scalar}),",
             f"    {name}_wide = {wide},",
             f"    {name}_rows = WEFT_EVEN({rows}, {most}),",
             f"    {name}_last_rows = {rows} - ({rows} - 1) / {name}_rows * {name}_rows,",
@@ -115,7 +115,7 @@ class Tiles:
         ]
 
     def _tile(self) -> Lines:
-        """Rows spread out, times vectors of columns."""
+        """Rows broadcast, times vectors of columns."""
         vectors, wide = self.tile.vectors, f"{self.name}_wide"
         offset = "v * lanes" if self.tile.panel else "(v + 1 < vectors ? v * lanes : columns - lanes)"
         if self.tile.panel:
@@ -129,7 +129,7 @@ class Tiles:
                 "r",
                 "rows",
                 [
-                    f"const {self.number} left = {self._value(self.rows, 'r')};",
+                    f"const {self.scalar} left = {self._value(self.rows, 'r')};",
                     *unrolled("v", "vectors", ["sum[r][v] += left * right[v];"]),
                 ],
             ),
@@ -175,7 +175,7 @@ class Tiles:
     @property
     def _stored(self) -> str:
         """Where a tile stores them."""
-        return "part" if self.grows else "sums"
+        return "part" if self.widens else "sums"
 
     def _added_up(
         self, count: tuple[str, str], nests: Sequence[tuple[Sequence[tuple[CLoop, int]], Lines]], done: Lines
@@ -186,7 +186,7 @@ class Tiles:
         begin = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
         added = self._each(count[0], "total[r][n] += sum[r][n];")
         parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
-        if self.grows:
+        if self.widens:
             grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
             parts.append(Part(zero["total"], [*done, grow, "more = true;"], self.tile.parts[1]))
             begin.append(f"bool more = {'sums_from > 0' if self.tile.block else 'false'};")
@@ -202,7 +202,7 @@ class Tiles:
         return [(one, size) for one, (_, size) in zip(self._loops_over(sums), sums, strict=True)]
 
     def _across(self) -> Lines:
-        """The vectors of a row added up across, some at once and the rest one by one."""
+        """The vectors of a row reduced across lanes, some at once and the rest one by one."""
         dtype, at = self.parts.total.dtype, f"r * {self.name}_wide + c"
         count, few = _AT_ONCE[dtype]
         some = ", ".join(f"{self._found}[r][c + {n}]" for n in range(count))
@@ -248,11 +248,11 @@ class Tiles:
         return lines
 
     def _pack(self) -> Lines:
-        """The function that copies columns into a panel: sum after sum, all columns of each, and zeros beyond."""
+        """The function that packs columns into a panel: sum after sum, all columns of each, padded with zeros."""
         side, wide = self.columns, f"{self.name}_wide"
         assert side.loop is not None
         given = [*self._memory([side.factor]), *self._loops([side.factor])]
-        given += [("const int", "columns"), (f"{self.number} *restrict", "panel"), *self._range()]
+        given += [("const int", "columns"), (f"{self.scalar} *restrict", "panel"), *self._range()]
         if self.tile.panel == "turned":
             assert isinstance(side.factor, Read)
             last, size = self.parts.sums[-1]
@@ -295,17 +295,17 @@ class Tiles:
     # Names and parameters
 
     def _given(self) -> Given:
-        """What the function of a tile is given."""
+        """The parameters of the function of a tile."""
         rows, columns = self.rows.factor, self.columns.factor
         factors = [rows] if self.tile.panel else [rows, columns]
         found = [*self._memory(factors), *self._loops(factors)]
         if self.tile.panel:
-            found.append((f"const {self.number} *", "panel"))
-        stored = dict.fromkeys([(f"{self.number} *restrict", self._stored), (f"{self.held} *restrict", "sums")])
+            found.append((f"const {self.scalar} *", "panel"))
+        stored = dict.fromkeys([(f"{self.scalar} *restrict", self._stored), (f"{self.accumulator} *restrict", "sums")])
         return [*found, *self._range(), *stored]
 
     def _range(self) -> Given:
-        """Which turns of the outermost sum are meant, where not all are."""
+        """Which iterations of the outermost sum are meant, where not all are."""
         return [("int64_t", "sums_from"), ("int64_t", "sums_to")] if self.tile.block else []
 
     def _memory(self, factors: Sequence[Scalar]) -> Given:
@@ -319,7 +319,7 @@ class Tiles:
         return [("int64_t", self._from(name)) for name in names]
 
     def _from(self, name: str) -> str:
-        """What a loop is called outside: of a tiled one it is where a tile starts."""
+        """The C variable of a loop outside: of a tiled one it is where a tile starts."""
         tiled = [side.loop[0] for side in (self.rows, self.columns) if side.loop]
         return f"{self.writer.variable(name)}from" if name in tiled else self.writer.variable(name)
 
