@@ -491,7 +491,7 @@ def moved(stmt: Stmt, to: Mapping[Buffer, Buffer]) -> Stmt:
         case Remark(text=text, body=body):
             return Remark(text, tuple(moved(one, to) for one in body))
         case If(tests=tests, body=body):
-            held = tuple(Inside(scalar(test.place), test.size) for test in tests)
+            held = tuple(Inside(scalar(test.index), test.size) for test in tests)
             return If(held, tuple(moved(one, to) for one in body))
         case Store(buffer=buffer, at=at, value=value):
             return Store(to[buffer], tuple(map(scalar, at)), scalar(value))

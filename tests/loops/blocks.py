@@ -146,7 +146,7 @@ class _Blocks(_Maker):
             if isinstance(one, Affine) and any(name not in scope.ranges for _, name in one.terms):
                 return False
             for place, size in zip(one.at, one.buffer.shape, strict=True) if isinstance(one, Read) else ():
-                tested = any(test.place == place and test.size <= size for test in scope.tests)
+                tested = any(test.index == place and test.size <= size for test in scope.tests)
                 if isinstance(place, Affine) and not tested and not place.stays_inside(size, scope.ranges):
                     return False
         return not isinstance(scalar, Num | Affine | Local)

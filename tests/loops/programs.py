@@ -174,8 +174,8 @@ class _Maker:
                 if other != name and count + more - 1 <= size:
                     choices.append(Affine(((1, name), (1, other))))
         for test in scope.tests:
-            if isinstance(test.place, Affine) and test.size <= size:
-                choices += [test.place] * 3
+            if isinstance(test.index, Affine) and test.size <= size:
+                choices += [test.index] * 3
         return self.draw(st.sampled_from(choices))
 
     def value(self, scope: Scope, target: Buffer, depth: int = 0) -> Scalar:

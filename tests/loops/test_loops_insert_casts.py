@@ -94,7 +94,7 @@ def _scalars(body: tuple[Stmt, ...]) -> Iterator[Scalar]:
             case For(body=inner) | Remark(body=inner):
                 yield from _scalars(inner)
             case If(tests=tests, body=inner):
-                yield from (test.place for test in tests)
+                yield from (test.index for test in tests)
                 yield from _scalars(inner)
             case Store(at=at, value=value) | Update(at=at, value=value):
                 yield from (*at, value)

@@ -131,7 +131,7 @@ def test_run_as_a_product_it_computes_what_the_nest_does(sample: Sample, seed: i
     for batch, left, right in product(points(found.batch), points(found.left), points(found.right)):
         for sums in points(found.sums):
             here = {**batch, **left, **right, **sums}
-            if all(0 <= test.place.value(here) < test.size for test in found.tests):  # type: ignore[attr-defined]
+            if all(0 <= test.index.value(here) < test.size for test in found.tests):  # type: ignore[attr-defined]
                 first = ours[one.buffer][cell(one.at, anywhere({**batch, **left, **sums}))]  # type: ignore[attr-defined]
                 second = ours[other.buffer][cell(other.at, anywhere({**batch, **right, **sums}))]  # type: ignore[attr-defined]
                 at = cell(nest.core.at, anywhere({**batch, **left, **right}))

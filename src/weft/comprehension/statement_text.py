@@ -86,7 +86,7 @@ class _Writing:
     def guard(self, test: Inside) -> None:
         """Leave out what padding is about."""
         self._as_sum()
-        inside = call("and", call("le", 0, test.place), call("lt", test.place, test.size))
+        inside = call("and", call("le", 0, test.index), call("lt", test.index, test.size))
         self.value = where(inside, self.value, NEUTRAL[self.accum])
 
     def rename(self, name: str) -> None:

@@ -76,7 +76,7 @@ def contraction(run: Run, target: Buffer, shapes: Mapping[Buffer, Shape]) -> Con
     moved = {name: Affine.of(letter) if labels[letter] > 1 else Affine() for name, letter in named.items()}
     accesses = [(target, run.at), *((one.buffer, one.at) for one in read)]
     places = [_places(at, buffer, moved) for buffer, at in accesses]
-    guards = {one for test in run.guards for one in _places((test.place,), None, moved)}
+    guards = {one for test in run.guards for one in _places((test.index,), None, moved)}
     writing = _Writing({name: size for name, size in labels.items() if size > 1}, places[0], guards)
     result, *parts = (writing.shape(some, shapes[buffer]) for some, (buffer, _) in zip(places, accesses, strict=True))
     numbers: dict[Scalar, Scalar] = {one: Arg(number) for number, one in enumerate(read)}

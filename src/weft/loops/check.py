@@ -75,7 +75,7 @@ def _check(stmt: Stmt, scope: _Around) -> None:
                 raise MalformedLoops(f"loop {loop} cannot run {', '.join(map(str, stmt.how))}: {problem}")
         case If(tests=tests):
             for test in tests:
-                _typed(test.place, "int64", scope)
+                _typed(test.index, "int64", scope)
         case Store(buffer=buffer, at=at, value=value):
             _scalar(Read(buffer, at), scope)
             _typed(value, buffer.dtype, scope)
@@ -149,7 +149,7 @@ def _reach(index: Affine, tests: Sequence[Inside], ranges: Mapping[str, int]) ->
     assert found is not None
     low, high = found
     for at, test in enumerate(tests):
-        part = test.place
+        part = test.index
         if isinstance(part, Affine) and (times := _times(index, part)):
             below, above = _reach(index - part * times, (*tests[:at], *tests[at + 1 :]), ranges)
             end = times * (test.size - 1)

@@ -191,9 +191,9 @@ def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
     if (found := added_to(body)) is None:
         return "it holds more than loops around one update"
     inner, update = found
-    if any(not isinstance(place, Affine) or len(place.terms) > 1 for place in update.at):
+    if any(not isinstance(index, Affine) or len(index.terms) > 1 for index in update.at):
         return "its cells are not indexed by one loop each"
-    moving = {name for place in update.at for name in free(place)}
+    moving = {name for index in update.at for name in free(index)}
     if not moving.issuperset(inner) or moving.intersection(name for name, _ in loops):
         return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"
     own = any(read.buffer == update.buffer for read in reads(update.value))

@@ -2,8 +2,8 @@
 
 nest = for loops: if tests: core            core = Store | Update
 
-A number before a write (`optimise/split_scalars.py`) is a nest of its own, that writes a buffer with a cell for every
-point; computed where it is read, it becomes a number again.
+A variable before a write (`optimise/split_scalars.py`) is a nest of its own, that writes a buffer with a cell for every
+point; inlined where it is read, it becomes a variable again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Nest:
     @property
     def reads(self) -> list[Read]:
         """Everything it reads, its target's old values only where the value mentions them."""
-        scalars = (self.core.value, *self.core.at, *(test.place for test in self.tests))
+        scalars = (self.core.value, *self.core.at, *(test.index for test in self.tests))
         return [read for scalar in scalars for read in reads(scalar)]
 
     @property
@@ -70,7 +70,7 @@ class Nest:
 
     def mapped(self, change: Callable[[Scalar], Scalar]) -> Nest:
         """The nest with its scalars changed."""
-        tests = tuple(Inside(change(test.place), test.size) for test in self.tests)
+        tests = tuple(Inside(change(test.index), test.size) for test in self.tests)
         core = with_parts(self.core, tuple([change(one) for one in parts(self.core)]))
         assert isinstance(core, Store | Update)
         return Nest(self.loops, tests, core, self.remarks)
@@ -87,19 +87,19 @@ def nests(program: Program) -> list[Nest]:
 
 
 def stride(cell: Read, loop: str) -> int | None:
-    """How far a cell moves in memory when a loop goes on; None where a subscript that is no place mentions the loop."""
+    """The stride of an access along a loop; None where a subscript that is not affine mentions the loop."""
     total, step = 0, 1
-    for place, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
-        if isinstance(place, Affine):
-            total += step * place.coefficient(loop)
-        elif loop in free(place):
+    for index, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
+        if isinstance(index, Affine):
+            total += step * index.coefficient(loop)
+        elif loop in free(index):
             return None
         step *= size
     return total
 
 
 def identifier(name: str, taken: FreshNames) -> str:
-    """A name for a loop or number after something that may be called anything, new among those taken."""
+    """A name for a loop or variable after something that may be called anything, new among those taken."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII)
     base = f"_{base}" if not base or base[0].isdigit() else base
     return taken.fresh(base)

@@ -12,7 +12,7 @@
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
     what    = Product(left, right, sums, total, tile?)
     how     = Collapse(loops) | Parallel(threads) | Jam(times) | Vector(lanes) | Unroll(times)
-    test    = Inside(place, size)                0 <= place < size
+    test    = Inside(index, size)                0 <= index < size
     scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
 
@@ -93,16 +93,16 @@ class Local(Scalar):
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    place: Scalar
+    index: Scalar
     size: int
 
     def always(self, ranges: Mapping[str, int]) -> bool:
         """Does it hold wherever the loops around it stand?"""
-        return isinstance(self.place, Affine) and self.place.stays_inside(self.size, ranges)
+        return isinstance(self.index, Affine) and self.index.stays_inside(self.size, ranges)
 
     def never(self, ranges: Mapping[str, int]) -> bool:
         """Does it fail wherever the loops around it stand?"""
-        found = self.place.bounds(ranges) if isinstance(self.place, Affine) else None
+        found = self.index.bounds(ranges) if isinstance(self.index, Affine) else None
         return found is not None and (found[1] < 0 or found[0] >= self.size)
 
 

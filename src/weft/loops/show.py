@@ -95,7 +95,7 @@ class _Printer:
             case For(loop=loop, size=size, how=how):
                 return f"for {loop} in range({size}){' ' if how else ''}{', '.join(map(str, how))}:"
             case If(tests=tests):
-                said = (f"0 <= {self.scalar(test.place, place=True)} < {test.size}" for test in tests)
+                said = (f"0 <= {self.scalar(test.index, place=True)} < {test.size}" for test in tests)
                 return f"if {' and '.join(said)}:"
             case Store(buffer=buffer, at=at, value=value):
                 return f"{self.scalar(Read(buffer, at))} = {self._top(value)}"

@@ -34,7 +34,7 @@ class Site:
                 guards.append((Affine.of(step.loop[0]), step.loop[1]))
             elif step.loop is not None:
                 loops.append(step.loop)
-            guards += [(test.place, test.size) for test in step.tests if isinstance(test.place, Affine)]
+            guards += [(test.index, test.size) for test in step.tests if isinstance(test.index, Affine)]
         indices, anywhere = list[Affine](), AccessMap.all_of(self.access.buffer.shape)
         for index, other, loop in zip(
             self.access.at or anywhere.indices, anywhere.indices, anywhere.loops, strict=True
@@ -46,7 +46,7 @@ class Site:
 
     def is_affine(self, outer: int) -> bool:
         """Does it touch all those cells: no gathers, no tests after so many steps that depend on values?"""
-        tests = (test.place for step in self.steps[outer:] for test in step.tests)
+        tests = (test.index for step in self.steps[outer:] for test in step.tests)
         axes = zip(self.access.at or (), self.access.buffer.shape, strict=False)
         return all(isinstance(one, Affine) for one in (*(index for index, size in axes if size != 1), *tests))
 

@@ -146,7 +146,7 @@ def parts(stmt: Stmt) -> tuple[Scalar, ...]:
     """The scalars of a statement itself, without those of its body."""
     match stmt:
         case If(tests=tests):
-            return tuple([test.place for test in tests])
+            return tuple([test.index for test in tests])
         case Store(at=at, value=value) | Update(at=at, value=value):
             return (*at, value)
         case Let(value=value) | Set(value=value):

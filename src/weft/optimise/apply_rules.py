@@ -21,14 +21,14 @@ from weft.optimise.signed_zeros import unsigned
 
 #: What each letter of an equation stands for.
 Bound = Mapping[str, Scalar]
-#: The call a number is known to hold, if it may be looked at in its place.
+#: The call a variable is known to hold, if a rule may match it in place of the variable.
 Definition = Callable[[Local], Scalar | None]
 #: Is a scalar never -0.0?
 Unsigned = Callable[[Scalar], bool]
 
 
 def plainly(scalar: Scalar) -> bool:
-    """Is a scalar never -0.0, whatever its numbers hold?"""
+    """Is a scalar never -0.0, whatever its variables hold?"""
     return unsigned(scalar, lambda local: None)
 
 

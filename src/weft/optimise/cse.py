@@ -111,7 +111,7 @@ class _Sharing:
                     self._change([loop, *_changes(body)])  # an iteration may follow another that has changed them
                 return For(loop, size, self._inner(body, seen))
             case If(tests=tests, body=body):
-                new_tests = tuple(Inside(self._available(one.place, seen), one.size) for one in tests)
+                new_tests = tuple(Inside(self._available(one.index, seen), one.size) for one in tests)
                 return If(new_tests, self._inner(body, seen))
             case Remark(text=text, body=body):
                 return Remark(text, self._inner(body, seen))

@@ -31,7 +31,7 @@ def _used(body: Sequence[Stmt]) -> set[Local]:
     sources: dict[Local, list[Local]] = {}
     rest: list[Local] = []
     for stmt, scope in scoped(body):
-        tested = (variables(test.place) for test in scope.tests)
+        tested = (variables(test.index) for test in scope.tests)
         mentioned = [one for some in (*tested, *map(variables, parts(stmt))) for one in some]
         match stmt:
             case Let(local=local) | Set(local=local):

@@ -179,7 +179,7 @@ class _Expansion:
         renamed = [name for name, _ in writer.loops if name not in solution.indices]
         indices = {**solution.indices, **{old: Affine.of(new) for old, (new, _) in zip(renamed, loops, strict=True)}}
         tests = tuple(one for one in solution.tests if not one.always(home.ranges)) + tuple(
-            Inside(substituted(test.place, indices), test.size) for test in writer.tests
+            Inside(substituted(test.index, indices), test.size) for test in writer.tests
         )
         value = substituted(writer.core.value, indices)
         plain = isinstance(writer.core, Store) and not loops and not tests

@@ -23,7 +23,7 @@ def ordered(nest: Nest) -> Nest:
 
 
 def sums_inside(nest: Nest) -> bool:
-    """Is every cell finished before the next is begun, as numbers computed one at a time must be?"""
+    """Is every cell finished before the next is begun, as an accumulation in a variable must be?"""
     mentioned = {name for one in nest.core.at for name in free(one)}
     summing = False
     for name, _ in nest.loops:
@@ -35,7 +35,7 @@ def sums_inside(nest: Nest) -> bool:
 
 
 def _by_axis(nest: Nest) -> Iterator[Loop]:
-    """The loops that the written cell tells, in the order of its axes."""
+    """The loops that index the written cell, in the order of its axes."""
     sizes = dict(nest.loops)
     names = dict.fromkeys(name for one in nest.core.at for name in free(one))
     return ((name, sizes[name]) for name in names if name in sizes)

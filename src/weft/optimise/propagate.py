@@ -76,7 +76,7 @@ class _Block:
 
     def proves(self, index: Affine, size: int) -> bool:
         """Is an index inside an axis of this size?"""
-        known = any(test.place == index and test.size <= size for test in self.tests)
+        known = any(test.index == index and test.size <= size for test in self.tests)
         return known or index.stays_inside(size, self.ranges)
 
     def unaffected(self, variables: Collection[Local], buffers: Collection[Buffer]) -> dict[Local, _Value]:
@@ -211,20 +211,20 @@ class _Walk:
             self._write(For(stmt.loop, stmt.size, self._inside(_Block(ranges, self.block.tests, known), stmt.body)))
 
     def _guarded(self, stmt: If) -> None:
-        tests = tuple(dict.fromkeys(Inside(_affine(self._scalar(one.place)), one.size) for one in stmt.tests))
+        tests = tuple(dict.fromkeys(Inside(_affine(self._scalar(one.index)), one.size) for one in stmt.tests))
         if any(test.never(self.block.ranges) for test in tests):
             return
         tests = tuple(test for test in tests if not self._is_known(test))
         if not tests:
             self.statements(stmt.body)
             return
-        facts = frozenset(test for test in tests if isinstance(test.place, Affine))
+        facts = frozenset(test for test in tests if isinstance(test.index, Affine))
         inner = _Block(self.block.ranges, self.block.tests | facts, dict(self.block.known))
         self._write(If(tests, self._inside(inner, stmt.body)))
         self._forget_changes(stmt.body)
 
     def _is_known(self, test: Inside) -> bool:
-        return isinstance(test.place, Affine) and self.block.proves(test.place, test.size)
+        return isinstance(test.index, Affine) and self.block.proves(test.index, test.size)
 
     def _inside(self, inner: _Block, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         """A block inside this one, written out."""

@@ -21,7 +21,7 @@ from weft.ops import Call, Num, Scalar
 from weft.ops.convert import needless
 from weft.optimise.apply_rules import Definition, Unsigned, costly, doubling, plainly, simpler
 
-#: Is a place proved to lie inside an axis of some size?
+#: Is an index proved to lie inside an axis of some size?
 Proof = Callable[[Affine, int], bool]
 
 
@@ -34,13 +34,13 @@ def _unknown(local: Local) -> Scalar | None:
     return None
 
 
-def _constant(place: Affine, size: int) -> bool:
-    return not place.terms and 0 <= place.offset < size
+def _constant(index: Affine, size: int) -> bool:
+    return not index.terms and 0 <= index.offset < size
 
 
 @dataclass(slots=True)
 class Simplifier:
-    """Simplifies scalars that stand where some numbers are known to hold the value of a call."""
+    """Simplifies scalars where some variables are known to hold the value of a call."""
 
     fast: bool = False
     definition: Definition = _unknown
@@ -74,21 +74,21 @@ class Simplifier:
                 inner = self.scalar(value)
                 return self._cast(scalar if inner is value else Cast(dtype, inner))
             case Read(buffer=buffer, at=at):
-                places = self.at(buffer, at)
-                return scalar if places is at else Read(buffer, places)
+                indices = self.at(buffer, at)
+                return scalar if indices is at else Read(buffer, indices)
             case Call(op=op, args=args):
                 simple = tuple(map(self.scalar, args))
                 return self._call(scalar if same(simple, args) else Call(op, simple))
         return scalar
 
-    def _subscript(self, place: Scalar, size: int) -> Scalar:
-        if isinstance(place, Affine):
-            return place
-        found = self.scalar(place)
-        number = value_of(found)
-        affine = Affine((), int(number)) if number is not None else found
+    def _subscript(self, index: Scalar, size: int) -> Scalar:
+        if isinstance(index, Affine):
+            return index
+        found = self.scalar(index)
+        constant = value_of(found)
+        affine = Affine((), int(constant)) if constant is not None else found
         if isinstance(affine, Affine):
-            return affine if self.proof(affine, size) else place
+            return affine if self.proof(affine, size) else index
         return found
 
     def _cast(self, scalar: Cast) -> Scalar:
@@ -130,9 +130,9 @@ def _affine(call: Call) -> Affine | None:
 
 
 def _index(scalar: Scalar) -> Affine | None:
-    """A scalar as an index: it is one, or a whole number written in the program that cannot overflow as a subscript."""
+    """A scalar as an index: it is one, or an integer constant that cannot overflow as a subscript."""
     if isinstance(scalar, Affine):
         return scalar
-    number = value_of(scalar)
-    is_whole = number is not None and number.dtype == np.int64 and abs(int(number)) < 1 << 31
-    return Affine((), int(number)) if is_whole else None
+    constant = value_of(scalar)
+    is_whole = constant is not None and constant.dtype == np.int64 and abs(int(constant)) < 1 << 31
+    return Affine((), int(constant)) if is_whole else None

@@ -22,8 +22,8 @@ class CompileOptions:
     """How code is compiled. Whatever is kept because it was compiled is kept under this.
 
     `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
-    a number. `max_visits`: how often a value may be computed again instead of stored. `max_tracing_dim`: how far loops
-    are followed where that cannot be counted. `device_only`: whether values may exist only as numbers in a kernel.
+    a number. `max_visits`: how often a value may be recomputed instead of stored. `max_tracing_dim`: how far loops
+    are followed where that cannot be counted. `device_only`: whether values may exist only as variables in a kernel.
     `strict`: what is legal but hardly meant is an error, not a warning. `verify`: check the program after every pass;
     the environment variable WEFT_VERIFY=1 sets it from the start.
 

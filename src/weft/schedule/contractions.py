@@ -284,7 +284,7 @@ def _split(block: Sequence[Stmt]) -> tuple[list[Let], Sequence[Stmt]]:
 
 def _nest(loops: Sequence[Loop], inner: _Inner, core: Update, known: Mapping[Local, Scalar]) -> Nest:
     """A statement and its loops as a nest, with variables written out."""
-    tests = tuple(Inside(written_out(one.place, known), one.size) for one in inner.tests)
+    tests = tuple(Inside(written_out(one.index, known), one.size) for one in inner.tests)
     value = simplify(written_out(core.value, known))
     return Nest((*loops, *inner.loops), tests, replace(core, value=value))
 

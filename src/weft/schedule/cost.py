@@ -104,8 +104,8 @@ def show_costs(kernels: Sequence[Kernel]) -> str:
     """What each kernel costs, and all together, as a table; `≤` where a number is a bound."""
     costs = list(map(cost, kernels))
     rows = [
-        (str(number), *_row(one), assignments(kernel))
-        for number, (kernel, one) in enumerate(zip(kernels, costs, strict=True))
+        (str(index), *_row(one), assignments(kernel))
+        for index, (kernel, one) in enumerate(zip(kernels, costs, strict=True))
     ]
     header = ("kernel", "flops", "bytes", "flops/byte", "", "assignments")
     return table(header, [*rows, ("all", *_row(sum(costs, Cost())), "")])
@@ -127,11 +127,11 @@ def _memory(buffer: Buffer, own: Sequence[Site]) -> Cost:
     size = numpy_type(buffer.dtype).itemsize
     reads, writes = ([site for site in own if site.access.writes is which] for which in (False, True))
     loads, stores = (size * sum(map(_cells_moved, some)) for some in (reads, writes))
-    read, told = union([box(site) for site in reads])
+    read, counted = union([box(site) for site in reads])
     written, known = union([box(site) for site in writes])
     if writes and covered(own):
-        read, told = 0, True
-    exact = told and known and not any(site.tests for site in own)
+        read, counted = 0, True
+    exact = counted and known and not any(site.tests for site in own)
     return Cost(0, 0, size * read, size * written, loads, stores, exact)
 
 

@@ -1,4 +1,4 @@
-"""Does sharing a loop turn a dependence around?
+"""Dependence analysis for fusion: does sharing a loop reverse a dependence?
 
 Of two nests run one after the other, the first comes to any cell before the second does. In one loop that stays so if
 no iteration in which the first comes to a cell lies after one in which the second does.

@@ -102,8 +102,8 @@ def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
     free_to_move = isinstance(nest.core, Store) or OPS[nest.core.op].reorderable
     if not names.intersection(order) or not free_to_move:
         return ordered(nest)
-    place = {name: at for at, name in enumerate(order)}
-    return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: place.get(loop[0], len(place)))))
+    rank = {name: at for at, name in enumerate(order)}
+    return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: rank.get(loop[0], len(rank)))))
 
 
 def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
@@ -111,16 +111,16 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
     if not cut:
         return nest
-    places = {name: Affine(((size, f"{name}_tile"), (1, name))) for name, size in cut.items()}
+    indices = {name: Affine(((size, f"{name}_tile"), (1, name))) for name, size in cut.items()}
     outer = [(f"{name}_tile", -(-total // cut[name])) for name, total in nest.loops if name in cut]
     inner = [(name, cut.get(name, total)) for name, total in nest.loops]
-    ends = [Inside(places[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]
+    ends = [Inside(indices[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]
     core = nest.core
-    at = tuple(substituted(one, places) for one in core.at)
-    tests = tuple(Inside(substituted(test.place, places), test.size) for test in nest.tests)
+    at = tuple(substituted(one, indices) for one in core.at)
+    tests = tuple(Inside(substituted(test.index, indices), test.size) for test in nest.tests)
     return replace(
         nest,
         loops=(*outer, *inner),
         tests=(*ends, *tests),
-        core=replace(core, at=at, value=substituted(core.value, places)),
+        core=replace(core, at=at, value=substituted(core.value, indices)),
     )

@@ -170,7 +170,7 @@ class _Writer:
                     yield from self._loop(one, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
-                    f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.place)]
+                    f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.index)]
                 )
                 yield f"{indent}if ({held}) {{"
                 yield from self.block(body, indent + "    ")

@@ -51,7 +51,7 @@ class CLoop:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of some loops: what is done before and after it, and how many turns, or smaller parts, it has at most."""
+    """A part of some loops: what is done before and after it, and its most iterations, or smaller parts."""
 
     begin: Lines
     end: Lines
@@ -59,14 +59,14 @@ class Part:
 
 
 def in_parts(loops: Sequence[tuple[CLoop, int]], body: Lines, parts: Sequence[Part]) -> Lines:
-    """Loops of a known number of turns around a block, in parts, and those in larger ones: the smallest come first."""
+    """Loops of known trip counts around a block, in parts, and those in larger ones: the smallest come first."""
     left, each = list(parts), 1
     for one, size in reversed(loops):
-        cuts, turns, count = [], 1, size
+        cuts, length, count = [], 1, size
         while left and each * count > left[0].most:
-            turns *= left[0].most // each
-            each, count = 1, -(-size // turns)
-            cuts.append((turns, left.pop(0)))
+            length *= left[0].most // each
+            each, count = 1, -(-size // length)
+            cuts.append((length, left.pop(0)))
         body = _cut(one, cuts, body)
         each *= count
     for part in left:
@@ -75,12 +75,12 @@ def in_parts(loops: Sequence[tuple[CLoop, int]], body: Lines, parts: Sequence[Pa
 
 
 def _cut(whole: CLoop, cuts: Sequence[tuple[int, Part]], body: Lines) -> Lines:
-    """A loop in parts of so many turns, the smallest first."""
+    """A loop in parts of so many iterations, the smallest first."""
     ends = [*((f"part{n}_from", f"part{n}_to") for n in range(len(cuts))), (whole.first, whole.end)]
     lines = nested([CLoop(whole.name, *ends[0], whole.unrolled)], body)
-    for (turns, part), (first, end), (start, stop) in zip(cuts, ends, ends[1:], strict=False):
-        inside = [f"const int64_t {end} = {stop} - {first} < {turns} ? {stop} : {first} + {turns};"]
-        head = f"for (int64_t {first} = {start}; {first} < {stop}; {first} += {turns}) {{"
+    for (length, part), (first, end), (start, stop) in zip(cuts, ends, ends[1:], strict=False):
+        inside = [f"const int64_t {end} = {stop} - {first} < {length} ? {stop} : {first} + {length};"]
+        head = f"for (int64_t {first} = {start}; {first} < {stop}; {first} += {length}) {{"
         lines = [head, *indented([*inside, *part.begin, *lines, *part.end]), "}"]
     return lines
 

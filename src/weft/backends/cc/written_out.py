@@ -31,17 +31,17 @@ def written_out(loop: For) -> tuple[For, ...]:
             group = [Affine(((one.times, name),), at) for at in range(one.times)]
             last = [Affine(((1, name),), whole * one.times)]
             parts = ((whole, group), (rest, last))
-            return tuple(For(name, count, _repeated(body, name, places), how) for count, places in parts if count)
+            return tuple(For(name, count, _repeated(body, name, indices), how) for count, indices in parts if count)
     return (For(name, size, body, how),)
 
 
-def _repeated(body: Sequence[Stmt], loop: str, places: Sequence[Affine]) -> tuple[Stmt, ...]:
-    """A block of loops around one statement, which is done for the loop at each of some places."""
+def _repeated(body: Sequence[Stmt], loop: str, indices: Sequence[Affine]) -> tuple[Stmt, ...]:
+    """A block of loops around one statement, which is done for the loop at each of some indices."""
     (stmt,) = body
     if isinstance(stmt, For):
-        return (with_body(stmt, _repeated(stmt.body, loop, places)),)
-    return tuple(_moved(stmt, {loop: place}) for place in places)
+        return (with_body(stmt, _repeated(stmt.body, loop, indices)),)
+    return tuple(_moved(stmt, {loop: index}) for index in indices)
 
 
-def _moved(stmt: Stmt, places: Mapping[str, Affine]) -> Stmt:
-    return mapped(stmt, lambda scalar: substituted(scalar, places)) if places else stmt
+def _moved(stmt: Stmt, indices: Mapping[str, Affine]) -> Stmt:
+    return mapped(stmt, lambda scalar: substituted(scalar, indices)) if indices else stmt

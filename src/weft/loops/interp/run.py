@@ -46,7 +46,7 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             for at in range(size):
                 _walk_all(body, memory, {**env, loop: at})
         case If(tests=tests, body=body):
-            if all(0 <= value_of(test.place, memory, env) < test.size for test in tests):
+            if all(0 <= value_of(test.index, memory, env) < test.size for test in tests):
                 _walk_all(body, memory, dict(env))
         case Store(buffer=buffer, at=at, value=value):
             memory[buffer][cells_of(at, memory, env)] = value_of(value, memory, env)
@@ -108,7 +108,7 @@ def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
     loops = dict(found)
     match block:
         case (If(tests=tests, body=(inner,)),):
-            guards = [test.place for test in tests]
+            guards = [test.index for test in tests]
         case (inner,):
             guards = []
         case _:
@@ -139,7 +139,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     if isinstance(stmt, If):
         held = np.ones(shape, bool)
         for test in stmt.tests:
-            place = value_of(test.place, memory, grid)
+            place = value_of(test.index, memory, grid)
             held &= (place >= 0) & (place < test.size)
         points = dict(zip(loops, np.nonzero(held), strict=True))
         grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
