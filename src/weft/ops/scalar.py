@@ -196,10 +196,11 @@ def fold(tree: Tree, combine: Callable[[Tree, list[T]], T], parts: Callable[[Tre
             done[start:] = [found]
         elif id(one) in known:
             done.append(known[id(one)])
-        else:
-            inner = parts(one)
+        elif inner := parts(one):
             rest.append((one, len(inner)))
             rest += [(part, -1) for part in reversed(inner)]
+        else:
+            done.append(combine(one, []))
     return done[0]
 
 

@@ -121,6 +121,15 @@ def may_contract(body: Sequence[Stmt], points: int) -> bool:
     return False
 
 
+def is_hidden(body: Sequence[Stmt], points: int) -> bool:
+    """May a block be a contraction of so many points, though it is not seen to be one that can be placed?"""
+    scalars = (one for stmt in everything(body) for part in parts(stmt) for one in walk(part))
+    if not any(isinstance(one, Call) and one.op == _PLACED[1] for one in scalars) or not may_contract(body, points):
+        return False
+    found = contracting(body[0]) if len(body) == 1 else None
+    return found is None or bool(found.what.why)
+
+
 def _obstacle(one: Contraction, core: Store | Update) -> str:
     """Why no backend places a contraction; nothing if one may."""
     if one.ops != _PLACED or core.buffer.dtype not in _TYPES:

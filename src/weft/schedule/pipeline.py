@@ -135,7 +135,7 @@ def simplify_nests(stage: Stage, task: Task) -> Stage:
         return stage
     points = task.options.contraction_points
     change = _simplifying(stage, task)
-    return _each(stage, lambda body: change(body) if contractions.may_contract(body, points) else body)
+    return _each(stage, lambda body: change(body) if contractions.is_hidden(body, points) else body)
 
 
 def fuse(stage: Stage, task: Task) -> Stage:
