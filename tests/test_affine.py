@@ -137,6 +137,7 @@ def test_covers_a_region(some: list[AccessMap], region: AccessMap, size: int) ->
 @example([AccessMap((Affine(((3, "i"), (1, "j"))),), (("i", 3), ("j", 3)))])
 @example([AccessMap((Affine(((2, "i"), (1, "j"))),), (("i", 3), ("j", 3)))])
 @example([AccessMap((Affine(((1, "i"), (1, "s"))),), (("i", 3),))])
+@example([AccessMap((Affine(((4, "i"), (1, "j"), (-1, "k"))),), (("i", 2), ("j", j), ("k", 5 - j))) for j in (2, 3)])
 def test_separates(some: list[AccessMap]) -> None:
     plainly = True
     for given_values in settings_of(*some):

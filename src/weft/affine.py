@@ -244,8 +244,9 @@ def separates(loop: str, maps: Sequence[AccessMap]) -> bool:
     """Do different iterations of a loop, at whatever points of the others, touch different cells?"""
     if any(dict(one.loops).get(loop, 1) < 2 for one in maps):
         return True
+    longest = {name: max(dict(one.loops).get(name, 0) for one in maps) for one in maps for name, _ in one.loops}
     for column in zip(*(one.indices for one in maps), strict=True):
-        if all(index == column[0] for index in column) and all(_dominates(column[0], loop, one.ranges) for one in maps):
+        if all(index == column[0] for index in column) and _dominates(column[0], loop, longest):
             return True
     if any(not one.guards and not any(index.coefficient(loop) for index in one.indices) for one in maps if one.runs):
         return False

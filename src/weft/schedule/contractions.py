@@ -235,12 +235,15 @@ def _in_variable(stmt: Stmt) -> Contracting | None:
     if added is None or len(begun) != 1 or not rest or any(total in variables(one.value) for one in lets):
         return None
     known = values_of(lets, effects(block).sets)
+    start = written_out(begun[0], known)
+    if any(one.local in variables(start) for one in lets):
+        return None
     cells = Buffer(0, total.name, tuple(size for _, size in loops), total.dtype)  # a cell for every point
     core = Update(cells, tuple(Affine.of(name) for name, _ in loops), *added)
     what = contraction_of(_nest(loops, inner, core, values_of(inner.lets, (), known)))
     if what is None:
         return None
-    return Contracting(what, total, written_out(begun[0], known), (*_needed(lets, rest), *rest))
+    return Contracting(what, total, start, (*_needed(lets, rest), *rest))
 
 
 @dataclass(frozen=True, slots=True)

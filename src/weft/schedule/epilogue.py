@@ -15,11 +15,11 @@ from dataclasses import replace
 from weft.affine import Affine
 from weft.loops import Let, Read, Stmt, Store, Update
 from weft.loops.effects import effects, sources
-from weft.loops.walk import Loop, accesses, free, reads, substituted
+from weft.loops.walk import Loop, accesses, free, reads, substituted, variables
 from weft.ops import Scalar
 from weft.optimise.latency import chains
 from weft.schedule.contractions import Contracting, nested, settled, values_of, written_out
-from weft.schedule.loop_tree import Names, renamed
+from weft.schedule.loop_tree import renamed
 
 
 def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
@@ -37,23 +37,19 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
     known = values_of([*lets, *(one for one in more if isinstance(one, Let))])
     value = substituted(written_out(last.value, known), {old: Affine.of(new) for old, new in names.items()})
     own = all(one.at == cell.at for one in reads(value) if one.buffer == cell.buffer)
-    return (
-        replace(mine, start=value) if own and not sources(value) & effects(mine.rest).buffers - {cell.buffer} else None
-    )
+    alone = not variables(value) and not sources(value) & effects(mine.rest).buffers - {cell.buffer}
+    return replace(mine, start=value) if own and alone else None
 
 
-def followed(mine: Contracting, stmt: Stmt, names: Names) -> Contracting | None:
-    """The contraction with a pointwise nest after it as its epilogue; None if the nest is no such.
-
-    `names` are the new names of the variables of the nest.
-    """
+def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
+    """The contraction with a pointwise nest after it as its epilogue; None if the nest is no such."""
     loops, lets, block = nested(stmt)
     cells = {one.buffer: one.at for one in mine.rest if isinstance(one, Store | Update)}
     pairs = [(cells[one.buffer], one.at) for one in accesses(block) if one.buffer in cells and one.at is not None]
     alike = _matched(mine, loops, pairs) if pairs else None
     if alike is None:
         return None
-    new = renamed((*lets, *block), {**names, **alike})
+    new = renamed((*lets, *block), alike)
     found = settled(replace(mine, rest=(*mine.rest, *new)))
     return None if found.what.why or _waits(mine.rest, new) else found
 

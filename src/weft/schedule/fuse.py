@@ -94,9 +94,9 @@ class _Part:
         """Join as the initialisation of a contraction, as its epilogue or as what runs before it, if it is that."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
-            *before, nest = other.level.body
+            *before, nest = renamed(other.level.body, names)
             if _comes_first(before, self.level.touched):
-                found, lead = followed(self.product, nest, names), (*self.lead, *renamed(before, names))
+                found, lead = followed(self.product, nest), (*self.lead, *before)
         elif other.product is not None:
             if _is_straight(self.level.body) and all(old == new for old, new in names.items()):
                 found, lead = other.product, (*self.level.body, *other.lead)
