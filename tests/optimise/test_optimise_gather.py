@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import numpy as np
 import pytest
 
+import weft as wf
 from loops.written import V, program, text
 from weft.optimise.gather import gather
 
@@ -102,3 +104,17 @@ def test_a_product_under_fast_math() -> None:
     before, _ = CASES["a product by a one-hot of what may be infinite stays"]
     _, after = CASES["a sum in a variable"]
     assert text(gather(program(before).body, fast=True)) == lines(after)
+
+
+def test_the_point_that_counts_has_a_name_of_its_own() -> None:
+    """A temporary called `k_at`, of the same type, is not taken for the point of `k`."""
+    picked = wf.tc.define(
+        """
+        def picked(double(N) q, int32(N) ids, double(K) t) -> (y) {
+            k_at(i) = int64(q(i))
+            y(i) +=! ids(i) == k ? t(k) * double(k_at(i)) : 0
+        }
+        """
+    ).picked
+    q, ids, t = np.array([4.0, 9.0, 16.0]), np.array([2, 0, 1], "int32"), np.arange(1.0, 4.0)
+    np.testing.assert_array_equal(picked(q, ids, t), q * t[ids])

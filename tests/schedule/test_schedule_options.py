@@ -166,3 +166,10 @@ def test_the_largest_options_compile_and_agree() -> None:
     mm = wf.tc.define("def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }", backend="cc").mm
     mm.options(a, b, choose=Options(unroll=256, lanes=64, threads=1024, rows=64, vectors=64))
     np.testing.assert_array_equal(mm(a, b), a @ b)
+
+
+def test_pieces_have_names_of_their_own() -> None:
+    x = np.arange(35.0).reshape(5, 7)
+    with wf.config.using(schedule=Options(tiles=(("i", 2),))):
+        doubled = wf.tc.define("def f(double(N,M) x) -> (y) { y(i, i_tile) = x(i, i_tile) * 2 }", backend="cc").f
+        np.testing.assert_array_equal(doubled(x), x * 2)

@@ -19,6 +19,7 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops.constants import value_of
 from weft.loops.insert_casts import dtype_of
+from weft.loops.names import Names
 from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
 from weft.loops.walk import around, bottom_up, depth, free, mapped, rewritten, walk
 from weft.ops import Call, Num, Scalar
@@ -34,7 +35,7 @@ def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buff
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
     """
-    return bottom_up(body, _Gathering(fast, never_minus_zero(body, positive)).rule)
+    return bottom_up(body, _Gathering(fast, never_minus_zero(body, positive), Names(body)).rule)
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
@@ -63,6 +64,7 @@ class _Effect:
 class _Gathering:
     fast: bool
     positive: Positive
+    names: Names
 
     def rule(self, stmt: Stmt) -> tuple[Stmt, ...]:
         """A loop over a one-hot without the loop."""
@@ -77,9 +79,10 @@ class _Gathering:
             return None
         added = _expanded(value, effect.values)
         for hot, rest in self._split(added) if _is_short(added) else ():
-            index = _solved(hot, loop)
-            if index is not None:
-                return _at_one_point(effect, loop, size, index, rest)
+            found = _solved(hot, loop)
+            if found is not None:
+                index = Local(self.names.fresh(f"{loop}_at"), "int64")
+                return _at_one_point(effect, loop, size, index, found, rest)
         return None
 
     def _ignores_zeros(self, core: Set | Update) -> bool:
@@ -103,9 +106,10 @@ class _Gathering:
                 yield factor, _product(rest, dtype_of(value))
 
 
-def _at_one_point(effect: _Effect, loop: str, size: int, found: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
+def _at_one_point(
+    effect: _Effect, loop: str, size: int, index: Local, found: Scalar, rest: Scalar
+) -> tuple[Stmt, ...]:
     """What the one contributing iteration does, inside of the loops that its index depends on."""
-    index = Local(f"{loop}_at", "int64")
     names = free(found)
     depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
     new = _reindexed(_rebuilt(effect.outer[depth:], effect.core, rest), loop, index)

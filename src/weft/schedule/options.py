@@ -9,8 +9,10 @@ from numbers import Integral
 from weft.affine import Affine
 from weft.errors import WeftError, user_origin
 from weft.loops import Inside, Store
+from weft.loops.effects import names
 from weft.loops.nests import Nest
 from weft.loops.walk import substituted
+from weft.naming import FreshNames
 from weft.ops import OPS
 from weft.optimise.loop_order import ordered
 
@@ -98,9 +100,9 @@ def arranged(nest: Nest, options: Options) -> Nest:
 
 
 def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
-    names = {name for name, _ in nest.loops}
+    own = {name for name, _ in nest.loops}
     free_to_move = isinstance(nest.core, Store) or OPS[nest.core.op].reorderable
-    if not names.intersection(order) or not free_to_move:
+    if not own.intersection(order) or not free_to_move:
         return ordered(nest)
     rank = {name: at for at, name in enumerate(order)}
     return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: rank.get(loop[0], len(rank)))))
@@ -111,8 +113,10 @@ def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
     if not cut:
         return nest
-    indices = {name: Affine(((size, f"{name}_tile"), (1, name))) for name, size in cut.items()}
-    outer = [(f"{name}_tile", -(-total // cut[name])) for name, total in nest.loops if name in cut]
+    fresh = FreshNames(names([nest.stmt]))
+    pieces = {name: fresh.fresh(f"{name}_tile") for name in cut}
+    indices = {name: Affine(((size, pieces[name]), (1, name))) for name, size in cut.items()}
+    outer = [(pieces[name], -(-total // cut[name])) for name, total in nest.loops if name in cut]
     inner = [(name, cut.get(name, total)) for name, total in nest.loops]
     ends = [Inside(indices[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]
     core = nest.core
