@@ -173,3 +173,21 @@ def test_pieces_have_names_of_their_own() -> None:
     with wf.config.using(schedule=Options(tiles=(("i", 2),))):
         doubled = wf.tc.define("def f(double(N,M) x) -> (y) { y(i, i_tile) = x(i, i_tile) * 2 }", backend="cc").f
         np.testing.assert_array_equal(doubled(x), x * 2)
+
+
+def test_what_depends_on_the_order_of_points_is_not_cut() -> None:
+    """t = t mod x[0, 0] mod x[0, 1] …: in another order something else is left."""
+    values = np.random.default_rng(0).uniform(20, 400, (4, 6))
+    left = 1000.5
+    for one in values.flat:
+        left %= one
+    t, x = wf.param("t", o=1, init=1000.5, dtype="float64"), wf.data(values, label="x")
+
+    @wf.cd
+    def code() -> None:
+        wf.assign(t, "%", "identity", x, logic="kl => 0")
+
+    ctx = wf.Context("cc")
+    with wf.config.using(schedule=Options(tiles=(("l", 2),))):
+        ctx.compile(code())()
+    np.testing.assert_allclose(ctx[t], [left])

@@ -101,17 +101,20 @@ def arranged(nest: Nest, options: Options) -> Nest:
 
 def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
     own = {name for name, _ in nest.loops}
-    free_to_move = isinstance(nest.core, Store) or OPS[nest.core.op].reorderable
-    if not own.intersection(order) or not free_to_move:
+    if not own.intersection(order) or not _in_any_order(nest):
         return ordered(nest)
     rank = {name: at for at, name in enumerate(order)}
     return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: rank.get(loop[0], len(rank)))))
 
 
+def _in_any_order(nest: Nest) -> bool:
+    return isinstance(nest.core, Store) or OPS[nest.core.op].reorderable
+
+
 def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     sizes = dict(nest.loops)
     cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
-    if not cut:
+    if not cut or not _in_any_order(nest):
         return nest
     fresh = FreshNames(names([nest.stmt]))
     pieces = {name: fresh.fresh(f"{name}_tile") for name in cut}
