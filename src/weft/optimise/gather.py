@@ -106,9 +106,7 @@ class _Gathering:
                 yield factor, _product(rest, dtype_of(value))
 
 
-def _at_one_point(
-    effect: _Effect, loop: str, size: int, index: Local, found: Scalar, rest: Scalar
-) -> tuple[Stmt, ...]:
+def _at_one_point(effect: _Effect, loop: str, size: int, index: Local, found: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
     """What the one contributing iteration does, inside of the loops that its index depends on."""
     names = free(found)
     depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)

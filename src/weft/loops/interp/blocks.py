@@ -36,7 +36,13 @@ def run_block(stmt: For, memory: Memory, env: Env) -> bool:
 
 
 def _points_are_apart(loops: dict[str, int], body: tuple[Stmt, ...]) -> bool:
-    return all(independent(For(loop, size, body)) for loop, size in loops.items())
+    """Are iterations of each loop independent, wherever the loops inside it stand?"""
+    for loop, size in reversed(loops.items()):
+        nest = For(loop, size, body)
+        if not independent(nest):
+            return False
+        body = (nest,)
+    return True
 
 
 def _block(body: tuple[Stmt, ...], memory: Memory, env: Env, shape: tuple[int, ...]) -> None:
