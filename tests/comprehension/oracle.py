@@ -64,11 +64,20 @@ def _run(checked: CheckedProgram, ranges: Ranges, inputs: Mapping[str, Array]) -
             tensors |= {to.name: made[result.name.name] for to, result in results if to.name != UNWANTED}
         else:
             _loops(one, ranges, types, tensors)
+        tensors = {name: _stored(value, types[name]) for name, value in tensors.items()}
     return {name: value.astype(numpy_type(types[name])) for name, value in tensors.items()}
 
 
 def is_whole(arg: Expr) -> bool:
     return isinstance(arg, Read) and not arg.subscripts
+
+
+def _stored(value: Array, dtype: str) -> Array:
+    """A value with all its digits, but infinite where its type ends."""
+    if value.dtype.kind != "f":
+        return value
+    narrow = value.astype(numpy_type(dtype))
+    return np.where(np.isinf(narrow), narrow, value)
 
 
 def _wide(dtype: str) -> np.dtype[Any]:
