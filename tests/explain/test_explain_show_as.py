@@ -192,3 +192,13 @@ def test_what_reads_other_cells_of_what_it_writes_reads_a_copy() -> None:
     ]
     array = np.arange(9, dtype="float32").reshape(3, 3)
     np.testing.assert_array_equal(RUN["tc"](text, {}, {"s": array}, ["s"])["s"], array + array.T)
+
+
+def test_a_truth_value_is_a_number_of_its_type() -> None:
+    chosen = wf.tc.define("def f(float(N) A, float(N) B) -> (C) { C(i) = true ? A(i) : B(i) }").f
+    a, b = np.float32([1, 2]), np.float32([3, 4])
+    text = wf.show_as(chosen, "einsum", a, b)
+    assert text == 'C = wf.einsum("0;i;i=>i", wf.number(True, dtype="bool"), A, B, op="where", label="C")'
+    made: dict[str, Any] = {"wf": wf, "A": wf.data(a, label="A"), "B": wf.data(b, label="B")}
+    exec(text, made)
+    np.testing.assert_array_equal(wf.Context("interp")[made["C"]], a)

@@ -178,7 +178,7 @@ class _Writing:
         """A part of a value, as a tensor of its own if it is computed: how it is read, and its name."""
         match value:
             case Num():
-                return _CELL, self._number(value.value, None)
+                return _CELL, self._number(value.value, "bool" if isinstance(value.value, bool) else None)
             case Arg(number=at):
                 return self._read(at, made), made.operands[at].name
             case Call(args=args) if all(isinstance(one, Num) for one in args):
