@@ -68,7 +68,7 @@ def misuse(
         signature.bind(*args, **kwargs)
     except TypeError as unbound:
         known = {name: one for name, one in signature.parameters.items() if name != "self"}
-        what, fix = _mismatch(function.__name__, known, kwargs, str(unbound))
+        what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
         return ArgumentError(what, origin=user_origin(), fix=fix)
     while inner is not None:
         if not _is_library(inner.tb_frame.f_code.co_filename):
@@ -76,6 +76,12 @@ def misuse(
         inner = inner.tb_next
     what = _kind_mistake(function, args, kwargs)
     return ArgumentError(what, origin=user_origin()) if what else None
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """What a function is called by who calls it: a constructor by its class."""
+    *_, owner, name = ("", *function.__qualname__.split("."))
+    return owner if name == "__init__" else name
 
 
 def simple_parameters(function: Callable[..., Any]) -> tuple[tuple[int, str, tuple[type, ...]], ...]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from weft.cache import cache_folder, opened
 from weft.errors import WeftError, user_origin
+from weft.public import public_constructor
 
 #: What -march=native looks at, by the names of x86 and of ARM.
 _PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
@@ -29,6 +30,7 @@ _VECTORS = {"avx512f": (64, 32), "avx": (32, 16), "sse2": (16, 16), "asimd": (16
 _MEASURED_S = 0.02
 
 
+@public_constructor
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A processor; by itself, one core of a common one.

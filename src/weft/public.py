@@ -22,9 +22,9 @@ C = TypeVar("C", bound=type)
 _UNTOUCHED = ("__repr__", "__str__", "__eq__", "__hash__", "__getattr__", "__setattr__")
 
 
-def public(function: F) -> F:
-    """The function as it is called from outside."""
-    simple = simple_parameters(function)
+def public(function: F, *, checks_kinds: bool = False) -> F:
+    """The function as it is called from outside; it may check itself of what kind its arguments are."""
+    simple = () if checks_kinds else simple_parameters(function)
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -62,6 +62,12 @@ def public_methods(kind: C) -> C:
         hidden = name.startswith("_") and not name.endswith("__")
         if isinstance(method, FunctionType) and not hidden and name not in _UNTOUCHED:
             setattr(kind, name, public(method))
+    return kind
+
+
+def public_constructor(kind: C) -> C:
+    """A dataclass that is made outside; what its fields may be it checks itself."""
+    kind.__init__ = public(kind.__init__, checks_kinds=True)  # type: ignore[misc]
     return kind
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -112,3 +113,23 @@ def test_options_that_are_refused(wrong: dict[str, object], what: str, fix: str)
 def test_an_option_that_there_is_not() -> None:
     with pytest.raises(wf.WeftError, match="there is no setting 'speed'"):
         wf.CompileOptions().but(speed=9)
+
+
+@pytest.mark.parametrize(
+    ("make", "said", "fix"),
+    [
+        (
+            lambda: wf.CompileOptions(contraction_point=1),
+            "`CompileOptions` has no argument `contraction_point`",
+            "contraction_points=",
+        ),
+        (lambda: wf.Machine(core=2), "`Machine` has no argument `core`", "cores="),
+        (lambda: wf.tc.Options(unrol=4), "`Options` has no argument `unrol`", "unroll="),
+        (lambda: wf.Context(backends="cc"), "`Context` has no argument `backends`", "backend="),
+    ],
+)
+def test_a_misspelt_argument_of_a_constructor_is_named(make: Callable[[], object], said: str, fix: str) -> None:
+    with pytest.raises(wf.ArgumentError, match=said) as caught:
+        make()
+    assert caught.value.fix is not None
+    assert f"did you mean `{fix}`?" in caught.value.fix

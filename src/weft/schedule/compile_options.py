@@ -10,6 +10,7 @@ from typing import Any
 from weft.errors import WeftError, user_origin
 from weft.machine import Machine
 from weft.optimise.inline_decision import Settings
+from weft.public import public_constructor
 from weft.schedule.options import Options
 
 #: The least that numbers may be, where that is not 1; and the most, where there is one.
@@ -17,6 +18,7 @@ _LEAST = {"reuse": 0, "recompute_operations": 0, "recompute_share": 0}
 _MOST = {"single_terms": 10}
 
 
+@public_constructor
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """How code is compiled. Whatever is kept because it was compiled is kept under this.

@@ -15,6 +15,7 @@ from weft.loops.walk import substituted
 from weft.naming import FreshNames
 from weft.ops import OPS
 from weft.optimise.loop_order import ordered
+from weft.public import public_constructor
 
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
 RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (1, 1024), "rows": (0, 64), "vectors": (0, 64)}
@@ -22,6 +23,7 @@ _LARGEST_TILE = 1 << 62
 _SEVERAL = {"order": "a tuple of names of loops", "tiles": "a tuple of pairs of a loop's name and a size"}
 
 
+@public_constructor
 @dataclass(frozen=True, slots=True)
 class Options:
     """How loops run, where that is not left to weft.
