@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loops.written import program, text
-from weft.optimise.cse import share
+from weft.optimise.cse import eliminate_common
 
 CASES = {
     "within a statement": (
@@ -200,9 +200,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, after = CASES[name]
-    shared = share(program(before).body)
+    shared = eliminate_common(program(before).body)
     assert text(shared) == text(program(before if after is None else after).body)
-    assert share(shared) == shared
+    assert eliminate_common(shared) == shared
 
 
 def test_new_numbers_are_called_differently() -> None:
@@ -215,4 +215,4 @@ def test_new_numbers_are_called_differently() -> None:
         exp_2: float32 = exp(V[s])
         V[0] = (exp_2 * exp_2) * exp
         """
-    assert text(share(program(before).body)) == text(program(after).body)
+    assert text(eliminate_common(program(before).body)) == text(program(after).body)

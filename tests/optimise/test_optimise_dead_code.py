@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from loops.written import program, text
-from weft.optimise.dead_code import without_idle
+from weft.optimise.dead_code import eliminate_dead_code
 
 CASES = {
     "a variable nobody uses, and what only it was computed from": (
@@ -74,6 +74,6 @@ def lines(text: str) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, after = CASES[name]
-    done = without_idle(program(before).body)
+    done = eliminate_dead_code(program(before).body)
     assert text(done) == lines(after)
-    assert without_idle(done) is done
+    assert eliminate_dead_code(done) is done

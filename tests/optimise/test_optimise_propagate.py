@@ -9,8 +9,8 @@ import pytest
 from loops.written import GIVEN, program, text
 from weft.loops import Program
 from weft.loops.names import distinct
-from weft.optimise.dead_code import without_idle
-from weft.optimise.propagate import straighten
+from weft.optimise.dead_code import eliminate_dead_code
+from weft.optimise.propagate import propagate
 
 CASES = {
     "a number set again in its block is computed in one go": (
@@ -400,9 +400,9 @@ def lines(printed: str) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, after = CASES[name]
-    straight = straighten(program(before).body, GIVEN)
+    straight = propagate(program(before).body, GIVEN)
     assert text(straight) == lines(after)
-    assert straighten(straight, GIVEN) == straight
+    assert propagate(straight, GIVEN) == straight
 
 
 def test_under_fast_math() -> None:
@@ -417,7 +417,7 @@ def test_under_fast_math() -> None:
         for i in range(4):
             W[i] = fma(W[i], u, 1.0)
         """
-    assert text(straighten(program(before).body, GIVEN, fast=True)) == lines(after)
+    assert text(propagate(program(before).body, GIVEN, fast=True)) == lines(after)
 
 
 def test_sums_keep_their_form_under_fast_math() -> None:
@@ -427,7 +427,7 @@ def test_sums_keep_their_form_under_fast_math() -> None:
             t = t + (V[i] * W[i])
         W[0] = t
         """
-    assert text(straighten(program(grows).body, GIVEN, fast=True)) == lines(grows)
+    assert text(propagate(program(grows).body, GIVEN, fast=True)) == lines(grows)
 
 
 def test_every_number_gets_a_name_of_its_own() -> None:
@@ -465,6 +465,6 @@ def test_no_number_is_called_like_a_loop_or_an_index() -> None:
 
 def test_idle_numbers_of_tests_and_loops() -> None:
     body = program("t: int64 = K[0]\nu: float32 = 0.0\nif 0 <= t < 4:\n    u = 1.0\nV[0] = u").body
-    assert without_idle(body) == body
-    assert without_idle(body[:3]) == ()
-    assert without_idle(Program(()).body) == ()
+    assert eliminate_dead_code(body) == body
+    assert eliminate_dead_code(body[:3]) == ()
+    assert eliminate_dead_code(Program(()).body) == ()

@@ -13,9 +13,10 @@ from tensor.differences import total
 from tensor.models import models
 from weft.affine import Affine
 from weft.assign import Code, Node, Operand, closed_buffer, complete, lower, node_of
-from weft.loops import Buffer, Cast, For, Inside, Program, Read, Stmt, Store, Update, buffers_of
+from weft.loops import Buffer, Cast, For, Inside, Program, Read, Staged, Stmt, Store, Update, buffers_of
 from weft.loops.interp import run
 from weft.loops.nests import nests
+from weft.loops.walk import everything
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import numpy_type
 from weft.optimise.inline import inline
@@ -156,3 +157,8 @@ def inside(place: str, size: int) -> Inside:
 
 def floats(number: int, name: str, *shape: int) -> Buffer:
     return Buffer(number, name, shape, "float32")
+
+
+def staged_in(body: Sequence[Stmt]) -> list[Staged]:
+    """What is staged in a block."""
+    return [one for one in everything(body) if isinstance(one, Staged)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import weft as wf
 from backends.contractions import Contraction, contractions
-from schedule.kernels import add, at, floats, inside, loop, placed, plus, read, store
+from schedule.kernels import add, at, floats, inside, loop, placed, plus, read, staged_in, store
 from schedule.programs import numbers
 from schedule.test_schedule_random import OPTIMISERS, Fusing, agree
 from tensor.models import Model, models
@@ -33,7 +33,7 @@ from weft.loops.interp import run
 from weft.ops import Scalar, call
 from weft.schedule import Kernel, show_kernels
 from weft.schedule.canonical import canonical
-from weft.schedule.contractions import stage, staged_in
+from weft.schedule.contractions import stage
 
 
 class Staging(Fusing):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, Read, Stmt, Store
-from weft.schedule.dead_stores import without_unread
+from weft.schedule.dead_stores import eliminate_dead_stores
 
 X, Y, *HIDDEN = (Buffer(number, f"b{number}", (4,), "float32") for number in range(5))
 HERE = (Affine(((1, "i"),)),)
@@ -17,9 +17,9 @@ def copy(target: Buffer, source: Buffer) -> tuple[Stmt, ...]:
 def test_a_chain_of_kernels_that_ends_nowhere_goes_from_its_end() -> None:
     chain = [copy(one, other) for one, other in zip(HIDDEN, [X, *HIDDEN], strict=False)]
     needed = copy(Y, X)
-    assert without_unread([*chain, needed], [Y]) == [(), (), (), needed]
+    assert eliminate_dead_stores([*chain, needed], [Y]) == [(), (), (), needed]
 
 
 def test_what_somebody_reads_stays_the_very_same() -> None:
     bodies = [copy(HIDDEN[0], X), copy(Y, HIDDEN[0])]
-    assert all(new is old for new, old in zip(without_unread(bodies, [Y]), bodies, strict=True))
+    assert all(new is old for new, old in zip(eliminate_dead_stores(bodies, [Y]), bodies, strict=True))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.affine import Affine
-from weft.schedule.dependence import turns_around
+from weft.schedule.dependence import reverses_dependence
 
 SIZES = {"i": 4, "j": 3}
 PLACES = st.builds(
@@ -34,11 +34,11 @@ def test_by_brute_force(axes: list[tuple[Affine, Affine]]) -> None:
         for o in range(3)
     )
     first, second = (tuple(pair[side] for pair in axes) for side in (0, 1))
-    found = turns_around((first, {**SIZES, "o": 3}), (second, {**SIZES, "o": 3}), ("i", "i"), (("o", "o"),))
+    found = reverses_dependence((first, {**SIZES, "o": 3}), (second, {**SIZES, "o": 3}), ("i", "i"), (("o", "o"),))
     assert found == turned
 
 
 def test_what_is_read_later_may_be_read_in_the_same_loop() -> None:
     here, before, after = (Affine(((1, "i"),), offset) for offset in (0, -1, 1))
-    assert not turns_around(((here,), SIZES), ((before,), SIZES), ("i", "i"), ())
-    assert turns_around(((here,), SIZES), ((after,), SIZES), ("i", "i"), ())
+    assert not reverses_dependence(((here,), SIZES), ((before,), SIZES), ("i", "i"), ())
+    assert reverses_dependence(((here,), SIZES), ((after,), SIZES), ("i", "i"), ())

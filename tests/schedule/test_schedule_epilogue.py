@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import weft as wf
-from schedule.kernels import add, at, floats, loop, placed, plus, read, store
+from schedule.kernels import add, at, floats, loop, placed, plus, read, staged_in, store
 from weft.loops import Let, Local, Program, Set, check
 from weft.loops.interp import run
 from weft.ops import call
 from weft.schedule import Kernel
-from weft.schedule.contractions import contracting, staged_in
+from weft.schedule.contractions import contracting
 
 A, B, C, D = (floats(number, name, 32, 32) for number, name in enumerate("abcd"))
 

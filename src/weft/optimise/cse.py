@@ -43,7 +43,7 @@ from weft.ops import OPS, Call, Num, Scalar
 from weft.optimise.simplify import Simplifier
 
 
-def share(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
+def eliminate_common(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
     """The block with everything computed once that was computed several times.
 
     Operands that a rule would write twice, as in x ** 2 = x * x, get a name as well.

@@ -11,7 +11,7 @@ from weft.loops.nodes import Fill, For, If, Let, Local, Remark, Set, Stmt, Store
 from weft.loops.walk import Body, bottom_up, parts, scoped, variables
 
 
-def without_idle(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def eliminate_dead_code(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The block without variables that nothing written depends on, and without statements that do nothing."""
     used = _used(body)
 

@@ -24,12 +24,12 @@ from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Re
 from weft.loops.walk import everything, mapped, parts, rewritten, substituted, variables, walk
 from weft.ops import Call, Scalar
 from weft.optimise.apply_rules import same
-from weft.optimise.dead_code import without_idle
+from weft.optimise.dead_code import eliminate_dead_code
 from weft.optimise.signed_zeros import Positive, never_minus_zero, unsigned
 from weft.optimise.simplify import Simplifier
 
 
-def straighten(
+def propagate(
     body: tuple[Stmt, ...], ranges: Mapping[str, int], fast: bool = False, positive: Collection[Buffer] = ()
 ) -> tuple[Stmt, ...]:
     """The block with values propagated and scalars simplified.
@@ -39,7 +39,7 @@ def straighten(
     uses = Counter(one for stmt in everything(body) for part in parts(stmt) for one in variables(part))
     block = _Block(ranges)
     _Walk(block, fast, uses, Names(body), never_minus_zero(body, positive)).statements(body)
-    return without_idle(block.body)
+    return eliminate_dead_code(block.body)
 
 
 @dataclass(frozen=True, slots=True)

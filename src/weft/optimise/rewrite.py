@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from weft.loops.names import distinct
 from weft.loops.nodes import Buffer, Stmt
-from weft.optimise.cse import share
+from weft.optimise.cse import eliminate_common
 from weft.optimise.hoist import hoist
-from weft.optimise.propagate import straighten
+from weft.optimise.propagate import propagate
 
 #: More rounds than any code needs: each makes it simpler.
 _MOST_ROUNDS = 16
@@ -25,8 +25,8 @@ def rewrite(
     body = distinct(body, ranges)
     for _ in range(_MOST_ROUNDS):
         before = body
-        body = straighten(body, ranges, fast, positive)
-        body = share(body, fast)
+        body = propagate(body, ranges, fast, positive)
+        body = eliminate_common(body, fast)
         body = hoist(body, fast)
         if body == before:
             break

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Staged, Stmt, Store, Update
+from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.annotations import product
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.insert_casts import dtype_of
@@ -348,8 +348,3 @@ def _staged(kernel: Kernel, points: int) -> Kernel:
         return (stmt,)
 
     return replace(kernel, body=top_down(kernel.body, asked), plain="; ".join(why))
-
-
-def staged_in(body: Sequence[Stmt]) -> list[Staged]:
-    """What is staged in a block."""
-    return [one for one in everything(body) if isinstance(one, Staged)]

@@ -12,7 +12,7 @@ from weft.loops.effects import found_through, read_in, written_in
 from weft.loops.walk import Cell, everything, parts, same, variables, with_body
 
 
-def without_unread(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer]) -> list[tuple[Stmt, ...]]:
+def eliminate_dead_stores(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer]) -> list[tuple[Stmt, ...]]:
     """The bodies of kernels without dead writes; `kept` are the buffers that are live out of the program."""
     found = list(bodies)
     reads, writes = [read_in(one) for one in found], [written_in(one) for one in found]

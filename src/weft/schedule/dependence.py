@@ -15,7 +15,9 @@ from weft.ops import Scalar
 Reach = tuple[tuple[Scalar, ...], Mapping[str, int]]
 
 
-def turns_around(first: Reach, second: Reach, loop: tuple[str, str], shared: Collection[tuple[str, str]]) -> bool:
+def reverses_dependence(
+    first: Reach, second: Reach, loop: tuple[str, str], shared: Collection[tuple[str, str]]
+) -> bool:
     """Would the first of two accesses come to some cell after the second, once their loops are one?
 
     `loop` is what each calls the loop, `shared` are the loops around that both already share, likewise.

@@ -16,7 +16,7 @@ from weft.loops.nests import identifier
 from weft.loops.walk import Cell, accesses, free, mapped, rewritten, top_down, walk
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
-from weft.schedule.dead_stores import without_unread
+from weft.schedule.dead_stores import eliminate_dead_stores
 from weft.schedule.loop_tree import bound_names
 from weft.schedule.nodes import Kernel
 
@@ -24,7 +24,7 @@ from weft.schedule.nodes import Kernel
 def forward(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with stores forwarded; `kept` are the buffers that are live out of the program."""
     forwarded = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
-    bodies = without_unread(forwarded, kept)
+    bodies = eliminate_dead_stores(forwarded, kept)
     return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
 
 

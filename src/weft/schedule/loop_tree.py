@@ -11,7 +11,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Stmt
 from weft.loops.walk import Access, Body, accesses, everything, free, own_accesses, rename, scoped
 from weft.naming import FreshNames
-from weft.schedule.dependence import turns_around
+from weft.schedule.dependence import reverses_dependence
 
 #: Every different access, by buffer.
 Touched = dict[Buffer, dict[Access, None]]
@@ -185,7 +185,7 @@ def _reverses(one: Access, other: Access, mine: Level, theirs: Level, around: Sh
     """Would a shared loop reverse a dependence: would the first come to a cell after the second?"""
     if one.at is None or other.at is None:
         return True
-    return turns_around((one.at, mine.sizes), (other.at, theirs.sizes), (mine.loop, theirs.loop), around)
+    return reverses_dependence((one.at, mine.sizes), (other.at, theirs.sizes), (mine.loop, theirs.loop), around)
 
 
 def _meet(one: Access, other: Access, loop: str, their: str) -> bool:
