@@ -5,9 +5,10 @@ A room is loaded when somebody asks for one of its names, so that `import weft` 
 
 import sys
 from importlib import import_module
-from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from weft.lazy import LOADING
 
 if TYPE_CHECKING:
     from weft import optim, tc, torch, train
@@ -214,8 +215,6 @@ _HOME = {
     for home, names in _HOMES.items()
     for entry in names.split()
 }
-#: Held while rooms are loaded: Python would take two threads that import a room and one of its modules for a deadlock.
-_LOADING = RLock()
 
 
 def __dir__() -> list[str]:
@@ -224,7 +223,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        with _LOADING:
+        with LOADING:
             return _loaded(name, *_HOME[name])
     from weft.habits import no_name
     from weft.public import theirs

@@ -299,6 +299,59 @@ print(failed)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
+def test_a_fork_finds_no_lock_of_a_property_that_is_being_made() -> None:
+    done = run_script(
+        """
+        import os, threading
+        from weft.lazy import lazy_property
+        begun, over = threading.Event(), threading.Event()
+        class Waits:
+            @lazy_property
+            def value(self):
+                begun.set()
+                over.wait()
+                return 1
+        class Quick:
+            @lazy_property
+            def value(self):
+                return 2
+        thread = threading.Thread(target=lambda: Waits().value)
+        thread.start()
+        begun.wait()
+        child = os.fork()
+        if not child:
+            os._exit(Quick().value)
+        over.set()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+def test_a_fork_waits_for_a_room_that_is_being_loaded() -> None:
+    done = run_script(
+        """
+        import os, threading, weft.runtime.fork
+        from weft.lazy import LOADING
+        begun, over = threading.Event(), threading.Event()
+        def load():
+            with LOADING:
+                begun.set()
+                over.wait()
+        thread = threading.Thread(target=load)
+        thread.start()
+        begun.wait()
+        threading.Timer(0.1, over.set).start()
+        child = os.fork()
+        if not child:
+            wf.optim
+            os._exit(3 if over.is_set() else 4)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
 # The end of the process
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from weft.comprehension.mistakes import counted
 from weft.comprehension.signature import Split, Template
 from weft.comprehension.steps import Extents, Step, is_lost, show_step
 from weft.errors import Origin, ShapeError, user_origin
+from weft.lazy import lazy_property
 from weft.ops import Num
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -83,7 +84,7 @@ class Application:
         self.operations[tensor] = operation
         return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
-    @cached_property
+    @lazy_property
     def needless(self) -> set[Step]:
         """The steps that need not run: copies that are written over, and those that watch what cannot stray."""
         flat = self.template.flat
@@ -105,7 +106,7 @@ class Application:
             found.append(split)
         return found
 
-    @cached_property
+    @lazy_property
     def splits(self) -> list[Split]:
         """How many axes of each kind the operands had when it was applied."""
         return self._splits([self.node(one).shape for one in self.template.flat.params])
@@ -118,7 +119,7 @@ class Application:
     def results(self) -> tuple[Node, ...]:
         return tuple(self.node(one) for one in self.template.flat.results)
 
-    @cached_property
+    @lazy_property
     def extents(self) -> Extents:
         """Everything about sizes; asking closes the shapes of the operands."""
         ranks = self.template.flat.ranks

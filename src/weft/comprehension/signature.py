@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeAlias
 
 from weft.comprehension.axes import axis_name, leading
@@ -15,6 +14,7 @@ from weft.comprehension.ranges import infer
 from weft.comprehension.scope import Checked
 from weft.comprehension.steps import Extents, Flat, flatten, measure
 from weft.einsum.nodes import Kind, Label
+from weft.lazy import lazy_property
 from weft.shape.nodes import Computed, Constraint, Dim, RowIs, RowRef, Size, Term
 
 #: How many batch, input and output axes a tensor has, of those that the text gives it.
@@ -30,11 +30,11 @@ class Template:
     unchecked: bool = False
     _measured: dict[tuple[tuple[int, ...], ...], Extents] = field(default_factory=dict)
 
-    @cached_property
+    @lazy_property
     def flat(self) -> Flat:
         return flatten(self.program, self.name)
 
-    @cached_property
+    @lazy_property
     def indirect(self) -> dict[str, tuple[Indirect, ...]]:
         """The subscripts to be checked while it runs, by the tensor whose steps read there."""
         return {} if self.unchecked else find_indirect(self.flat)
@@ -80,7 +80,7 @@ class Template:
         plain = self._axes.get(tensor) or (self.checked.axes.get(local) if path == "" else None)
         return plain or (None,) * self.flat.ranks[tensor]
 
-    @cached_property
+    @lazy_property
     def _axes(self) -> dict[str, tuple[str | None, ...]]:
         """Those of the results, which may be tensors of definitions that are called."""
         results = (one.name.name for one in self.definition.results)

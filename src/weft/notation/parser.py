@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from weft.cache import cache_folder, opened
 from weft.gc_pause import gc_paused
+from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # lark takes as long to import as the rooms that use it
     from lark import Lark
@@ -23,8 +24,8 @@ if TYPE_CHECKING:  # lark takes as long to import as the rooms that use it
 @cache
 def parser(room: str, start: str = "start") -> Lark:
     """The LALR(1) parser of a room's grammar from a start rule; trees know their positions."""
-    import lark
-
+    with LOADING:
+        import lark
     text = files(room).joinpath("grammar.lark").read_text(encoding="utf-8")
     name = sha256("\0".join([sys.version, lark.__version__, start, text]).encode()).hexdigest()[:40]
     return gc_paused(lambda: _made(name, text, start))

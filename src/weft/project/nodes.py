@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from typing import TypeAlias
 
 from weft.affine import AccessMap, Affine
+from weft.lazy import lazy_property
 from weft.shape.nodes import Shape
 
 
@@ -39,7 +39,7 @@ class Loop:
 class Concat:
     parts: tuple[tuple[str, int], ...]
 
-    @cached_property
+    @lazy_property
     def offsets(self) -> dict[str, int]:
         """Where each part begins."""
         return dict(self.parts)
@@ -63,7 +63,7 @@ class Projection:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @lazy_property
     def _hash(self) -> int:
         return hash((self.runs, self.maps, self.shapes))
 
@@ -71,7 +71,7 @@ class Projection:
     def loops(self) -> tuple[Loop, ...]:
         return tuple(loop for factor in self.factors for loop in factor)
 
-    @cached_property
+    @lazy_property
     def reduced(self) -> tuple[Loop, ...]:
         """The loops the result forgot: it is written at the same place for each of their values."""
         mentioned = {name for index in self.maps[0] for name in loops_in(index)}
@@ -119,7 +119,7 @@ class Projection:
             maps.append(AccessMap(indices, loops, self.guards(choice)))
         return maps
 
-    @cached_property
+    @lazy_property
     def _runs_of(self) -> dict[int, tuple[Choice, ...]]:
         """The runs in which each tensor is read or written."""
         found: dict[int, list[Choice]] = {}
@@ -128,7 +128,7 @@ class Projection:
                 found.setdefault(slot, []).append(choice)
         return {slot: tuple(runs) for slot, runs in found.items()}
 
-    @cached_property
+    @lazy_property
     def _slots(self) -> tuple[list[int], dict[str, list[int]]]:
         """The slots whose maps mention no parts of a concatenation, and the others by the loops of one such axis."""
         parts = {loop.name for factor in self.factors if len(factor) > 1 for loop in factor}
@@ -166,7 +166,7 @@ class Projection:
             factors.setdefault(self._factor_of[loop.name][0], []).append(loop)
         return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes, self.given)
 
-    @cached_property
+    @lazy_property
     def _factor_of(self) -> dict[str, tuple[int, int]]:
         """Where each loop stands among the factors."""
         return {

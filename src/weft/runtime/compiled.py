@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from weft.backends import Array, Backend, Bindable, Block, Bound, Executable, Memory
+from weft.lazy import lazy_property
 from weft.loops import Buffer, Program
 from weft.schedule import Clock, Kernel, Schedule
 
@@ -47,13 +47,13 @@ class Compiled:
     request: Request | None = None
     made: Stages | None = None
 
-    @cached_property
+    @lazy_property
     def buffers(self) -> tuple[Buffer, ...]:
         """The memory it works on and leaves behind; what lies in the arena is not named."""
         own = [buffer for buffer in self.touched if buffer not in self.offsets]
         return tuple(dict.fromkeys([*own, *self.kept, *([self.arena] if self.arena else [])]))
 
-    @cached_property
+    @lazy_property
     def stages(self) -> Stages:
         if self.made is not None:
             return self.made

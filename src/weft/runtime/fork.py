@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from weft.dlpack import TAKING
 from weft.errors import WeftError, user_origin
+from weft.lazy import LOADING
 from weft.runtime.weak import Weak
 from weft.shape.inference_lock import INFERRING
 
@@ -104,7 +105,7 @@ class _Held:
                 self.still.append(engine.held_still())
                 next(self.still[-1])
                 self.engines.append(engine)
-        for lock in (LOWERING, INFERRING, TAKING):
+        for lock in (LOWERING, INFERRING, TAKING, LOADING):
             self._lock(lock)
         while others := [one for one in _locks if one not in self.locks]:
             for lock in others:

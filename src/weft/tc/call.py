@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from weft.assign import Code, Keep, Node, Precision, complete
 from weft.backends import Array
@@ -15,6 +14,7 @@ from weft.comprehension.nodes import Definition
 from weft.comprehension.signature import Template
 from weft.comprehension.steps import Extents, Step
 from weft.config import config
+from weft.lazy import lazy_property
 from weft.runtime.engine import Engine
 from weft.schedule import Options
 from weft.shape.infer import infer
@@ -44,7 +44,7 @@ class Call:
         chosen = config.options.but(schedule=self.options)
         self.function = engine.function(Keep(results), self.params, results, chosen)
 
-    @cached_property
+    @lazy_property
     def loops(self) -> dict[str, int]:
         """Its loops by name, and how far the longest of a name runs."""
         return _loops(self.template.flat.steps, self.application.extents)

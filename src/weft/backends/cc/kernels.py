@@ -6,11 +6,11 @@ A routine is a list of kernels, each with the buffers it works on; one native ca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import sha256
 
 from weft.backends.cc.emit import emit, safe, static_in
 from weft.backends.protocol import Call
+from weft.lazy import lazy_property
 from weft.loops import Program, buffers_of
 from weft.schedule.canonical import canonical
 from weft.schedule.nodes import Kernel
@@ -45,11 +45,11 @@ class Pieces:
 
     kernels: tuple[Kernel, ...]
 
-    @cached_property
+    @lazy_property
     def all(self) -> tuple[Piece, ...]:
         return tuple(_piece(kernel) for kernel in self.kernels)
 
-    @cached_property
+    @lazy_property
     def readable(self) -> str:
         """The kernels under the names of the program, each below the assignments it came from."""
         parts = []
