@@ -18,7 +18,7 @@ LOADING = RLock()
 
 
 class lazy_property(Generic[T]):
-    """A property that is made once; `functools.cached_property` holds one lock for all objects, in Python 3.11."""
+    """A property that is made once; in Python 3.11 `functools.cached_property` holds a lock that all objects share."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self.make = make

@@ -305,23 +305,19 @@ def test_a_fork_finds_no_lock_of_a_property_that_is_being_made() -> None:
         import os, threading
         from weft.lazy import lazy_property
         begun, over = threading.Event(), threading.Event()
-        class Waits:
+        class Slow:
             @lazy_property
             def value(self):
                 begun.set()
                 over.wait()
-                return 1
-        class Quick:
-            @lazy_property
-            def value(self):
                 return 2
-        thread = threading.Thread(target=lambda: Waits().value)
+        thread = threading.Thread(target=lambda: Slow().value)
         thread.start()
         begun.wait()
         child = os.fork()
-        if not child:
-            os._exit(Quick().value)
         over.set()
+        if not child:
+            os._exit(Slow().value)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
     )
