@@ -203,6 +203,19 @@ def test_a_folder_nobody_can_make() -> None:
         assert answer(Path("/proc/self/weft/cc")) == 42
 
 
+def test_a_folder_that_is_removed_while_it_is_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = cache._shared
+
+    def removing(status: os.stat_result) -> str:
+        if status.st_nlink and folder.exists() and os.path.samestat(status, folder.stat()):
+            folder.rmdir()
+        return shared(status)
+
+    monkeypatch.setattr(cache, "_shared", removing)
+    with pytest.warns(WeftWarning, match="it can be moved or removed"):
+        assert answer(folder) == 42
+
+
 def test_a_full_disk(folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**wanted: str) -> tuple[int, str]:
         handle, name = tempfile.mkstemp(**wanted)

@@ -121,16 +121,19 @@ def opened(folder: Path) -> Iterator[Cache]:
     try:
         shared = _shared(os.fstat(handle))
         place = None if shared else _place(folder.resolve(), handle)
-        yield Cache(place, shared or ("" if place else "other users can move it"))
+        yield Cache(place, shared or ("" if place else "it can be moved or removed"))
     finally:
         os.close(handle)
 
 
 def _place(folder: Path, handle: int) -> Path | None:
     """A name under which an open folder stays the same."""
-    fixed = all(_is_fixed(os.stat(above)) for above in folder.parents)
-    if fixed and os.path.samestat(os.stat(folder), os.fstat(handle)):
-        return folder
+    try:
+        fixed = all(_is_fixed(os.stat(above)) for above in folder.parents)
+        if fixed and os.path.samestat(os.stat(folder), os.fstat(handle)):
+            return folder
+    except FileNotFoundError:  # somebody removed it meanwhile
+        return None
     below = Path(f"/proc/self/fd/{handle}")
     return below if below.exists() else None
 
