@@ -35,6 +35,15 @@ def test_every_kind_pickles(through: Callable[[wf.WeftError], wf.WeftError]) -> 
         assert (found.what, found.fix, found.spans, found.args) == ("what", "mend it", (Span(0, 1),), ("what",))
 
 
+def test_an_error_is_at_the_line_that_is_running_unless_it_says_otherwise() -> None:
+    here = wf.WeftError("a")
+    elsewhere, nowhere = wf.WeftError("b", origin=Origin("m.py", 3)), wf.WeftError("c", origin=None)
+    assert here.origin is not None
+    assert (here.origin.file, here.origin.code) == (__file__, 'here = wf.WeftError("a")')
+    assert str(elsewhere) == "m.py:3: b"
+    assert str(nowhere) == "c"
+
+
 WRONG: list[Callable[[], object]] = [
     lambda: wf.plan("ij;jk=>ik", (3, 4), (5, 6)),
     lambda: wf.plan("i=>j", 3),

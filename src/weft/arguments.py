@@ -12,37 +12,22 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-from weft.errors import HOME, ArgumentError, user_origin
+from weft.errors import HOME, ArgumentError
 
-#: How other libraries call an argument, and how weft does.
+#: How weft calls an argument, and how other libraries do.
 _ALSO_CALLED: Mapping[str, str] = {
-    "learning_rate": "lr",
-    "step_size": "lr",
-    "betas": "beta1",
-    "epsilon": "eps",
-    "out": "o",
-    "output": "o",
-    "outputs": "o",
-    "out_features": "o",
-    "units": "o",
-    "width": "o",
-    "size": "o",
-    "shape": "o",
-    "inp": "i",
-    "input": "i",
-    "inputs": "i",
-    "in_features": "i",
-    "batch": "b",
-    "batch_size": "b",
-    "initializer": "init",
-    "initialiser": "init",
-    "value": "init",
-    "type": "dtype",
-    "name": "label",
-    "reduce": "accum",
-    "reduction": "accum",
-    "n": "step",
-    "p": "rate",
+    "lr": "learning_rate step_size",
+    "beta1": "betas",
+    "eps": "epsilon",
+    "o": "out output outputs out_features units width size shape",
+    "i": "inp input inputs in_features",
+    "b": "batch batch_size",
+    "init": "initializer initialiser value",
+    "dtype": "type",
+    "label": "name",
+    "accum": "reduce reduction",
+    "step": "n",
+    "rate": "p",
 }
 #: Kinds of arguments that are seen to before a call: with another kind it may go wrong late, or not at all.
 _SIMPLE: Mapping[type, tuple[type, ...]] = {
@@ -69,13 +54,13 @@ def misuse(
     except TypeError as unbound:
         known = {name: one for name, one in signature.parameters.items() if name != "self"}
         what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
-        return ArgumentError(what, origin=user_origin(), fix=fix)
+        return ArgumentError(what, fix=fix)
     while inner is not None:
         if not _is_library(inner.tb_frame.f_code.co_filename):
             return None  # something the user wrote went wrong
         inner = inner.tb_next
     what = _kind_mistake(function, args, kwargs)
-    return ArgumentError(what, origin=user_origin()) if what else None
+    return ArgumentError(what) if what else None
 
 
 def _called(function: Callable[..., Any]) -> str:
@@ -156,8 +141,8 @@ def _mismatch(
 
 
 def _meant(keyword: str, known: Mapping[str, inspect.Parameter]) -> str:
-    other = _ALSO_CALLED.get(keyword)
-    close = [other] if other in known else difflib.get_close_matches(keyword, known, 1)
+    own = [one for one in known if keyword in _ALSO_CALLED.get(one, "").split()]
+    close = own or difflib.get_close_matches(keyword, known, 1)
     return f"did you mean `{close[0]}=`? Its arguments are {', '.join(known)}" if close else ""
 
 

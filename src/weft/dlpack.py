@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
 
 Array = npt.NDArray[Any]
@@ -149,7 +149,6 @@ def _capsule_of(source: Any, copy: bool | None) -> Any:
     if not is_producer(source):
         raise ExchangeError(
             f"{what} does not speak DLPack: it has no __dlpack__",
-            origin=user_origin(),
             fix="pass it to wf.data, which also takes NumPy arrays, buffers and lists",
         )
     try:
@@ -159,7 +158,6 @@ def _capsule_of(source: Any, copy: bool | None) -> Any:
     except Exception as error:
         raise ExchangeError(
             f"{what} cannot be handed over by DLPack: {error}",
-            origin=user_origin(),
             fix="hand over plain values: x.detach() in PyTorch, or a NumPy array",
         ) from error
 
@@ -191,10 +189,9 @@ def _not_a_tensor(capsule: Any, what: str) -> ExchangeError:
     if any(_is_valid(capsule, used) for used in _USED.values()):
         return ExchangeError(
             "the DLPack capsule was used already; it can be taken once",
-            origin=user_origin(),
             fix="pass the array itself, or make a new capsule with its __dlpack__",
         )
-    return ExchangeError(f"{what} gave {capsule!r}, which is not a DLPack capsule", origin=user_origin())
+    return ExchangeError(f"{what} gave {capsule!r}, which is not a DLPack capsule")
 
 
 def _managed(address: int, name: bytes) -> _Managed | _ManagedVersioned:
@@ -203,8 +200,7 @@ def _managed(address: int, name: bytes) -> _Managed | _ManagedVersioned:
     managed = _ManagedVersioned.from_address(address)
     if managed.major != VERSION[0]:
         raise ExchangeError(
-            f"the array is of DLPack {managed.major}.{managed.minor}; weft reads {VERSION[0]}.x and older",
-            origin=user_origin(),
+            f"the array is of DLPack {managed.major}.{managed.minor}; weft reads {VERSION[0]}.x and older"
         )
     return managed
 
@@ -214,15 +210,15 @@ def _interface(managed: _Managed | _ManagedVersioned, dtype: np.dtype[Any], what
     tensor = managed.tensor
     _check_device(what, tensor.device, tensor.device_id)
     if not 0 <= tensor.ndim <= _MOST_AXES or (tensor.ndim and not tensor.shape):
-        raise ExchangeError(f"{what} says it has {tensor.ndim} axes", origin=user_origin())
+        raise ExchangeError(f"{what} says it has {tensor.ndim} axes")
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
     if any(size < 0 for size in shape):
-        raise ExchangeError(f"{what} says its shape is {shape}", origin=user_origin())
+        raise ExchangeError(f"{what} says its shape is {shape}")
     strides = None  # compact
     if shape and tensor.strides:
         strides = tuple(dtype.itemsize * stride for stride in tensor.strides[: tensor.ndim])
     if not tensor.data and prod(shape):
-        raise ExchangeError(f"{what} of shape {shape} has no memory", origin=user_origin())
+        raise ExchangeError(f"{what} of shape {shape} has no memory")
     # An empty array may have a null, which NumPy before 2 does not take; what stands in for it is never read.
     start = tensor.data + tensor.byte_offset if tensor.data else ctypes.addressof(managed)
     writable = isinstance(managed, _ManagedVersioned) and not managed.flags & _READ_ONLY
@@ -238,7 +234,6 @@ def _element_type(tensor: _Tensor, what: str) -> str:
     spelled = kind if kind.startswith("float") and kind != "float" else f"{kind}{bits}"
     raise ExchangeError(
         f"{what} holds elements of {spelled}{f' in groups of {lanes}' if lanes != 1 else ''}, which weft does not have",
-        origin=user_origin(),
         fix="convert it first to one of " + ", ".join(ELEMENT_TYPES),
     )
 
@@ -247,7 +242,6 @@ def _check_device(what: str, device: int, number: int) -> None:
     if device not in _HOST:
         raise ExchangeError(
             f"{what} lies on {_DEVICES.get(device, f'device type {device}')} device {number}, not in the CPU's memory",
-            origin=user_origin(),
             fix="move it to the CPU first: x.cpu() in PyTorch, jax.device_get(x) in JAX",
         )
 
@@ -285,19 +279,18 @@ def to_capsule(
     strides are no multiple of the element size; with `copy=False` that is an error.
     """
     if array.dtype.name not in ELEMENT_TYPES or not array.dtype.isnative:
-        raise ExchangeError(f"DLPack cannot tell of elements of {array.dtype!r}", origin=user_origin())
+        raise ExchangeError(f"DLPack cannot tell of elements of {array.dtype!r}")
     if stream is not None:
-        raise ExchangeError(f"the CPU has no streams, and stream {stream!r} was asked for", origin=user_origin())
+        raise ExchangeError(f"the CPU has no streams, and stream {stream!r} was asked for")
     if dl_device is not None and tuple(dl_device) != CPU:
         raise ExchangeError(
             f"the array lies in the CPU's memory, DLPack device {CPU}, and was asked for on {tuple(dl_device)}",
-            origin=user_origin(),
             fix="take it on the CPU and move it from there",
         )
     versioned = _NUMPY_HAS_VERSIONS and max_version is not None and tuple(max_version) >= (1, 0)
     obstacle = _obstacle(array, versioned)
     if obstacle and copy is False:
-        raise ExchangeError(f"the array cannot be handed over without a copy: {obstacle}", origin=user_origin())
+        raise ExchangeError(f"the array cannot be handed over without a copy: {obstacle}")
     copied = bool(obstacle or copy)
     if copied:
         array = np.array(array, order="C")

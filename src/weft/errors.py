@@ -47,6 +47,10 @@ class Origin:
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
+#: Stands for the line that is running: where an error is, unless it says otherwise.
+HERE = Origin("", 0)
+
+
 def user_origin() -> Origin | None:
     """The innermost line on the stack that is not weft's own; None when weft was called from its command line."""
     frame: FrameType | None = sys._getframe(1)
@@ -86,7 +90,7 @@ class WeftError(Exception):
         self,
         what: str,
         *,
-        origin: Origin | None = None,
+        origin: Origin | None = HERE,
         text: str = "",
         spans: Sequence[Span] = (),
         notes: Sequence[str] = (),
@@ -94,7 +98,7 @@ class WeftError(Exception):
     ) -> None:
         super().__init__(what)
         self.what = what
-        self.origin = origin
+        self.origin = user_origin() if origin is HERE else origin
         self.text = text
         self.spans = tuple(spans)
         self.notes = tuple(notes)
@@ -120,7 +124,7 @@ class WeftError(Exception):
 def warn(doubt: WeftError) -> None:
     """Warn of what an error says, at the line it points to; of the same thing once, as Python's filters have it."""
     where = doubt.origin or Origin("weft", 0)
-    text = str(WeftError(doubt.what, text=doubt.text, spans=doubt.spans, notes=doubt.notes, fix=doubt.fix))
+    text = str(WeftError(doubt.what, origin=None, text=doubt.text, spans=doubt.spans, notes=doubt.notes, fix=doubt.fix))
     told = globals().setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, WeftWarning, where.file, where.line, registry=told)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from weft.errors import NoSuchName, WeftError, user_origin
+from weft.errors import NoSuchName, WeftError
 
 #: Over the last output axis, whatever axes there are beside it.
 _LAST = '"...|...->...i => ...|...->...0"'
@@ -31,128 +31,104 @@ _LAYER = "a layer is a function under @wf.op, a parameter wf.param"
 _RANDOM = 'wf.random_uniform("u", step=n) and wf.random_standard_normal("z", step=n) take the shape their use needs'
 
 #: The pointwise functions of weft that others have under the same name.
-FUNCTIONS = (
-    *("abs", "cos", "equal", "erf", "exp", "exp2", "floor", "fma", "less", "less_equal", "log", "log2", "logical_and"),
-    *(
-        "logical_not",
-        "logical_or",
-        "maximum",
-        "minimum",
-        "not_equal",
-        "recip",
-        "recip_sqrt",
-        "relu",
-        "sat01",
-        "sigmoid",
-    ),
-    *("sin", "sqrt", "tanh", "where"),
+_POINTWISE = (
+    "abs cos equal erf exp exp2 floor fma less less_equal log log2 logical_and logical_not logical_or maximum "
+    "minimum not_equal recip recip_sqrt relu sat01 sigmoid sin sqrt tanh where"
 )
+FUNCTIONS = _POINTWISE.split()
+
+
+def _table(advice: Mapping[str, str]) -> Mapping[str, str]:
+    """What to write, by name, from what to write for several names."""
+    return {name: fix for names, fix in advice.items() for name in names.split()}
+
 
 #: Names that are functions of `wf` elsewhere, methods of a tensor, and functions of NumPy.
-_ANYWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("sum", "reduce_sum", "nansum"), _SUM),
-    **dict.fromkeys(("mean", "average", "reduce_mean", "var", "std"), _MEAN),
-    **dict.fromkeys(("max", "amax", "reduce_max", "logsumexp"), _LARGEST),
-    **dict.fromkeys(("min", "amin", "reduce_min"), _LEAST),
-    "prod": f'wf.einsum({_LAST}, t, accum="*")',
-    "any": f'wf.einsum({_LAST}, t, accum="or")',
-    "all": f'wf.einsum({_LAST}, t, accum="and")',
-    "argmax": "np.argmax(ctx[t], axis=-1)",
-    "argmin": "np.argmin(ctx[t], axis=-1)",
-    "softmax": _SOFTMAX,
-    "log_softmax": _LOG_SOFTMAX,
-    "gelu": "0.5 * t * (1 + wf.erf(t / 2**0.5))",
-    **dict.fromkeys(("silu", "swish"), "t * wf.sigmoid(t)"),
-    "softplus": "wf.maximum(t, 0) + wf.log(1 + wf.exp(-wf.abs(t)))",
-    **dict.fromkeys(("one_hot", "onehot"), _ONE_HOT),
-    **dict.fromkeys(("matmul", "dot", "mm", "bmm", "inner", "linear"), "a @ b, or wf.einsum(spec, a, b)"),
-    **dict.fromkeys(("outer", "tensordot", "kron"), 'wf.einsum("i; j => ij", a, b)'),
-    **dict.fromkeys(
-        ("transpose", "permute", "swapaxes", "moveaxis", "rearrange"), "t.T swaps inputs and outputs; " + _AXES
-    ),
-    **dict.fromkeys(
-        ("reshape", "view", "flatten", "ravel", "squeeze", "unsqueeze", "expand_dims", "expand", "repeat", "tile"),
-        _AXES,
-    ),
-    **dict.fromkeys(("cat", "concatenate", "hstack", "append"), 'wf.concat(a, b), or wf.einsum("a; b => a^b", a, b)'),
-    "vstack": "wf.stack(a, b)",
-    **dict.fromkeys(("clip", "clamp"), "wf.minimum(wf.maximum(t, low), high)"),
-    "sign": "wf.where(t > 0, 1, wf.where(t < 0, -1, 0))",
-    **dict.fromkeys(("pow", "power", "square"), "t ** 2; for a tensor as exponent wf.exp(y * wf.log(x))"),
-    **dict.fromkeys(
-        ("add", "subtract", "sub", "multiply", "mul", "divide", "true_divide", "div", "negative", "neg", "mod"),
-        _OPERATOR,
-    ),
-    **dict.fromkeys(("remainder", "floor_divide", "greater", "greater_equal", "gt", "ge", "lt", "le"), _OPERATOR),
-    **dict.fromkeys(("eq", "array_equal", "isclose", "allclose"), "wf.equal(x, y)"),
-    "ne": "wf.not_equal(x, y)",
-    "absolute": "wf.abs(t)",
-    "reciprocal": "wf.recip(t)",
-    "rsqrt": "wf.recip_sqrt(t)",
-    "expit": "wf.sigmoid(t)",
-    "astype": _TYPE,
-    **dict.fromkeys(("round", "rint", "ceil"), "wf.floor(t + 0.5), -wf.floor(-t)"),
-}
-_MODULE: Mapping[str, str] = {
-    **dict.fromkeys(("zeros", "full", "empty", "zeros_like", "full_like"), _CONSTANT),
-    **dict.fromkeys(("ones", "ones_like"), _CONSTANT.replace("0.0", "1.0").replace("zeros", "ones")),
-    **dict.fromkeys(
-        ("cross_entropy", "nll_loss"),
-        f"{_LOG_SOFTMAX.replace('above - wf.log', 'logs = above - wf.log')}; "
+_ANYWHERE = _table(
+    {
+        "sum reduce_sum nansum": _SUM,
+        "mean average reduce_mean var std": _MEAN,
+        "max amax reduce_max logsumexp": _LARGEST,
+        "min amin reduce_min": _LEAST,
+        "prod": f'wf.einsum({_LAST}, t, accum="*")',
+        "any": f'wf.einsum({_LAST}, t, accum="or")',
+        "all": f'wf.einsum({_LAST}, t, accum="and")',
+        "argmax": "np.argmax(ctx[t], axis=-1)",
+        "argmin": "np.argmin(ctx[t], axis=-1)",
+        "softmax": _SOFTMAX,
+        "log_softmax": _LOG_SOFTMAX,
+        "gelu": "0.5 * t * (1 + wf.erf(t / 2**0.5))",
+        "silu swish": "t * wf.sigmoid(t)",
+        "softplus": "wf.maximum(t, 0) + wf.log(1 + wf.exp(-wf.abs(t)))",
+        "one_hot onehot": _ONE_HOT,
+        "matmul dot mm bmm inner linear": "a @ b, or wf.einsum(spec, a, b)",
+        "outer tensordot kron": 'wf.einsum("i; j => ij", a, b)',
+        "transpose permute swapaxes moveaxis rearrange": "t.T swaps inputs and outputs; " + _AXES,
+        "reshape view flatten ravel squeeze unsqueeze expand_dims expand repeat tile": _AXES,
+        "cat concatenate hstack append": 'wf.concat(a, b), or wf.einsum("a; b => a^b", a, b)',
+        "vstack": "wf.stack(a, b)",
+        "clip clamp": "wf.minimum(wf.maximum(t, low), high)",
+        "sign": "wf.where(t > 0, 1, wf.where(t < 0, -1, 0))",
+        "pow power square": "t ** 2; for a tensor as exponent wf.exp(y * wf.log(x))",
+        "add subtract sub multiply mul divide true_divide div negative neg mod": _OPERATOR,
+        "remainder floor_divide greater greater_equal gt ge lt le": _OPERATOR,
+        "eq array_equal isclose allclose": "wf.equal(x, y)",
+        "ne": "wf.not_equal(x, y)",
+        "absolute": "wf.abs(t)",
+        "reciprocal": "wf.recip(t)",
+        "rsqrt": "wf.recip_sqrt(t)",
+        "expit": "wf.sigmoid(t)",
+        "astype": _TYPE,
+        "round rint ceil": "wf.floor(t + 0.5), -wf.floor(-t)",
+    }
+)
+_MODULE = _table(
+    {
+        "zeros full empty zeros_like full_like": _CONSTANT,
+        "ones ones_like": _CONSTANT.replace("0.0", "1.0").replace("zeros", "ones"),
+        "cross_entropy nll_loss": f"{_LOG_SOFTMAX.replace('above - wf.log', 'logs = above - wf.log')}; "
         '-wf.einsum("...|...->... => 0", one_hot * logs), divided by how many examples there are',
-    ),
-    **dict.fromkeys(
-        ("mse_loss", "mean_squared_error"), 'wf.einsum("...|...->... => 0", (y - t) ** 2), divided by a size'
-    ),
-    **dict.fromkeys(("conv2d", "conv1d", "conv"), 'wf.einsum("...|h=+p, w=+q, c; f, p, q, c => ...|h, w, f", x, k)'),
-    **dict.fromkeys(
-        ("max_pool", "max_pool2d"), 'wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)'
-    ),
-    **dict.fromkeys(
-        ("embedding", "take", "gather"),
-        f'a sum that one term is left of: hot = {_ONE_HOT}; wf.einsum("...|v; v, d => ...|d", hot, table, op="select")',
-    ),
-    **dict.fromkeys(("arange", "linspace", "eye", "range"), "wf.data(np.arange(n)); " + _DATA),
-    **dict.fromkeys(("array", "asarray", "from_numpy", "as_tensor", "Variable", "placeholder", "variable"), _DATA),
-    **dict.fromkeys(("Parameter", "parameter", "Module", "nn", "Linear", "Dense", "layers", "Sequential"), _LAYER),
-    **dict.fromkeys(("rand", "randn", "random", "normal_", "randint"), _RANDOM),
-    "manual_seed": "wf.seed(0)",
-    **dict.fromkeys(("no_grad", "detach", "stop_grad"), "wf.stop_gradient(t)"),
-    **dict.fromkeys(
-        ("grad", "value_and_grad", "GradientTape", "backward"), "t.grad after wf.grad_update(loss); " + _STEP
-    ),
-    **dict.fromkeys(("jit", "compile", "function", "run", "session", "Session"), _STEP),
-    **dict.fromkeys(
-        ("optimizer", "optimizers", "SGD", "Adam", "sgd", "adam"), "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)"
-    ),
-    **dict.fromkeys(("float32", "float16", "float64", "int32", "bfloat16"), 'element types are text: dtype="float32"'),
-    **dict.fromkeys(("device", "cuda"), 'wf.Context() picks the best backend there is, wf.Context("cc") names one'),
-}
-_TENSOR: Mapping[str, str] = {
-    "backward": "weft compiles: " + _STEP.removeprefix("code is compiled first: "),
-    **dict.fromkeys(
-        ("numpy", "item", "tolist", "cpu", "eval", "compute", "realize", "asnumpy", "block_until_ready"), _VALUE
-    ),
-    **dict.fromkeys(
-        ("detach", "clone", "copy"), "wf.stop_gradient(t) lets no gradient through; tensors are never changed"
-    ),
-    **dict.fromkeys(
-        ("requires_grad", "requires_grad_", "retain_grad"), "wf.require_grad(t); keep=[t.grad] keeps a gradient"
-    ),
-    **dict.fromkeys(("size", "ndim", "ndims", "rank", "numel", "sizes"), "t.dims has its sizes: t.dims.output[0].size"),
-    **dict.fromkeys(("to", "type", "float", "half", "double", "int", "long", "bfloat16"), _TYPE),
-    **dict.fromkeys(("cuda", "device"), "a context has devices: wf.Context(), ctx.device(0)"),
-    **dict.fromkeys(("zero_", "add_", "mul_", "copy_", "fill_", "sub_", "at"), "assign under @wf.cd: t[:] = x, t += x"),
-    **dict.fromkeys(("name", "names"), "t.label is what it is called, t.named(…) calls it otherwise"),
-    **dict.fromkeys(("gradient", "zero_grad"), "t.grad; t.zero_grads is code that clears gradients"),
-}
-_LAYERS: Mapping[str, str] = {
-    **dict.fromkeys(("parameters", "named_parameters", "weights", "trainable_variables", "variables"), "model.params"),
-    "state_dict": "{p.label: ctx[p] for p in model.params}",
-    "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
-    **dict.fromkeys(("forward", "apply", "call", "predict"), "call it: model(x)"),
-    **dict.fromkeys(("train", "eval", "to", "cuda", "cpu"), "a layer has no modes and lies on no device"),
-}
+        "mse_loss mean_squared_error": 'wf.einsum("...|...->... => 0", (y - t) ** 2), divided by a size',
+        "conv2d conv1d conv": 'wf.einsum("...|h=+p, w=+q, c; f, p, q, c => ...|h, w, f", x, k)',
+        "max_pool max_pool2d": 'wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)',
+        "embedding take gather": f"a sum that one term is left of: hot = {_ONE_HOT}; "
+        'wf.einsum("...|v; v, d => ...|d", hot, table, op="select")',
+        "arange linspace eye range": "wf.data(np.arange(n)); " + _DATA,
+        "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,
+        "Parameter parameter Module nn Linear Dense layers Sequential": _LAYER,
+        "rand randn random normal_ randint": _RANDOM,
+        "manual_seed": "wf.seed(0)",
+        "no_grad detach stop_grad": "wf.stop_gradient(t)",
+        "grad value_and_grad GradientTape backward": "t.grad after wf.grad_update(loss); " + _STEP,
+        "jit compile function run session Session": _STEP,
+        "optimizer optimizers SGD Adam sgd adam": "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)",
+        "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
+        "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
+    }
+)
+_TENSOR = _table(
+    {
+        "backward": "weft compiles: " + _STEP.removeprefix("code is compiled first: "),
+        "numpy item tolist cpu eval compute realize asnumpy block_until_ready": _VALUE,
+        "detach clone copy": "wf.stop_gradient(t) lets no gradient through; tensors are never changed",
+        "requires_grad requires_grad_ retain_grad": "wf.require_grad(t); keep=[t.grad] keeps a gradient",
+        "size ndim ndims rank numel sizes": "t.dims has its sizes: t.dims.output[0].size",
+        "to type float half double int long bfloat16": _TYPE,
+        "cuda device": "a context has devices: wf.Context(), ctx.device(0)",
+        "zero_ add_ mul_ copy_ fill_ sub_ at": "assign under @wf.cd: t[:] = x, t += x",
+        "name names": "t.label is what it is called, t.named(…) calls it otherwise",
+        "gradient zero_grad": "t.grad; t.zero_grads is code that clears gradients",
+    }
+)
+_LAYERS = _table(
+    {
+        "parameters named_parameters weights trainable_variables variables": "model.params",
+        "state_dict": "{p.label: ctx[p] for p in model.params}",
+        "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
+        "forward apply call predict": "call it: model(x)",
+        "train eval to cuda cpu": "a layer has no modes and lies on no device",
+    }
+)
 
 
 def no_name(name: str, known: Iterable[str]) -> NoSuchName:
@@ -177,7 +153,7 @@ def no_optimiser(name: str, known: Iterable[str]) -> NoSuchName:
     same = [one for one in ones if one == name.lower()]
     fix = f"write wf.optim.{same[0]}(loss, lr=0.1), which is code" if same else ""
     others = f"there are {', '.join(ones)}; others are a few lines under @wf.cd (docs/code.md)"
-    return NoSuchName(f"wf.optim has no `{name}`", origin=user_origin(), fix=fix or others)
+    return NoSuchName(f"wf.optim has no `{name}`", fix=fix or others)
 
 
 def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
@@ -185,9 +161,7 @@ def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
     own = f"write wf.{function}(…)" if function in FUNCTIONS else _ANYWHERE.get(function, "")
     value = f"np.{function}(ctx[t]) works on its value" if what == "a tensor" else ""
     return WeftError(
-        f"np.{function} works on arrays, and {what} is still to be computed",
-        origin=user_origin(),
-        fix="; ".join(filter(None, (own, value))),
+        f"np.{function} works on arrays, and {what} is still to be computed", fix="; ".join(filter(None, (own, value)))
     )
 
 
@@ -198,7 +172,7 @@ def no_accumulation(name: object, known: Iterable[str]) -> WeftError:
         fix = f'write accum="{own[name]}"'
     else:
         fix = _MEAN if name in ("mean", "average", "avg") else "accumulate with one of " + ", ".join(known)
-    return WeftError(f"there is no accumulation {name!r}", origin=user_origin(), fix=fix)
+    return WeftError(f"there is no accumulation {name!r}", fix=fix)
 
 
 def _missing(what: str, before: str, name: str, known: Iterable[str], own: Mapping[str, str]) -> NoSuchName:
@@ -207,4 +181,4 @@ def _missing(what: str, before: str, name: str, known: Iterable[str], own: Mappi
     if not fix:
         close = difflib.get_close_matches(name, names, 1, 0.75)
         fix = f"did you mean {before}{close[0]}?" if close else ""
-    return NoSuchName(what, origin=user_origin(), fix=fix)
+    return NoSuchName(what, fix=fix)

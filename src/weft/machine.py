@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.cache import cache_folder, opened
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.public import public_constructor
 
 #: What -march=native looks at, by the names of x86 and of ARM.
@@ -99,7 +99,7 @@ def _require(name: str, value: object, holds: bool, wanted: str) -> None:
     if not holds:
         what = f"Machine.{name} is {wanted}, not {value!r}"
         fix = "change what differs: dataclasses.replace(wf.Machine.here(), …)"
-        raise WeftError(what, origin=user_origin(), fix=fix)
+        raise WeftError(what, fix=fix)
 
 
 #: One core of a common machine.

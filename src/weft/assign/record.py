@@ -80,7 +80,6 @@ def record(code: Code) -> None:
     if where is None:
         raise WeftError(
             "an assignment is only recorded inside a function under @wf.cd",
-            origin=user_origin(),
             fix="put the assignment into a function decorated with @wf.cd and compile what it returns",
         )
     where.codes.append(code)
@@ -160,12 +159,11 @@ def intermediate(label: str, *, dtype: str | None = None) -> Slot:
     if where is None or where.operation is None or found is None:
         raise WeftError(
             f"{label!r} cannot be an intermediate here",
-            origin=user_origin(),
             fix="use it inside an operator's function, with a name that ends in _lhs, _rhs1, _rhs2, …",
         )
     number = int(found[1] or 0)
     if number >= len(where.operation.slots):
-        raise WeftError(f"the operator has no operand {number} for {label!r}", origin=user_origin())
+        raise WeftError(f"the operator has no operand {number} for {label!r}")
     shape = where.operation.slots[number]
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
     return Slot(number, Node(label, shape, precision, origin=user_origin()), where.operation)
@@ -190,4 +188,4 @@ def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, ope
 
 def _check_slice(key: slice) -> None:
     if key != slice(None):
-        raise WeftError("assign to the whole tensor: write `t[:] = …`", origin=user_origin())
+        raise WeftError("assign to the whole tensor: write `t[:] = …`")

@@ -55,7 +55,7 @@ def find_backend(wanted: str | Backend | None) -> Backend:
     if not isinstance(name, str) or name not in _BACKENDS:
         known = " or ".join(f'"{one}"' for one in _BACKENDS)
         what = f"WEFT_BACKEND names no backend: {name!r}" if by_default else f"there is no backend {name!r}"
-        raise WeftError(what, origin=user_origin(), fix=f"use {known}")
+        raise WeftError(what, fix=f"use {known}")
     return _BACKENDS[name]()
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from weft.backends.host_memory import HostMemory
 from weft.backends.protocol import Bound, Executable, Memory
-from weft.errors import OutOfMemory, user_origin
+from weft.errors import OutOfMemory
 from weft.loops import Program, buffers_of, show
 from weft.loops.interp import run
 from weft.schedule.nodes import Kernel, as_program
@@ -34,7 +34,7 @@ def _run(program: Program, memory: Memory, given: Mapping[str, int]) -> None:
     except MemoryError as error:
         what = f"there is no memory for what the interpreter computes in between: {error}"
         fix = 'make it smaller, or compile it: wf.Context("cc")'
-        raise OutOfMemory(what, origin=user_origin(), fix=fix) from None
+        raise OutOfMemory(what, fix=fix) from None
 
 
 @dataclass(frozen=True, slots=True)

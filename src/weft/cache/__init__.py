@@ -29,7 +29,7 @@ from itertools import count
 from pathlib import Path
 
 from weft.cache.limit import cache_limit, touch, trim
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 #: Longer than any compilation may take: what is older was left by a process that was killed.
 STALE_S = 600
@@ -47,7 +47,7 @@ def cache_folder(kind: str) -> Path:
         return (Path(chosen).expanduser() if chosen else _user_cache() / "weft") / kind
     except RuntimeError:
         what = f"WEFT_CACHE names a home that is not there: {chosen!r}"
-        raise WeftError(what, origin=user_origin(), fix="set it to a folder, or leave it out") from None
+        raise WeftError(what, fix="set it to a folder, or leave it out") from None
 
 
 @cache

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 DAY_S = 24 * 60 * 60
 #: What nobody used for so long is removed.
@@ -45,7 +45,7 @@ def cache_limit() -> int | None:
     match = re.fullmatch(r"(\d{1,15})\s*([KMGT]?)(i?B)?", text, re.IGNORECASE | re.ASCII)
     if match is None:
         what = f"WEFT_CACHE_LIMIT is no number of bytes: {text!r}"
-        raise WeftError(what, origin=user_origin(), fix="write 500M, 2G or none")
+        raise WeftError(what, fix="write 500M, 2G or none")
     return int(match[1]) << _UNITS[match[2].upper()]
 
 

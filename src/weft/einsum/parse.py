@@ -27,7 +27,7 @@ from weft.einsum.nodes import (
     Skip,
     Spec,
 )
-from weft.errors import EinsumError, Span, user_origin
+from weft.errors import EinsumError, Span
 from weft.notation import Mistake, by_rule, one_line, span_of, subtrees, word_of
 
 if TYPE_CHECKING:
@@ -40,16 +40,14 @@ def parse_spec(text: str) -> Spec:
     """The Spec that `text` writes; the same object each time. EinsumError when it writes none."""
     if not issubclass(type(text), str):  # isinstance would believe an object that only claims to be a str
         raise EinsumError(
-            f"a specification is text, not {type(text).__name__}",
-            origin=user_origin(),
-            fix='pass a string such as "ij;jk=>ik"',
+            f"a specification is text, not {type(text).__name__}", fix='pass a string such as "ij;jk=>ik"'
         )
     text = str.__str__(text)  # whatever a subclass says about hashing
     try:
         return _parse(text)
     except Mistake as wrong:
         spans = (wrong.span, *wrong.also)
-        raise EinsumError(wrong.what, origin=user_origin(), text=one_line(text), spans=spans, fix=wrong.fix) from None
+        raise EinsumError(wrong.what, text=one_line(text), spans=spans, fix=wrong.fix) from None
 
 
 @lru_cache(maxsize=4096)

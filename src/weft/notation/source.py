@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from weft.errors import Span, WeftError, user_origin
+from weft.errors import Span, WeftError
 
 #: As much of a long line as an error shows.
 _SHOWN = 160
@@ -46,7 +46,7 @@ class Source:
         """The error that points at a mistake: its line, with carets."""
         shown, marked = self.window(mistake.span)
         what = f"{self.where(mistake.span.start)}: {mistake.what}"
-        return WeftError(what, origin=user_origin(), text=shown, spans=[marked], notes=mistake.notes, fix=mistake.fix)
+        return WeftError(what, text=shown, spans=[marked], notes=mistake.notes, fix=mistake.fix)
 
     @contextmanager
     def pointing(self) -> Iterator[None]:

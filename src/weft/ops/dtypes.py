@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 #: The types of numbers that take the type of what they meet.
 WEAK_INT, WEAK_FLOAT = "int", "float"
@@ -55,9 +55,7 @@ def element_type(dtype: Any) -> str:
     except (TypeError, ValueError):
         found = np.dtype(object)
     if dtype is None or not found.isnative or found.name not in ELEMENT_TYPES:  # None is float64 to NumPy
-        raise WeftError(
-            f"{dtype!r} is not an element type", origin=user_origin(), fix="use one of " + ", ".join(ELEMENT_TYPES)
-        )
+        raise WeftError(f"{dtype!r} is not an element type", fix="use one of " + ", ".join(ELEMENT_TYPES))
     return found.name
 
 
@@ -154,7 +152,6 @@ def _whole(names: set[str]) -> str:
     if "uint64" in names:
         raise WeftError(
             f"no whole-number type holds both uint64 and {_SIGNED[max(signed)]}",
-            origin=user_origin(),
             fix='convert one of them first: wf.cast(t, "int64")',
         )
     return "int64" if NATURAL in names else _SIGNED[max(*signed, max(unsigned, default=-1) + 1)]

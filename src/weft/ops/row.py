@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.ops import typing
 from weft.ops.scalar import Number, Scalar
 from weft.ops.typing import Typing
@@ -119,6 +119,6 @@ def no_gradient(name: str) -> Partials:
 
     def refuse(*args: Scalar) -> tuple[Number, ...]:
         fix = "differentiate by something else, or compute this apart and pass it in"
-        raise WeftError(f"`{name}` has no derivative", origin=user_origin(), fix=fix)
+        raise WeftError(f"`{name}` has no derivative", fix=fix)
 
     return refuse

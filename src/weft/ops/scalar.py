@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.habits import numpy_refused
 
 #: What NumPy calls Python's operators, when a number of its own meets something that is no array.
@@ -111,7 +111,6 @@ class Scalar:
     def __bool__(self) -> bool:
         raise WeftError(
             "a number that is only known when the code runs is neither true nor false",
-            origin=user_origin(),
             fix="choose with wf.where; compare for equality with wf.equal",
         )
 
@@ -135,7 +134,7 @@ def scalar(value: Number) -> Scalar:
     if isinstance(value, Scalar):
         return value
     if not isinstance(value, int | float | np.number | np.bool_):
-        raise WeftError(f"{value!r} is not a number", origin=user_origin())
+        raise WeftError(f"{value!r} is not a number")
     return Num(value.item() if isinstance(value, np.generic) else value)
 
 

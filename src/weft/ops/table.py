@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
@@ -224,9 +224,7 @@ def find(name: str, *, arity: int | None = None) -> Op:
     if found is None or arity not in (None, found.arity):
         kind = {1: "unary ", 2: "binary ", 3: "ternary "}.get(arity or 0, "")
         known = [op.name for op in _ROWS if arity in (None, op.arity)]
-        raise WeftError(
-            f"there is no {kind}operation {name!r}", origin=user_origin(), fix="use one of " + ", ".join(known)
-        )
+        raise WeftError(f"there is no {kind}operation {name!r}", fix="use one of " + ", ".join(known))
     return found
 
 
@@ -238,9 +236,7 @@ def accumulator(name: str) -> Op:
         raise no_accumulation(name, known)
     if found.neutral is None:
         raise WeftError(
-            f"{name!r} cannot accumulate: it has no neutral element",
-            origin=user_origin(),
-            fix="accumulate with one of " + ", ".join(known),
+            f"{name!r} cannot accumulate: it has no neutral element", fix="accumulate with one of " + ", ".join(known)
         )
     return found
 
@@ -252,7 +248,6 @@ def starter(name: str) -> Op:
         known = [op.name for op in _ROWS if op.begins]
         raise WeftError(
             f"an assignment with {name!r} has nothing to start from",
-            origin=user_origin(),
             fix="go on from the old value, or start afresh with one of " + ", ".join(known),
         )
     return found

@@ -74,16 +74,12 @@ class Plan:
         try:
             return evaluate(self.projection, checked, gather, combine)
         except (TypeError, ValueError) as error:
-            raise WeftError(f"NumPy cannot compute this: {error}", origin=user_origin()) from None
+            raise WeftError(f"NumPy cannot compute this: {error}") from None
 
     def _checked(self, given: tuple[npt.ArrayLike, ...]) -> list[Array]:
         shapes = self.shapes[:-1]
         if len(given) != len(shapes):
-            raise ShapeError(
-                f"the plan takes {len(shapes)} arrays and was given {len(given)}",
-                origin=user_origin(),
-                text=self.spec.text,
-            )
+            raise ShapeError(f"the plan takes {len(shapes)} arrays and was given {len(given)}", text=self.spec.text)
         return [_array(*one) for one in zip(operand_names(len(shapes)), given, shapes, strict=True)]
 
     def __str__(self) -> str:
@@ -154,13 +150,12 @@ def _array(name: str, given: npt.ArrayLike, shape: Shape) -> Array:
     try:
         array = np.asarray(given)
     except ValueError as error:
-        raise ShapeError(f"what is given for {name} does not form an array: {error}", origin=user_origin()) from None
+        raise ShapeError(f"what is given for {name} does not form an array: {error}") from None
     if array.dtype.kind not in "biufc" and array.dtype.type.__module__ != "ml_dtypes":
-        raise ShapeError(f"array {name} holds {array.dtype}, not numbers", origin=user_origin())
+        raise ShapeError(f"array {name} holds {array.dtype}, not numbers")
     if array.shape != shape.array_shape and (array.shape, shape.array_shape) != ((), (1,)):
         raise ShapeError(
             f"array {name} has shape {array.shape}, but {shape} lies in memory as {shape.array_shape}",
-            origin=user_origin(),
             fix="axes lie batch first, then output, then input",
         )
     return array.reshape(shape.array_shape)

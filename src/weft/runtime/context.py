@@ -59,11 +59,11 @@ class Context:
             fix = (
                 "to get the value of a tensor write ctx[t]; code comes from t.forward, wf.grad_update or a @wf.cd call"
             )
-            raise WeftError(f"compile takes code, not {type(code).__name__}", origin=user_origin(), fix=fix)
+            raise WeftError(f"compile takes code, not {type(code).__name__}", fix=fix)
         indices = [bindings] if isinstance(bindings, StaticIndex) else _listed(bindings, "bindings")
         if strange := [one for one in indices if not isinstance(one, StaticIndex)]:
             what = f"{strange[0]!r} among the bindings is not a static index"
-            raise WeftError(what, origin=user_origin(), fix='use wf.index("i", n)')
+            raise WeftError(what, fix='use wf.index("i", n)')
         kept, again = (
             tuple(checked_node(tensor) for tensor in ([some] if isinstance(some, Tensor) else _listed(some, name)))
             for name, some in (("keep", keep), ("recompute", recompute))
@@ -133,7 +133,7 @@ def _listed(some: Any, name: str) -> list[Any]:
     if isinstance(some, Iterable) and not isinstance(some, str | bytes | np.ndarray):
         return list(some)
     what = f"{name}= takes a list, not {type(some).__name__}"
-    raise WeftError(what, origin=user_origin(), fix=f"write {name}=[…], or leave it out")
+    raise WeftError(what, fix=f"write {name}=[…], or leave it out")
 
 
 def unlisted(backend: str | Backend | None) -> Context:
@@ -153,8 +153,8 @@ def _checked_count(backend: Backend, devices: int) -> int:
     most = _MOST if counted is None else counted
     if isinstance(devices, bool) or not isinstance(devices, int) or devices < 1:
         what = f"a context needs a whole number of devices from 1 on, not {devices!r}"
-        raise WeftError(what, origin=user_origin(), fix="leave devices= out for one")
+        raise WeftError(what, fix="leave devices= out for one")
     if devices > most:
         what = f"backend {backend.name!r} has {most} devices here, and {devices} were asked for"
-        raise WeftError(what, origin=user_origin(), fix=f"use devices={most} at most")
+        raise WeftError(what, fix=f"use devices={most} at most")
     return devices

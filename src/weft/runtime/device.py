@@ -98,27 +98,27 @@ class Stream:
         """Enqueue a run of a routine; the event is over when it has run."""
         if not isinstance(routine, Routine):
             fix = "compile code first: step = ctx.compile(code)"
-            raise WeftError(f"run takes a routine, not {type(routine).__name__}", origin=user_origin(), fix=fix)
+            raise WeftError(f"run takes a routine, not {type(routine).__name__}", fix=fix)
         if routine.state.engine is not self._state.engine:
             what = f"the routine was compiled for another context than that of device {self._state.index}"
-            raise WeftError(what, origin=user_origin(), fix="compile the code with the context it shall run in")
+            raise WeftError(what, fix="compile the code with the context it shall run in")
         return self._state.enqueue(self._queue, routine, routine.given(values))
 
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
         """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
         node = checked_node(tensor)
         if not isinstance(merge, bool):
-            raise WeftError(f"merge= is True or False, not {type(merge).__name__}", origin=user_origin())
+            raise WeftError(f"merge= is True or False, not {type(merge).__name__}")
         if not isinstance(source, Device):
             what = f"a device receives from a device, not {type(source).__name__}"
             raise errors.refused(what, "write device.receive(t, source): devices are ctx.devices")
         if source._state is self._state:
             what = f"device {source.index} cannot receive `{node.label}` from itself"
-            raise WeftError(what, origin=user_origin(), fix="receive from another device of the context")
+            raise WeftError(what, fix="receive from another device of the context")
         if source._state.engine is not self._state.engine:
             what = f"`{node.label}` cannot come from {source!r}: device {self._state.index} is of another context"
             fix = "read it there and set it here: device[t] = source[t]"
-            raise WeftError(what, origin=user_origin(), fix=fix)
+            raise WeftError(what, fix=fix)
         return self._state.receive(self._queue, node, source._state, merge)
 
     def record(self) -> Event:
@@ -129,7 +129,7 @@ class Stream:
         """Let everything enqueued here from now on wait for an event, of whatever stream or device."""
         if not isinstance(event, Event):
             fix = "events come from stream.record(), stream.run(…) and device.run(…)"
-            raise WeftError(f"a stream waits for events, not {type(event).__name__}", origin=user_origin(), fix=fix)
+            raise WeftError(f"a stream waits for events, not {type(event).__name__}", fix=fix)
         self._state.engine.admit(lambda: self._queue.wait(event))
 
     def __repr__(self) -> str:
@@ -139,9 +139,9 @@ class Stream:
 def checked_node(tensor: Tensor) -> Node:
     """The node of a tensor that a device can hold."""
     if not isinstance(tensor, Tensor):
-        raise WeftError(f"a context holds tensors, not {type(tensor).__name__}", origin=user_origin())
+        raise WeftError(f"a context holds tensors, not {type(tensor).__name__}")
     if isinstance(tensor.operand, Merge):
-        raise WeftError(f"`{tensor.label}` is read by code only", origin=user_origin(), fix="read the tensor itself")
+        raise WeftError(f"`{tensor.label}` is read by code only", fix="read the tensor itself")
     return tensor.node
 
 

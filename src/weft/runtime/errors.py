@@ -7,7 +7,7 @@ from math import prod
 
 from weft.assign import Merge, Node
 from weft.cache.limit import amount
-from weft.errors import Origin, OutOfMemory, WeftError, user_origin
+from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
 from weft.ops.dtypes import numpy_type
 from weft.runtime.events import Failure
@@ -15,7 +15,7 @@ from weft.runtime.events import Failure
 
 def refused(what: str, fix: str, notes: Sequence[str] = ()) -> WeftError:
     """Something that the runtime does not do, at the user's line."""
-    return WeftError(what, origin=user_origin(), notes=notes, fix=fix)
+    return WeftError(what, notes=notes, fix=fix)
 
 
 def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int, completed: bool = False) -> WeftError:
@@ -70,7 +70,6 @@ def no_memory(
     rest = f"and {len(parts) - len(largest)} smaller ones"
     return OutOfMemory(
         f"there is no memory for {named}{_where(device)}: {amount(_bytes(whole))}",
-        origin=user_origin(),
         notes=[*notes, rest] if len(parts) > len(largest) else notes,
         fix="make it smaller: fewer examples at a time, or sizes that a line above shows to be a mistake",
     )

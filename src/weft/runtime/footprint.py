@@ -10,7 +10,7 @@ from weft.assign import Code, Merge, Node, Operand, Stored, node_of, operands_of
 from weft.assign.definite_assignment import Unwritten
 from weft.assign.definitions import reads
 from weft.assign.nodes import keeps
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Buffer
 
 
@@ -96,7 +96,7 @@ def _check_stored(needs: Iterable[Operand], written: Mapping[Node, bool]) -> Non
     for operand in needs:
         if isinstance(operand, Stored) and operand.node in written:
             what = f"the code computes `{operand}` and also reads its stored value"
-            raise WeftError(what, origin=user_origin(), fix="read one of the two in a routine of its own")
+            raise WeftError(what, fix="read one of the two in a routine of its own")
 
 
 def _is_own(node: Node) -> bool:

@@ -19,7 +19,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from weft.dlpack import TAKING
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.lazy import LOADING
 from weft.runtime.weak import Weak
 from weft.shape.inference_lock import INFERRING
@@ -56,7 +56,7 @@ def uninterrupted(compiling: Callable[P, R]) -> Callable[P, R]:
         if getattr(_compiling, "now", False):
             what = "a signal handler asks for something that must be compiled, in the middle of a compilation"
             fix = "let it read what is stored: parameters, and what routines left; or set a flag and compute it later"
-            raise WeftError(what, origin=user_origin(), fix=fix)
+            raise WeftError(what, fix=fix)
         try:
             _compiling.now = True
             return compiling(*args, **kwargs)

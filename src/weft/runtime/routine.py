@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from weft.assign import Code
 from weft.assign.dtype_inference import show_precisions
 from weft.backends import Executable
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Buffer, Program
 from weft.loops import show as show_loops
 from weft.machine import Machine
@@ -45,7 +45,7 @@ class Routine:
         try:
             if positions:
                 given = ", ".join(f"{name}=…" for name in self.bindings)
-                raise WeftError("static indices are given by name", origin=user_origin(), fix=f"step({given})")
+                raise WeftError("static indices are given by name", fix=f"step({given})")
             self.state.run_now(self, self.given(values) if values or self.bindings else values)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
@@ -94,7 +94,7 @@ class Routine:
         }
         if not isinstance(stage, str) or stage not in texts:
             known = ", ".join(f'"{name}"' for name in texts)
-            raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
+            raise WeftError(f"there is no stage {stage!r}", fix=f"use one of {known}")
         return texts[stage]()
 
     def _show_pass(self, name: str) -> str:
@@ -146,7 +146,7 @@ class Routine:
         schedule = self.compiled.stages.schedule
         if schedule is None:
             fix = 'compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise'
-            raise WeftError("the routine is not cut into kernels", origin=user_origin(), fix=fix)
+            raise WeftError("the routine is not cut into kernels", fix=fix)
         return schedule
 
     @property
@@ -169,14 +169,14 @@ class Routine:
             if name not in self.bindings:
                 known = ", ".join(self.bindings) or "none"
                 what = f"the routine has no static index `{name}`"
-                return WeftError(what, origin=user_origin(), fix=f"its indices are: {known}")
+                return WeftError(what, fix=f"its indices are: {known}")
         name = next(name for name in self.bindings if name not in values)
         what = f"static index `{name}` is not bound"
-        return WeftError(what, origin=user_origin(), fix=f"call the routine with {name}=…")
+        return WeftError(what, fix=f"call the routine with {name}=…")
 
 
 def _position(index: StaticIndex, value: object) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and 0 <= int(value) < index.size:
         return int(value)
     what = f"{index.name}={value} is outside the range of static index `{index.name}`"
-    raise WeftError(what, origin=user_origin(), fix=f"bind it to a whole number from 0 to {index.size - 1}")
+    raise WeftError(what, fix=f"bind it to a whole number from 0 to {index.size - 1}")

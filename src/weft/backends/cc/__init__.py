@@ -13,7 +13,7 @@ from weft.backends.cc.loader import Loaded, environment, find, load
 from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
 from weft.schedule.nodes import Kernel
 
@@ -35,7 +35,6 @@ class Cc(HostMemory):
         if found is None:
             raise WeftError(
                 f"WEFT_CC names no compiler: {wanted!r}" if wanted else "no C compiler was found",
-                origin=user_origin(),
                 fix='install gcc or clang, pip install "weft[cc]", set WEFT_CC to a compiler, or use Context("interp")',
             )
         self.compiler: Compiler = found

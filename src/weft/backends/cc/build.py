@@ -147,7 +147,8 @@ def _workshop(text: str) -> Iterator[Path]:
             place = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
             (place / "weft.c").write_text(text, encoding="utf-8")
         except OSError as error:
-            raise WeftError(f"there is no place to compile: {error}", fix="set TMPDIR to a folder with room") from None
+            what = f"there is no place to compile: {error}"
+            raise WeftError(what, origin=None, fix="set TMPDIR to a folder with room") from None
         yield place
     finally:
         if place is not None:
@@ -215,11 +216,11 @@ def _failure(what: str, compiler: Compiler, place: Path, fix: str = "") -> WeftE
         place.rename(kept)
     except OSError:
         note = f"the folder it worked in is gone: {place}"
-        return WeftError(
-            what, notes=[note], fix="keep what cleans up TMPDIR from folders in use, or set another TMPDIR"
-        )
+        fix = "keep what cleans up TMPDIR from folders in use, or set another TMPDIR"
+        return WeftError(what, origin=None, notes=[note], fix=fix)
     return WeftError(
         what.replace(str(place), str(kept)),
+        origin=None,
         notes=[f"command: {shlex.join(_command(compiler, kept))}", f"the source is kept at {kept / 'weft.c'}"],
         fix=fix or 'check WEFT_CC, or use Context("interp")',
     )

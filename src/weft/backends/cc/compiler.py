@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,7 @@ def _words(wanted: str) -> tuple[str, ...]:
         return tuple(shlex.split(wanted))
     except ValueError as error:
         raise WeftError(
-            f"WEFT_CC is not a command: {wanted!r}: {error}",
-            origin=user_origin(),
-            fix='write it as in a shell, such as "gcc -m64"',
+            f"WEFT_CC is not a command: {wanted!r}: {error}", fix='write it as in a shell, such as "gcc -m64"'
         ) from None
 
 

@@ -20,7 +20,7 @@ from functools import cache
 from importlib.resources import files
 
 from weft.backends.cc.compiler import Compiler
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 #: What the texts do, by number.
 KNOWN = (
@@ -44,6 +44,5 @@ def refuse(compiler: Compiler, fault: ctypes._NamedFuncPointer) -> None:
     if wrong:
         raise WeftError(
             f"the C compiler gets {KNOWN[wrong - 1]} wrong: {' '.join(compiler.command)}",
-            origin=user_origin(),
             fix='set WEFT_CC to another compiler, or use Context("interp")',
         )
