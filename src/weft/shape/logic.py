@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label, Position, Row, RowVar, Spec, labels_in
-from weft.errors import ShapeError, user_origin
+from weft.errors import ShapeError
 from weft.shape.nodes import (
     Bound,
     Constraint,
@@ -116,12 +116,11 @@ Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Stated | T
 def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
     """The logic of data mapped from a file: as many elements as the file is long."""
     if not os.path.isfile(path):
-        raise ShapeError(f"there is no file {os.path.basename(path)!r}", origin=user_origin())
+        raise ShapeError(f"there is no file {os.path.basename(path)!r}")
     length = os.stat(path).st_size
     if item_bytes < 1 or length == 0 or length % item_bytes:
         raise ShapeError(
             f"file {os.path.basename(path)!r} has {length} bytes, not a positive multiple of {item_bytes}",
-            origin=user_origin(),
             fix="check the file's length and the element type it is read as",
         )
     return Counted(length // item_bytes)

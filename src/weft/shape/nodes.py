@@ -28,7 +28,7 @@ from math import prod
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
-from weft.errors import ShapeError, user_origin
+from weft.errors import ShapeError
 from weft.public import public
 
 #: Axes lie in memory batch first, then output, then input.
@@ -81,7 +81,6 @@ class Shape:
     def __getitem__(self, *picked: object) -> NoReturn:
         raise ShapeError(
             f"the shape {self} has three rows of axes, not one",
-            origin=user_origin(),
             fix="pick a row: .batch[0].size, .input[0].size, .output[0].size; .array_shape has all sizes as in memory",
         )
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from weft.einsum.nodes import Label
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.shape import errors
 from weft.shape.cells import MODEL, AxisCell, Cap, Propagator, RowCell, Step, Store, Why
 from weft.shape.dims import Same
@@ -52,7 +52,6 @@ def _not_under_way(store: Store, under_way: Collection[Store]) -> Store:
     if store in under_way:
         raise WeftError(
             "a signal handler asks for shapes in the middle of their inference",
-            origin=user_origin(),
             fix="let it read what is stored, or set a flag in the handler, and act on it later",
         )
     return store

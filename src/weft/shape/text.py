@@ -94,7 +94,7 @@ def _dim(size: int, basis: str | None, origin: Origin | None, text: str = "", sp
 def _shape(batch: tuple[Dim, ...], input: tuple[Dim, ...], output: tuple[Dim, ...]) -> Shape:
     for row in (batch, input, output):
         if len(row) > MAX_RANK:
-            raise ShapeError(f"a row cannot have {len(row)} axes", origin=user_origin(), fix=f"use at most {MAX_RANK}")
+            raise ShapeError(f"a row cannot have {len(row)} axes", fix=f"use at most {MAX_RANK}")
     return Shape(batch, input, output or (Dim(1),))
 
 
