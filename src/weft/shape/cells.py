@@ -26,11 +26,12 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label
-from weft.errors import Origin, ShapeError, Span, user_origin
+from weft.errors import Origin, ShapeError, Span
 from weft.public import public
 from weft.shape.inference_lock import alone
 from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
@@ -93,14 +94,12 @@ class Cap(NamedTuple):
     why: Why
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Propagator(ABC):
     """A monotone rule over cells that an operation states; `queued` keeps it in the queue at most once."""
 
-    __slots__ = ("queued", "why")
-
-    def __init__(self, why: Why) -> None:
-        self.why = why
-        self.queued = False
+    why: Why
+    queued: bool = field(default=False, init=False)
 
     @property
     def step(self) -> Step:
@@ -116,44 +115,29 @@ class Propagator(ABC):
     def run(self, solver: Solver) -> None:
         """Let every fact flow that the rule says."""
 
+    def after(self, before: Why | None) -> Why:
+        """How a fact is derived by the rule from an earlier one."""
+        step, span, _, product = self.why
+        return Why(step, span, before, product)
 
+
+@dataclass(slots=True, eq=False, repr=False)
 class AxisCell:
-    __slots__ = (
-        "basis",
-        "cap",
-        "claim",
-        "final",
-        "label",
-        "least",
-        "level",
-        "plain",
-        "row",
-        "size",
-        "watchers",
-        "why",
-        "why_basis",
-        "why_plain",
-        "written",
-    )
-
-    def __init__(
-        self, row: RowCell | None = None, label: Label | None = None, least: int = 0, level: int = MODEL
-    ) -> None:
-        self.row = row
-        self.label = label
-        self.level = level
-        self.final = False  # closed for good: nothing need watch it
-        self.written = False
-        self.size: int | None = None
-        self.cap: Cap | None = None
-        self.least = least
-        self.basis: str | None = None
-        self.plain = False
-        self.claim = False
-        self.watchers: list[Propagator] = []
-        self.why: Why | None = None
-        self.why_basis: Why | None = None
-        self.why_plain: Why | None = None
+    row: RowCell | None = None
+    label: Label | None = None
+    least: int = 0
+    level: int = MODEL
+    final: bool = False  # closed for good: nothing need watch it
+    size: int | None = None
+    cap: Cap | None = None
+    basis: str | None = None
+    plain: bool = False
+    claim: bool = False
+    written: bool = False
+    watchers: list[Propagator] = field(default_factory=list)
+    why: Why | None = None
+    why_basis: Why | None = None
+    why_plain: Why | None = None
 
     @property
     def role(self) -> Role:
@@ -181,45 +165,24 @@ class AxisCell:
         return f"{self.basis}={size}" if self.basis else size
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RowCell:
-    __slots__ = (
-        "axes",
-        "back",
-        "final",
-        "front",
-        "hi",
-        "kind",
-        "level",
-        "lo",
-        "mark",
-        "owner",
-        "role",
-        "silent",
-        "unasked",
-        "watchers",
-        "why_hi",
-        "why_lo",
-    )
-
-    def __init__(
-        self, kind: Kind, role: Role = "inner", owner: ShapeVar | None = None, mark: int = 0, level: int = MODEL
-    ) -> None:
-        self.kind = kind
-        self.role: Role = role
-        self.owner = owner
-        self.mark = mark
-        self.level = level
-        self.final = False  # closed for good: nothing need watch it
-        self.silent = False  # closing decided its rank, so it says nothing about the ranks of others
-        self.unasked = False  # closing decided it, and a varying tensor below it would have taken any other shape
-        self.lo = 0
-        self.hi = MAX_RANK
-        self.axes: tuple[AxisCell, ...] | None = None
-        self.front: tuple[AxisCell, ...] = ()
-        self.back: tuple[AxisCell, ...] = ()
-        self.watchers: list[Propagator] = []
-        self.why_lo: Why | None = None
-        self.why_hi: Why | None = None
+    kind: Kind
+    role: Role = "inner"
+    owner: ShapeVar | None = None
+    mark: int = 0
+    level: int = MODEL
+    final: bool = False  # closed for good: nothing need watch it
+    silent: bool = False  # closing decided its rank, so it says nothing about the ranks of others
+    unasked: bool = False  # closing decided it, and a varying tensor below it would have taken any other shape
+    lo: int = 0
+    hi: int = MAX_RANK
+    axes: tuple[AxisCell, ...] | None = None
+    front: tuple[AxisCell, ...] = ()
+    back: tuple[AxisCell, ...] = ()
+    watchers: list[Propagator] = field(default_factory=list)
+    why_lo: Why | None = None
+    why_hi: Why | None = None
 
     @property
     def grows(self) -> bool:
@@ -246,52 +209,37 @@ class RowCell:
         return ",".join([*map(str, self.front), "...", *map(str, reversed(self.back))])
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ShapeVar:
-    """The shape of one tensor as far as it is known. Printing it commits nothing; `close` closes it."""
+    """The shape of one tensor as far as it is known. Printing it commits nothing; `close` closes it.
 
-    __slots__ = (
-        "assigned",
-        "batch",
-        "checked",
-        "input",
-        "level",
-        "name",
-        "operands",
-        "origin",
-        "output",
-        "steps",
-        "store",
-        "used",
-        "view",
-    )
+    `grow` counts, for each kind, the axes left of where broadcasting grows the row; `shared` are rows of other shapes.
+    """
 
-    def __init__(
-        self,
-        name: str,
-        role: Role,
-        store: Store,
-        marks: tuple[int, int, int] = (0, 0, 0),
-        origin: Origin | None = None,
-        operands: Sequence[ShapeVar] = (),
-        level: int = MODEL,
-        rows: Mapping[Kind, RowCell] | None = None,
-    ) -> None:
-        self.name = name
-        self.origin = origin
-        self.operands = tuple(operands)
-        self.level = level
-        self.steps: tuple[Step, ...] = ()  # the operations that say what it is
-        self.view: ShapeVar | None = None  # how code sees it
-        self.used = False  # an operation of the model takes it
-        self.assigned = False  # code says what it is
-        self.checked = False  # it and all it is computed from are closed
+    name: str
+    role: InitVar[Role]
+    store: Store
+    grow: InitVar[tuple[int, int, int]] = (0, 0, 0)
+    origin: Origin | None = None
+    operands: tuple[ShapeVar, ...] = ()
+    level: int = MODEL
+    shared: InitVar[Mapping[Kind, RowCell]] = MappingProxyType({})
+    steps: tuple[Step, ...] = ()  # the operations that say what it is
+    view: ShapeVar | None = None  # how code sees it
+    used: bool = False  # an operation of the model takes it
+    assigned: bool = False  # code says what it is
+    checked: bool = False  # it and all it is computed from are closed
+    batch: RowCell = field(init=False)
+    input: RowCell = field(init=False)
+    output: RowCell = field(init=False)
+
+    def __post_init__(self, role: Role, grow: tuple[int, int, int], shared: Mapping[Kind, RowCell]) -> None:
         self.batch, self.input, self.output = (
-            (rows or {}).get(kind) or RowCell(kind, role, self, mark, level)
-            for kind, mark in zip(KINDS, marks, strict=True)
+            shared.get(kind) or RowCell(kind, role, self, mark, self.level)
+            for kind, mark in zip(KINDS, grow, strict=True)
         )
         if self.output.owner is self:
             self.output.lo = 1
-        self.store = store
 
     def row(self, kind: Kind) -> RowCell:
         row: RowCell = getattr(self, kind)
@@ -324,7 +272,6 @@ class ShapeVar:
     def __getitem__(self, *picked: object) -> NoReturn:
         raise ShapeError(
             f"`{self.name}.shape` is the shape as far as it is known, and has no sizes to pick from",
-            origin=user_origin(),
             fix="t.dims is the closed shape: t.dims.output[0].size, or .batch, .input, .array_shape",
         )
 

@@ -7,6 +7,7 @@ computes is found when all others are known.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ def exceeds_one(solver: Solver, axis: AxisCell, why: Why) -> None:
     solver.set_least(axis, 2, why)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class AffineRule(Propagator):
     """Size of an axis read at `stride * over + dilation * kernel + offset`.
 
@@ -39,14 +41,10 @@ class AffineRule(Propagator):
     `stride * (over - 1) + dilation * (kernel - 1) + offset`, and the axis is one longer than that.
     """
 
-    __slots__ = ("axis", "kernel", "over", "term")
-
-    def __init__(self, axis: AxisCell, over: AxisCell, kernel: AxisCell | None, term: Affine, why: Why) -> None:
-        super().__init__(why)
-        self.axis = axis
-        self.over = over
-        self.kernel = kernel
-        self.term = term
+    axis: AxisCell
+    over: AxisCell
+    kernel: AxisCell | None
+    term: Affine
 
     @property
     def cells(self) -> list[AxisCell]:
@@ -65,11 +63,11 @@ class AffineRule(Propagator):
         if self.axis.size is None and stride * self.over.least > 1:
             exceeds_one(solver, self.axis, self.why)
         if self.over.size is not None:
-            solver.set_size(self.axis, stride * self.over.size, self._from(self.over))
+            solver.set_size(self.axis, stride * self.over.size, self.after(self.over.why))
         elif self.axis.size is not None:
             if self.axis.size % stride:
-                raise errors.not_a_multiple(solver.step, self.axis, stride, self._from(self.axis))
-            solver.set_size(self.over, self.axis.size // stride, self._from(self.axis))
+                raise errors.not_a_multiple(solver.step, self.axis, stride, self.after(self.axis.why))
+            solver.set_size(self.over, self.axis.size // stride, self.after(self.axis.why))
 
     def _window(self, solver: Solver, kernel: AxisCell) -> None:
         assert self.term.kernel is not None
@@ -82,23 +80,20 @@ class AffineRule(Propagator):
         if over.size is not None and kernel.size is not None:
             reach = stride * (over.size - 1) + dilation * (kernel.size - 1) + fixed
             if axis.size not in (None, reach):
-                raise errors.window(solver.step, axis.size, self.term, over.size, kernel.size, self._from(axis))
-            solver.set_size(axis, reach, self._from(kernel))
+                raise errors.window(solver.step, axis.size, self.term, over.size, kernel.size, self.after(axis.why))
+            solver.set_size(axis, reach, self.after(kernel.why))
         elif axis.size is not None and kernel.size is not None:
             slack = axis.size - dilation * (kernel.size - 1) - fixed
             if slack < 0 or slack % stride:
-                raise errors.window(solver.step, axis.size, self.term, None, kernel.size, self._from(axis))
-            solver.set_size(over, slack // stride + 1, self._from(axis))
+                raise errors.window(solver.step, axis.size, self.term, None, kernel.size, self.after(axis.why))
+            solver.set_size(over, slack // stride + 1, self.after(axis.why))
         elif axis.size is not None and over.size is not None:
             slack = axis.size - stride * (over.size - 1) - fixed
             if slack < 0 or slack % dilation:
-                raise errors.window(solver.step, axis.size, self.term, over.size, None, self._from(axis))
-            solver.set_size(kernel, slack // dilation + 1, self._from(axis))
+                raise errors.window(solver.step, axis.size, self.term, over.size, None, self.after(axis.why))
+            solver.set_size(kernel, slack // dilation + 1, self.after(axis.why))
         elif axis.size is not None and axis.size < least:
-            raise errors.window(solver.step, axis.size, self.term, windows, width, self._from(axis))
-
-    def _from(self, cell: AxisCell) -> Why:
-        return self.why._replace(before=cell.why)
+            raise errors.window(solver.step, axis.size, self.term, windows, width, self.after(axis.why))
 
 
 def equal_to(axis: AxisCell) -> set[AxisCell]:
@@ -111,19 +106,16 @@ def equal_to(axis: AxisCell) -> set[AxisCell]:
     return found
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ConcatRule(Propagator):
     """`axis = part + part + …`; a part that is a number is a known size.
 
     The other way round, parts that are all the same axis share what the rest leaves.
     """
 
-    __slots__ = ("axis", "parts", "skipped")
-
-    def __init__(self, axis: AxisCell, parts: Sequence[AxisCell], skipped: int, why: Why) -> None:
-        super().__init__(why)
-        self.axis = axis
-        self.parts = tuple(parts)
-        self.skipped = skipped
+    axis: AxisCell
+    parts: tuple[AxisCell, ...]
+    skipped: int
 
     @property
     def cells(self) -> list[AxisCell]:
@@ -163,20 +155,17 @@ class ConcatRule(Propagator):
 
     @property
     def _because(self) -> Why:
-        return self.why._replace(before=next((cell.why for cell in self.cells if cell.why), None))
+        return self.after(next((cell.why for cell in self.cells if cell.why), None))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CountRule(Propagator):
     """All axes of some rows multiply to `count`."""
 
-    __slots__ = ("count", "rows", "watched", "what")
-
-    def __init__(self, what: str, rows: Sequence[RowCell], count: int, why: Why) -> None:
-        super().__init__(why)
-        self.what = what
-        self.rows = tuple(rows)
-        self.count = count
-        self.watched = False
+    what: str
+    rows: tuple[RowCell, ...]
+    count: int
+    watched: bool = False
 
     @property
     def cells(self) -> list[AxisCell]:
@@ -210,9 +199,10 @@ class CountRule(Propagator):
         else:
             for axis in unknown:
                 if axis.cap is not None and (left % axis.cap.size if axis.cap.size else left):
-                    solver.set_size(axis, 1, self.why._replace(before=axis.cap.why))
+                    solver.set_size(axis, 1, self.after(axis.cap.why))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ComputedRule(Propagator):
     """An axis whose size is computed from those of named others.
 
@@ -220,15 +210,9 @@ class ComputedRule(Propagator):
     size rises or falls with it, it is searched for, and it counts only if neither of its neighbours would do.
     """
 
-    __slots__ = ("axis", "of", "size")
-
-    def __init__(
-        self, axis: AxisCell, of: Mapping[str, AxisCell], size: Callable[[Mapping[str, int]], int], why: Why
-    ) -> None:
-        super().__init__(why)
-        self.axis = axis
-        self.of = of
-        self.size = size
+    axis: AxisCell
+    of: Mapping[str, AxisCell]
+    size: Callable[[Mapping[str, int]], int]
 
     @property
     def cells(self) -> list[AxisCell]:
@@ -236,7 +220,7 @@ class ComputedRule(Propagator):
 
     def run(self, solver: Solver) -> None:
         sizes = {name: axis.size for name, axis in self.of.items() if axis.size is not None}
-        why = self.why._replace(before=next((axis.why for axis in self.cells if axis.why), None))
+        why = self.after(next((axis.why for axis in self.cells if axis.why), None))
         unknown = [name for name in self.of if name not in sizes]
         if not unknown:
             solver.set_size(self.axis, self.size(sizes), why)

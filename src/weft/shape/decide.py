@@ -51,7 +51,7 @@ class Decision:
         for owner in dict.fromkeys(row.owner for row in rows if row.owner is not None and row.owner.view is not None):
             assert owner.view is not None
             for model, view in zip(owner.rows, owner.view.rows, strict=True):
-                self.solver.add(RowIsRule(model, (), view, (), self.why.step), model, view)
+                self.solver.add(RowIsRule(self.why, model, (), view, ()), model, view)
         self.solver.solve()
 
     def _takes_part(self, row: RowCell | None, level: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from weft.shape import errors
@@ -12,15 +12,12 @@ if TYPE_CHECKING:
     from weft.shape.solver import Solver
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Same(Propagator):
     """`left = right`: whatever is known of one is known of the other."""
 
-    __slots__ = ("left", "right")
-
-    def __init__(self, left: AxisCell, right: AxisCell, why: Why) -> None:
-        super().__init__(why)
-        self.left = left
-        self.right = right
+    left: AxisCell
+    right: AxisCell
 
     @property
     def cells(self) -> tuple[AxisCell, ...]:
@@ -30,29 +27,23 @@ class Same(Propagator):
         equate(solver, self.left, self.right, self.why)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Seen(Propagator):
     """Whatever is known of `model` is known of `view`, and nothing flows back: closing does not go through it."""
 
-    __slots__ = ("model", "view")
-
-    def __init__(self, model: AxisCell, view: AxisCell, why: Why) -> None:
-        super().__init__(why)
-        self.model = model
-        self.view = view
+    model: AxisCell
+    view: AxisCell
 
     def run(self, solver: Solver) -> None:
         flow(solver, self.model, self.view, self.why)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Below(Propagator):
     """`operand ≤ result`: equal, or the operand is an unlabelled 1."""
 
-    __slots__ = ("operand", "result")
-
-    def __init__(self, operand: AxisCell, result: AxisCell, why: Why) -> None:
-        super().__init__(why)
-        self.operand = operand
-        self.result = result
+    operand: AxisCell
+    result: AxisCell
 
     @property
     def cells(self) -> tuple[AxisCell, ...]:
@@ -66,29 +57,23 @@ class Below(Propagator):
         if operand.size == 1 and result.size not in (None, 1) and operand.row is not None and operand.row.unasked:
             raise errors.decided_before(self.step, operand.row)
         if result.plain or (operand.size == 1 and result.size not in (None, 1)):
-            solver.set_plain(operand, self._after(result.why))
+            solver.set_plain(operand, self.after(result.why))
         if result.size is not None:
             if adds(operand, result.size, result.basis):
-                solver.set_cap(operand, Cap(result.size, result.basis, self._after(result.why)))
+                solver.set_cap(operand, Cap(result.size, result.basis, self.after(result.why)))
         elif result.cap is not None and adds(operand, result.cap.size, result.cap.basis):
-            solver.set_cap(operand, Cap(result.cap.size, result.cap.basis, self._after(result.cap.why)))
-
-    def _after(self, before: Why | None) -> Why:
-        return Why(self.why.step, self.why.span, before)
+            solver.set_cap(operand, Cap(result.cap.size, result.cap.basis, self.after(result.cap.why)))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Join(Propagator):
     """`result` is the least axis that all operands broadcast to: one of them, or 1 if all are.
 
     That each is below the result is said by rules of their own.
     """
 
-    __slots__ = ("operands", "result")
-
-    def __init__(self, result: AxisCell, operands: Sequence[AxisCell], why: Why) -> None:
-        super().__init__(why)
-        self.result = result
-        self.operands = tuple(operands)
+    result: AxisCell
+    operands: tuple[AxisCell, ...]
 
     @property
     def cells(self) -> tuple[AxisCell, ...]:
@@ -98,13 +83,10 @@ class Join(Propagator):
         result = self.result
         stretching = [axis for axis in self.operands if axis.size != 1]
         if not stretching:
-            solver.set_size(result, 1, self._after(self.operands[0]))
+            solver.set_size(result, 1, self.after(self.operands[0].why))
         elif len(stretching) == 1 and (result.size not in (None, 1) or result.least > 1 or result.basis is not None):
             if result.size != 1:  # a labelled 1 may come from an operand of size 1 as well
-                equate(solver, stretching[0], result, self._after(result))
-
-    def _after(self, cell: AxisCell) -> Why:
-        return Why(self.why.step, self.why.span, cell.why)
+                equate(solver, stretching[0], result, self.after(result.why))
 
 
 def equate(solver: Solver, left: AxisCell, right: AxisCell, why: Why) -> None:

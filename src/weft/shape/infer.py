@@ -165,7 +165,7 @@ def _look(solver: Solver, step: Step) -> None:
     """Let a view have what is known of its shape."""
     view, shape = step.slots
     for model, seen in zip(shape.rows, view.rows, strict=True):
-        solver.add(RowSeenRule(model, seen, step), model)
+        solver.add(RowSeenRule(Why(step), model, seen), model)
 
 
 def _assigned(solver: Solver, shape: ShapeVar, operands: Sequence[ShapeVar], varies: bool) -> ShapeVar:
@@ -186,7 +186,7 @@ def _fresh(solver: Solver, name: str, operands: Sequence[ShapeVar], claims: _Cla
             shared[kind] = sources[0]
     grows = marks(claims.logic, tuple(shape.marks for shape in operands))
     origin, level = solver.step.origin, solver.level
-    made = ShapeVar(name, _role(claims.logic), solver.store, grows, origin, operands, level, shared)
+    made = ShapeVar(name, _role(claims.logic), solver.store, grows, origin, tuple(operands), level, shared)
     _enter(solver, made, solver.step)
     return made
 
@@ -246,18 +246,18 @@ class _Laying:
 
     def _exact(self) -> None:
         """A result is the join of what goes into it, and has no axes that a specification does not mention."""
-        solver, step, logic = self.solver, self.step, self.claims.logic
+        solver, step, logic, why = self.solver, self.step, self.claims.logic, Why(self.step)
         for kind, sources in self.claims.sources(step.slots[1:]).items():
             row = step.slots[0].row(kind)
             if len(sources) > 1:
-                solver.add(RowJoinRule(row, sources, step), row, *sources)
+                solver.add(RowJoinRule(why, row, tuple(sources)), row, *sources)
             elif row is not sources[0]:
-                solver.add(RowIsRule(row, (), sources[0], (), step, least=1), row, sources[0])
+                solver.add(RowIsRule(why, row, (), sources[0], (), least=1), row, sources[0])
         if isinstance(logic, Einsum):
             for kind in KINDS:
                 if logic.spec.result.row(kind) == Row():
                     row = step.slots[0].row(kind)
-                    solver.add(RowIsRule(row, (), None, (), step, least=int(kind == "output")), row)
+                    solver.add(RowIsRule(why, row, (), None, (), least=int(kind == "output")), row)
 
     def _given(self, name: str, dim: Dim) -> None:
         """A size given by name: of a label, or of all axes a row variable stands for."""
@@ -270,31 +270,31 @@ class _Laying:
         if dim.size != 1:
             self.solver.at_least(row, 1, Why(self.step))
         why = Why(self.step, product=Product(name, row, dim.size))
-        self.solver.add(CountRule(f"`..{name}..`", (row,), dim.size, why), row)
+        self.solver.add(CountRule(why, f"`..{name}..`", (row,), dim.size), row)
 
     def _constrain(self, constraint: Constraint) -> None:
-        solver, step = self.solver, self.step
+        solver, step, why = self.solver, self.step, Why(self.step)
         match constraint:
             case RowIs():
                 self._row_is(constraint)
             case RowSame(first=first, second=second):
                 left, right = self._row(first), self._row(second)
-                solver.add(RowIsRule(left, (), right, (), step), left, right)
+                solver.add(RowIsRule(why, left, (), right, ()), left, right)
             case RowBelow(operand=operand, result=result):
                 below, above = self._row(operand), self._row(result)
                 if below is not above:
-                    solver.add(RowBelowRule(below, above, step), below, above)
+                    solver.add(RowBelowRule(why, below, above), below, above)
             case AxisIs(left=one, right=other):
                 a, b = self._axis(one), self._axis(other)
-                solver.add(Same(a, b, Why(step, _span(one))), a, b)
+                solver.add(Same(Why(step, _span(one)), a, b), a, b)
             case AxisBelow(operand=one, result=other):
                 a, b = self._axis(one), self._axis(other)
-                solver.add(Below(a, b, Why(step, _span(one))), a, b)
+                solver.add(Below(Why(step, _span(one)), a, b), a, b)
             case ElementCount(slot=slot, count=count):
                 shape = step.slots[slot]
-                solver.add(CountRule(f"`{shape.name}`", shape.rows, count, Why(step)), *shape.rows)
+                solver.add(CountRule(why, f"`{shape.name}`", shape.rows, count), *shape.rows)
             case Computed(label=label, of=of, size=size):
-                computed = ComputedRule(self._label(label), {one.name: self._label(one) for one in of}, size, Why(step))
+                computed = ComputedRule(why, self._label(label), {one.name: self._label(one) for one in of}, size)
                 solver.add(computed, *computed.cells)
 
     def _row_is(self, constraint: RowIs) -> None:
@@ -302,17 +302,16 @@ class _Laying:
         if constraint.middle is Rest.NOTHING and not row.watchers and all(isinstance(term, Size) for term in terms):
             self._exactly(row, terms)
             return
-        lead = [self._axis(term) for term in constraint.lead]
-        trail = [self._axis(term) for term in constraint.trail]
+        lead, trail = (tuple(map(self._axis, side)) for side in (constraint.lead, constraint.trail))
         middle = self._row_var(constraint.middle, row) if isinstance(constraint.middle, RowVar) else None
         made = self.claims.makes and constraint.row.slot == 0
         rule = RowIsRule(
+            Why(self.step),
             row,
             lead,
             middle,
             trail,
-            self.step,
-            [_span(term) for term in terms],
+            tuple([_span(term) for term in terms]),
             tracked=made or constraint.middle is not Rest.UNTRACKED,
             least=1 if constraint.or_scalar else 0,
         )
@@ -373,16 +372,16 @@ class _Laying:
                 return axis
             case Affine(over=over, kernel=kernel):
                 axis, why = solver.new_axis(), Why(self.step, term.span)
-                rule = AffineRule(axis, self._label(over), self._label(kernel.label) if kernel else None, term, why)
+                rule = AffineRule(why, axis, self._label(over), self._label(kernel.label) if kernel else None, term)
                 for cell in rule.cells:
                     solver.set_least(cell, 1, why)
                 solver.add(rule, *rule.cells)
                 return axis
             case Concat(parts=parts):
                 axis = solver.new_axis()
-                cells = [self._label(part) for part in parts if isinstance(part, Label)]
+                cells = tuple(self._label(part) for part in parts if isinstance(part, Label))
                 skipped = sum(part.size for part in parts if isinstance(part, Skip))
-                concat = ConcatRule(axis, cells, skipped, Why(self.step, term.span))
+                concat = ConcatRule(Why(self.step, term.span), axis, cells, skipped)
                 solver.add(concat, *dict.fromkeys(concat.cells))
                 return axis
 

@@ -282,7 +282,7 @@ class Solver:
                 else:
                     why = row.why_lo or row.why_hi
                     assert why is not None
-                    self.add(Same(twin, axis, why), twin, axis)
+                    self.add(Same(why, twin, axis), twin, axis)
             self.write(row, "axes", tuple([axis or self.new_axis(row) for axis in axes]))
             self.write(row, "front", ())
             self.write(row, "back", ())
