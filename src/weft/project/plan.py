@@ -105,7 +105,6 @@ def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None
     if len(shapes) != len(parsed.operands):
         raise EinsumError(
             f"the spec has {len(parsed.operands)} operands and was given {len(shapes)} shapes",
-            origin=origin,
             text=parsed.text,
             spans=[operand.span for operand in parsed.operands],
             fix=operands_fix(parsed, len(shapes)),
@@ -113,8 +112,8 @@ def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None
     names = operand_names(len(shapes))
     operands = [_given(shape, name, origin) for shape, name in zip(shapes, names, strict=True)]
     target = None if result is None else _given(result, RESULT, origin)
-    dims = {label: as_dim(size, f"`{label}`", origin) for label, size in sizes.items()}
-    check_labels(parsed, dims, origin)
+    dims = {label: as_dim(size, f"`{label}`") for label, size in sizes.items()}
+    check_labels(parsed, dims)
     operation = infer(Einsum(parsed), operands, name=RESULT, title="plan", origin=origin, result=target, sizes=dims)
     return Plan(parsed, project(operation))
 
@@ -165,7 +164,7 @@ def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:
     return infer(Literal(as_shape(shape)), name=name, origin=origin).result
 
 
-def check_labels(spec: Spec, given: Iterable[str], origin: Origin | None) -> None:
+def check_labels(spec: Spec, given: Iterable[str]) -> None:
     """Refuse sizes for labels the spec does not have."""
     shapes = (*spec.operands, spec.result)
     labels = {label.name: None for shape in shapes for axis in shape.axes for label in labels_in(axis)}
@@ -176,7 +175,6 @@ def check_labels(spec: Spec, given: Iterable[str], origin: Origin | None) -> Non
         if label not in labels:
             raise EinsumError(
                 f"the spec has no label `{label}`",
-                origin=origin,
                 text=spec.text,
                 fix=_meant(label) + ("its labels are " + ", ".join(labels) if labels else "it has no labels"),
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -23,36 +23,25 @@ def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
         given = next((link for link in _chain(found) if link.product is not None), None)
         if given is not None:
             return product(step, given, other_size, other)
-    return _error(
-        step,
-        f"{name(axis)} cannot be both {old} and {size}",
-        (old_why, why),
-        (_lines(f"{old}", old_why), _lines(f"{size}", why)),
-        _size_fix(axis, old, size),
-        axis,
-    )
-
-
-def too_small(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
-    return out_of_reach(step, axis, axis.least, why, size)
+    what = f"{name(axis)} cannot be both {old} and {size}"
+    return _error(step, what, {f"{old}": old_why, f"{size}": why}, _size_fix(axis, old, size), disputed=axis)
 
 
 def out_of_reach(step: Step, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
     size = axis.size if size is None else size
     if least < 1:
         what = f"{name(axis)} would have size {size}"
-        return _error(step, what, (why,), (_lines(str(size), why),), "check the sizes given")
+        return _error(step, what, {f"{size}": why}, "check the sizes given")
     what = f"position {least - 1} is outside {name(axis)}, which has size {size}"
     fix = f"name a position from 0 to {size - 1}" if size else ""
-    return _error(step, what, (why, axis.why), (_lines(f"size {size}", axis.why or why),), fix)
+    return _error(step, what, {f"size {size}": axis.why or why}, fix, (why, axis.why))
 
 
 def bases(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError:
     return _error(
         step,
         f"{name(axis)} cannot be labelled both {axis.basis!r} and {basis!r}",
-        (axis.why_basis, why),
-        (_lines(f"{axis.basis!r}", axis.why_basis), _lines(f"{basis!r}", why)),
+        {f"{axis.basis!r}": axis.why_basis, f"{basis!r}": why},
         "use one label for both, or leave one side unlabelled",
     )
 
@@ -61,43 +50,31 @@ def labelled_one(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError
     return _error(
         step,
         f"{name(axis)} is labelled {basis!r}, so its size 1 does not broadcast",
-        (why, axis.why_plain, axis.why_basis),
-        (_lines("the label", axis.why_basis or why), _lines("broadcasting", axis.why_plain or why)),
+        {"the label": axis.why_basis or why, "broadcasting": axis.why_plain or why},
         f"drop the label {basis!r}, or give the axis its full size",
+        (why, axis.why_plain, axis.why_basis),
     )
 
 
 def ranks(step: Step, row: RowCell) -> ShapeError:
-    whys = (row.why_lo, row.why_hi)
     if row.hi == MAX_RANK and row.why_hi is None:
         origins = [str(origin) for origin in dict.fromkeys(why.step.origin for why in _chain(row.why_lo)) if origin]
-        return _error(
-            step,
-            f"{_row_name(row)} would need more than {MAX_RANK} axes: rows that each out-rank the next form a cycle",
-            whys,
-            (["the cycle runs through " + ", ".join(origins[:6])] if origins else [],),
-            "give one of these tensors its shape, or drop the extra axis on one side",
-        )
-    return _error(
-        step,
-        f"{_row_name(row)} needs at least {_axes(row.lo)} but can have at most {_axes(row.hi)}",
-        whys,
-        (_lines(f"at least {row.lo}", row.why_lo), _lines(f"at most {row.hi}", row.why_hi)),
-        _rank_fix(step, row),
-    )
+        what = f"{_row_name(row)} would need more than {MAX_RANK} axes: rows that each out-rank the next form a cycle"
+        fix = "give one of these tensors its shape, or drop the extra axis on one side"
+        error = _error(step, what, {}, fix, (row.why_lo,))
+        error.notes += ("the cycle runs through " + ", ".join(origins[:6]),) if origins else ()
+        return error
+    what = f"{_row_name(row)} needs at least {_axes(row.lo)} but can have at most {_axes(row.hi)}"
+    sides = {f"at least {row.lo}": row.why_lo, f"at most {row.hi}": row.why_hi}
+    return _error(step, what, sides, _rank_fix(step, row))
 
 
 def not_a_multiple(step: Step, axis: AxisCell, stride: int, why: Why) -> ShapeError:
     assert axis.size is not None
     low = axis.size - axis.size % stride
     near = " or ".join(str(size) for size in (low, low + stride) if size > 0)
-    return _error(
-        step,
-        f"size {axis.size} is not a multiple of the stride {stride}",
-        (why,),
-        (_lines(f"{axis.size}", why),),
-        f"make the axis {near} long",
-    )
+    what = f"size {axis.size} is not a multiple of the stride {stride}"
+    return _error(step, what, {f"{axis.size}": why}, f"make the axis {near} long")
 
 
 def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | None, why: Why) -> ShapeError:
@@ -109,14 +86,12 @@ def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | 
         room = size - stride * (over - 1) - fixed
         what = f"{over} windows with stride {stride} and dilation {dilation} do not tile an axis of {size}"
         fix = f"make the axis {size - room % dilation if room >= 0 else size - room} long"
-        return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
+        return _error(step, what, {f"{size}": why}, fix)
     span = dilation * (kernel - 1) + fixed
     if over is not None:
         need = stride * (over - 1) + span
-        what, fix = (
-            f"{over} windows of {span} with stride {stride} need an axis of {need}, not {size}",
-            f"make it {need}",
-        )
+        what = f"{over} windows of {span} with stride {stride} need an axis of {need}, not {size}"
+        fix = f"make it {need}"
     elif size < span:
         what, fix = f"a window of {span} does not fit an axis of {size}", f"make the axis at least {span} long"
     else:
@@ -128,7 +103,7 @@ def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | 
         fix += f", or pad: `{show_axis(replace(term, kernel=replace(term.kernel, padded=True)))}`"
     elif over is None and size > span:
         fix += f", or leave out its end first: `a^{(size - span) % stride} => a`"
-    return _error(step, what, (why,), (_lines(f"{size}", why),), fix)
+    return _error(step, what, {f"{size}": why}, fix)
 
 
 def parts(step: Step, axis: AxisCell, known: int, why: Why) -> ShapeError:
@@ -145,17 +120,12 @@ def shares(step: Step, axis: AxisCell, left: int, times: int, why: Why) -> Shape
 
 def _parts(step: Step, axis: AxisCell, what: str, why: Why) -> ShapeError:
     fix = "the parts of a concatenation must add up to the whole axis"
-    return _error(step, what, (why, axis.why), (_lines(f"{axis.size}", axis.why),), fix)
+    return _error(step, what, {f"{axis.size}": axis.why}, fix, (why, axis.why))
 
 
 def count(step: Step, what: str, shape: str, elements: int) -> ShapeError:
-    return _error(
-        step,
-        f"{what} has {elements} elements, which cannot fill the shape {shape}",
-        (),
-        (),
-        "give data of a matching length, or change the sizes it is used with",
-    )
+    fix = "give data of a matching length, or change the sizes it is used with"
+    return _error(step, f"{what} has {elements} elements, which cannot fill the shape {shape}", {}, fix)
 
 
 def product(step: Step, given: Why, size: int | None = None, why: Why | None = None) -> ShapeError:
@@ -172,20 +142,15 @@ def product(step: Step, given: Why, size: int | None = None, why: Why | None = N
     return _error(
         step,
         f"`..{named}..` cannot be {whole}, the product of its sizes, where it is {shown}",
-        (given,),
-        (_lines(f"{named}={whole}", given), _lines(shown, because)),
+        {f"{named}={whole}": given, shown: because},
         f"give {fits}, or change what it is used with",
+        (given,),
     )
 
 
 def labelled_row(step: Step, named: str, dim: Dim) -> ShapeError:
-    return _error(
-        step,
-        f"`..{named}..` stands for any number of axes, so it cannot be labelled {dim.basis!r}",
-        (),
-        (),
-        f"give its size alone, {named}={dim.size}, or name its one axis",
-    )
+    what = f"`..{named}..` stands for any number of axes, so it cannot be labelled {dim.basis!r}"
+    return _error(step, what, {}, f"give its size alone, {named}={dim.size}, or name its one axis")
 
 
 def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeError:
@@ -221,9 +186,9 @@ def decided_before(step: Step, row: RowCell) -> ShapeError:
     return _error(
         step,
         f"{called} varies from place to place, and its shape was decided before it met a larger one",
-        (),
-        (_lines("its shape", row.why_hi),),
+        {"its shape": row.why_hi},
         "write all that it is used with before asking for a value, or add zeros of the shape it is to have",
+        (),
     )
 
 
@@ -286,17 +251,18 @@ def _rank_fix(step: Step, row: RowCell) -> str:
 def _error(
     step: Step,
     what: str,
-    whys: tuple[Why | None, ...],
-    sides: tuple[list[str], ...],
+    sides: Mapping[str, Why | None],
     fix: str,
+    whys: Sequence[Why | None] | None = None,
     disputed: AxisCell | None = None,
 ) -> ShapeError:
+    """What both sides are, and how each came about; carets are where `whys` are, or else the sides."""
     return ShapeError(
         what,
         origin=step.origin,
         text=step.text,
-        spans=_spans(step, whys),
-        notes=[*_context(step, disputed), *(line for side in sides for line in side)],
+        spans=_spans(step, sides.values() if whys is None else whys),
+        notes=[*_context(step, disputed), *(line for side, why in sides.items() for line in _lines(side, why))],
         fix=fix,
     )
 
@@ -327,7 +293,7 @@ def _lines(side: str, why: Why | None) -> list[str]:
     return [f"{side} {said} {first}: {first.code}", *(f"  through {origin}: {origin.code}" for origin in others)]
 
 
-def _spans(step: Step, whys: tuple[Why | None, ...]) -> list[Span]:
+def _spans(step: Step, whys: Iterable[Why | None]) -> list[Span]:
     found = (link.span for why in whys for link in _chain(why) if link.step is step and link.span is not None)
     return list(dict.fromkeys(found))
 

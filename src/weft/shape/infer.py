@@ -10,7 +10,6 @@ from weft.errors import Origin, ShapeError, Span
 from weft.shape import errors
 from weft.shape.cells import CODE, MODEL, AxisCell, Product, Role, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule
-from weft.shape.dims import Below, Same
 from weft.shape.logic import (
     Assigned,
     Compose,
@@ -29,8 +28,6 @@ from weft.shape.logic import (
     marks,
 )
 from weft.shape.nodes import (
-    AxisBelow,
-    AxisIs,
     Bound,
     Computed,
     Constraint,
@@ -185,8 +182,8 @@ def _fresh(solver: Solver, name: str, operands: Sequence[ShapeVar], claims: _Cla
         if len(sources) == 1 and (kind != "output" or sources[0].kind == "output"):
             shared[kind] = sources[0]
     grows = marks(claims.logic, tuple(shape.marks for shape in operands))
-    origin, level = solver.step.origin, solver.level
-    made = ShapeVar(name, _role(claims.logic), solver.store, grows, origin, tuple(operands), level, shared)
+    role = _ROLES.get(type(claims.logic), "inner")
+    made = ShapeVar(name, role, solver.store, grows, solver.step.origin, tuple(operands), solver.level, shared)
     _enter(solver, made, solver.step)
     return made
 
@@ -284,12 +281,6 @@ class _Laying:
                 below, above = self._row(operand), self._row(result)
                 if below is not above:
                     solver.add(RowBelowRule(why, below, above), below, above)
-            case AxisIs(left=one, right=other):
-                a, b = self._axis(one), self._axis(other)
-                solver.add(Same(Why(step, _span(one)), a, b), a, b)
-            case AxisBelow(operand=one, result=other):
-                a, b = self._axis(one), self._axis(other)
-                solver.add(Below(Why(step, _span(one)), a, b), a, b)
             case ElementCount(slot=slot, count=count):
                 shape = step.slots[slot]
                 solver.add(CountRule(why, f"`{shape.name}`", shape.rows, count), *shape.rows)
@@ -386,20 +377,15 @@ class _Laying:
                 return axis
 
 
-def _role(logic: Logic) -> Role:
-    match logic:
-        case Parameter():
-            return "param"
-        case Literal() | Counted():
-            return "leaf"
-        case Varying():
-            return "varying"
-        case Assigned():
-            return "node"
-        case Constant():
-            return "constant"
-        case _:
-            return "inner"
+#: What a terminal is for closing; what is computed is no larger than it must be.
+_ROLES: Mapping[type, Role] = {
+    Parameter: "param",
+    Literal: "leaf",
+    Counted: "leaf",
+    Varying: "varying",
+    Assigned: "node",
+    Constant: "constant",
+}
 
 
 def _text(logic: Logic) -> str:

@@ -9,8 +9,6 @@ the rows of its slots and over names local to it, the same list whichever tensor
     constraint = RowIs(row, lead, middle, trail)          row = lead middle trail, no broadcasting
                | RowSame(first, second)                   two rows of one shape are equal
                | RowBelow(operand, result)                operand broadcasts to result, axis by axis and in rank
-               | AxisIs(left, right)                      two axis terms have one size
-               | AxisBelow(operand, result)               one axis broadcasts to the other
                | ElementCount(slot, count)                all axes of a shape multiply to count
                | Computed(label, of, size)                a size computed from others by somebody else
     middle     = RowVar                                   the axes this row variable stands for
@@ -157,18 +155,6 @@ class RowBelow:
 
 
 @dataclass(frozen=True, slots=True)
-class AxisIs:
-    left: Term
-    right: Term
-
-
-@dataclass(frozen=True, slots=True)
-class AxisBelow:
-    operand: Term
-    result: Term
-
-
-@dataclass(frozen=True, slots=True)
 class ElementCount:
     slot: int
     count: int
@@ -183,4 +169,4 @@ class Computed:
     size: Callable[[Mapping[str, int]], int]
 
 
-Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount | Computed
+Constraint: TypeAlias = RowIs | RowSame | RowBelow | ElementCount | Computed

@@ -176,7 +176,7 @@ class Solver:
                 raise errors.sizes(self.step, axis, size, why)
             return
         if size < axis.least:
-            raise errors.too_small(self.step, axis, size, why)
+            raise errors.out_of_reach(self.step, axis, axis.least, why, size)
         if axis.cap is not None and size != axis.cap.size and size != 1:
             raise errors.sizes(self.step, axis, size, why)
         self.write(axis, "size", size)

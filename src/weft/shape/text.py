@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.errors import EinsumError, Origin, ShapeError, Span, user_origin
+from weft.errors import EinsumError, ShapeError, Span
 from weft.shape.nodes import MAX_RANK, Dim, Shape
 
 ShapeLike: TypeAlias = Shape | str | int | Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -23,41 +23,37 @@ _SHAPE = re.compile(r"(?:(?P<batch>[^|>]*)\|)?(?:(?P<input>[^|>]*)->)?(?P<output
 
 def as_shape(given: ShapeLike) -> Shape:
     """The shape a person wrote. One with no output axes gets one of size 1: scalars are output-only."""
-    origin = user_origin()
     if isinstance(given, Shape):
         return given
     if isinstance(given, str):
-        return _parse(given, origin)
+        return _parse(given)
     if isinstance(given, Integral | Sequence | np.ndarray) and not isinstance(given, bool | bytes | bytearray):
         sizes: list[Any] = list(given) if isinstance(given, Sequence) else np.atleast_1d(np.asarray(given)).tolist()
         if all(isinstance(size, Integral) and not isinstance(size, bool) for size in sizes):
-            return _shape((), (), tuple(_dim(int(size), None, origin) for size in sizes))
-    raise ShapeError(
-        f"{given!r} is not a shape",
-        origin=origin,
-        fix='write a string such as "3,4|2->5" (batch|input->output) or a tuple of output sizes such as (3, 4)',
-    )
+            return _shape((), (), tuple(_dim(int(size)) for size in sizes))
+    fix = 'write a string such as "3,4|2->5" (batch|input->output) or a tuple of output sizes such as (3, 4)'
+    raise ShapeError(f"{given!r} is not a shape", fix=fix)
 
 
-def as_dim(given: Dim | int, what: str, origin: Origin | None) -> Dim:
+def as_dim(given: Dim | int, what: str) -> Dim:
     """A size a person gave for `what`."""
     if isinstance(given, Dim):
         return given
     if isinstance(given, bool) or not isinstance(given, Integral):
-        raise ShapeError(f"the size of {what} must be a whole number, not {given!r}", origin=origin)
-    return _dim(int(given), None, origin)
+        raise ShapeError(f"the size of {what} must be a whole number, not {given!r}")
+    return _dim(int(given))
 
 
-def _parse(text: str, origin: Origin | None) -> Shape:
+def _parse(text: str) -> Shape:
     rows = _SHAPE.fullmatch(text)
     if rows is None:
         at = next((i for i, char in enumerate(text) if char in "|>"), 0)
-        raise _malformed("a shape is written batch|input->output", text, Span(at, at + 1), origin)
-    batch, input, output = (_row(text, *rows.span(kind), origin) for kind in ("batch", "input", "output"))
+        raise _malformed("a shape is written batch|input->output", text, Span(at, at + 1))
+    batch, input, output = (_row(text, *rows.span(kind)) for kind in ("batch", "input", "output"))
     return _shape(batch, input, output)
 
 
-def _row(text: str, start: int, end: int, origin: Origin | None) -> tuple[Dim, ...]:
+def _row(text: str, start: int, end: int) -> tuple[Dim, ...]:
     """The sizes of a row, between commas or spaces; brackets may enclose them."""
     if bracketed := _ROW.fullmatch(text, max(start, 0), max(end, 0)):
         start, end = bracketed.span("axes")
@@ -72,18 +68,15 @@ def _row(text: str, start: int, end: int, origin: Origin | None) -> tuple[Dim, .
         if found is None:
             if not part.strip() and stop == end and dims:
                 break  # a trailing comma
-            raise _malformed(
-                f"{part.strip()!r} is not a size", text, Span(span.start, max(stop, span.start + 1)), origin
-            )
-        dims.append(_dim(int(found[2]), found[1], origin, text, span))
+            raise _malformed(f"{part.strip()!r} is not a size", text, Span(span.start, max(stop, span.start + 1)))
+        dims.append(_dim(int(found[2]), found[1], text, span))
     return tuple(dims)
 
 
-def _dim(size: int, basis: str | None, origin: Origin | None, text: str = "", span: Span | None = None) -> Dim:
+def _dim(size: int, basis: str | None = None, text: str = "", span: Span | None = None) -> Dim:
     if not 1 <= size < 1 << 63:
         raise ShapeError(
             f"an axis cannot have size {size}",
-            origin=origin,
             text=text,
             spans=[span] if span else [],
             fix="sizes are whole numbers from 1 on",
@@ -98,7 +91,5 @@ def _shape(batch: tuple[Dim, ...], input: tuple[Dim, ...], output: tuple[Dim, ..
     return Shape(batch, input, output or (Dim(1),))
 
 
-def _malformed(what: str, text: str, span: Span, origin: Origin | None) -> EinsumError:
-    return EinsumError(
-        f"cannot read the shape: {what}", origin=origin, text=text, spans=[span], fix='write it like "3,4|2->5"'
-    )
+def _malformed(what: str, text: str, span: Span) -> EinsumError:
+    return EinsumError(f"cannot read the shape: {what}", text=text, spans=[span], fix='write it like "3,4|2->5"')

@@ -51,7 +51,7 @@ def contract(
             fix=operands_fix(parsed, len(operands)),
         )
     combine, gather = _combination(op, len(operands)), accumulator(accum).name
-    check_labels(parsed, sizes, origin)
+    check_labels(parsed, sizes)
     joined = [axis for axis in parsed.result.axes if isinstance(axis, Concat)]
     if joined and len(operands) > 1 and combine.name != "mul":
         raise EinsumError(
@@ -68,7 +68,7 @@ def contract(
             value = call(combine.name, value, other)
         v.accumulate(gather, value, reset=True)
 
-    dims = {name: as_dim(size, f"`{name}`", origin) for name, size in sizes.items()}
+    dims = {name: as_dim(size, f"`{name}`") for name, size in sizes.items()}
     return Operator("einsum", None, forward).apply(Einsum(parsed, left), operands, label=label, sizes=dims)
 
 

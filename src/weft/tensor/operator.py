@@ -46,9 +46,9 @@ class Operator:
             raise WeftError(
                 f"{self.name} takes {arity(self.logic)} operands and was given {len(operands)}", origin=origin
             )
-        dims = {name: as_dim(size, f"`{name}`", origin) for name, size in sizes.items()}
+        dims = {name: as_dim(size, f"`{name}`") for name, size in sizes.items()}
         if isinstance(self.logic, Einsum):
-            check_labels(self.logic.spec, sizes, origin)
+            check_labels(self.logic.spec, sizes)
         return self.apply(self.logic or Pointwise(len(operands)), operands, label=label, sizes=dims)
 
     def gradient(self, function: Callable[..., None]) -> Operator:

@@ -264,10 +264,10 @@ def given_dims(sizes: Sizes | None, row: str, origin: Origin | None) -> tuple[Di
         case None:
             return None
         case Mapping():
-            return tuple(Dim(as_dim(size, f"{row}=", origin).size, basis) for basis, size in sizes.items())
+            return tuple(Dim(as_dim(size, f"{row}=").size, basis) for basis, size in sizes.items())
         case Sequence() if not isinstance(sizes, str):
-            return tuple(as_dim(size, f"{row}=", origin) for size in sizes)
-    return (as_dim(sizes, f"{row}=", origin),)
+            return tuple(as_dim(size, f"{row}=") for size in sizes)
+    return (as_dim(sizes, f"{row}="),)
 
 
 def _fans(shape: ShapeVar) -> tuple[int, int]:

@@ -37,7 +37,7 @@ from weft.assign.syntax import (
     names_in,
 )
 from weft.einsum.nodes import Position
-from weft.errors import Span, WeftError, user_origin
+from weft.errors import Span, WeftError
 from weft.notation import Mistake, Source
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
@@ -342,7 +342,7 @@ def _accumulation(sign: Sign) -> tuple[str, bool]:
 
 
 def _dims(sizes: Mapping[str, Dim], logic: Einsum) -> dict[str, Dim]:
-    check_labels(logic.spec, sizes, user_origin())
+    check_labels(logic.spec, sizes)
     return dict(sizes)
 
 
