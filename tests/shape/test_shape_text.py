@@ -127,13 +127,13 @@ def test_too_many_axes(given: str | tuple[int, ...]) -> None:
 
 
 def test_sizes_one_at_a_time() -> None:
-    assert as_dim(3, "`i`", None) == Dim(3)
-    assert as_dim(Dim(3, "rgb"), "`i`", None) == Dim(3, "rgb")
+    assert as_dim(3, "`i`") == Dim(3)
+    assert as_dim(Dim(3, "rgb"), "`i`") == Dim(3, "rgb")
     for wrong in (True, 3.0, "3", None):
         with pytest.raises(ShapeError, match="the size of `i` must be a whole number"):
-            as_dim(wrong, "`i`", None)  # type: ignore[arg-type]
+            as_dim(wrong, "`i`")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="an axis cannot have size 0"):
-        as_dim(0, "`i`", None)
+        as_dim(0, "`i`")
 
 
 def test_a_shape_prints_as_it_is_written_and_knows_its_array() -> None:

@@ -33,6 +33,11 @@ T = TypeVar("T")
 Tree = TypeVar("Tree")
 
 
+def _operators(op: str) -> tuple[Callable[[Scalar, Number], Scalar], Callable[[Scalar, Number], Scalar]]:
+    """An operator with a scalar on its left, and with one on its right."""
+    return lambda left, right: _operate(op, left, right), lambda right, left: _operate(op, left, right)
+
+
 class Scalar:
     """A scalar expression. Python's operators build larger ones; leaves are subclasses."""
 
@@ -48,65 +53,21 @@ class Scalar:
             return _operate({"gt": "lt", "ge": "le"}[op], right, left)
         return _operate(op, left, right)
 
-    def __add__(self, other: Number) -> Scalar:
-        return _operate("add", self, other)
-
-    def __radd__(self, other: Number) -> Scalar:
-        return _operate("add", other, self)
-
-    def __sub__(self, other: Number) -> Scalar:
-        return _operate("sub", self, other)
-
-    def __rsub__(self, other: Number) -> Scalar:
-        return _operate("sub", other, self)
-
-    def __mul__(self, other: Number) -> Scalar:
-        return _operate("mul", self, other)
-
-    def __rmul__(self, other: Number) -> Scalar:
-        return _operate("mul", other, self)
-
-    def __truediv__(self, other: Number) -> Scalar:
-        return _operate("div", self, other)
-
-    def __rtruediv__(self, other: Number) -> Scalar:
-        return _operate("div", other, self)
-
-    def __pow__(self, other: Number) -> Scalar:
-        return _operate("pow", self, other)
-
-    def __rpow__(self, other: Number) -> Scalar:
-        return _operate("pow", other, self)
-
-    def __mod__(self, other: Number) -> Scalar:
-        return _operate("mod", self, other)
-
-    def __rmod__(self, other: Number) -> Scalar:
-        return _operate("mod", other, self)
-
-    def __lt__(self, other: Number) -> Scalar:
-        return _operate("lt", self, other)
-
-    def __le__(self, other: Number) -> Scalar:
-        return _operate("le", self, other)
-
-    def __gt__(self, other: Number) -> Scalar:
-        return _operate("lt", other, self)
-
-    def __ge__(self, other: Number) -> Scalar:
-        return _operate("le", other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("sub")
+    __mul__, __rmul__ = _operators("mul")
+    __truediv__, __rtruediv__ = _operators("div")
+    __floordiv__, __rfloordiv__ = _operators("floordiv")
+    __mod__, __rmod__ = _operators("mod")
+    __pow__, __rpow__ = _operators("pow")
+    __lt__, __gt__ = _operators("lt")
+    __le__, __ge__ = _operators("le")
 
     def __neg__(self) -> Scalar:
         return call("neg", self)
 
     def __abs__(self) -> Scalar:
         return call("abs", self)
-
-    def __floordiv__(self, other: Number) -> Scalar:
-        return _operate("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Number) -> Scalar:
-        return _operate("floordiv", other, self)
 
     def __bool__(self) -> bool:
         raise WeftError(
