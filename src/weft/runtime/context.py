@@ -14,7 +14,6 @@ from weft.backends import Array, Backend, Block, find_backend
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
 from weft.public import public_methods
-from weft.runtime import errors
 from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
@@ -70,7 +69,7 @@ class Context:
         )
         if not isinstance(options, CompileOptions | None):
             what = f"options= takes wf.CompileOptions, not {type(options).__name__}"
-            raise errors.refused(what, "write options=wf.CompileOptions(fast_math=True), or leave it out")
+            raise WeftError(what, fix="write options=wf.CompileOptions(fast_math=True), or leave it out")
         return self._engine.compile(code, {index.name: index for index in indices}, kept, again, options)
 
     def device(self, index: int) -> Device:
@@ -78,7 +77,7 @@ class Context:
         count = len(self.devices)
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
             what = f"there is no device {index!r}: the context has {count}"
-            raise errors.refused(what, f"use 0 to {count - 1}, or make more: wf.Context(…, devices=n)")
+            raise WeftError(what, fix=f"use 0 to {count - 1}, or make more: wf.Context(…, devices=n)")
         return self.devices[index]
 
     def __getitem__(self, tensor: Tensor) -> Array:

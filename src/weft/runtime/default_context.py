@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.backends import Array, Backend
-from weft.runtime import errors
+from weft.errors import WeftError
 from weft.runtime.weak import Weak
 from weft.tensor.tensor import Tensor
 
@@ -34,11 +34,11 @@ class DefaultContext:
 
     def __call__(self, tensor: Tensor) -> Array:
         if self._backend is None:
-            raise errors.refused(f"no context can compute `{tensor.label}`", "create a wf.Context")
+            raise WeftError(f"no context can compute `{tensor.label}`", fix="create a wf.Context")
         alive = [one for one in reversed(list(self._contexts)) if not one._engine.closed]  # the newest first
         if not alive and tensor.params:
             what = f"no context can compute `{tensor.label}`: the one that held its parameters is gone"
-            raise errors.refused(what, "keep the context in a variable")
+            raise WeftError(what, fix="keep the context in a variable")
         if not alive:
             return self._make(self._backend)[tensor]
         holding = [one for one in alive if one._holds(tensor)]
@@ -55,5 +55,7 @@ def _agreed(tensor: Tensor, contexts: list[Context]) -> Array:
     for other in others:
         if other[tensor].tobytes() != value.tobytes():
             notes = [f"{one!r} was made at {one._origin}" for one in (other, first)]
-            raise errors.refused(f"two contexts hold different values of `{tensor.label}`", "say which: ctx[t]", notes)
+            raise WeftError(
+                f"two contexts hold different values of `{tensor.label}`", fix="say which: ctx[t]", notes=notes
+            )
     return value

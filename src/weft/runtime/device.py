@@ -111,7 +111,7 @@ class Stream:
             raise WeftError(f"merge= is True or False, not {type(merge).__name__}")
         if not isinstance(source, Device):
             what = f"a device receives from a device, not {type(source).__name__}"
-            raise errors.refused(what, "write device.receive(t, source): devices are ctx.devices")
+            raise WeftError(what, fix="write device.receive(t, source): devices are ctx.devices")
         if source._state is self._state:
             what = f"device {source.index} cannot receive `{node.label}` from itself"
             raise WeftError(what, fix="receive from another device of the context")

@@ -13,11 +13,6 @@ from weft.ops.dtypes import numpy_type
 from weft.runtime.events import Failure
 
 
-def refused(what: str, fix: str, notes: Sequence[str] = ()) -> WeftError:
-    """Something that the runtime does not do, at the user's line."""
-    return WeftError(what, notes=notes, fix=fix)
-
-
 def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int, completed: bool = False) -> WeftError:
     """Something reads a node that nothing wrote; `completed`: it only writes some of its cells."""
     by = f" by a routine that starts with `{reader().splitlines()[0]}`" if reader is not None else ""
@@ -28,32 +23,29 @@ def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int,
     what = f"is read{by}{_where(device)} but never got a value"
     if completed:
         what = f"is written in part only{by}{_where(device)}, and its other cells never got a value"
-    return refused(f"`{node.label}` {what}", fix, _made_at(node))
+    return WeftError(f"`{node.label}` {what}", fix=fix, notes=_made_at(node))
 
 
 def being_written(node: Node) -> WeftError:
     """A signal handler asks for what the run it interrupts writes for the first time."""
-    return refused(
-        f"`{node.label}` gets its first value from the run that this signal handler interrupts",
-        "ask again when the run is over: set a flag in the handler",
-    )
+    what = f"`{node.label}` gets its first value from the run that this signal handler interrupts"
+    return WeftError(what, fix="ask again when the run is over: set a flag in the handler")
 
 
 def inside_a_run() -> WeftError:
     """A signal handler asks for something that would change what the run it interrupts uses."""
-    return refused(
+    what = (
         "a signal handler came in the middle of a run: it can read values, but neither set any nor run anything, "
-        "nor close the context",
-        "set a flag in the handler, and act on it between runs",
+        "nor close the context"
     )
+    fix = "set a flag in the handler, and act on it between runs"
+    return WeftError(what, fix=fix)
 
 
 def out_of_date(node: Node, changed: str, device: int) -> WeftError:
     """A value is to be sent that was computed from something that changed since."""
-    return refused(
-        f"`{node.label}` on device {device} is out of date: `{changed}` was written after it was computed",
-        f"run what computes it on device {device} again, then transfer it",
-    )
+    what = f"`{node.label}` on device {device} is out of date: `{changed}` was written after it was computed"
+    return WeftError(what, fix=f"run what computes it on device {device} again, then transfer it")
 
 
 def no_memory(
@@ -89,11 +81,9 @@ def _made_at(node: Node) -> list[str]:
 
 def lost(name: str, failure: Failure, device: int) -> WeftError:
     """A value is gone because what was to write it failed."""
-    made = refused(
-        f"`{name}` has no value on device {device}: what was to write it failed",
-        f"set it again: {_spelled(device)}[{name}] = …, or run what computes it",
-        [f"on device {failure.device}: {failure}"],
-    )
+    what = f"`{name}` has no value on device {device}: what was to write it failed"
+    fix = f"set it again: {_spelled(device)}[{name}] = …, or run what computes it"
+    made = WeftError(what, fix=fix, notes=[f"on device {failure.device}: {failure}"])
     made.__cause__ = failure.error
     return made
 
@@ -101,32 +91,26 @@ def lost(name: str, failure: Failure, device: int) -> WeftError:
 def nothing_transferred(node: Node, transferred: Sequence[tuple[str, int]], device: int) -> WeftError:
     """Code reads a merge buffer that nothing was put into since it was last read."""
     held = ", ".join(f"`{label}` from device {source}" for label, source in transferred)
-    return refused(
-        f"nothing was transferred into `{Merge(node)}` on device {device}",
-        f"transfer it first: device.receive({node.label}, source, merge=True)",
-        [f"it holds {held}"] if held else [],
-    )
+    what = f"nothing was transferred into `{Merge(node)}` on device {device}"
+    fix = f"transfer it first: device.receive({node.label}, source, merge=True)"
+    return WeftError(what, fix=fix, notes=[f"it holds {held}"] if held else [])
 
 
 def not_stored(node: Node, device: int) -> WeftError:
     """A gradient is asked for that was fused away, or never computed."""
-    return refused(
-        f"`{node.label}` is not stored{_where(device)}: no routine left it behind",
-        "compile with keep=[…] naming the gradient",
-    )
+    what = f"`{node.label}` is not stored{_where(device)}: no routine left it behind"
+    return WeftError(what, fix="compile with keep=[…] naming the gradient")
 
 
 def not_recomputed(name: str, why: str) -> WeftError:
     """A value was to be computed again instead of stored, and cannot be."""
-    return refused(f"`{name}` cannot be recomputed: {why}", "leave it out of recompute=[…]")
+    return WeftError(f"`{name}` cannot be recomputed: {why}", fix="leave it out of recompute=[…]")
 
 
 def nothing_to_keep(gradient: Node) -> WeftError:
     """A gradient is to be kept that the code does not touch."""
-    return refused(
-        f"`{gradient.label}` is to be kept, and the code does not compute it",
-        f"compile what computes it: wf.grad_update(loss), of a loss that `{_source(gradient)}` goes into",
-    )
+    fix = f"compile what computes it: wf.grad_update(loss), of a loss that `{_source(gradient)}` goes into"
+    return WeftError(f"`{gradient.label}` is to be kept, and the code does not compute it", fix=fix)
 
 
 def _source(gradient: Node) -> str:
@@ -135,37 +119,32 @@ def _source(gradient: Node) -> str:
 
 def nothing_to_send(node: Node, source: int) -> WeftError:
     """A transfer of a value that its source does not store."""
-    return refused(
-        f"device {source} stores no value of `{node.label}` to transfer",
-        f"run what computes it there, with keep=[{node.label}], or set it: {_spelled(source)}[{node.label}] = …",
-    )
+    fix = f"run what computes it there, with keep=[{node.label}], or set it: {_spelled(source)}[{node.label}] = …"
+    return WeftError(f"device {source} stores no value of `{node.label}` to transfer", fix=fix)
 
 
 def is_computed(node: Node) -> WeftError:
     """An upload to a tensor that is computed from others."""
-    return refused(
-        f"`{node.label}` is computed from other tensors and cannot be set",
-        "set the parameters or data it is computed from",
-    )
+    what = f"`{node.label}` is computed from other tensors and cannot be set"
+    return WeftError(what, fix="set the parameters or data it is computed from")
 
 
 def depends_on_index(node: Node, name: str, changed: str | None) -> WeftError:
     """A value is asked for that differs from run to run; `changed` is what made the one of the last run out of date."""
     if changed is not None:
-        return refused(
+        what = (
             f"`{node.label}` is out of date: `{changed}` was written after it was computed, and since it depends on "
-            f"static index `{name}` it cannot be computed anew",
-            "run what computes it again; ctx[wf.given(t)] is the value as it was",
+            f"static index `{name}` it cannot be computed anew"
         )
-    return refused(
-        f"`{node.label}` depends on static index `{name}`, so it has no value of its own",
-        f"compile code that computes it with bindings=[{name}] and run that: it stays stored",
-    )
+        fix = "run what computes it again; ctx[wf.given(t)] is the value as it was"
+        return WeftError(what, fix=fix)
+    what = f"`{node.label}` depends on static index `{name}`, so it has no value of its own"
+    return WeftError(what, fix=f"compile code that computes it with bindings=[{name}] and run that: it stays stored")
 
 
 def closed() -> WeftError:
     """A context is used after it was closed."""
-    return refused("the context is closed", "make another: wf.Context(…)")
+    return WeftError("the context is closed", fix="make another: wf.Context(…)")
 
 
 def _where(device: int) -> str:

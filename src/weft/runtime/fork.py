@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from weft.dlpack import TAKING
 from weft.errors import WeftError
@@ -25,19 +25,8 @@ from weft.runtime.weak import Weak
 from weft.shape.inference_lock import INFERRING
 
 if TYPE_CHECKING:
+    from weft.runtime.engine import Engine
     from weft.runtime.worker import Worker
-
-
-class Watched(Protocol):
-    """The engine of a context, as the process sees it."""
-
-    def held_still(self) -> Generator[None, None, None]:
-        """Let nothing new begin and wait for what has begun, up to the `yield`; then let go."""
-        ...
-
-    def untold(self) -> list[str]:
-        """What went wrong in tasks and nobody was told."""
-        ...
 
 
 #: Held while shapes are closed and code is lowered.
@@ -66,12 +55,12 @@ def uninterrupted(compiling: Callable[P, R]) -> Callable[P, R]:
     return alone
 
 
-_engines: Weak[Watched, None] = Weak()
+_engines: Weak[Engine, None] = Weak()
 _workers: Weak[Worker, None] = Weak()
 _locks: Weak[threading.RLock, None] = Weak()
 
 
-def watch(engine: Watched) -> None:
+def watch(engine: Engine) -> None:
     """Hold this engine still during forks."""
     _engines.put(engine, None)
 
@@ -92,7 +81,7 @@ def watch_worker(worker: Worker) -> None:
 class _Held:
     """What one fork holds. A thing is listed before it is taken: letting go of what was not taken does nothing."""
 
-    engines: list[Watched] = field(default_factory=list)
+    engines: list[Engine] = field(default_factory=list)
     still: list[Generator[None, None, None]] = field(default_factory=list)
     locks: list[threading.RLock] = field(default_factory=list)
     all: bool = False

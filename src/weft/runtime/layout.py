@@ -136,18 +136,16 @@ class Layout:
 
     def savepoint(self) -> Savepoint:
         """The state it is in. Called with LOWERING held."""
-        return Savepoint(self)
+        return Savepoint(self, self._named, self._asked)
 
 
+@dataclass(slots=True, eq=False)
 class Savepoint:
     """A state of a layout, and whether anybody has asked it for anything since."""
 
-    __slots__ = ("_asked", "_layout", "_named")
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._named = layout._named
-        self._asked = layout._asked
+    _layout: Layout
+    _named: int
+    _asked: int
 
     def settle(self) -> None:
         """What was asked so far was asked by the code this is for."""

@@ -48,7 +48,7 @@ from weft.ops import OPS, Call, Num, Scalar
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
-    plain = _Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
+    plain = Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
     writer = replace(plain, products=_products(name, body, plain))
     threads = max(map(on_threads, body), default=1)
     written = effects(body).buffers
@@ -123,7 +123,9 @@ def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class Writer:
+    """Turns scalars and statements into C."""
+
     buffers: dict[Buffer, str]
     given: dict[str, str]
     #: Products in tiles, and how they are placed.
@@ -212,10 +214,8 @@ class _Writer:
     def variable(self, name: str) -> str:
         return self.given.get(name) or _word(name)
 
-    def pointer(self, buffer: Buffer) -> str:
-        return self.buffers[buffer]
-
-    def calling(self, names: Mapping[str, str]) -> _Writer:
+    def calling(self, names: Mapping[str, str]) -> Writer:
+        """A writer that calls some loops otherwise."""
         return replace(self, given={**self.given, **names})
 
     def value(self, scalar: Scalar) -> str:
@@ -235,7 +235,7 @@ class _Writer:
         raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
 
-def _products(name: str, body: Sequence[Stmt], writer: _Writer) -> dict[Staged, Placed]:
+def _products(name: str, body: Sequence[Stmt], writer: Writer) -> dict[Staged, Placed]:
     """The products of a kernel that run in tiles, under names of their own."""
     found = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
     return {

@@ -6,40 +6,27 @@ columns overlaps the one before it, so that it ends with them: nothing outside o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, unrolled
 from weft.backends.cc.types import c_type
-from weft.loops import Buffer, Read, Stmt, Tile, walk
+from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
 from weft.loops.nests import stride
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
+if TYPE_CHECKING:
+    from weft.backends.cc.emit import Writer
+
 #: How many vectors are reduced across lanes at once, and the type of their sums.
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
 #: Types and names of parameters.
 Given = list[tuple[str, str]]
-
-
-class Writer(Protocol):
-    """What turns scalars and statements into C."""
-
-    def value(self, scalar: Scalar) -> str: ...
-
-    def variable(self, name: str) -> str: ...
-
-    def pointer(self, buffer: Buffer) -> str: ...
-
-    def calling(self, names: Mapping[str, str]) -> Writer:
-        """A writer that calls some loops otherwise."""
-        ...
-
-    def block(self, body: Sequence[Stmt], indent: str) -> Iterator[str]: ...
 
 
 class Side(NamedTuple):
@@ -310,7 +297,7 @@ class Tiles:
 
     def _memory(self, factors: Sequence[Scalar]) -> Given:
         buffers = dict.fromkeys(one.buffer for each in factors for one in walk(each) if isinstance(one, Read))
-        return [(f"const {c_type(one.dtype)} *", self.writer.pointer(one)) for one in buffers]
+        return [(f"const {c_type(one.dtype)} *", self.writer.buffers[one]) for one in buffers]
 
     def _loops(self, factors: Sequence[Scalar]) -> Given:
         """The loops around, and static indices, that factors mention."""
