@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import ShapeError, WeftError, user_origin
-from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, ShapeVar, Step, Store, Why
+from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.decide import Decision
 from weft.shape.errors import CLOSING
 from weft.shape.infer import lay_again
@@ -116,8 +116,7 @@ def _settle_graph(store: Store, shapes: set[ShapeVar]) -> bool:
     try:
         with Solver(store, Step(CLOSING, user_origin())) as solver:
             decision, ranks = Decision(solver), [row for row in store.rows if row.axes is None]
-            decision.decide(MODEL)
-            decision.decide(CODE)
+            decision.decide()
             for error in decision.stuck.values():
                 raise error()
             for row in ranks:
@@ -209,8 +208,7 @@ def _solve(store: Store, again: Sequence[Step] | None = None) -> Solution:
             lay_again(solver, again)
             solver.step = step
         decision = Decision(solver)
-        decision.decide(MODEL)
-        decision.decide(CODE)
+        decision.decide()
         stuck = decision.errors()
         rows = {row: tuple([_found(axis, stuck) for axis in row.axes or ()]) for row in store.rows}
         axes = {axis: _found(axis, stuck) for axis in store.axes}

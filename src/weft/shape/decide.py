@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from weft.errors import WeftError
 from weft.shape import errors
-from weft.shape.cells import CODE, AxisCell, RowCell, Why
+from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, Why
 from weft.shape.computed_sizes import AffineRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Join, Same
 from weft.shape.rank_demand import rank_demand
@@ -30,12 +30,13 @@ class Decision:
         self.unasked: set[RowCell] = set()
         self.stuck: Stuck = {}
 
-    def decide(self, level: int) -> None:
-        """Decide everything of this level and of those below that takes part in it."""
-        if level == CODE:
-            self._open_views()
-        self._close_ranks(level)
-        self._close_sizes(level)
+    def decide(self) -> None:
+        """Decide everything: of each level, what is of it and of those below that takes part in it."""
+        for level in (MODEL, CODE):
+            if level == CODE:
+                self._open_views()
+            self._close_ranks(level)
+            self._close_sizes(level)
 
     def errors(self) -> dict[AxisCell, WeftError]:
         """For each axis that is still open, what is to be said of the one that it hangs on and must not be guessed."""
@@ -172,12 +173,8 @@ class Decision:
 
 def _claimed(axes: list[AxisCell]) -> set[AxisCell]:
     """The open axes about which a written 1, and nothing else, says something."""
-    ones = (axis for axis in axes if any(_is_claim(other) for other in _neighbours(axis, Same, Below, Join)))
+    ones = (axis for axis in axes if any(one.size == 1 and one.claim for one in _neighbours(axis, Same, Below, Join)))
     return set(_connected(ones, Same, Below, Join))
-
-
-def _is_claim(axis: AxisCell) -> bool:
-    return axis.size == 1 and axis.claim
 
 
 def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:

@@ -104,9 +104,9 @@ def flow(solver: Solver, source: AxisCell, target: AxisCell, why: Why) -> None:
     if source.plain and not target.plain:
         solver.set_plain(target, Why(why.step, why.span, source.why_plain))
     if source.claim and not target.claim:
-        solver.set_claim(target)
+        solver.say(target, "claim")
     if source.written and not target.written:
-        solver.set_written(target)
+        solver.say(target, "written")
     if source.least > target.least:
         solver.set_least(target, source.least, why)
     cap = source.cap

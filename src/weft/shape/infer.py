@@ -319,9 +319,9 @@ class _Laying:
 
     def _written(self, axis: AxisCell, term: Size) -> None:
         self._known(axis, term.dim)
-        self.solver.set_written(axis)
+        self.solver.say(axis, "written")
         if term.claim:
-            self.solver.set_claim(axis)
+            self.solver.say(axis, "claim")
 
     def _known(self, axis: AxisCell, dim: Dim) -> None:
         self.solver.set_size(axis, dim.size, Why(self.step))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from weft.einsum.nodes import Label
 from weft.errors import WeftError
@@ -21,31 +21,23 @@ from weft.shape.inference_lock import INFERRING
 R = TypeVar("R")
 
 
-class _Turn:
-    """The stores that are looked at and changed now."""
-
-    __slots__ = ("stores",)
-
-    def __init__(self) -> None:
-        self.stores: tuple[Store, ...] = ()
-
-
-_turn = _Turn()
+#: The stores that are looked at and changed now.
+_under_way: list[Store] = []
 
 
 def undisturbed(stores: Iterable[Store], work: Callable[[Collection[Store]], R]) -> R:
     """Look at the stores that some belong to and change them, with nothing in them that an interrupt left half done."""
     with INFERRING:
-        before, some = _turn.stores, dict.fromkeys(stores)
+        before, some = [*_under_way], dict.fromkeys(stores)
         for store in some:
             while (left := _not_under_way(store.find(), before).open) is not None:
                 left.roll_back()
         found = tuple(dict.fromkeys(store.find() for store in some))
         try:
-            _turn.stores = (*before, *found)
+            _under_way[:] = (*before, *found)
             return work(found)
         finally:
-            _turn.stores = before
+            _under_way[:] = before
 
 
 def _not_under_way(store: Store, under_way: Collection[Store]) -> Store:
@@ -228,14 +220,9 @@ class Solver:
             self.set_size(axis, axis.cap.size, axis.cap.why)
         self.wake(axis)
 
-    def set_claim(self, axis: AxisCell) -> None:
-        """Somebody wrote the size of this axis."""
-        self.write(axis, "claim", True)
-        self.wake(axis)
-
-    def set_written(self, axis: AxisCell) -> None:
-        """The size of this axis stands in the program."""
-        self.write(axis, "written", True)
+    def say(self, axis: AxisCell, fact: Literal["claim", "written"]) -> None:
+        """Somebody wrote the size of this axis, or it stands in the program."""
+        self.write(axis, fact, True)
         self.wake(axis)
 
     def set_plain(self, axis: AxisCell, why: Why) -> None:
