@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from weft.assign.dtype_inference import Precision
 from weft.einsum.nodes import Concat, ShapeSpec, labels_in
-from weft.errors import Origin, WeftError, user_origin
+from weft.errors import Origin, WeftError
 from weft.ops import Num, Number, Scalar, leaves, where
 from weft.public import public
 from weft.shape.cells import ShapeVar
@@ -158,9 +158,7 @@ class Printed:
     @public
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise WeftError(
-            "code does nothing by itself: it is compiled, and then run",
-            origin=user_origin(),
-            fix="step = ctx.compile(code); step()",
+            "code does nothing by itself: it is compiled, and then run", fix="step = ctx.compile(code); step()"
         )
 
 
@@ -291,7 +289,7 @@ def _no_code(given: object) -> WeftError:
     else:
         fix = "call the function under @wf.cd: its result is code"
     shown = repr(given) if len(repr(given)) <= 60 else f"a {type(given).__name__}"
-    return WeftError(f"{shown} is not code", origin=user_origin(), fix=fix)
+    return WeftError(f"{shown} is not code", fix=fix)
 
 
 def target(statement: Assignment) -> Node:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from weft.assign.definitions import needed
 from weft.assign.nodes import Assignment, Node, Operand, next_id, node_of, target
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 
 class Writes:
@@ -79,7 +79,6 @@ def _stale(node: Node, statement: Assignment) -> WeftError:
     written, origin = target(statement), statement.origin
     return WeftError(
         f"`{node.label}` reads `{written.label}`, which was written after `{node.label}` was made",
-        origin=user_origin(),
         notes=[
             *([f"made at {node.origin}: {node.origin.code}"] if node.origin else []),
             *([f"`{written.label}` is written at {origin}: {origin.code}"] if origin else []),

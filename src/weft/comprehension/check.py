@@ -40,7 +40,6 @@ from weft.comprehension.scope import Checked, Scope
 from weft.comprehension.show import show_type
 from weft.comprehension.statements import check_statement
 from weft.comprehension.types import Report, accumulated, check_whole, fits, joined, local_types, settled, type_of
-from weft.errors import user_origin
 from weft.ops.dtypes import UNKNOWN
 
 #: Deeper calls than this are refused, so that nobody runs out of stack.
@@ -70,7 +69,7 @@ def read(text: str) -> CheckedProgram:
         return checked
     program, mistakes = parse_all(str.__str__(text))
     _, others = _check(_legible(program, mistakes), program.text)
-    raise ComprehensionError(program.text, [*mistakes, *others], user_origin())
+    raise ComprehensionError(program.text, [*mistakes, *others])
 
 
 def _legible(program: Program, mistakes: Sequence[Mistake]) -> Program:
@@ -88,7 +87,7 @@ def check(program: Program) -> CheckedProgram:
     """What a program's definitions are; ComprehensionError with every mistake in them."""
     checked, mistakes = _check(program, program.text)
     if mistakes:
-        raise ComprehensionError(program.text, mistakes, user_origin())
+        raise ComprehensionError(program.text, mistakes)
     return checked
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from weft.errors import Origin, WeftError, WeftWarning, carets, user_origin
+from weft.errors import WeftError, WeftWarning, carets, user_origin
 from weft.notation import Mistake as Mistake
 from weft.notation import Source
 from weft.notation.words import counted as counted
@@ -25,13 +25,13 @@ _LISTED = 20
 class ComprehensionError(WeftError, ValueError):
     """A text of the comprehension language that is wrong, in one way or in several."""
 
-    def __init__(self, text: str, mistakes: Sequence[Mistake], origin: Origin | None = None) -> None:
+    def __init__(self, text: str, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = tuple(sorted(dict.fromkeys(mistakes), key=lambda one: (one.span.start, one.span.end)))
         first = self.mistakes[0]
         source = Source(text, dedented=True)
         shown, marked = source.window(first.span)
         what = f"{source.where(first.span.start)}: {first.what}"
-        super().__init__(what, origin=origin, text=shown, spans=[marked], notes=first.notes, fix=first.fix)
+        super().__init__(what, text=shown, spans=[marked], notes=first.notes, fix=first.fix)
         self.source = text
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class ComprehensionError(WeftError, ValueError):
 def fail(text: str, mistakes: Sequence[Mistake]) -> None:
     """Raises the mistakes, if there are any."""
     if mistakes:
-        raise ComprehensionError(text, mistakes, user_origin())
+        raise ComprehensionError(text, mistakes)
 
 
 def warn(text: str, doubts: Sequence[Mistake]) -> None:

@@ -60,7 +60,7 @@ def _warn_of_mixing(application: Application) -> None:
                 f"the batch axis `{late[0]}` is an output axis of `{result}` of `{template.name}`: it is not the first"
             )
             fix = f"let the index of `{late[0]}` come first on the left side of `{result}`"
-            warn(WeftError(what, origin=user_origin(), fix=fix))
+            warn(WeftError(what, fix=fix))
 
 
 def _pullback(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
@@ -91,7 +91,7 @@ def check_number(value: float, dtype: str, name: str) -> None:
         fits = bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
     if not fits:
         what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
-        raise WeftError(what, origin=user_origin(), fix="pass another number, or change the type in the text")
+        raise WeftError(what, fix="pass another number, or change the type in the text")
 
 
 def check_types(template: Template, given: Sequence[str]) -> None:
@@ -100,10 +100,10 @@ def check_types(template: Template, given: Sequence[str]) -> None:
     if len(given) != len(params):
         names = ", ".join(f"`{one}`" for one in params) or "nothing"
         what = f"`{template.name}` takes {names} and was given {len(given)} operands"
-        raise WeftError(what, origin=user_origin(), fix="pass one operand for each, in this order")
+        raise WeftError(what, fix="pass one operand for each, in this order")
     for param, dtype in zip(params, given, strict=True):
         wanted = template.flat.types[param]
         if dtype != wanted:
             what = f"`{param}` of `{template.name}` is {wanted}, and what is given is {dtype}"
             fix = f"convert it to {wanted}, or declare it as `{spelled(dtype)}(…) {param}`"
-            raise WeftError(what, origin=user_origin(), fix=fix)
+            raise WeftError(what, fix=fix)

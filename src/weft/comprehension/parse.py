@@ -14,7 +14,7 @@ from weft.comprehension.build import build
 from weft.comprehension.diagnose import NOTATION, without
 from weft.comprehension.mistakes import ComprehensionError
 from weft.comprehension.nodes import Program
-from weft.errors import Span, WeftError, user_origin
+from weft.errors import Span, WeftError
 from weft.notation import Mistake
 
 if TYPE_CHECKING:
@@ -28,12 +28,10 @@ _EXAMPLE = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,
 def parse(text: str) -> Program:
     """The definitions a text writes; ComprehensionError with all that is wrong with it."""
     if not issubclass(type(text), str):
-        raise WeftError(
-            f"comprehensions are text, not {type(text).__name__}", origin=user_origin(), fix=f'pass "{_EXAMPLE}"'
-        )
+        raise WeftError(f"comprehensions are text, not {type(text).__name__}", fix=f'pass "{_EXAMPLE}"')
     program, mistakes = parse_all(str.__str__(text))
     if mistakes:
-        raise ComprehensionError(program.text, mistakes, user_origin())
+        raise ComprehensionError(program.text, mistakes)
     return program
 
 

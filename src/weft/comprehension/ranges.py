@@ -39,7 +39,7 @@ from weft.comprehension.nodes import (
 from weft.comprehension.range_inference import solve
 from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_sign
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 
 _PASS = "pass another tensor"
 
@@ -96,7 +96,7 @@ def infer(checked: CheckedProgram, name: str, shapes: Mapping[str, Sequence[int]
     """
     if name not in checked.definitions:
         fix = meant(name, checked.definitions, f"the definitions are {listed(checked.definitions)}")
-        raise WeftError(f"there is no definition `{name}`", origin=user_origin(), fix=fix)
+        raise WeftError(f"there is no definition `{name}`", fix=fix)
     return _infer(checked, checked[name], {one: tuple(shape) for one, shape in shapes.items()}, {})
 
 

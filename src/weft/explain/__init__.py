@@ -9,7 +9,7 @@ from weft.comprehension import show
 from weft.comprehension.definition_text import Unsayable, definition
 from weft.comprehension.nodes import Invoke
 from weft.comprehension.show import show_definition
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.explain.code_text import code_text
 from weft.explain.einsum_calls import einsum_calls
 from weft.explain.program import Program, Sayable, applied, program_of, supposed
@@ -26,7 +26,7 @@ def show_as(what: Sayable, notation: str, *arrays: Any) -> str:
     """
     if notation not in _NOTATIONS:
         known = ", ".join(f'"{one}"' for one in _NOTATIONS)
-        raise WeftError(f"there is no notation {notation!r}", origin=user_origin(), fix=f"use one of {known}")
+        raise WeftError(f"there is no notation {notation!r}", fix=f"use one of {known}")
     if not isinstance(what, Definition):
         return _said(program_of(what), notation)
     if arrays:
@@ -71,7 +71,7 @@ def _whatever_the_sizes(what: Definition, notation: str) -> str:
     if len(found) < 2 and isinstance(refused[0], Unsayable):
         raise refused[0]
     fix = f'say for which arrays: wf.show_as(…, "{notation}", {", ".join(what.params)})'
-    raise WeftError(f"how `{what.name}` is said depends on the sizes", origin=user_origin(), fix=fix)
+    raise WeftError(f"how `{what.name}` is said depends on the sizes", fix=fix)
 
 
 def _comprehension(program: Program) -> str:

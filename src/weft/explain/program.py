@@ -12,7 +12,7 @@ from weft.assign.nodes import Piece, keeps, rebuilt
 from weft.comprehension.apply import Application
 from weft.comprehension.nodes import Ident
 from weft.comprehension.signature import Template
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.explain.contraction import sizes_to_give
 from weft.project import Plan
 from weft.project.show import tensor_names
@@ -47,7 +47,7 @@ class Program:
         read = tuple(one for one in dict.fromkeys([*params, *needed(whole)]) if one.verify is None)
         if not written:
             what = f"`{results[0]}` is given, not computed" if results else "this code does nothing"
-            raise WeftError(f"{what}: there is nothing to print", origin=user_origin())
+            raise WeftError(f"{what}: there is nothing to print")
         kept = {node for one in keeps(whole) for node in one.nodes}
         lasting = [one for one in written if one in kept or one in read or _is_gradient(one)]
         return Program(name, whole, read, tuple(results or lasting or written))
@@ -74,7 +74,7 @@ def program_of(what: Sayable) -> Program:
         return Program.of(what, "code")
     given = repr(what) if len(repr(what)) <= 60 else f"a {type(what).__name__}"
     fix = "give a tensor or a list of them, code, a definition of wf.tc.define, or what wf.plan returns"
-    raise WeftError(f"{given} is no program", origin=user_origin(), fix=fix)
+    raise WeftError(f"{given} is no program", fix=fix)
 
 
 def applied(template: Template, shapes: Sequence[tuple[int, ...]]) -> Program:

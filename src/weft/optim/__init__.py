@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from weft.assign import Code, comment, seq
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.habits import no_optimiser
 from weft.ops import Number
 from weft.public import open_door, public
@@ -43,7 +43,6 @@ def _params(loss: Tensor) -> tuple[Tensor, ...]:
     if not isinstance(loss, Tensor):
         raise WeftError(
             f"an optimiser takes a loss, not {type(loss).__name__}, and updates all its parameters",
-            origin=user_origin(),
             fix="wf.optim.sgd(loss, lr=0.1); for some parameters wf.seq(*(wf.optim.sgd_one(p, lr=0.1) for p in some))",
         )
     return loss.params

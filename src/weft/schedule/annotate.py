@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Collapse, For, How, Jam, Parallel, Staged, Stmt, Unroll, Vector
 from weft.loops.legality import illegal
 from weft.loops.walk import everything, top_down
@@ -35,7 +35,6 @@ def annotate(kernel: Kernel, loop: str, how: How) -> Kernel:
     if problem or not found:
         raise WeftError(
             f"loop `{loop}` cannot run {how}: {problem or 'there is no such loop'}",
-            origin=user_origin(),
             fix="leave it as it is, or choose another of the kernel's loops",
         )
     changed = replaced(kernel.body, lambda one: (annotated(one, how),) if one.loop == loop else None)

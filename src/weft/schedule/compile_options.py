@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.machine import Machine
 from weft.optimise.inline_decision import Settings
 from weft.public import public_constructor
@@ -64,7 +64,7 @@ class CompileOptions:
         for name, kind in KINDS.items():
             if (wanted := _refused(name, kind, getattr(self, name))) is not None:
                 what = f"config.{name} is {wanted}, not {getattr(self, name)!r}"
-                raise WeftError(what, origin=user_origin(), fix=f"for example wf.CompileOptions({_example(name)})")
+                raise WeftError(what, fix=f"for example wf.CompileOptions({_example(name)})")
 
     def but(self, **changes: Any) -> CompileOptions:
         """The options with some changed."""
@@ -102,7 +102,7 @@ class _NoOption(WeftError, AttributeError):
 
 def no_option(name: str) -> WeftError:
     """An option is named that does not exist."""
-    return _NoOption(f"there is no setting {name!r}", origin=user_origin(), fix="the settings are " + ", ".join(KINDS))
+    return _NoOption(f"there is no setting {name!r}", fix="the settings are " + ", ".join(KINDS))
 
 
 def _refused(name: str, kind: type, value: object) -> str | None:

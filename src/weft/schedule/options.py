@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral
 
 from weft.affine import Affine
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Inside, Store
 from weft.loops.effects import names
 from weft.loops.nests import Nest
@@ -91,7 +91,6 @@ def _refused(field: str, value: object, wanted: str) -> WeftError:
     shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
     return WeftError(
         f"no options for loops: {field}={shown}: it takes {wanted}",
-        origin=user_origin(),
         fix='for example Options(order=("i", "j"), tiles=(("i", 32),), unroll=4, threads=2)',
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from weft.backends import Array
 from weft.comprehension.operator import check_types
 from weft.comprehension.signature import Template
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.ops.dtypes import is_float, name_of, numpy_type
 from weft.tc.arrays import as_array, as_number, written
 
@@ -59,14 +59,14 @@ class Arguments:
         missing = [name for name in self.params if name not in found]
         if missing and missing[0] in self.results:
             fix = f"pass what it starts from, as `{missing[0]}` {into}, or write `!` after its `=` in the text"
-            raise WeftError(f"`{self.name}` accumulates into `{missing[0]}`", origin=user_origin(), fix=fix)
+            raise WeftError(f"`{self.name}` accumulates into `{missing[0]}`", fix=fix)
         if missing:
             raise self._wrong(f"was not given `{missing[0]}`")
         return [found[name] for name in self.params]
 
     def _wrong(self, what: str) -> WeftError:
         call = f"{self.name}({', '.join(self.params)})"
-        return WeftError(f"`{self.name}` {what}", origin=user_origin(), fix=f"call {call}")
+        return WeftError(f"`{self.name}` {what}", fix=f"call {call}")
 
     def arrays(self, given: Sequence[Any]) -> list[Array]:
         """What is given for the parameters, as arrays of their types."""
@@ -84,7 +84,7 @@ class Arguments:
         if not isinstance(outputs, Sequence) or len(outputs) != len(self.results):
             names = ", ".join(self.results)
             what = f"`outputs` of `{self.name}` are not {len(self.results)} arrays"
-            raise WeftError(what, origin=user_origin(), fix=f"pass a tuple of one array for each result: ({names},)")
+            raise WeftError(what, fix=f"pass a tuple of one array for each result: ({names},)")
         return {name: written(one, name) for name, one in zip(self.results, outputs, strict=True)}
 
     def check_outputs(self, outputs: Mapping[str, Array], shapes: Shapes) -> None:
@@ -95,7 +95,7 @@ class Arguments:
         for (one, first), (other, second) in combinations(outputs.items(), 2):
             if np.may_share_memory(first, second) and np.shares_memory(first, second):
                 what = f"the outputs given for `{one}` and `{other}` share memory"
-                raise WeftError(what, origin=user_origin(), fix="pass a different array for each")
+                raise WeftError(what, fix="pass a different array for each")
 
     # Gradients
 
@@ -116,7 +116,7 @@ class Arguments:
             what = f"`{whole[0]}` of `{self.name}` is {types[whole[0]]}: there is no gradient by whole numbers"
         else:
             return tuple(wanted)
-        raise WeftError(what, origin=user_origin(), fix=fix)
+        raise WeftError(what, fix=fix)
 
     def seeds(self, d: Any, shapes: Shapes) -> dict[str, Array]:
         """The gradients of the results: ones, or those given; None is none."""
@@ -124,13 +124,13 @@ class Arguments:
         real = [one for one in flat.results if is_float(flat.types[one])]
         if not real:
             what = f"no result of `{self.name}` is floating-point, so there is no gradient of it"
-            raise WeftError(what, origin=user_origin(), fix="convert a result: `float(…)`")
+            raise WeftError(what, fix="convert a result: `float(…)`")
         if d is None:
             return {one: np.ones(shapes[one], numpy_type(flat.types[one])) for one in real}
         given = list(d) if isinstance(d, tuple | list) else [d]
         if len(given) != len(flat.results):
             what = f"`d` has {len(given)} gradients, and `{self.name}` has {len(flat.results)} results"
-            raise WeftError(what, origin=user_origin(), fix=f"pass one for each of {', '.join(self.results)}")
+            raise WeftError(what, fix=f"pass one for each of {', '.join(self.results)}")
         found = {}
         for one, name, value in zip(flat.results, self.results, given, strict=True):
             if value is not None and one in real:
@@ -148,4 +148,4 @@ def _array(value: Any, dtype: str, name: str) -> Array:
 def _check_like(array: Array, shape: tuple[int, ...], dtype: str, what: str, given: str) -> None:
     if array.shape != shape or array.dtype != numpy_type(dtype):
         both = f"{what} is {dtype}{list(shape)}, and {given} {array.dtype}{list(array.shape)}"
-        raise WeftError(both, origin=user_origin(), fix="pass an array of its shape and type")
+        raise WeftError(both, fix="pass an array of its shape and type")

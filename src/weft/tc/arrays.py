@@ -45,7 +45,7 @@ def written(value: Any, name: str) -> Array:
         except ExchangeError as error:
             reason = error.what
     what = f"the output given for `{name}`, {type_of(value)}, cannot be written: {reason}"
-    raise WeftError(what, origin=user_origin(), fix="pass a NumPy array or a tensor that may be written")
+    raise WeftError(what, fix="pass a NumPy array or a tensor that may be written")
 
 
 def _overlaps(array: Array) -> bool:

@@ -12,7 +12,7 @@ from weft.comprehension.operator import applied
 from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
 from weft.config import config
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Product, Staged, Stmt
 from weft.loops.walk import everything
 from weft.ops.dtypes import is_float
@@ -65,13 +65,13 @@ class Comprehensions:
         if name.startswith("__"):
             raise AttributeError(name)
         known = ", ".join(definitions)
-        raise _NoDefinition(f"there is no definition `{name}`", origin=user_origin(), fix=f"there are: {known}")
+        raise _NoDefinition(f"there is no definition `{name}`", fix=f"there are: {known}")
 
     def __getitem__(self, name: str) -> Definition:
         if isinstance(name, str) and name in self._definitions:
             return self._definitions[name]
         known = ", ".join(self._definitions)
-        raise _NoDefinition(f"there is no definition `{name}`", origin=user_origin(), fix=f"there are: {known}")
+        raise _NoDefinition(f"there is no definition `{name}`", fix=f"there are: {known}")
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(self._definitions.values())
@@ -167,7 +167,7 @@ class Definition:
         if any(isinstance(one, Tensor) for one in (*args, *named.values())):
             if outputs is not None:
                 what = f"`{self.name}` was given tensors and `outputs`"
-                raise WeftError(what, origin=user_origin(), fix="leave `outputs` out: the results are new tensors")
+                raise WeftError(what, fix="leave `outputs` out: the results are new tensors")
             return _single(applied(self.template, self.arguments.ordered(args, named), label))
         into = self.arguments.outputs(outputs)
         given = self.arguments.ordered(args, named, {name: one for name, one in into.items() if name in self.params})
@@ -213,7 +213,7 @@ class Definition:
         if choose is not None:
             if not isinstance(choose, Options):
                 fix = "pass wf.tc.Options(threads=2, …)"
-                raise WeftError(f"{choose!r} are no options", origin=user_origin(), fix=fix)
+                raise WeftError(f"{choose!r} are no options", fix=fix)
             self._check_loops(choose, gradient_loops(call, self._real, wanted) if wanted else call.loops)
             self._use(call, wanted, choose)
         return self._gradient(call, self._real, wanted).options if wanted else self._call_of(call.given).options
@@ -287,7 +287,7 @@ class Definition:
         for name in (*options.order, *(one for one, _ in options.tiles)):
             if name not in loops:
                 fix = f"its loops are {', '.join(loops) or 'none'}"
-                raise WeftError(f"`{self.name}` has no loop `{name}`", origin=user_origin(), fix=fix)
+                raise WeftError(f"`{self.name}` has no loop `{name}`", fix=fix)
 
     def _use(self, call: Call, wanted: tuple[str, ...], options: Options) -> None:
         """Use options for parameters of the shapes of a call from now on, if what they choose can be compiled."""
@@ -306,7 +306,7 @@ class Definition:
         """A stage as text, for arrays like these: the text itself, ranges, gradient, assignments, loops, kernels, …"""
         if not isinstance(stage, str) or stage not in ("text", *STAGES):
             known = ", ".join(f'"{one}"' for one in ("text", *STAGES))
-            raise WeftError(f"there is no stage {stage!r}", origin=user_origin(), fix=f"use one of {known}")
+            raise WeftError(f"there is no stage {stage!r}", fix=f"use one of {known}")
         if stage == "text":
             return str(self)
         call = self._call(self.arguments.arrays(self.arguments.ordered(args, named)))

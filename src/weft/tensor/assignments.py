@@ -56,7 +56,6 @@ def cd(function: Callable[P, object]) -> Callable[P, Code]:
         if not codes.codes:
             raise WeftError(
                 f"`{function.__name__}` recorded no assignment",
-                origin=user_origin(),
                 fix="assign with `t[:] = …`, `t += …` or t.accumulate: `t = …` only gives a name; code that does "
                 "nothing is wf.seq()",
             )
@@ -88,7 +87,7 @@ def node(
     if not isinstance(label, str) or not label:
         raise WeftError(f"a node needs a name, not {label!r}", origin=origin)
     logic = Literal(Shape(output=(Dim(1),)), claims=False) if scalar else Assigned()
-    batch, input, output = given_dims(b, "b", origin), given_dims(i, "i", origin), given_dims(o, "o", origin)
+    batch, input, output = given_dims(b, "b"), given_dims(i, "i"), given_dims(o, "o")
     also = elaborate(Parameter(batch, input, output))
     shape = infer(logic, name=label, title="node", origin=origin, also=also, code=True).result
     least = element_type(at_least) if at_least else None
@@ -117,7 +116,6 @@ def assign(
     if logic == "@" and found.name in ("div", "pow"):
         raise WeftError(
             f'logic "@" with {found.text!r} reads like a matrix inverse or power and computes neither',
-            origin=user_origin(),
             fix='use logic "." for pointwise, or an explicit einsum spec',
         )
     name = "arg2" if accum in ("=", "arg2") else (starter(accum) if init else find(accum, arity=2)).name
@@ -225,19 +223,17 @@ def assignable(lhs: Tensor) -> Node:
     """The node an assignment to `lhs` writes; refused where it is computed from others."""
     if not isinstance(lhs, Tensor):
         what = f"{type(lhs).__name__} cannot be assigned to"
-        raise WeftError(what, origin=user_origin(), fix="assign to a parameter, a gradient, data, or a wf.node")
+        raise WeftError(what, fix="assign to a parameter, a gradient, data, or a wf.node")
     if current() is None:
         raise WeftError(
             f"`{lhs.label}` is assigned to outside a function under @wf.cd",
-            origin=user_origin(),
             fix="to compute something new write `t = t + x`; to record an assignment put it under @wf.cd",
         )
     if not isinstance(lhs.operand, Node):
-        raise WeftError(f"`{lhs.label}` cannot be assigned to", origin=user_origin(), fix="assign to the tensor itself")
+        raise WeftError(f"`{lhs.label}` cannot be assigned to", fix="assign to the tensor itself")
     if lhs.operand.definition is not None:
         raise WeftError(
             f"`{lhs.label}` is computed from other tensors and cannot be assigned to",
-            origin=user_origin(),
             fix="assign to a parameter, a gradient, data, or a wf.node",
         )
     return lhs.operand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.einsum.nodes import Kind
-from weft.errors import ShapeError, WeftError, user_origin
+from weft.errors import ShapeError, WeftError
 from weft.tensor.einsum import contract
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
@@ -56,14 +56,12 @@ def _unlike(what: str, tensors: Sequence[Tensor], names: Sequence[str], fix: str
     shapes: dict[str, str] = {}
     for tensor, name in zip(tensors, names, strict=True):
         shapes.setdefault(str(tensor.shape), name)
-    return ShapeError(
-        what, origin=user_origin(), notes=[f"{name} is {shape}" for shape, name in shapes.items()][:8], fix=fix
-    )
+    return ShapeError(what, notes=[f"{name} is {shape}" for shape, name in shapes.items()][:8], fix=fix)
 
 
 def _parts(tensors: Sequence[TensorLike], kind: str, what: str) -> list[Tensor]:
     if not tensors:
-        raise WeftError(f"{what} needs at least one tensor", origin=user_origin())
+        raise WeftError(f"{what} needs at least one tensor")
     if kind not in _ROWS:
-        raise WeftError(f"there is no kind of axis {kind!r}", origin=user_origin(), fix="use batch, input or output")
+        raise WeftError(f"there is no kind of axis {kind!r}", fix="use batch, input or output")
     return [as_tensor(tensor, what) for tensor in tensors]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeAlias
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.loops import Cast
 from weft.ops import OPS, Call, Num, Scalar, call, fold, leaves, scalar, where
 from weft.ops.dtypes import is_float
@@ -67,7 +67,7 @@ def share(accum: str, collect: Callable[[str, str, Of], Scalar]) -> Of:
             zeros = collect("zeros", "add", lambda value, result: _is_zero(value))
             rest = collect("rest", "mul", lambda value, result: _or_one(value))
             return lambda value, result: where(call("eq", zeros, _is_zero(value)), _without(value, rest), 0)
-    raise WeftError(f"accumulating with {accum!r} has no gradient", origin=user_origin())
+    raise WeftError(f"accumulating with {accum!r} has no gradient")
 
 
 def _attains(value: Scalar, result: Scalar) -> Scalar:

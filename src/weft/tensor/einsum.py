@@ -77,7 +77,7 @@ def _combination(op: str, operands: int) -> Op:
     found = find(op)
     if found.arity not in (2, operands):
         count = "one operand" if found.arity == 1 else f"{found.arity} operands"
-        raise WeftError(f"op={op!r} takes {count}, and the spec has {operands}", origin=user_origin())
+        raise WeftError(f"op={op!r} takes {count}, and the spec has {operands}")
     return found
 
 
@@ -95,7 +95,7 @@ def dim(tensor: Tensor, label: str) -> Extent:
     operation = tensor.operation
     if operation is None or (label not in operation.labels and label not in operation.rows):
         what = f"`{tensor.label}` is not computed by an einsum with a label `{label}`"
-        raise EinsumError(what, origin=user_origin(), fix=_measured(operation))
+        raise EinsumError(what, fix=_measured(operation))
     found = operation
 
     def measure() -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from weft.assign import Slot
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.ops import Number, Scalar, call, find, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
@@ -51,9 +51,7 @@ def power(base: TensorLike, exponent: Number) -> Tensor:
     """`base ** exponent`; the exponent is a number."""
     if not is_number(exponent):
         raise WeftError(
-            "the exponent of ** must be a number",
-            origin=user_origin(),
-            fix="for a power with a tensor exponent write wf.exp(y * wf.log(x))",
+            "the exponent of ** must be a number", fix="for a power with a tensor exponent write wf.exp(y * wf.log(x))"
         )
     return pointwise("pow", base, float(exponent) if isinstance(exponent, int) and exponent < 0 else exponent)
 

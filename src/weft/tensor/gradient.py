@@ -59,7 +59,6 @@ def grad_update(loss: Tensor, *, sum: bool = False) -> Code:  # noqa: A002 it is
         label = loss.label if isinstance(loss, Tensor) else repr(loss)
         raise WeftError(
             f"`{label}` does not depend on any parameter, so there is nothing to update",
-            origin=user_origin(),
             fix="build the loss from parameters: wf.param, or strings inside @wf.op",
         )
     computed = forward(loss)
@@ -80,7 +79,6 @@ def _check_reads(loss: Tensor, computed: Code) -> None:
                 origin = statement.origin
                 raise WeftError(
                     f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
-                    origin=user_origin(),
                     notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
                     fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
                     f"`{cleared[node].label}`; gradients of gradients are not there yet",

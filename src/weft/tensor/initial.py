@@ -76,7 +76,6 @@ def _written(items: Any, given: Rows) -> First:
         if row is not None and [dim.size for dim in row] != [dim.size for dim in shape.row(kind)]:
             raise ShapeError(
                 f"the literal is {shape}, which is not what `{kind[0]}=` says",
-                origin=user_origin(),
                 fix=f"leave `{kind[0]}=` out: lists are output axes, tuples input axes, wf.batch(…) batch axes",
             )
     return First(Rows(shape.batch, shape.input, given.output or shape.output), values)
@@ -115,7 +114,6 @@ def _check(code: Code, node: Node, source: Tensor) -> None:
     if changing:
         raise WeftError(
             f"`init` of parameter `{node.label}` depends on `{changing[0]}`, which changes while code runs",
-            origin=user_origin(),
             fix="compute a first value from data, numbers and random tensors; ctx[p] = … sets a value later",
         )
 

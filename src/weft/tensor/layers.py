@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.habits import no_layer_attribute
 from weft.public import public, public_methods
 from weft.tensor.leaves import UNNAMED
@@ -39,7 +39,6 @@ class Layer:
         if not isinstance(result, Tensor):
             raise WeftError(
                 f"`{self.function.__name__}` returned {type(result).__name__}, not a tensor",
-                origin=user_origin(),
                 fix="return the tensor the layer computes",
             )
         self.applied = True
@@ -61,7 +60,6 @@ class Layer:
         if not self.applied:
             raise WeftError(
                 f"`{self.label}` has no parameters yet: they are made when it is first applied",
-                origin=user_origin(),
                 fix="apply it first: model(x)",
             )
         return told_apart(self._owned())
@@ -76,16 +74,15 @@ class Layer:
     def _check(self, args: tuple[Any, ...], tensors: dict[str, Any]) -> None:
         name = self.function.__name__
         for config in tensors.keys() & self.config.keys():
-            raise WeftError(f"`{config}` is configuration of `{name}`, which is configured", origin=user_origin())
+            raise WeftError(f"`{config}` is configuration of `{name}`, which is configured")
         try:
             given = inspect.signature(self.function).bind(*args, **tensors, **self.config)
         except TypeError as error:
-            raise WeftError(f"`{name}` cannot be applied: {error}", origin=user_origin()) from None
+            raise WeftError(f"`{name}` cannot be applied: {error}") from None
         for argument, value in given.arguments.items():
             if is_array(value):
                 raise WeftError(
                     f"`{name}` is a function of tensors, and `{argument}` is an array of shape {tuple(value.shape)}",
-                    origin=user_origin(),
                     fix="wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples",
                 )
 
@@ -131,13 +128,11 @@ def _check_config(function: Callable[..., Any], signature: inspect.Signature, co
         if name not in keyword:
             raise WeftError(
                 f"`{function.__name__}` has no configuration `{name}`",
-                origin=user_origin(),
                 fix="its configuration is " + (", ".join(keyword) or "empty"),
             )
     missing = [name for name, one in keyword.items() if one.default is one.empty and name not in (*config, "label")]
     if missing:
         raise WeftError(
             f"`{function.__name__}` needs the configuration `{missing[0]}`",
-            origin=user_origin(),
             fix=f"call {function.__name__}({missing[0]}=…)",
         )

@@ -35,7 +35,6 @@ def data(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: b
     if any(not isinstance(one, Integral) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
         raise ShapeError(
             f"{batch} batch and {input} input axes do not fit an array of shape {values.shape}",
-            origin=user_origin(),
             fix=f"batch + input must be at most {rank}",
         )
     dims = tuple(Dim(size) for size in values.shape)
@@ -59,10 +58,10 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
     """A tensor mapped from a file of raw values; its length comes from the file, its axes from its uses."""
     if not isinstance(path, str | os.PathLike):
         what = f"a file is named by a path, not {type(path).__name__}"
-        raise WeftError(what, origin=user_origin(), fix='write wf.from_file("weights.bin", "float32")')
+        raise WeftError(what, fix='write wf.from_file("weights.bin", "float32")')
     path = os.fspath(path)
     if "\0" in path or not os.path.exists(path):
-        raise WeftError(f"there is no file {path!r}", origin=user_origin())
+        raise WeftError(f"there is no file {path!r}")
     name = label or os.path.splitext(os.path.basename(path))[0]
     kind = element_type(dtype)
     shape = infer(mapped(path, numpy_type(kind).itemsize), name=name, origin=user_origin()).result
@@ -131,9 +130,7 @@ def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
     values = _as_array(array, None if copy else copy)
     if name_of(values.dtype) not in ELEMENT_TYPES:
         raise WeftError(
-            f"data must be numbers, not {values.dtype}",
-            origin=user_origin(),
-            fix="convert it first to one of " + ", ".join(ELEMENT_TYPES),
+            f"data must be numbers, not {values.dtype}", fix="convert it first to one of " + ", ".join(ELEMENT_TYPES)
         )
     obstacle = _obstacle(values)
     if copy is False:
@@ -141,7 +138,6 @@ def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
         if obstacle:
             raise ExchangeError(
                 f"{type_of(array)} of shape {values.shape} cannot be used without a copy: {obstacle}",
-                origin=user_origin(),
                 fix="leave out copy=False, or give an array whose memory lies in the order of its axes",
             )
     return np.array(values, values.dtype.newbyteorder("="), order="C") if copy or obstacle else values
@@ -153,7 +149,7 @@ def _as_array(array: Any, copy: bool | None) -> npt.NDArray[Any]:
     except WeftError:
         raise
     except (TypeError, ValueError) as error:
-        raise ShapeError(f"the values do not form an array of numbers: {error}", origin=user_origin()) from None
+        raise ShapeError(f"the values do not form an array of numbers: {error}") from None
 
 
 def _obstacle(values: npt.NDArray[Any]) -> str:

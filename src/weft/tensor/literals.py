@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.einsum.nodes import Kind
-from weft.errors import ShapeError, WeftError, user_origin
+from weft.errors import ShapeError, WeftError
 from weft.shape.logic import Literal
 from weft.shape.nodes import MEMORY_ORDER, Dim, Shape
 from weft.tensor.concat import stacked
@@ -84,7 +84,7 @@ def _stacked(items: Any, at: str = "", *, label: str = "") -> Tensor:
         return _of_numbers(items, at=at)
     if isinstance(items, Labelled):
         fix = "leave the label out, or give it to the tensors: wf.tensor(wf.labelled(…)), o={label: size}"
-        raise WeftError("an axis of stacked tensors cannot be labelled", origin=user_origin(), fix=fix)
+        raise WeftError("an axis of stacked tensors cannot be labelled", fix=fix)
     places = [f"{at}[{number}]" for number in range(len(_items(items)))]
     made = [_stacked(one, place) for one, place in zip(_items(items), places, strict=True)]
     what = f"the items of {_called(at)}"
@@ -127,13 +127,12 @@ def _measure(items: Any, kinds: dict[str, list[Dim]], at: str) -> None:
     if any(kinds[later] for later in MEMORY_ORDER[MEMORY_ORDER.index(kind) + 1 :]):
         raise ShapeError(
             f"{_with_article(kind)} axis cannot lie inside the axes around it",
-            origin=user_origin(),
             fix="nest batch axes outermost, then lists (output), then tuples (input)",
         )
     elements = _items(inner)
     if not elements:
         what = "an axis of a literal cannot be empty" + (f", and {_called(at)} is" if at else "")
-        raise ShapeError(what, origin=user_origin(), fix="write at least one number")
+        raise ShapeError(what, fix="write at least one number")
     kinds[kind].append(Dim(len(elements), basis))
     measured = [{name: list(dims) for name, dims in kinds.items()} for _ in elements]
     for number, (element, own) in enumerate(zip(elements, measured, strict=True)):
@@ -142,7 +141,7 @@ def _measure(items: Any, kinds: dict[str, list[Dim]], at: str) -> None:
         if own != measured[0]:
             shown = [f"{_called(f'{at}[{one}]')} is {_inside(measured[one], kinds)}" for one in (0, number)]
             what = "the items of a literal have different shapes"
-            raise ShapeError(what, origin=user_origin(), notes=shown, fix="make them alike")
+            raise ShapeError(what, notes=shown, fix="make them alike")
     kinds.update(measured[0])
 
 
@@ -161,7 +160,7 @@ def _no_number(found: object, at: str) -> WeftError:
         fix = "write a list: [*x]"
     else:
         fix = "leave it out, or write a number"
-    return WeftError(f"a literal holds numbers or tensors, {'and ' if at else ''}{what}", origin=user_origin(), fix=fix)
+    return WeftError(f"a literal holds numbers or tensors, {'and ' if at else ''}{what}", fix=fix)
 
 
 def _with_article(kind: str) -> str:
@@ -174,7 +173,7 @@ def _numbers(values: list[float]) -> npt.NDArray[Any]:
         return np.array(values)
     least, most = min(values), max(values)
     if least < -(1 << 63) or most >= 1 << 64 or (least < 0 and most >= 1 << 63):
-        raise WeftError("a literal holds whole numbers of at most 64 bits", origin=user_origin())
+        raise WeftError("a literal holds whole numbers of at most 64 bits")
     return np.array(values, np.uint64 if most >= 1 << 63 else None)
 
 

@@ -34,7 +34,7 @@ def checked(names: Mapping[str, Given]) -> dict[str, Tensor | Scalar]:
 
 def _entry(name: object, value: object) -> Tensor | Scalar:
     if not isinstance(name, str) or not name:
-        raise WeftError(f"a name in code is text, not {name!r}", origin=user_origin())
+        raise WeftError(f"a name in code is text, not {name!r}")
     match value:
         case Tensor():
             return value
@@ -48,7 +48,6 @@ def _entry(name: object, value: object) -> Tensor | Scalar:
             return data(value, label=name)
     raise WeftError(
         f"`{name}` is given as {type(value).__name__}, and code is about tensors and numbers",
-        origin=user_origin(),
         fix="give a tensor, a number or a static index",
     )
 

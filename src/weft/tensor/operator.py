@@ -133,7 +133,7 @@ def operator(logic: Any = ".", *, name: str = "") -> Any:
         return Operator(getattr(logic, "__name__", "operator"), None, logic)
     if not isinstance(logic, str):
         what = f"an operator is defined by its forward function or a logic, not {type(logic).__name__}"
-        raise WeftError(what, origin=user_origin(), fix='write @wf.operator, or @wf.operator("ij;jk=>ik")')
+        raise WeftError(what, fix='write @wf.operator, or @wf.operator("ij;jk=>ik")')
     parsed = None if logic == "." else read_logic(logic)
 
     def define(forward: Callable[..., None]) -> Operator:
@@ -238,7 +238,6 @@ def _call(function: Callable[..., None], slots: Mapping[str, Slot], what: str) -
         if name not in named:
             raise WeftError(
                 f"{what} has a parameter `{name}`, which names no slot",
-                origin=user_origin(),
                 fix="its parameters are v, v1, v2, … and in a gradient also g, g1, g2, …",
             )
     function(**{name: named[name] for name in wanted})

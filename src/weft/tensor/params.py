@@ -62,7 +62,7 @@ _process = _Process()
 def seed(number: int) -> None:
     """Seed what is random from here on, in the whole process; the same seed gives the same numbers on every backend."""
     if isinstance(number, bool) or not isinstance(number, Integral):
-        raise WeftError(f"a seed is a whole number, not {number!r}", origin=user_origin())
+        raise WeftError(f"a seed is a whole number, not {number!r}")
     _process.seed = _Seed(int(number))
 
 
@@ -136,9 +136,7 @@ def _spread(name: str, scale: float, distribution: str, variance: Callable[[int,
     """Numbers around 0 whose variance depends on how many inputs and outputs there are."""
     if distribution not in get_args(Distribution):
         raise WeftError(
-            f"there is no distribution {distribution!r} to draw from",
-            origin=user_origin(),
-            fix='use distribution="uniform" or "normal"',
+            f"there is no distribution {distribution!r} to draw from", fix='use distribution="uniform" or "normal"'
         )
     if distribution == "normal":
         return lambda cell: cell.normal() * cell.measure(name, lambda *fans: scale * sqrt(variance(*fans)))
@@ -175,7 +173,7 @@ def param(
     at every application.
     """
     origin = user_origin()
-    given = Rows(given_dims(b, "b", origin), given_dims(i, "i", origin), given_dims(o, "o", origin))
+    given = Rows(given_dims(b, "b"), given_dims(i, "i"), given_dims(o, "o"))
 
     def make(label: str) -> Tensor:
         return _make(label, given, init, dtype, square=square, origin=origin)
@@ -201,7 +199,7 @@ def named_param(name: str) -> Tensor:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
-        raise WeftError(f"a parameter needs a name, not {name!r}", origin=user_origin())
+        raise WeftError(f"a parameter needs a name, not {name!r}")
 
 
 def _make(
@@ -258,7 +256,7 @@ def _drawn(init: Callable[[Cell], Any], cell: Cell, label: str, origin: Origin |
     ) from cause
 
 
-def given_dims(sizes: Sizes | None, row: str, origin: Origin | None) -> tuple[Dim, ...] | None:
+def given_dims(sizes: Sizes | None, row: str) -> tuple[Dim, ...] | None:
     """What `o=`, `i=` or `b=` says of a row."""
     match sizes:
         case None:

@@ -35,7 +35,7 @@ def random_standard_normal(name: str, *, step: Step | None = None) -> Tensor:
 def bernoulli(name: str, probability: float, *, step: Step | None = None) -> Tensor:
     """1 with the given probability, else 0, drawn anew for each `step`; the shape is inferred from use."""
     if not is_number(probability) or isinstance(probability, Scalar) or not 0.0 <= probability <= 1.0:
-        raise WeftError(f"a probability lies between 0 and 1, not {probability}", origin=user_origin())
+        raise WeftError(f"a probability lies between 0 and 1, not {probability}")
     key = random_key(name)
     return _random(name, step, lambda counter: call("lt", random_unit(key, 0, counter), probability))
 
@@ -44,7 +44,7 @@ def dropout(x: Tensor, rate: float, *, step: Step | None = None, name: str = "dr
     """`x` with each element zeroed with probability `rate` and the others scaled up, drawn anew for each `step`."""
     x = as_tensor(x, "dropout")
     if not is_number(rate) or isinstance(rate, Scalar) or not 0.0 <= rate < 1.0:
-        raise WeftError(f"a dropout rate is at least 0 and below 1, not {rate}", origin=user_origin())
+        raise WeftError(f"a dropout rate is at least 0 and below 1, not {rate}")
     return x * bernoulli(f"{name}.{x.label}", 1.0 - rate, step=step) * (1.0 / (1.0 - rate))
 
 

@@ -76,7 +76,6 @@ class Application:
             first = self.declared[name]
             raise WeftError(
                 f"`{self.scope.within(name)}` is declared twice in one application of `{self.scope.label}`",
-                origin=user_origin(),
                 notes=[f"first at {first}: {first.code}"] if first else [],
                 fix=f'for the same parameter write the string "{name}" here; for another one, also in a loop, give it '
                 f'a name of its own: wf.param(f"{name}{{k}}")',
@@ -116,7 +115,6 @@ def told_apart(params: Iterable[Tensor]) -> tuple[Tensor, ...]:
             origins = [origin for origin in (other.node.origin, param.node.origin) if origin]
             raise WeftError(
                 f"two parameters of one model are called `{param.label}`",
-                origin=user_origin(),
                 notes=[f"made at {origin}: {origin.code}" for origin in origins],
                 fix="give them different names: label=… where layers are configured, or make them in one function "
                 "under @wf.op, which numbers its layers",
@@ -138,7 +136,7 @@ def as_tensor(value: object, user: str = "an operation") -> Tensor:
         return constant(value)
     if isinstance(value, np.ndarray) and not value.ndim:
         return constant(value.item())
-    raise WeftError(f"{user} takes tensors and numbers, not {_shown(value)}", origin=user_origin(), fix=_instead(value))
+    raise WeftError(f"{user} takes tensors and numbers, not {_shown(value)}", fix=_instead(value))
 
 
 def check_truth(value: object, user: str) -> None:
@@ -146,7 +144,6 @@ def check_truth(value: object, user: str) -> None:
     if isinstance(value, bool):
         raise WeftError(
             f"{user} takes tensors and numbers, not the truth value {value}",
-            origin=user_origin(),
             fix="`==` asks whether two tensors are the same object; wf.equal(a, b) compares their values",
         )
 

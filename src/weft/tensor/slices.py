@@ -7,7 +7,7 @@ from numbers import Integral
 
 from weft.assign import Slot, Symbol
 from weft.einsum.nodes import Position
-from weft.errors import ShapeError, WeftError, user_origin
+from weft.errors import ShapeError, WeftError
 from weft.shape.logic import Slice
 from weft.shape.nodes import Bound
 from weft.tensor.operator import Operator
@@ -22,9 +22,9 @@ class StaticIndex(Symbol):
 def index(name: str, size: int) -> StaticIndex:
     """A static index: `row = x[i]` slices the leftmost batch axis of `x` at whatever `i` a run binds."""
     if not isinstance(name, str) or not name.isidentifier():
-        raise WeftError(f"a static index needs a name that is an identifier, not {name!r}", origin=user_origin())
+        raise WeftError(f"a static index needs a name that is an identifier, not {name!r}")
     if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
-        raise WeftError(f"static index `{name}` needs a size from 1 on, not {size!r}", origin=user_origin())
+        raise WeftError(f"static index `{name}` needs a size from 1 on, not {size!r}")
     return StaticIndex(name, int(size))
 
 
@@ -38,7 +38,6 @@ def slice_batch(tensor: Tensor, key: object) -> Tensor:
     else:
         raise WeftError(
             f"`{tensor.label}` cannot be sliced by {key!r}",
-            origin=user_origin(),
             fix='slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)'
             + _otherwise(key),
         )
@@ -64,7 +63,6 @@ def _check_positions(tensor: Tensor, index: StaticIndex) -> None:
         raise ShapeError(
             f"static index `{index.name}` has {index.size} positions, and the leftmost batch axis of "
             f"`{tensor.label}` has {known}",
-            origin=user_origin(),
             notes=[f"{tensor.label} is {tensor.shape}"],
             fix=f'make them equal: wf.index("{index.name}", {known}), or give the data an axis of {index.size} batches '
             "before the one of examples: wf.data(x.reshape(batches, size, …), batch=2)",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from weft.assign import Code, Merge, Node, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.habits import no_attribute, numpy_refused
 from weft.ops import Number, Scalar
 from weft.ops.scalar import UFUNCS
@@ -48,7 +48,6 @@ class Tensor:
         if not isinstance(operand, Operand):
             raise WeftError(
                 f"a tensor is not made from {type(operand).__name__} by its class",
-                origin=user_origin(),
                 fix="wf.tensor([…]) is one written out, wf.data(array, batch=1) one of given values",
             )
         self.operand = operand
@@ -110,7 +109,7 @@ class Tensor:
     def value(self, value: Tensor) -> None:
         """`t.value += x` ends here with the tensor itself."""
         if value is not self:
-            raise WeftError(f"write `{self.label}[:] = …` to assign to the tensor", origin=user_origin())
+            raise WeftError(f"write `{self.label}[:] = …` to assign to the tensor")
 
     @property
     @public
@@ -119,7 +118,6 @@ class Tensor:
         if not self.differentiable:
             raise WeftError(
                 f"`{self.label}` has no gradient: nothing it is computed from is a parameter",
-                origin=user_origin(),
                 fix="use a parameter, or make it differentiable with wf.require_grad",
             )
         with INFERRING:
@@ -137,7 +135,7 @@ class Tensor:
     def grad(self, value: Tensor) -> None:
         """`t.grad += x` ends here with the gradient itself."""
         if value is not self._grad:
-            raise WeftError(f"write `{self.label}.grad[:] = …` to assign to the gradient", origin=user_origin())
+            raise WeftError(f"write `{self.label}.grad[:] = …` to assign to the gradient")
 
     @property
     def merge(self) -> Tensor:
@@ -228,9 +226,7 @@ class Tensor:
         return _op("floordiv", other, self)
 
     def __rpow__(self, base: TensorLike) -> Tensor:
-        raise WeftError(
-            "the exponent of ** must be a number", origin=user_origin(), fix="write wf.exp(y * wf.log(x)) instead"
-        )
+        raise WeftError("the exponent of ** must be a number", fix="write wf.exp(y * wf.log(x)) instead")
 
     def __neg__(self) -> Tensor:
         return _op("neg", self)
@@ -241,9 +237,7 @@ class Tensor:
     def __eq__(self, other: object) -> bool:
         """Is it the same tensor? Values are compared by wf.equal."""
         if is_number(other):
-            raise WeftError(
-                f"`{self.label} == {other}` would not compare values", origin=user_origin(), fix="write wf.equal(t, x)"
-            )
+            raise WeftError(f"`{self.label} == {other}` would not compare values", fix="write wf.equal(t, x)")
         return self is other
 
     __hash__ = object.__hash__
@@ -287,7 +281,7 @@ class Tensor:
         from weft.tensor.assignments import assign_to
 
         if key != slice(None):
-            raise WeftError("assign to the whole tensor: write `t[:] = …`", origin=user_origin())
+            raise WeftError("assign to the whole tensor: write `t[:] = …`")
         if value is not self:
             assign_to(self, "arg2", value, reset=True)
 
@@ -356,18 +350,17 @@ class Tensor:
     def __bool__(self) -> bool:
         raise WeftError(
             f"`{self.label}` is a tensor to be computed: it is neither true nor false",
-            origin=user_origin(),
             fix="use wf.where to choose by a tensor, or ctx[t] to get its value",
         )
 
     def __float__(self) -> float:
-        raise WeftError(f"`{self.label}` is a tensor to be computed", origin=user_origin(), fix="its value is ctx[t]")
+        raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
 
     def __iter__(self) -> None:
-        raise WeftError(f"`{self.label}` cannot be iterated over", origin=user_origin(), fix="slice it: t[i]")
+        raise WeftError(f"`{self.label}` cannot be iterated over", fix="slice it: t[i]")
 
     def __len__(self) -> int:
-        raise WeftError(f"`{self.label}` has no length", origin=user_origin(), fix="t.dims has its sizes")
+        raise WeftError(f"`{self.label}` has no length", fix="t.dims has its sizes")
 
 
 def given(tensor: Tensor) -> Tensor:
@@ -385,7 +378,6 @@ def require_grad(tensor: Tensor) -> Tensor:
     if _checked(tensor).node.definition is not None:
         raise WeftError(
             f"`{tensor.label}` is computed from other tensors; require a gradient of what it is computed from",
-            origin=user_origin(),
             fix="apply wf.require_grad to data before using it",
         )
     return Tensor(tensor.operand, differentiable=True)
@@ -393,7 +385,7 @@ def require_grad(tensor: Tensor) -> Tensor:
 
 def _checked(tensor: Tensor) -> Tensor:
     if not isinstance(tensor, Tensor):
-        raise WeftError(f"{tensor!r} is not a tensor", origin=user_origin(), fix="wrap it: wf.data(…), wf.constant(…)")
+        raise WeftError(f"{tensor!r} is not a tensor", fix="wrap it: wf.data(…), wf.constant(…)")
     return tensor
 
 
@@ -430,7 +422,6 @@ def _fresh_value(tensor: Tensor, copy: bool | None) -> npt.NDArray[Any]:
     if copy is False:
         raise ExchangeError(
             f"`{tensor.label}` is a tensor to be computed: its value cannot be had without a copy",
-            origin=user_origin(),
             fix="leave out copy=False",
         )
     return value_of(tensor)
@@ -441,7 +432,6 @@ def _rebound(target: Tensor, sign: str, value: Tensor) -> Tensor:
     if current() is not None and target.node.definition is None:
         raise WeftError(
             f"`{target.label} {sign}= …` does not record an assignment",
-            origin=user_origin(),
             fix=f"write {target.label}[:] = {target.label} {sign} …",
         )
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.comprehension.operator import check_number
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.ops.dtypes import is_float
 from weft.tc import Definition
 from weft.torch.function import function_of, operator_of
@@ -24,7 +24,7 @@ def wrap(definition: Definition, backward: Definition | None = None) -> Wrapped:
     for one in (definition, *([] if backward is None else [backward])):
         if not isinstance(one, Definition):
             what = f"wrap takes a definition, not {type(one).__name__}"
-            raise WeftError(what, origin=user_origin(), fix="wrap one of the callables of wf.tc.define: wrap(tc.mm)")
+            raise WeftError(what, fix="wrap one of the callables of wf.tc.define: wrap(tc.mm)")
     return Wrapped(definition, backward, _torch())
 
 
@@ -80,7 +80,7 @@ def _check_backward(definition: Definition, backward: Definition) -> None:
         what = f"the gradient of `{definition.name}` takes {takes} tensors and gives {gives}"
         what += f", and `{backward.name}` takes {len(backward.params)} and gives {len(backward.results)}"
         fix = f"take {given}, and give {', '.join(f'd_{one}' for one in wanted)}"
-        raise WeftError(what, origin=user_origin(), fix=fix)
+        raise WeftError(what, fix=fix)
 
 
 def _torch() -> Any:
@@ -88,5 +88,5 @@ def _torch() -> Any:
         import torch
     except ImportError:
         fix = 'pip install "weft[torch]"'
-        raise WeftError("PyTorch is not installed", origin=user_origin(), fix=fix) from None
+        raise WeftError("PyTorch is not installed", fix=fix) from None
     return torch

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from weft.assign import Code, complete, seq, symbols
 from weft.backends import Array
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.naming import FreshNames
 from weft.runtime import Context, Routine
 from weft.tensor.assignments import cd, node
@@ -61,18 +61,18 @@ def data_parallel(
     """
     if not isinstance(context, Context):
         what = f"a training step needs a context, not {type(context).__name__}"
-        raise WeftError(what, origin=user_origin(), fix="write wf.train.data_parallel(wf.Context(devices=2), …)")
+        raise WeftError(what, fix="write wf.train.data_parallel(wf.Context(devices=2), …)")
     for name, function in (("loss_of", loss_of), ("optimise", optimise)):
         if not callable(function):
             what = f"{name} is a function, not {type(function).__name__}"
-            raise WeftError(what, origin=user_origin(), fix="see help(wf.train.data_parallel)")
+            raise WeftError(what, fix="see help(wf.train.data_parallel)")
     given = [bindings] if isinstance(bindings, StaticIndex) else bindings
     if not isinstance(given, list | tuple) or not all(isinstance(one, StaticIndex) for one in given):
         what = f"bindings= takes static indices, not {bindings!r}"
-        raise WeftError(what, origin=user_origin(), fix='write bindings=[wf.index("n", 100)]')
+        raise WeftError(what, fix='write bindings=[wf.index("n", 100)]')
     if not isinstance(reduction, str) or reduction not in ("mean", "sum"):
         what = f"there is no reduction {reduction!r}"
-        raise WeftError(what, origin=user_origin(), fix='use "mean" or "sum", whichever the loss is over its examples')
+        raise WeftError(what, fix='use "mean" or "sum", whichever the loss is over its examples')
     return DataParallel(context, loss_of, optimise, reduction == "mean", tuple(given))
 
 
@@ -147,7 +147,7 @@ class DataParallel:
             update = grad_update(loss)
             if loss.dims.count != 1:
                 what = f"the loss `{loss.label}` is not one number: its shape is {loss.dims}"
-                raise WeftError(what, origin=user_origin(), fix='sum it up: wf.einsum("...|... => 0", loss)')
+                raise WeftError(what, fix='sum it up: wf.einsum("...|... => 0", loss)')
             if self._model is not None and loss.params != self._model.params:
                 raise _other_parameters(loss.params, self._model.params, len(piece[0]))
             total = self._model.total if self._model is not None else node("total_loss", dtype=loss.dtype)
@@ -164,7 +164,7 @@ class DataParallel:
         code = self._optimise(loss)
         if not isinstance(code, Code):
             fix = "return what an optimiser gives: lambda loss: wf.optim.sgd(loss, lr=0.1)"
-            raise WeftError(f"`optimise` gave {type(code).__name__}, not code", origin=user_origin(), fix=fix)
+            raise WeftError(f"`optimise` gave {type(code).__name__}, not code", fix=fix)
         keep = [p.grad for p in loss.params]
         merge = self._context.compile(_add_merged((*keep, total)), bindings=self._bindings, keep=keep)
         return _Model(loss.params, total, merge, self._context.compile(code, bindings=self._bindings))
@@ -192,6 +192,5 @@ def _other_parameters(found: tuple[Tensor, ...], known: tuple[Tensor, ...], leng
     named = ", ".join(f"`{p.label}`" for p in found if p not in known) or "fewer"
     return WeftError(
         f"for shards of {length} examples `loss_of` uses other parameters than before: {named}",
-        origin=user_origin(),
         fix="make parameters and configure layers once, outside loss_of",
     )

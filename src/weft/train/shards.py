@@ -11,7 +11,7 @@ import numpy.typing as npt
 from weft.assign import Accum, Cells, Code, Fetch, Symbol
 from weft.assign.nodes import Piece, rebuilt
 from weft.backends import Array
-from weft.errors import WeftError, user_origin
+from weft.errors import WeftError
 from weft.ops import Call, Num, Scalar
 from weft.tensor.leaves import numbers
 
@@ -19,18 +19,18 @@ from weft.tensor.leaves import numbers
 def checked_batch(arrays: Sequence[npt.ArrayLike]) -> list[Array]:
     """The arrays of a batch, which all have the same number of examples."""
     if not arrays:
-        raise WeftError("a training step needs arrays", origin=user_origin(), fix="call it with what the loss takes")
+        raise WeftError("a training step needs arrays", fix="call it with what the loss takes")
     batch = [numbers(array) for array in arrays]
     for number, array in enumerate(batch):
         if array.ndim == 0:
             what = f"array {number} of the batch is a single number"
-            raise WeftError(what, origin=user_origin(), fix="the first axis of each array counts examples")
+            raise WeftError(what, fix="the first axis of each array counts examples")
     counts = [len(array) for array in batch]
     if len(set(counts)) > 1:
         what = f"the arrays of the batch have different numbers of examples: {', '.join(map(str, counts))}"
-        raise WeftError(what, origin=user_origin(), fix="the first axis of each array counts examples")
+        raise WeftError(what, fix="the first axis of each array counts examples")
     if counts[0] == 0:
-        raise WeftError("the batch has no examples", origin=user_origin(), fix="leave out empty batches")
+        raise WeftError("the batch has no examples", fix="leave out empty batches")
     return batch
 
 
