@@ -1,104 +1,58 @@
 """The Tensor Comprehensions language: text to nodes and back, checks, and the ranges of its indices."""
 
-from weft.comprehension.affine import Range
-from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES, Builtin
-from weft.comprehension.check import CheckedProgram, check, read
-from weft.comprehension.mistakes import ComprehensionError, Mistake
-from weft.comprehension.nodes import (
-    Apply,
-    Between,
-    Binary,
-    Cast,
-    Choose,
-    Comprehension,
-    Definition,
-    Dim,
-    Exists,
-    Expr,
-    Ident,
-    Index,
-    Int,
-    Invoke,
-    Let,
-    Local,
-    Param,
-    Program,
-    Read,
-    Real,
-    Result,
-    Size,
-    Statement,
-    TensorType,
-    Truth,
-    Unary,
-    Where,
-    children,
-    exprs,
-    indices,
-    reduced,
-    walk,
-)
-from weft.comprehension.parse import parse
-from weft.comprehension.ranges import Called, Loops, Ranges, infer
-from weft.comprehension.scope import Checked
-from weft.comprehension.show import show, show_definition, show_expr, show_statement
-from weft.comprehension.types import accumulated, local_types, row_of, settled, type_of
-
-__all__ = [
-    "BUILTINS",
-    "SCALAR_TYPES",
-    "Apply",
-    "Between",
-    "Binary",
-    "Builtin",
-    "Called",
-    "Cast",
-    "Checked",
-    "CheckedProgram",
-    "Choose",
-    "Comprehension",
-    "ComprehensionError",
-    "Definition",
-    "Dim",
-    "Exists",
-    "Expr",
-    "Ident",
-    "Index",
-    "Int",
-    "Invoke",
-    "Let",
-    "Local",
-    "Loops",
-    "Mistake",
-    "Param",
-    "Program",
-    "Range",
-    "Ranges",
-    "Read",
-    "Real",
-    "Result",
-    "Size",
-    "Statement",
-    "TensorType",
-    "Truth",
-    "Unary",
-    "Where",
-    "accumulated",
-    "check",
-    "children",
-    "exprs",
-    "indices",
-    "infer",
-    "local_types",
-    "parse",
-    "read",
-    "reduced",
-    "row_of",
-    "settled",
-    "show",
-    "show_definition",
-    "show_expr",
-    "show_statement",
-    "type_of",
-    "walk",
-]
+from weft.comprehension.affine import Range as Range
+from weft.comprehension.builtins import BUILTINS as BUILTINS
+from weft.comprehension.builtins import SCALAR_TYPES as SCALAR_TYPES
+from weft.comprehension.builtins import Builtin as Builtin
+from weft.comprehension.check import CheckedProgram as CheckedProgram
+from weft.comprehension.check import check as check
+from weft.comprehension.check import read as read
+from weft.comprehension.mistakes import ComprehensionError as ComprehensionError
+from weft.comprehension.mistakes import Mistake as Mistake
+from weft.comprehension.nodes import Apply as Apply
+from weft.comprehension.nodes import Between as Between
+from weft.comprehension.nodes import Binary as Binary
+from weft.comprehension.nodes import Cast as Cast
+from weft.comprehension.nodes import Choose as Choose
+from weft.comprehension.nodes import Comprehension as Comprehension
+from weft.comprehension.nodes import Definition as Definition
+from weft.comprehension.nodes import Dim as Dim
+from weft.comprehension.nodes import Exists as Exists
+from weft.comprehension.nodes import Expr as Expr
+from weft.comprehension.nodes import Ident as Ident
+from weft.comprehension.nodes import Index as Index
+from weft.comprehension.nodes import Int as Int
+from weft.comprehension.nodes import Invoke as Invoke
+from weft.comprehension.nodes import Let as Let
+from weft.comprehension.nodes import Local as Local
+from weft.comprehension.nodes import Param as Param
+from weft.comprehension.nodes import Program as Program
+from weft.comprehension.nodes import Read as Read
+from weft.comprehension.nodes import Real as Real
+from weft.comprehension.nodes import Result as Result
+from weft.comprehension.nodes import Size as Size
+from weft.comprehension.nodes import Statement as Statement
+from weft.comprehension.nodes import TensorType as TensorType
+from weft.comprehension.nodes import Truth as Truth
+from weft.comprehension.nodes import Unary as Unary
+from weft.comprehension.nodes import Where as Where
+from weft.comprehension.nodes import children as children
+from weft.comprehension.nodes import exprs as exprs
+from weft.comprehension.nodes import indices as indices
+from weft.comprehension.nodes import reduced as reduced
+from weft.comprehension.nodes import walk as walk
+from weft.comprehension.parse import parse as parse
+from weft.comprehension.ranges import Called as Called
+from weft.comprehension.ranges import Loops as Loops
+from weft.comprehension.ranges import Ranges as Ranges
+from weft.comprehension.ranges import infer as infer
+from weft.comprehension.scope import Checked as Checked
+from weft.comprehension.show import show as show
+from weft.comprehension.show import show_definition as show_definition
+from weft.comprehension.show import show_expr as show_expr
+from weft.comprehension.show import show_statement as show_statement
+from weft.comprehension.types import accumulated as accumulated
+from weft.comprehension.types import local_types as local_types
+from weft.comprehension.types import row_of as row_of
+from weft.comprehension.types import settled as settled
+from weft.comprehension.types import type_of as type_of

@@ -6,35 +6,22 @@ from collections.abc import Sequence
 
 from weft.loops import Program
 from weft.loops import show as show_loops
-from weft.optimise.inline_decision import Verdict
-from weft.schedule.annotate import annotate
-from weft.schedule.compile_options import CompileOptions
-from weft.schedule.nodes import Kernel, Schedule, as_kernels, as_program
-from weft.schedule.options import Options
-from weft.schedule.pipeline import PASSES, BrokenPass, Pass, Stage, Task, stages, unoptimised
-from weft.schedule.timings import Clock
-
-__all__ = [
-    "PASSES",
-    "BrokenPass",
-    "Clock",
-    "CompileOptions",
-    "Kernel",
-    "Options",
-    "Pass",
-    "Schedule",
-    "Stage",
-    "Task",
-    "Verdict",
-    "annotate",
-    "as_kernels",
-    "as_program",
-    "schedule",
-    "show_kernels",
-    "show_verdicts",
-    "stages",
-    "unoptimised",
-]
+from weft.optimise.inline_decision import Verdict as Verdict
+from weft.schedule.annotate import annotate as annotate
+from weft.schedule.compile_options import CompileOptions as CompileOptions
+from weft.schedule.nodes import Kernel as Kernel
+from weft.schedule.nodes import Schedule as Schedule
+from weft.schedule.nodes import as_kernels as as_kernels
+from weft.schedule.nodes import as_program as as_program
+from weft.schedule.options import Options as Options
+from weft.schedule.pipeline import PASSES as PASSES
+from weft.schedule.pipeline import BrokenPass as BrokenPass
+from weft.schedule.pipeline import Pass as Pass
+from weft.schedule.pipeline import Stage as Stage
+from weft.schedule.pipeline import Task as Task
+from weft.schedule.pipeline import stages as stages
+from weft.schedule.pipeline import unoptimised as unoptimised
+from weft.schedule.timings import Clock as Clock
 
 
 def schedule(program: Program, task: Task, *, clock: Clock | None = None) -> Schedule:
