@@ -33,7 +33,6 @@ from weft.assign.nodes import seq as seq
 from weft.assign.nodes import statements as statements
 from weft.assign.nodes import symbols as symbols
 from weft.assign.nodes import target as target
-from weft.assign.record import Recording as Recording
 from weft.assign.record import Slot as Slot
 from weft.assign.record import comment as comment
 from weft.assign.record import current as current

@@ -2,13 +2,10 @@
 
 from weft.comprehension.affine import Range as Range
 from weft.comprehension.builtins import BUILTINS as BUILTINS
-from weft.comprehension.builtins import SCALAR_TYPES as SCALAR_TYPES
-from weft.comprehension.builtins import Builtin as Builtin
 from weft.comprehension.check import CheckedProgram as CheckedProgram
 from weft.comprehension.check import check as check
 from weft.comprehension.check import read as read
 from weft.comprehension.mistakes import ComprehensionError as ComprehensionError
-from weft.comprehension.mistakes import Mistake as Mistake
 from weft.comprehension.nodes import Apply as Apply
 from weft.comprehension.nodes import Between as Between
 from weft.comprehension.nodes import Binary as Binary
@@ -31,16 +28,12 @@ from weft.comprehension.nodes import Read as Read
 from weft.comprehension.nodes import Real as Real
 from weft.comprehension.nodes import Result as Result
 from weft.comprehension.nodes import Size as Size
-from weft.comprehension.nodes import Statement as Statement
 from weft.comprehension.nodes import TensorType as TensorType
 from weft.comprehension.nodes import Truth as Truth
 from weft.comprehension.nodes import Unary as Unary
 from weft.comprehension.nodes import Where as Where
-from weft.comprehension.nodes import children as children
-from weft.comprehension.nodes import exprs as exprs
 from weft.comprehension.nodes import indices as indices
 from weft.comprehension.nodes import reduced as reduced
-from weft.comprehension.nodes import walk as walk
 from weft.comprehension.parse import parse as parse
 from weft.comprehension.ranges import Called as Called
 from weft.comprehension.ranges import Loops as Loops
@@ -48,11 +41,7 @@ from weft.comprehension.ranges import Ranges as Ranges
 from weft.comprehension.ranges import infer as infer
 from weft.comprehension.scope import Checked as Checked
 from weft.comprehension.show import show as show
-from weft.comprehension.show import show_definition as show_definition
 from weft.comprehension.show import show_expr as show_expr
 from weft.comprehension.show import show_statement as show_statement
-from weft.comprehension.types import accumulated as accumulated
-from weft.comprehension.types import local_types as local_types
 from weft.comprehension.types import row_of as row_of
-from weft.comprehension.types import settled as settled
 from weft.comprehension.types import type_of as type_of

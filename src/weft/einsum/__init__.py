@@ -1,13 +1,11 @@
 """The einsum notation: its nodes, text to nodes, nodes to text."""
 
 from weft.einsum.nodes import KINDS as KINDS
-from weft.einsum.nodes import NOWHERE as NOWHERE
 from weft.einsum.nodes import Affine as Affine
 from weft.einsum.nodes import Axis as Axis
 from weft.einsum.nodes import Concat as Concat
 from weft.einsum.nodes import Hole as Hole
 from weft.einsum.nodes import Kernel as Kernel
-from weft.einsum.nodes import Kind as Kind
 from weft.einsum.nodes import Label as Label
 from weft.einsum.nodes import Position as Position
 from weft.einsum.nodes import Row as Row

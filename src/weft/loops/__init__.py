@@ -9,7 +9,6 @@ from weft.loops.insert_casts import typed as typed
 from weft.loops.nodes import Buffer as Buffer
 from weft.loops.nodes import Cast as Cast
 from weft.loops.nodes import Collapse as Collapse
-from weft.loops.nodes import Description as Description
 from weft.loops.nodes import Fill as Fill
 from weft.loops.nodes import For as For
 from weft.loops.nodes import How as How

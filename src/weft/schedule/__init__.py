@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from weft.loops import Program
 from weft.loops import show as show_loops
-from weft.optimise.inline_decision import Verdict as Verdict
 from weft.schedule.annotate import annotate as annotate
 from weft.schedule.compile_options import CompileOptions as CompileOptions
 from weft.schedule.nodes import Kernel as Kernel
@@ -16,8 +15,6 @@ from weft.schedule.nodes import as_program as as_program
 from weft.schedule.options import Options as Options
 from weft.schedule.pipeline import PASSES as PASSES
 from weft.schedule.pipeline import BrokenPass as BrokenPass
-from weft.schedule.pipeline import Pass as Pass
-from weft.schedule.pipeline import Stage as Stage
 from weft.schedule.pipeline import Task as Task
 from weft.schedule.pipeline import stages as stages
 from weft.schedule.pipeline import unoptimised as unoptimised
