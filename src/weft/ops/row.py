@@ -93,22 +93,6 @@ def unary(
     return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, (), **facts)
 
 
-def binary(
-    name: str,
-    text: str,
-    meaning: Callable[..., Any],
-    c: str,
-    triton: str,
-    gradient: Partials,
-    neutral: Neutral | None = None,
-    typing: Typing = typing.alike,
-    start: Neutral | None = None,
-    over: tuple[str, ...] = (),
-    **facts: bool,
-) -> Op:
-    return Op(name, 2, text, meaning, c, triton, gradient, typing, neutral, start, over, **facts)
-
-
 def flat(*args: Scalar) -> tuple[Number, ...]:
     """The gradient of an operation that is constant almost everywhere."""
     return tuple(0 for _ in args[:-1])

@@ -22,7 +22,7 @@ from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
 from weft.ops.meaning import erf, floor_divide, fused, power, type_as
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
-from weft.ops.row import Op, binary, flat, unary
+from weft.ops.row import Op, flat, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
 
 
@@ -121,81 +121,81 @@ _ROWS: tuple[Op, ...] = (
     unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", flat, idempotent=True),
     unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
     # two operands
-    binary(
-        "arg1", "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
+    Op(
+        "arg1", 2, "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
         typing=typing.first, associative=True, idempotent=True,
     ),
-    binary(
-        "arg2", "-/>", lambda x, y: np.broadcast_arrays(x, y)[1], "{1}", "{1}", lambda x, y, z: (0, 1),
+    Op(
+        "arg2", 2, "-/>", lambda x, y: np.broadcast_arrays(x, y)[1], "{1}", "{1}", lambda x, y, z: (0, 1),
         typing=typing.second, associative=True, idempotent=True,
     ),
-    binary("type_as", "type_as", type_as, "{0}", "{0}", lambda x, y, z: (1, 0), typing=typing.second),
-    binary(
-        "add", "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), _zero,
+    Op("type_as", 2, "type_as", type_as, "{0}", "{0}", lambda x, y, z: (1, 0), typing=typing.second),
+    Op(
+        "add", 2, "+", np.add, "({0} + {1})", "({0} + {1})", lambda x, y, z: (1, 1), neutral=_zero,
         commutative=True, associative=True, over=("max", "min"),
     ),
-    binary("sub", "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero, unordered=True),
-    binary(
-        "mul", "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), _one,
+    Op("sub", 2, "-", np.subtract, "({0} - {1})", "({0} - {1})", lambda x, y, z: (1, -1), start=_zero, unordered=True),
+    Op(
+        "mul", 2, "*", np.multiply, "({0} * {1})", "({0} * {1})", lambda x, y, z: (y, x), neutral=_one,
         commutative=True, associative=True, over=("add",),
     ),
-    binary(
-        "div", "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
+    Op(
+        "div", 2, "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
         typing=typing.reals, start=_one, instruction=True,
     ),
-    binary(
-        "floordiv", "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", flat,
+    Op(
+        "floordiv", 2, "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", flat,
     ),
-    binary(
-        "pow", "**", power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
+    Op(
+        "pow", 2, "**", power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
         _pow_gradient, start=_one,
     ),
-    binary(
-        "relu_gate", "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",
+    Op(
+        "relu_gate", 2, "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",
         "tl.where({0} > 0, {1}, 0)",
         lambda x, y, z: (0, call("lt", 0, x)), start=_one,
     ),
-    binary(
-        "sat01_gate", "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "weft_sat01_gate_{t}({0}, {1})",
+    Op(
+        "sat01_gate", 2, "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "weft_sat01_gate_{t}({0}, {1})",
         "tl.where(({0} > 0) & ({0} < 1), {1}, 0)",
         lambda x, y, z: (0, call("and", call("lt", 0, x), call("lt", x, 1))),
     ),
-    binary(
-        "select", "select", lambda c, x: np.where(c, x, np.zeros_like(x)), "weft_where_{t}({0}, {1}, 0)",
+    Op(
+        "select", 2, "select", lambda c, x: np.where(c, x, np.zeros_like(x)), "weft_where_{t}({0}, {1}, 0)",
         "tl.where({0}, {1}, 0)", lambda c, x, y: (0, call("ne", c, 0)), typing=typing.chosen,
     ),
-    binary(
-        "max", "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
-        lambda x, y, z: (call("le", y, x), call("lt", x, y)), _lowest,
+    Op(
+        "max", 2, "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
+        lambda x, y, z: (call("le", y, x), call("lt", x, y)), neutral=_lowest,
         commutative=True, associative=True, idempotent=True, over=("min",),
     ),
-    binary(
-        "min", "^^", np.minimum, "weft_min_{t}({0}, {1})", "tl.minimum({0}, {1})",
-        lambda x, y, z: (call("le", x, y), call("lt", y, x)), _highest,
+    Op(
+        "min", 2, "^^", np.minimum, "weft_min_{t}({0}, {1})", "tl.minimum({0}, {1})",
+        lambda x, y, z: (call("le", x, y), call("lt", y, x)), neutral=_highest,
         commutative=True, associative=True, idempotent=True, over=("max",),
     ),
-    binary(
-        "mod", "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
+    Op(
+        "mod", 2, "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
         lambda x, y, z: (1, -call("floor", x / y)),
     ),
-    binary("lt", "<", np.less, "({0} < {1})", "({0} < {1})", flat, typing=typing.compared),
-    binary("le", "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", flat, typing=typing.compared),
-    binary("eq", "=", np.equal, "({0} == {1})", "({0} == {1})", flat, typing=typing.compared, commutative=True),
-    binary("ne", "<>", np.not_equal, "({0} != {1})", "({0} != {1})", flat, typing=typing.compared, commutative=True),
-    binary(
-        "or", "||", np.logical_or, "({0} || {1})", "({0} | {1})", flat, _zero, typing.truths,
+    Op("lt", 2, "<", np.less, "({0} < {1})", "({0} < {1})", flat, typing=typing.compared),
+    Op("le", 2, "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", flat, typing=typing.compared),
+    Op("eq", 2, "=", np.equal, "({0} == {1})", "({0} == {1})", flat, typing=typing.compared, commutative=True),
+    Op("ne", 2, "<>", np.not_equal, "({0} != {1})", "({0} != {1})", flat, typing=typing.compared, commutative=True),
+    Op(
+        "or", 2, "||", np.logical_or, "({0} || {1})", "({0} | {1})", flat, typing.truths, _zero,
         commutative=True, associative=True, idempotent=True, over=("and",),
     ),
-    binary(
-        "and", "&&", np.logical_and, "({0} && {1})", "({0} & {1})", flat, _one, typing.truths,
+    Op(
+        "and", 2, "&&", np.logical_and, "({0} && {1})", "({0} & {1})", flat, typing.truths, _one,
         commutative=True, associative=True, idempotent=True, over=("or",),
     ),
-    binary(
-        "threefry4x32", "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", flat,
+    Op(
+        "threefry4x32", 2, "^^^^", threefry4x32, "weft_threefry({0}, {1})", "weft_threefry({0}, {1})", flat,
         typing=typing.bits,
     ),
-    binary(
-        "uniform", "uniform", unit_interval, "weft_uniform_{t}({0}, {1})", "weft_uniform({0}, {1})", flat,
+    Op(
+        "uniform", 2, "uniform", unit_interval, "weft_uniform_{t}({0}, {1})", "weft_uniform({0}, {1})", flat,
         typing=typing.drawn, unsigned=True,
     ),
     # three operands
