@@ -91,11 +91,8 @@ def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
     """A value that reads another buffer instead of one."""
 
     def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
-        return (
-            Read(other, tuple(parts))
-            if isinstance(one, Read) and one.buffer == buffer
-            else with_children(one, tuple(parts))
-        )
+        reads = isinstance(one, Read) and one.buffer == buffer
+        return Read(other, tuple(parts)) if reads else with_children(one, tuple(parts))
 
     return fold(value, change, children)
 
@@ -149,19 +146,13 @@ class _Space:
 def _space(whole: Projection, result: int, operands: tuple[int, ...]) -> _Space:
     """The loops of a projection with some of its slots as result and operands."""
     view = whole.view(result, *operands)
-    runs = (choice for choice in view.choices() if all(loop.size for loop in choice))
-    # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
-    found = [_Region(choice, _guards(whole, choice), _all_places(view, choice)) for choice in runs]
-    return _Space(view, is_injective(view), is_surjective(view), tuple(found))
-
-
-def _all_places(projection: Projection, choice: Choice) -> _Places:
-    return {slot: projection.indices(slot, choice) for slot in projection.slots(choice)}
-
-
-def _guards(projection: Projection, choice: Choice) -> tuple[Inside, ...]:
-    """The tests that keep every access of a padded operation inside its tensor."""
-    return tuple(Inside(index, size) for index, size in projection.guards(choice))
+    regions = []
+    for choice in view.choices():
+        if all(loop.size for loop in choice):
+            # A gradient skips the points its forward pass skipped, whichever of its tensors it reads.
+            guards = tuple(Inside(*one) for one in whole.guards(choice))
+            regions.append(_Region(choice, guards, {slot: view.indices(slot, choice) for slot in view.slots(choice)}))
+    return _Space(view, is_injective(view), is_surjective(view), tuple(regions))
 
 
 def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:

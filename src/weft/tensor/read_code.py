@@ -37,14 +37,14 @@ from weft.assign.syntax import (
     names_in,
 )
 from weft.einsum.nodes import Position
-from weft.errors import Span, WeftError
+from weft.errors import WeftError
 from weft.notation import Mistake, Source
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
 from weft.shape.infer import Operation
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, arity
-from weft.shape.nodes import Bound, Dim
+from weft.shape.nodes import Bound
 from weft.tensor.assignments import assignable, record_over
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import compose
@@ -141,20 +141,21 @@ class _Reader:
             logic, value = None, Infix("+", product, value.args[2], value.span)
         if right.sizes and not isinstance(logic, Einsum):
             raise Mistake("sizes are those of the labels of a spec", right.span, 'write ~logic:"…" with a spec')
-        sizes = _dims(right.sizes, logic) if isinstance(logic, Einsum) else {}
+        if isinstance(logic, Einsum):
+            check_labels(logic.spec, right.sizes)
         if isinstance(logic, Compose):
             _check_compose(value)
         if right.slots is not None:
-            return self._by_slots(right, right.slots, logic, sizes)
+            return self._by_slots(right, right.slots, logic)
         if logic is not None:
             made, operands = _primitive(value, arity(logic), right)
             tensors = tuple(self._tensor(one) for one in operands)
-            return Reading(logic, made, tensors, _count(tensors), 0, sizes, right.span)
+            return Reading(logic, made, tensors, _count(tensors), 0, right.sizes, right.span)
         if right.logic is None and isinstance(value, Infix) and value.op == "*":
             fix = 'write `*.` for the pointwise product, or say ~logic:"." or ~logic:"@"'
             raise Mistake("`*` alone does not say which loops run", value.span, fix)
         scalar, pointwise = self._scalar(value, top=True)
-        return Reading(Pointwise(len(pointwise)), scalar, pointwise, _count(pointwise), 0, sizes, right.span)
+        return Reading(Pointwise(len(pointwise)), scalar, pointwise, _count(pointwise), 0, {}, right.span)
 
     def _of_another(self, right: Right, name: Name) -> Reading:
         """A right side in the slots of the operation that computes a tensor."""
@@ -166,8 +167,7 @@ class _Reader:
             missing = "needs ~slots, and has its sizes" if operation else "is there only if an operation computes it"
             fix = 'say which of its slots are filled: ~logic:joined ~slots:"0=>2"'
             raise Mistake(f"the operation of `{name.text}` {missing}", name.span, fix)
-        reading = self._by_slots(right, right.slots, operation.logic, {})
-        return replace(reading, operation=operation)
+        return replace(self._by_slots(right, right.slots, operation.logic), operation=operation)
 
     def _logic(self, right: Right, logic: Quoted | None) -> Logic | None:
         """The logic a right side names; None for pointwise, which takes as many operands as there are."""
@@ -175,18 +175,20 @@ class _Reader:
         if text == ".":
             return None
         if logic and (found := re.fullmatch(r"@\|\s*(.*?)\s*", text, re.DOTALL)):
-            return Slice(self._index(found[1], logic.span))
+            if re.fullmatch(r"[0-9]{1,9}", found[1]):
+                return Slice(Position(int(found[1])))
+            index = self._static(Name(found[1], logic.span))
+            return Slice(Bound(index.name, index.size))
         return read_logic(text)
 
-    def _index(self, text: str, span: Span) -> Bound | Position:
-        if re.fullmatch(r"[0-9]{1,9}", text):
-            return Position(int(text))
-        index = self.names[Name(text, span)]
-        if not isinstance(index, StaticIndex):
-            raise Mistake(f"`{text}` is not a static index", span, f'give one: {text}=wf.index("{text}", size)')
-        return Bound(index.name, index.size)
+    def _static(self, name: Name) -> StaticIndex:
+        meaning = self.names[name]
+        if not isinstance(meaning, StaticIndex):
+            fix = f'give one: {name.text}=wf.index("{name.text}", size)'
+            raise Mistake(f"`{name.text}` is not a static index", name.span, fix)
+        return meaning
 
-    def _by_slots(self, right: Right, slots: Slots, logic: Logic | None, sizes: Mapping[str, Dim]) -> Reading:
+    def _by_slots(self, right: Right, slots: Slots, logic: Logic | None) -> Reading:
         """One scalar over tensors in the slots said: one for each tensor, or for each place where one stands."""
         found = _Found()
         self._read_lets(self.lets, found)
@@ -206,7 +208,7 @@ class _Reader:
         tensors = tuple(first[operand] for operand, _ in keys)
         used = tuple(number for _, number in keys)
         logic = logic or Pointwise(max(*used, slots.lhs, 0))
-        return Reading(logic, value, tensors, used, slots.lhs, sizes, slots.span)
+        return Reading(logic, value, tensors, used, slots.lhs, right.sizes, slots.span)
 
     # Values
 
@@ -272,7 +274,8 @@ class _Reader:
             case Contraction(spec=spec, args=args):
                 return einsum(spec.text, *(self._tensor(arg) for arg in args))
             case At(value=inner, index=index):
-                return self._slice(self._tensor(inner), index)
+                at = index.value if isinstance(index, Number) else self._static(index)
+                return slice_batch(self._tensor(inner), at)
             case Apply(function="given", args=args):
                 return self._given(value, args)
             case Bracket():
@@ -283,15 +286,6 @@ class _Reader:
         if not tensors:
             return constant(scalar)
         return _computed(Reading(Pointwise(len(tensors)), scalar, tensors, _count(tensors), 0, {}, value.span), "arg2")
-
-    def _slice(self, tensor: Tensor, index: Number | Name) -> Tensor:
-        if isinstance(index, Number):
-            return slice_batch(tensor, index.value)
-        meaning = self.names[index]
-        if not isinstance(meaning, StaticIndex):
-            fix = f'give one: {index.text}=wf.index("{index.text}", size)'
-            raise Mistake(f"`{index.text}` is not a static index", index.span, fix)
-        return slice_batch(tensor, meaning)
 
     def _given(self, call: Apply, args: tuple[Value, ...]) -> Tensor:
         meaning = self.names[args[0]] if len(args) == 1 and isinstance(args[0], Name) else None
@@ -339,11 +333,6 @@ def _count(tensors: Sequence[Tensor]) -> tuple[int, ...]:
 
 def _accumulation(sign: Sign) -> tuple[str, bool]:
     return sign.op or "arg2", sign.reset or sign.op in ("", "arg2")
-
-
-def _dims(sizes: Mapping[str, Dim], logic: Einsum) -> dict[str, Dim]:
-    check_labels(logic.spec, sizes)
-    return dict(sizes)
 
 
 def _check_type(statement: Assign, target: Node) -> None:
