@@ -23,7 +23,7 @@ def told(text: str, **options: Any) -> str:
     error = caught.value
     assert error.origin is not None
     assert error.origin.file == __file__
-    return str(WeftError(error.what, text=error.text, spans=error.spans, notes=error.notes, fix=error.fix))
+    return str(WeftError(error.what, origin=None, text=error.text, spans=error.spans, notes=error.notes, fix=error.fix))
 
 
 ERRORS = [
