@@ -127,5 +127,5 @@ def test_snippets_are_found(text: str, code: str, output: str | None) -> None:
 
 
 def test_a_block_that_raises_shows_the_error() -> None:
-    printed = run("print('before')\nraise wf.WeftError('no')\n", "model.py", {"wf": wf})
+    printed = run("print('before')\nraise wf.WeftError('no', origin=None)\n", "model.py", {"wf": wf})
     assert printed == "before\nno\n"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from weft.notation.diagnose import Known as Known
 from weft.notation.diagnose import Notation as Notation
 from weft.notation.diagnose import Stop as Stop
+from weft.notation.parser import parser as parser
 from weft.notation.source import Mistake as Mistake
 from weft.notation.source import Source as Source
 from weft.notation.source import one_line as one_line

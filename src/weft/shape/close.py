@@ -23,6 +23,7 @@ from weft.shape.errors import CLOSING
 from weft.shape.infer import lay_again
 from weft.shape.inference_lock import alone
 from weft.shape.nodes import Dim, Shape
+from weft.shape.reach import reach
 from weft.shape.solver import Solver, undisturbed
 
 #: What closing finds for an axis: its size, or what to raise if somebody needs it.
@@ -190,14 +191,8 @@ def _set_aside(store: Store, error: ShapeError) -> None:
 def _steps(store: Store) -> set[Step]:
     """The operations of a graph that still have something to say."""
     cells: list[RowCell | AxisCell] = [*store.rows, *store.axes]
-    found = {rule.step for cell in cells for rule in cell.watchers}
-    stack = list(found)
-    while stack:
-        for shape in stack.pop().slots:
-            new = [] if shape.checked else [step for step in shape.steps if step not in found]
-            found.update(new)
-            stack += new
-    return found
+    stated = (rule.step for cell in cells for rule in cell.watchers)
+    return set(reach(stated, lambda step: (one for shape in step.slots if not shape.checked for one in shape.steps)))
 
 
 def _solve(store: Store, again: Sequence[Step] | None = None) -> Solution:

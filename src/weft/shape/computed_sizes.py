@@ -17,6 +17,7 @@ from weft.shape import errors
 from weft.shape.cells import AxisCell, Propagator, RowCell, Why
 from weft.shape.dims import Same
 from weft.shape.nodes import show_rows
+from weft.shape.reach import reach
 
 if TYPE_CHECKING:
     from weft.shape.solver import Solver
@@ -98,12 +99,9 @@ class AffineRule(Propagator):
 
 def equal_to(axis: AxisCell) -> set[AxisCell]:
     """The axes that equations make one with this one."""
-    found, stack = {axis}, [axis]
-    while stack:
-        equal = {cell for rule in stack.pop().watchers if isinstance(rule, Same) for cell in rule.cells}
-        stack += equal - found
-        found |= equal
-    return found
+    return set(
+        reach((axis,), lambda one: (cell for rule in one.watchers if isinstance(rule, Same) for cell in rule.cells))
+    )
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeAlias
@@ -13,6 +12,7 @@ from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, Why
 from weft.shape.computed_sizes import AffineRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Join, Same
 from weft.shape.rank_demand import rank_demand
+from weft.shape.reach import reach
 from weft.shape.rows import RowIsRule
 from weft.shape.solver import Solver
 
@@ -189,30 +189,20 @@ def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
 
 def _above(axes: Iterable[AxisCell]) -> set[AxisCell]:
     """The axes, all that equal them, and all that they broadcast to."""
-    found = set(axes)
-    stack = list(found)
-    while stack:
-        one = stack.pop()
-        for rule in one.watchers:
-            reached = rule.cells if isinstance(rule, Same) else ()
-            if isinstance(rule, Below) and rule.operand is one:
-                reached = (rule.result,)
-            new = [axis for axis in reached if axis not in found]
-            found.update(new)
-            stack += new
-    return found
+
+    def step(axis: AxisCell) -> Iterator[AxisCell]:
+        for rule in axis.watchers:
+            if isinstance(rule, Same):
+                yield from rule.cells
+            elif isinstance(rule, Below) and rule.operand is axis:
+                yield rule.result
+
+    return set(reach(axes, step))
 
 
 def _connected(axes: Iterable[AxisCell], *rules: type) -> dict[AxisCell, None]:
     """The open axes among these and all open ones tied to them by such rules (any, if none is named), nearest first."""
-    found = dict.fromkeys(_open(axes))
-    queue = deque(found)
-    while queue:
-        for axis in _neighbours(queue.popleft(), *rules):
-            if axis.size is None and axis not in found:
-                found[axis] = None
-                queue.append(axis)
-    return found
+    return reach(_open(axes), lambda axis: _open(_neighbours(axis, *rules)))
 
 
 def _neighbours(axis: AxisCell, *rules: type) -> Iterator[AxisCell]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from weft.shape.cells import AxisCell, RowCell
 from weft.shape.rank_floors import raised_floors
+from weft.shape.reach import reach
 from weft.shape.rows import RowBelowRule, RowIsRule
 
 
@@ -114,11 +115,4 @@ def _sources(row: RowCell) -> Iterator[RowCell]:
 
 def _reach(rows: Iterable[RowCell]) -> set[RowCell]:
     """These open rows and all open ones that they go into or equal."""
-    found = set(rows)
-    queue = deque(found)
-    while queue:
-        for row, _ in _uses(queue.popleft()):
-            if row.axes is None and row not in found:
-                found.add(row)
-                queue.append(row)
-    return found
+    return set(reach(rows, lambda row: (use for use, _ in _uses(row) if use.axes is None)))
