@@ -43,8 +43,9 @@ from weft.loops.walk import Loop, around, everything, free, own_accesses, parts,
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import numpy_type
 
-#: The bytes of the widest vector that any machine has: what is long enough for it is so for all.
-WIDEST = 64
+#: The bytes of the narrowest and the widest vector that any machine has: what is long enough for the widest is so for
+#: all.
+NARROWEST, WIDEST = 16, 64
 #: So many rows are the most that registers allow on any machine; a tile has no more vectors than this: what registers
 #: do not hold lies on the stack.
 MOST_ROWS, MOST_VECTORS = 8, 64

@@ -26,8 +26,9 @@ from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
 
-#: Values of more parts, with variables expanded, are not searched for a one-hot.
-_LONGEST = 256
+#: Values of more parts, with variables expanded, are not searched for a one-hot: a variable that is read twice doubles
+#: what expanding it takes.
+_LONGEST = 4 * DEEPEST
 
 
 def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buffer] = ()) -> tuple[Stmt, ...]:

@@ -24,7 +24,7 @@ from weft.ops.dtypes import carrier, is_float
 Held = Callable[[Local], Scalar | None]
 #: Variables and buffers that are known never to hold -0.0.
 Positive = Collection[Local | Buffer]
-#: The depth to which a scalar is searched.
+#: The depth to which a scalar is searched, variables included: what is shared is searched again wherever it is read.
 _FAR = 6
 
 

@@ -33,9 +33,6 @@ from weft.schedule import Clock, CompileOptions
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
 
-#: So many programs that compute single tensors are kept, and so many that compute initial values.
-_COMPUTING, _INITIAL = 256, 32
-
 R = TypeVar("R")
 
 
@@ -62,8 +59,8 @@ class Engine:
         self._still: _Standstill | None = None
         self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
-        self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(_COMPUTING)
-        self._initial: LRU[tuple[int, ...], Compiled] = LRU(_INITIAL)
+        self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(config.options.kept_programs)
+        self._initial: LRU[tuple[int, ...], Compiled] = LRU(config.options.kept_programs)
         self._sources: dict[int, Sources] = {}
         self.devices = tuple(DeviceState(self, index) for index in range(devices))
         watch(self)

@@ -24,6 +24,7 @@ from weft.loops.annotations import product
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest, identifier
+from weft.loops.nodes import DEEPEST
 from weft.loops.walk import (
     Body,
     Loop,
@@ -46,8 +47,6 @@ from weft.schedule.nodes import Kernel
 
 #: What backends place: accumulation and combination, and the types.
 _PLACED, _TYPES = ("add", "mul"), ("float32", "float64")
-#: A factor in which variables are written out has no more parts.
-_LONGEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,11 +303,11 @@ def _nest(loops: Sequence[Loop], inner: _Inner, core: Update, known: Mapping[Loc
 def values_of(
     lets: Sequence[Let], changed: Collection[Local] = (), before: Mapping[Local, Scalar] | None = None
 ) -> dict[Local, Scalar]:
-    """What variables stand for that nothing changes, as far as that is short."""
+    """What variables stand for that nothing changes, as far as no scalar gets too deep by it."""
     found = dict(before or {})
     for one in lets:
         value = written_out(one.value, found)
-        if one.local not in changed and len(walk(value)) <= _LONGEST:
+        if one.local not in changed and len(walk(value)) <= DEEPEST:
             found[one.local] = value
     return found
 

@@ -199,8 +199,7 @@ def tile(stage: Stage, task: Task) -> Stage:
 
     product of left i; right j; sums k: …    becomes    product of … in tiles of 8 rows by 2 vectors: …
     """
-    options, machine = task.options.schedule, task.options.machine
-    return _decided(stage, task, Product, lambda body: tiled(body, options.rows, options.vectors, machine))
+    return _decided(stage, task, Product, lambda body: tiled(body, task.options))
 
 
 def collapse(stage: Stage, task: Task) -> Stage:
@@ -225,7 +224,7 @@ def unroll_jam(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): for j: y[j] += x[i, j]    becomes    for i in range(64) jammed by 4: for j: y[j] += x[i, j]
     """
-    return _decided(stage, task, Jam, jammed)
+    return _decided(stage, task, Jam, lambda body: jammed(body, task.options))
 
 
 def vectorise(stage: Stage, task: Task) -> Stage:
@@ -233,8 +232,7 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
     """
-    options = task.options.schedule
-    return _decided(stage, task, Vector, lambda body: vectorised(body, options.lanes, options.unroll))
+    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 from weft.machine import Machine
 
-__all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "find_compiler", "key_of", "loaded"]
+__all__ = ["Compiler", "build", "build_all", "find_compiler", "key_of", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
@@ -30,8 +30,6 @@ FLAGS = (
     *("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),
 )
 LIBRARIES = ("-lm", "-lpthread")
-TIME_LIMIT_S = 120
-_ENDED_S = 1.0
 
 _UNDER_WAY, _FAILED = "weft-making-", "weft-failed-"
 _loaded: dict[tuple[Path, str], ctypes.CDLL] = {}
@@ -110,7 +108,7 @@ def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[
                 _end(work.process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], limit_s: float = 1.0) -> None:
     """End a compiler, with all it started.
 
     An interrupt while it was waited for may have left it done but not known to be, or the lock taken under which a
@@ -119,7 +117,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(_ENDED_S)
+        process.wait(limit_s)
 
 
 def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
@@ -175,9 +173,9 @@ def _wait(work: _Compilation) -> Path:
     """The library, once it is there."""
     made = work.place / "weft.so"
     try:
-        status = work.process.wait(TIME_LIMIT_S)
+        status = work.process.wait(work.compiler.limit_s)
     except subprocess.TimeoutExpired:
-        what = f"the C compiler did not finish within {TIME_LIMIT_S} s"
+        what = f"the C compiler did not finish within {work.compiler.limit_s} s"
         raise _failure(what, work.compiler, work.place) from None
     if status < 0:
         raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.place)

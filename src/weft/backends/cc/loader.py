@@ -18,7 +18,7 @@ from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
 from weft.cache import Cache, opened
 
-#: So many kernels are worth starting another compiler for.
+#: Every unit begins with the prelude, which compiles as long as so many kernels do. Code is the same in any unit.
 _WORTH_A_UNIT = 4
 
 

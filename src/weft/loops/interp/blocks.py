@@ -17,15 +17,12 @@ from weft.loops.interp.values import Env, Memory, cells_of, value_of
 from weft.loops.sites import independent
 from weft.loops.walk import perfect
 
-#: A block for more points than this is run loop by loop.
-MOST_POINTS = 1 << 20
 
-
-def run_block(stmt: For, memory: Memory, env: Env) -> bool:
-    """Run a nest all points at once, if its points are independent; else do nothing and say so."""
+def run_block(stmt: For, memory: Memory, env: Env, most: int) -> bool:
+    """Run a nest all points at once, so many at most, if they are independent; else do nothing and say so."""
     found, body = perfect((stmt,))
     loops = dict(found)
-    while loops and not (_points_are_apart(loops, body) and prod(loops.values()) <= MOST_POINTS):
+    while loops and not (_points_are_apart(loops, body) and prod(loops.values()) <= most):
         name, size = loops.popitem()
         body = (For(name, size, body),)
     if not loops:

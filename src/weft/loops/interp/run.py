@@ -22,16 +22,13 @@ from weft.ops import OPS, Scalar
 from weft.ops.convert import constant, convert
 from weft.ops.dtypes import numpy_type
 
-#: A nest of more points than this is cut along its outermost loop.
-MOST_POINTS = 1 << 22
 
-
-def run(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
-    """Run the program on `memory`, a nest at a time."""
+def run(
+    program: Program, memory: Memory, given: Mapping[str, int] | None = None, *, most_points: int = 1 << 22
+) -> None:
+    """Run the program on `memory`, a nest at a time; one of more points than `most_points` is cut."""
     with np.errstate(all="ignore"):
-        env: Env = {**(given or {})}
-        for stmt in program.body:
-            _run(stmt, memory, env)
+        _run_all(program.body, memory, {**(given or {})}, most_points)
 
 
 def run_scalar(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
@@ -67,28 +64,29 @@ def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
         _walk(one, memory, env)
 
 
-def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
+def _run_all(body: tuple[Stmt, ...], memory: Memory, env: Env, most: int) -> None:
+    for one in body:
+        _run(one, memory, env, most)
+
+
+def _run(stmt: Stmt, memory: Memory, env: Env, most: int) -> None:
     match stmt:
         case Remark(body=body) | Staged(body=body):
-            inner = dict(env)
-            for one in body:
-                _run(one, memory, inner)
+            _run_all(body, memory, dict(env), most)
         case For(loop=loop, size=size, body=body):
             loops, core = _perfect(stmt)
-            if core is None and run_block(stmt, memory, env):
+            if core is None and run_block(stmt, memory, env, most // 4):  # it holds several values at each point
                 return
             if core is None:
                 for at in range(size):
-                    inner = {**env, loop: at}
-                    for one in body:
-                        _run(one, memory, inner)
+                    _run_all(body, memory, {**env, loop: at}, most)
             elif (total := _total(core, loops)) and memory[total].dtype == np.float32:
                 wide = memory[total].astype(np.float64)  # sums accumulate in double precision
-                _run(stmt, {**memory, total: wide}, env)
+                _run(stmt, {**memory, total: wide}, env, most)
                 memory[total][...] = wide
-            elif prod(loops.values()) > MOST_POINTS and len(loops) > 1:
+            elif prod(loops.values()) > most and len(loops) > 1:
                 for at in range(size):
-                    _run(body[0], memory, {**env, loop: at})
+                    _run(body[0], memory, {**env, loop: at}, most)
             else:
                 _whole(loops, core, memory, env)
         case _:
