@@ -18,7 +18,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update, check
 from weft.loops.interp import run_scalar
 from weft.loops.walk import (
-    Names,
+    Renaming,
     Scope,
     accesses,
     around,
@@ -162,7 +162,7 @@ def test_renaming_changes_no_meaning(sample: Numbers) -> None:
     def bound(stmt: For | Let) -> str:
         return f"n{next(numbers)}"
 
-    def static_too(index: Affine, known: Names) -> Affine:
+    def static_too(index: Affine, known: Renaming) -> Affine:
         return Affine(tuple((factor, known.get(name, f"static {name}")) for factor, name in index.terms), index.offset)
 
     renamed = rename(body, bound, index=static_too)

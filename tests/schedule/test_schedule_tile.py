@@ -14,7 +14,7 @@ from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
-from weft.schedule.tile import tile, tiled
+from weft.schedule.tile import best_tile, tiled
 
 TOTAL, ZERO = Local("t", "float32"), Cast("float32", Num(0))
 
@@ -86,13 +86,13 @@ def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
 
 def test_a_product_whose_panels_are_too_deep_is_loops() -> None:
     staged = contraction("lki;lkj=>ij", i=8, j=8, l=2, k=1000)
-    assert tile(staged) is None
+    assert best_tile(staged) is None
     assert tiled([For("b", 3, (staged,))]) == (For("b", 3, staged.body),)
 
 
 @pytest.mark.parametrize(("rows", "vectors"), [(64, 64), (64, 2), (2, 64), (0, 64), (0, 9), (64, 0), (0, 0)])
 def test_tiles_are_no_larger_than_the_stack_can_bear(rows: int, vectors: int) -> None:
-    found = tile(contraction("ik;kj=>ij", i=999, j=999, k=999), asking(rows, vectors))
+    found = best_tile(contraction("ik;kj=>ij", i=999, j=999, k=999), asking(rows, vectors))
     assert found is not None
     check(Program((found,)))
     assert found.what.tile is not None
@@ -144,7 +144,7 @@ def parts(staged: Staged) -> tuple[Read, Read]:
 def test_what_pays_depends_on_the_machine() -> None:
     """A panel, where the second cache does not hold the columns."""
     staged = contraction("ik;kj=>ij", i=999, j=999, k=999)
-    here, roomy = (tile(staged, on(caches=(1 << 15, size))) for size in (1 << 20, 1 << 24))
+    here, roomy = (best_tile(staged, on(caches=(1 << 15, size))) for size in (1 << 20, 1 << 24))
     assert here is not None
     assert roomy is not None
     assert "panel" in show(Program((here,)))
@@ -152,7 +152,7 @@ def test_what_pays_depends_on_the_machine() -> None:
 
 
 def shape_of(staged: Staged, options: CompileOptions) -> Tile:
-    found = tile(staged, options)
+    found = best_tile(staged, options)
     assert found is not None
     assert found.what.tile is not None
     return found.what.tile

@@ -71,10 +71,10 @@ class _Completion:
 def reads(statement: Assignment) -> list[Node]:
     """The nodes whose computed values a statement reads, its own left side included when it accumulates into it."""
     found = [operand for operand in operands_of(statement) if isinstance(operand, Node)]
-    return list(dict.fromkeys([*found, target(statement)] if keeps(statement) else found))
+    return list(dict.fromkeys([*found, target(statement)] if accumulates(statement) else found))
 
 
-def keeps(statement: Assignment) -> bool:
+def accumulates(statement: Assignment) -> bool:
     """Does a statement build on what its left side holds?"""
     if isinstance(statement, Accum):
         return not statement.reset and statement.accum != "arg2"

@@ -17,7 +17,18 @@ from typing import Any, Literal, Protocol, TypeAlias
 from weft.errors import Origin as Line
 from weft.errors import WeftError, user_origin
 from weft.ops import Scalar, leaves, type_of
-from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, accumulator, carrier, decided, is_float, is_weak, promote, total
+from weft.ops.dtypes import (
+    DEFAULT,
+    UNKNOWN,
+    WEAK_INT,
+    accumulator_type,
+    carrier,
+    decided,
+    is_float,
+    is_weak,
+    promote,
+    total,
+)
 from weft.shape.inference_lock import alone
 
 Origin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
@@ -239,5 +250,5 @@ def show_precisions(nodes: Iterable[Stored], name: Callable[[Any], str]) -> str:
     rows = [(name(node), node.precision.dtype, node.precision.origin) for node in nodes]
     wide = max((len(label) for label, _, _ in rows), default=0)
     return "\n".join(
-        f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator(dtype)}" for label, dtype, origin in rows
+        f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator_type(dtype)}" for label, dtype, origin in rows
     )

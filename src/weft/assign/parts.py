@@ -79,10 +79,10 @@ def needs_slots(code: Accum) -> bool:
     if isinstance(record.operation.logic, Pointwise):
         others = range(1, len(record.operation.slots))
         return record.lhs != 0 or sorted(record.operands) != list(others)
-    return not record.direct or in_a_row(code.value) != tuple(map(Arg, range(len(record.operands))))
+    return not record.direct or chained_operands(code.value) != tuple(map(Arg, range(len(record.operands))))
 
 
-def in_a_row(value: Scalar) -> tuple[Scalar, ...]:
+def chained_operands(value: Scalar) -> tuple[Scalar, ...]:
     """The operands of the assignment's own operation; one written several times in a row is undone from the left."""
     last: list[Scalar] = []
     while isinstance(value, Call):

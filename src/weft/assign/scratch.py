@@ -10,7 +10,7 @@ from weft.loops.insert_casts import type_before
 from weft.loops.walk import Loop, around
 from weft.ops import OPS, Scalar
 from weft.ops.convert import exact
-from weft.ops.dtypes import accumulator, carrier, is_float, numpy_type
+from weft.ops.dtypes import accumulator_type, carrier, is_float, numpy_type
 
 
 def before(target: Buffer) -> Buffer:
@@ -24,7 +24,7 @@ def growing(target: Buffer, op: str, value: Scalar) -> Buffer:
     Narrow floats grow in single precision. The largest or smallest of whole numbers that are computed is found in 64
     bits: what wraps around when it is stored must not do so before it is compared.
     """
-    wide = accumulator(target.dtype)
+    wide = accumulator_type(target.dtype)
     if op in ("max", "min") and not _fits(value, target.dtype):
         wide = carrier(target.dtype)
     if wide == target.dtype:

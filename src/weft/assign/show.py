@@ -45,7 +45,7 @@ from weft.assign.nodes import (
     statements,
     target,
 )
-from weft.assign.parts import in_a_row, named, needs_slots, places
+from weft.assign.parts import chained_operands, named, needs_slots, places
 from weft.assign.stated import is_inline, stated
 from weft.assign.text import ACCUMULATING
 from weft.naming import FreshNames
@@ -244,7 +244,7 @@ class Printer:
         if not op.infix:
             return (f"{op.name}(", *self._values(value.args, line, "argument", ", "), ")")
         primitive = place == "top" and not line.pointwise
-        terms = in_a_row(value) if primitive and not line.apart else value.args
+        terms = chained_operands(value) if primitive and not line.apart else value.args
         sign = "*." if op.name == "mul" and not primitive else op.text
         shown = self._values(terms, line, "inside", f" {sign} ")
         return ("(", *shown, ")") if place == "inside" else shown

@@ -51,7 +51,7 @@ NARROWEST, WIDEST = 16, 64
 MOST_ROWS, MOST_VECTORS = 8, 64
 
 
-def as_one(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
     """The loops that run as one where a loop is collapsed, else the loop itself; and the block inside."""
     count = next((one.loops for one in loop.how if isinstance(one, Collapse)), 1)
     loops: list[Loop] = [(loop.loop, loop.size)]
@@ -64,7 +64,7 @@ def as_one(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
-    loops, body = as_one(loop)
+    loops, body = collapsed_loops(loop)
     exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"

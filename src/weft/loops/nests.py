@@ -98,7 +98,7 @@ def stride(cell: Read, loop: str) -> int | None:
     return total
 
 
-def identifier(name: str, taken: FreshNames) -> str:
+def fresh_identifier(name: str, taken: FreshNames) -> str:
     """A name for a loop or variable after something that may be called anything, new among those taken."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII)
     base = f"_{base}" if not base or base[0].isdigit() else base

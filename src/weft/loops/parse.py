@@ -62,7 +62,7 @@ _SIGNS = {sign: op for op, sign in INFIX.items()}
 
 def parse(text: str, buffers: Iterable[Buffer] = (), given: Iterable[str] = ()) -> Program:
     """The typed program that a text writes over buffers, those given and those it declares; WeftError if it is none."""
-    reader = _Reader(buffers, given)
+    reader = _LineReader(buffers, given)
     with Source(text).pointing():
         try:
             for line in text.split("\n"):
@@ -75,7 +75,7 @@ def parse(text: str, buffers: Iterable[Buffer] = (), given: Iterable[str] = ()) 
 
 
 @dataclass(slots=True)
-class _Block:
+class _OpenBlock:
     """Statements of one indentation, the remark they are under, what names mean there, and what the block is to be."""
 
     whole: Callable[[tuple[Stmt, ...]], Stmt]
@@ -103,7 +103,7 @@ class _Block:
         return self.whole(tuple(self.stmts))
 
 
-class _Reader:
+class _LineReader:
     """Reads lines one after another; the blocks that are open lie on a stack. Mistakes are told by their place in the
     line, which starts at `start`."""
 
@@ -112,7 +112,7 @@ class _Reader:
         self.buffers = {name: buffer for buffer, name in named.items()}
         self.next_id = 1 + max((buffer.id for buffer in named), default=-1)
         self.start = 0
-        self.blocks = [_Block(partial(Remark, ""), {name: Affine.of(name) for name in given}, indent=0)]
+        self.blocks = [_OpenBlock(partial(Remark, ""), {name: Affine.of(name) for name in given}, indent=0)]
         self.statements: Mapping[str, Callable[[Tree], None]] = {
             "buffer": self._buffer,
             "given": self._given,
@@ -164,7 +164,7 @@ class _Reader:
     def _open(self, tree: Tree, whole: Callable[[tuple[Stmt, ...]], Stmt], **meaning: Affine) -> None:
         if len(self.blocks) > MAX_DEPTH:
             raise Mistake("blocks are nested too deeply", span_of(tree), "write fewer loops and tests in one another")
-        self.blocks.append(_Block(whole, {**self.blocks[-1].meaning, **meaning}))
+        self.blocks.append(_OpenBlock(whole, {**self.blocks[-1].meaning, **meaning}))
 
     def _add(self, stmt: Stmt) -> None:
         self.blocks[-1].add(stmt)

@@ -52,7 +52,7 @@ Loop: TypeAlias = tuple[str, int]
 Cell: TypeAlias = tuple[Buffer, tuple[Scalar, ...]]
 
 
-def same(new: Sequence[object], old: Sequence[object]) -> bool:
+def identical(new: Sequence[object], old: Sequence[object]) -> bool:
     """Are these the very same objects?"""
     return len(new) == len(old) and all(map(is_, new, old))
 
@@ -179,7 +179,7 @@ def body_of(stmt: Stmt) -> Body:
 
 def with_body(stmt: Stmt, body: Body) -> Stmt:
     """A statement with another body; the very same if it is."""
-    if same(body, body_of(stmt)):
+    if identical(body, body_of(stmt)):
         return stmt
     match stmt:
         case For(loop=loop, size=size):
@@ -231,10 +231,10 @@ def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
 
 
 #: What becomes of a statement; None where only what is inside it may change.
-Rule: TypeAlias = Callable[[Stmt], "Sequence[Stmt] | None"]
+Rewrite: TypeAlias = Callable[[Stmt], "Sequence[Stmt] | None"]
 
 
-def top_down(body: Sequence[Stmt], rule: Rule) -> Body:
+def top_down(body: Sequence[Stmt], rule: Rewrite) -> Body:
     """A block by a rule for statements, the outer ones first; what the rule makes is left as it is."""
     done: list[Stmt] = []
     for stmt in body:
@@ -243,7 +243,7 @@ def top_down(body: Sequence[Stmt], rule: Rule) -> Body:
             done += found
         else:
             done.append(with_body(stmt, top_down(stmt.body, rule)) if isinstance(stmt, BLOCKS) else stmt)
-    return body if isinstance(body, tuple) and same(done, body) else tuple(done)
+    return body if isinstance(body, tuple) and identical(done, body) else tuple(done)
 
 
 def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> Body:
@@ -251,13 +251,13 @@ def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> B
     done: list[Stmt] = []
     for stmt in body:
         done += rule(with_body(stmt, bottom_up(stmt.body, rule)) if isinstance(stmt, BLOCKS) else stmt)
-    return body if isinstance(body, tuple) and same(done, body) else tuple(done)
+    return body if isinstance(body, tuple) and identical(done, body) else tuple(done)
 
 
 # What is around
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A statement on the way to another: its number in its block, and the loop or the tests it puts around."""
 
     number: int
@@ -270,14 +270,14 @@ class Step(NamedTuple):
 class Scope(NamedTuple):
     """What is around a statement: the steps to its block, outermost first, its number there, the variables known."""
 
-    around: tuple[Step, ...] = ()
+    around: tuple[PathStep, ...] = ()
     number: int = 0
     variables: frozenset[Local] = frozenset()
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PathStep, ...]:
         """The steps to the statement, its own last."""
-        return *self.around, Step(self.number)
+        return *self.around, PathStep(self.number)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -296,7 +296,7 @@ def scoped(body: Sequence[Stmt]) -> list[tuple[Stmt, Scope]]:
 
 
 def _scoped(
-    body: Sequence[Stmt], around: tuple[Step, ...], known: frozenset[Local], found: list[tuple[Stmt, Scope]]
+    body: Sequence[Stmt], around: tuple[PathStep, ...], known: frozenset[Local], found: list[tuple[Stmt, Scope]]
 ) -> None:
     for number, stmt in enumerate(body):
         found.append((stmt, Scope(around, number, known)))
@@ -305,7 +305,7 @@ def _scoped(
         elif isinstance(stmt, BLOCKS):
             loop = (stmt.loop, stmt.size) if isinstance(stmt, For) else None
             tests = stmt.tests if isinstance(stmt, If) else ()
-            step = Step(number, loop, tests, isinstance(stmt, Staged))
+            step = PathStep(number, loop, tests, isinstance(stmt, Staged))
             _scoped(stmt.body, (*around, step), known, found)
 
 
@@ -375,14 +375,14 @@ def retargeted(body: Sequence[Stmt], cell: Callable[[Buffer, tuple[Scalar, ...]]
 
 
 #: What loops and static indices, by name, and variables are called.
-Names: TypeAlias = Mapping[str | Local, str]
+Renaming: TypeAlias = Mapping[str | Local, str]
 
 
 def rename(
     body: Sequence[Stmt],
     bound: Callable[[For | Let], str],
-    known: Names | None = None,
-    index: Callable[[Affine, Names], Affine] | None = None,
+    known: Renaming | None = None,
+    index: Callable[[Affine, Renaming], Affine] | None = None,
 ) -> Body:
     """A block whose loops and variables are called what `bound` says of the statements that bind them.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
 
-from weft.ops.dtypes import number, promote, real, widened
+from weft.ops.dtypes import arithmetic_type, numeric, promote, real
 
 #: The types the operands are converted to, and the type of the value.
 Typed: TypeAlias = tuple[tuple[str, ...], str]
@@ -20,7 +20,7 @@ Typing: TypeAlias = Callable[..., Typed]
 @cache
 def alike(*types: str) -> Typed:
     """Arithmetic: operands and value have one type."""
-    common = number(promote(*map(widened, types)))
+    common = numeric(promote(*map(arithmetic_type, types)))
     return (common,) * len(types), common
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.loops.constants import value_of
+from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation, effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
@@ -199,7 +199,7 @@ class _Sharing:
         """The value number of a scalar: scalars that may differ in value have different ones."""
         if id(scalar) in self.memo:
             return self.memo[id(scalar)]
-        value = value_of(scalar)
+        value = constant_value(scalar)
         what: Hashable
         if value is not None:
             what = (value.dtype, repr(value))

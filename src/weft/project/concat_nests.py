@@ -17,10 +17,10 @@ from weft.errors import ProjectionError, Span
 from weft.project.nodes import Choice, Concat, Index, IndexMap, Projection, loops_in
 
 #: The loops of concatenations, and where their parts are written.
-Parts: TypeAlias = Mapping[str, Sequence[Span]]
+PartSpans: TypeAlias = Mapping[str, Sequence[Span]]
 
 
-def with_runs(whole: Projection, parts: Parts) -> Projection:
+def with_runs(whole: Projection, parts: PartSpans) -> Projection:
     """The projection with its runs."""
     everything = replace(whole, runs=tuple(product(*whole.factors)))
     turns = _turns(everything, parts)
@@ -40,7 +40,7 @@ def with_runs(whole: Projection, parts: Parts) -> Projection:
 Present: TypeAlias = Mapping[Choice, Sequence[int]]
 
 
-def _turns(everything: Projection, parts: Parts) -> set[int]:
+def _turns(everything: Projection, parts: PartSpans) -> set[int]:
     """The operands whose maps mention parts of concatenations."""
     return {
         slot
@@ -49,7 +49,7 @@ def _turns(everything: Projection, parts: Parts) -> set[int]:
     }
 
 
-def _refuse_ambiguity(turns: set[int], runs: Present, parts: Parts) -> None:
+def _refuse_ambiguity(turns: set[int], runs: Present, parts: PartSpans) -> None:
     present = [(choice, [slot for slot in slots if slot in turns]) for choice, slots in runs.items()]
     if all(len(slots) == len(turns) for _, slots in present):
         return

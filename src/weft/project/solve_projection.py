@@ -31,7 +31,7 @@ def build(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mappin
     """Solve the equations and read off loops and maps."""
     classes = solve(found, _sizes(found, shapes, labels))
     axes = [_memory_axes(slot, shape) for slot, shape in enumerate(shapes)]
-    return _Builder(classes, axes, shapes).projection()
+    return _ProjectionBuilder(classes, axes, shapes).projection()
 
 
 def _sizes(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> dict[Id, int]:
@@ -57,7 +57,7 @@ def _memory_axes(slot: int, shape: Shape) -> list[AxisId]:
     return [AxisId(slot, kind, at) for kind in MEMORY_ORDER for at in range(len(shape.row(kind)))]
 
 
-class _Builder:
+class _ProjectionBuilder:
     """Labels each class with its index, and groups loops into factors."""
 
     def __init__(self, classes: Classes, axes: list[list[AxisId]], shapes: tuple[Shape, ...]) -> None:

@@ -14,8 +14,8 @@ from itertools import count
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Program, Remark, Staged, Stmt, buffers_of
-from weft.loops.annotations import described
-from weft.loops.walk import Body, Cell, Names, bottom_up, rename, retargeted
+from weft.loops.annotations import description_of
+from weft.loops.walk import Body, Cell, Renaming, bottom_up, rename, retargeted
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 
@@ -30,7 +30,7 @@ def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ..
     def bound(stmt: For | Let) -> str:
         return f"i{next(loops)}" if isinstance(stmt, For) else f"n{next(variables)}"
 
-    def index(one: Affine, known: Names) -> Affine:
+    def index(one: Affine, known: Renaming) -> Affine:
         terms = [(factor, known.get(name) or static.setdefault(name, f"s{len(static)}")) for factor, name in one.terms]
         if len(terms) > 1:
             terms.sort(key=lambda term: (term[1][0], int(term[1][1:])))
@@ -54,5 +54,5 @@ def _plain(stmt: Stmt) -> Body:
         case Remark(body=body):
             return body
         case Staged(what=what, body=body):
-            return (Staged(described(what, body), body),)
+            return (Staged(description_of(what, body), body),)
     return (stmt,)

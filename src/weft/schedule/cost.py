@@ -23,7 +23,7 @@ from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
-from weft.schedule.footprint import box, union
+from weft.schedule.footprint import box_of, union
 from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
 
@@ -127,8 +127,8 @@ def _memory(buffer: Buffer, own: Sequence[Site]) -> Cost:
     size = numpy_type(buffer.dtype).itemsize
     reads, writes = ([site for site in own if site.access.writes is which] for which in (False, True))
     loads, stores = (size * sum(map(_cells_moved, some)) for some in (reads, writes))
-    read, counted = union([box(site) for site in reads])
-    written, known = union([box(site) for site in writes])
+    read, counted = union([box_of(site) for site in reads])
+    written, known = union([box_of(site) for site in writes])
     if writes and covered(own):
         read, counted = 0, True
     exact = counted and known and not any(site.tests for site in own)

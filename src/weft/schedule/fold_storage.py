@@ -24,7 +24,7 @@ from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
 
 
-def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
+def folded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with smaller buffers; `kept` are those that are live out of the program."""
     found = [sites(kernel.body) for kernel in kernels]
     users: dict[Buffer, int] = {}

@@ -29,7 +29,7 @@ def takes_over(new: Sequence[Site], old: Sequence[Site], *, private: bool) -> bo
     return (defined.shape, defined.dtype) == (dying.shape, dying.dtype) and _ordered(new, old, 0, private)
 
 
-def as_one(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> list[Kernel]:
+def coalesced(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> list[Kernel]:
     """The kernels with every buffer that takes another's memory, as `shares` says, replaced by that other."""
     first = {new: _first(new, shares) for new in shares}
 

@@ -45,13 +45,13 @@ def tiled(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stm
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
         if not isinstance(stmt, Staged):
             return None
-        found = tile(stmt, options)
+        found = best_tile(stmt, options)
         return stmt.body if found is None else (found,)
 
     return top_down(body, rule)
 
 
-def tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | None:
+def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | None:
     """The best way to tile a contraction; None if it is better left as loops."""
     ways = [(one, _steps(one, options.machine)) for one in _ways(parts_of(staged), options)]
     best, steps = min(ways, key=lambda way: way[1], default=(None, inf))

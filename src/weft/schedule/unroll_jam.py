@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.loops import For, Jam, Stmt, walk
-from weft.loops.legality import added_to, as_one, illegal
+from weft.loops.legality import added_to, collapsed_loops, illegal
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
@@ -24,7 +24,7 @@ def jammed(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[St
     """A block with its sums over outer axes jammed."""
 
     def change(loop: For) -> Sequence[Stmt] | None:
-        found, jam = added_to(as_one(loop)[1]), annotated(loop, Jam(options.jam_iterations))
+        found, jam = added_to(collapsed_loops(loop)[1]), annotated(loop, Jam(options.jam_iterations))
         light = found is not None and len(walk(found[1].value)) <= options.jam_operations
         return (jam,) if light and not illegal(jam) else None
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops import Cast, For, Let, Local, Read, Set, Stmt, Store, Unroll, Update, Vector, combine, reads
-from weft.loops.legality import NARROWEST, WIDEST, as_one, illegal, points, sums_of
+from weft.loops.legality import NARROWEST, WIDEST, collapsed_loops, illegal, points, sums_of
 from weft.loops.names import Names
 from weft.loops.walk import around, free
 from weft.ops import Num
@@ -31,7 +31,7 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tupl
     names = Names(body)
 
     def change(loop: For) -> Sequence[Stmt] | None:
-        if not is_innermost(as_one(loop)[1]):
+        if not is_innermost(collapsed_loops(loop)[1]):
             return None
         before, one, after = _in_variable(loop, names)
         return (*before, _chosen(one, options), *after)
@@ -40,7 +40,7 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tupl
 
 
 def _chosen(loop: For, options: CompileOptions) -> For:
-    loops, block = as_one(loop)
+    loops, block = collapsed_loops(loop)
     size, sums, unroll = points(loops), sums_of(block), options.schedule.unroll
     lanes = options.schedule.lanes or (_lanes(size // options.short_loop) if sums else 0)
     vector = annotated(loop, Vector(lanes))
@@ -56,7 +56,7 @@ def _lanes(most: int) -> int:
 
 def _in_variable(loop: For, names: Names) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:
     """A loop that adds up in one cell, adding up in a variable instead; what comes before it, and after."""
-    loops, block = as_one(loop)
+    loops, block = collapsed_loops(loop)
     match block:
         case (Update(op="add", buffer=buffer, at=at, value=value),) if buffer.dtype in ("float32", "float64"):
             moves = {name for one in at for name in free(one)}.intersection(name for name, _ in loops)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from weft.backends.cc.build import Compiler, find_compiler
 from weft.backends.cc.kernels import Pieces
-from weft.backends.cc.loader import Loaded, environment, find, load
+from weft.backends.cc.loader import Loaded, environment, find_kernels, load
 from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
@@ -55,7 +55,7 @@ class Cc(HostMemory):
         return environment(self.compiler)
 
     def recall(self, calls: Sequence[Call]) -> Bindable | None:
-        loaded = find(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
+        loaded = find_kernels(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
         return _Native(calls, loaded) if loaded else None
 
 

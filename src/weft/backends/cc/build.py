@@ -21,7 +21,7 @@ from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 from weft.machine import Machine
 
-__all__ = ["Compiler", "build", "build_all", "find_compiler", "key_of", "loaded"]
+__all__ = ["Compiler", "build", "build_all", "find_compiler", "library_key", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
@@ -43,7 +43,7 @@ def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
 
 def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ctypes.CDLL]:
     """The libraries of some C texts, those that must be compiled side by side."""
-    keys = [key_of(compiler, text) for text in texts]
+    keys = [library_key(compiler, text) for text in texts]
     wanted = {key: text for key, text in zip(keys, texts, strict=True) if (folder, key) not in _loaded}
     if wanted:
         with opened(folder) as cache:
@@ -65,7 +65,7 @@ def loaded(cache: Cache, key: str) -> ctypes.CDLL | None:
         return None
 
 
-def key_of(compiler: Compiler, text: str) -> str:
+def library_key(compiler: Compiler, text: str) -> str:
     """A name for a C text as compiled here: by this compiler, with these flags, for this processor."""
     parts = [text, compiler.identity, *compiler.command, *FLAGS, *LIBRARIES, Machine.here().identity]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]

@@ -41,7 +41,7 @@ from weft.loops import (
 )
 from weft.loops.annotations import parts_of
 from weft.loops.effects import effects
-from weft.loops.legality import as_one, on_threads, points, sums_of
+from weft.loops.legality import collapsed_loops, on_threads, points, sums_of
 from weft.loops.walk import everything, free, parts, scoped
 from weft.ops import OPS, Call, Num, Scalar
 
@@ -134,7 +134,7 @@ class _Writer:
         if isinstance(stmt, Staged):
             return self.products[stmt].pieces
         assert isinstance(stmt, For)
-        return str(points(as_one(stmt)[0]))
+        return str(points(collapsed_loops(stmt)[0]))
 
     def _loop(self, stmt: For, indent: str) -> Iterator[str]:
         name, first, end = _word(stmt.loop), "0", str(stmt.size)

@@ -16,10 +16,10 @@ import numpy as np
 from weft.affine import AccessMap, Affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
 from weft.loops.interp.blocks import run_block
-from weft.loops.interp.values import Array, Env, Memory, cells_of, value_of
+from weft.loops.interp.values import Array, Env, Memory, cells_of, evaluated
 from weft.loops.walk import perfect, reads
 from weft.ops import OPS, Scalar
-from weft.ops.convert import constant, convert
+from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
 
 
@@ -43,18 +43,18 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             for at in range(size):
                 _walk_all(body, memory, {**env, loop: at})
         case If(tests=tests, body=body):
-            if all(0 <= value_of(test.index, memory, env) < test.size for test in tests):
+            if all(0 <= evaluated(test.index, memory, env) < test.size for test in tests):
                 _walk_all(body, memory, dict(env))
         case Store(buffer=buffer, at=at, value=value):
-            memory[buffer][cells_of(at, memory, env)] = value_of(value, memory, env)
+            memory[buffer][cells_of(at, memory, env)] = evaluated(value, memory, env)
         case Update(buffer=buffer, at=at):
-            memory[buffer][cells_of(at, memory, env)] = value_of(combined(stmt), memory, env)
+            memory[buffer][cells_of(at, memory, env)] = evaluated(combined(stmt), memory, env)
         case Fill(buffer=buffer, value=number):
-            memory[buffer][...] = constant(number, buffer.dtype)
+            memory[buffer][...] = typed_constant(number, buffer.dtype)
         case Let(local=local, value=value):
-            env[local] = [value_of(value, memory, env)]
+            env[local] = [evaluated(value, memory, env)]
         case Set(local=local, value=value):
-            env[local][0] = value_of(value, memory, env)
+            env[local][0] = evaluated(value, memory, env)
         case Remark(body=body) | Staged(body=body):
             _walk_all(body, memory, dict(env))
 
@@ -137,7 +137,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     if isinstance(stmt, If):
         held = np.ones(shape, bool)
         for test in stmt.tests:
-            place = value_of(test.index, memory, grid)
+            place = evaluated(test.index, memory, grid)
             held &= (place >= 0) & (place < test.size)
         points = dict(zip(loops, np.nonzero(held), strict=True))
         grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
@@ -147,11 +147,11 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
             cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
-            memory[buffer][cells] = np.broadcast_to(value_of(value, memory, grid), shape)
+            memory[buffer][cells] = np.broadcast_to(evaluated(value, memory, grid), shape)
         case Update(buffer=buffer, at=at):
             cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
             if _distinct(at, loops) and loops:
-                memory[buffer][cells] = np.broadcast_to(value_of(combined(stmt), memory, grid), shape)
+                memory[buffer][cells] = np.broadcast_to(evaluated(combined(stmt), memory, grid), shape)
             elif dtype_of(stmt.value) == buffer.dtype:
                 _accumulate(stmt, memory, shape, loops, grid)
             else:  # each step rounds to the target's type
@@ -161,7 +161,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
 def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dict[str, int], grid: Env) -> None:
     """Accumulate a grid of values into cells, summing the loops the cells do not mention in one reduction."""
     ufunc: Any = OPS[stmt.op].meaning
-    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), shape)
+    values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), shape)
     mentioned = {name for place in stmt.at if isinstance(place, Affine) for _, name in place.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
     affine = all(isinstance(place, Affine) for place in stmt.at)
@@ -174,7 +174,7 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
 def _accumulate_in_turn(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
     target, ufunc = memory[stmt.buffer], OPS[stmt.op].meaning
     wanted = numpy_type(dtype_of(stmt.value))
-    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), cells[0].shape).ravel()
+    values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), cells[0].shape).ravel()
     for *cell, one in zip(*(every.ravel() for every in cells), values, strict=True):
         old = convert(target[*cell], wanted.name)
         target[*cell] = convert(ufunc(old, one), stmt.buffer.dtype)
