@@ -239,9 +239,9 @@ def _loaded(name: str, home: str, own: str) -> Any:
     """A public name; a function is as it is called from outside."""
     if not home:
         return import_module(f"weft.{name}")
-    from weft.public import opened
+    from weft.public import exported
 
-    return globals().setdefault(name, opened(__name__, name, getattr(import_module(f"weft.{home}"), own)))
+    return globals().setdefault(name, exported(__name__, name, getattr(import_module(f"weft.{home}"), own)))
 
 
 class _Package(ModuleType):

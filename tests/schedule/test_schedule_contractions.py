@@ -32,7 +32,7 @@ from weft.loops.annotations import description_of, mismatch, parts_of, plain
 from weft.loops.interp import run
 from weft.ops import Scalar, call
 from weft.schedule import Kernel, show_kernels
-from weft.schedule.canonical import canonical
+from weft.schedule.canonical import canonical_kernel
 from weft.schedule.contractions import stage
 
 
@@ -313,7 +313,7 @@ def test_a_description_that_does_not_fit_is_refused(what: Product, why: str) -> 
 
 
 def test_canonical_names_reach_the_description() -> None:
-    kernel, _, _ = canonical(Kernel((), (staged_one(),)))
+    kernel, _, _ = canonical_kernel(Kernel((), (staged_one(),)))
     (one,) = staged_in(kernel.body)
     assert one.what == Product(("i0",), ("i1",), ("i2",), "n0")
     assert description_of(one.what, one.body) == one.what

@@ -9,7 +9,7 @@ import pytest
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
-from weft.loops.annotations import product
+from weft.loops.annotations import staged_product
 from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -30,7 +30,7 @@ def contraction(text: str, **sizes: int) -> Staged:
     groups = [[axis for axis in result if axis in one], [axis for axis in result if axis in other]]
     groups.append(list(dict.fromkeys(axis for axis in one if axis not in result)))
     left, right, sums = ([(axis, sizes[axis]) for axis in group] for group in groups)
-    return product(left, right, sums, Let(TOTAL, ZERO), (a, b), [Store(c.buffer, c.at, TOTAL)])
+    return staged_product(left, right, sums, Let(TOTAL, ZERO), (a, b), [Store(c.buffer, c.at, TOTAL)])
 
 
 def places(axes: Sequence[str]) -> tuple[Affine, ...]:
@@ -127,7 +127,7 @@ def test_a_tile_that_does_not_fit_is_refused(text: str, wrong: Tile, problem: st
 def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
     staged = contraction("ik;kj=>ij", i=64, j=80, k=48)
     one = Buffer(9, "d", (1,), "float32")
-    shared = product(
+    shared = staged_product(
         [("i", 64)], [("j", 80)], [("k", 48)], Let(TOTAL, ZERO), parts(staged), [Store(one, (Affine(()),), TOTAL)]
     )
     for wrong in (replace(PLAIN, vector=True), replace(PLAIN, threads=2)):

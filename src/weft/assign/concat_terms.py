@@ -70,7 +70,7 @@ def concatenation(spec: Spec) -> Concat | None:
     return next((axis for axis in axes if isinstance(axis, Concat)), None)
 
 
-def operation_of(code: Accum) -> Node | None:
+def operation_node(code: Accum) -> Node | None:
     """The tensor that tells which operation a statement runs, where the statement does not tell its loops.
 
     How far a part lies from the first, a window reaches or a sum goes depends on the sizes of others, which the

@@ -12,7 +12,7 @@ from math import prod
 
 from weft.assign.explicit import Buffers, Explicit, SpellingOut, held, placed_leaf, redirected
 from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
-from weft.assign.scratch import before, copied, every_cell, growing, started
+from weft.assign.scratch import before, copied, every_cell, growing, neutral_fill
 from weft.assign.show import Printer
 from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
 from weft.loops.walk import around, reads
@@ -67,7 +67,7 @@ class _Lowering:
         stmts: list[Stmt] = []
         plain = accum == "arg2" or (one.reset and one.injective and _is_kept(accum, target))
         if one.reset and OPS[accum].begins is not None and not (plain and one.surjective):
-            stmts.append(started(cells, accum, target))
+            stmts.append(neutral_fill(cells, accum, target))
         elif cells != target:
             stmts.append(copied(cells, target, self.static))
         runs = one.runs

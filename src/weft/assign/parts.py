@@ -42,7 +42,7 @@ def named(code: Accum) -> list[Call]:
     return found
 
 
-def depth(code: Accum, operands: Mapping[Operand, int]) -> int:
+def text_depth(code: Accum, operands: Mapping[Operand, int]) -> int:
     """How many operations are inside one another in the text of a statement, with so many in its operands."""
     parts = {id(part) for part in named(code)}
     if _is_row(code):

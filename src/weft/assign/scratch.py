@@ -38,7 +38,7 @@ def _fits(value: Scalar, dtype: str) -> bool:
     return is_float(own) or (isinstance(value, Read | Cast) and exact(own, dtype))
 
 
-def started(cells: Buffer, op: str, target: Buffer) -> Fill:
+def neutral_fill(cells: Buffer, op: str, target: Buffer) -> Fill:
     """Every cell at what an operation begins with; where cells grow beside a target, at what is stored as its.
 
     In 64 bits that is a number next to their end which wraps around to the end of the narrow type.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
 
-from weft.assign.concat_terms import operation_of
+from weft.assign.concat_terms import operation_node
 from weft.assign.dtype_inference import Peek
 from weft.assign.nodes import (
     Accum,
@@ -152,7 +152,7 @@ class Printer:
     def _right(self, code: Accum, line: _Line) -> Sequence[_Piece]:
         record = code.record
         shown = [*self._value(code.value, line, "top")]
-        of = operation_of(code)
+        of = operation_node(code)
         if not line.pointwise:
             text = self.name(of) if of else spelled_string(logic_text(record.operation.logic))
             shown.append(f" ~logic:{text}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Set
 
-from weft.assign.concat_terms import operation_of
+from weft.assign.concat_terms import operation_node
 from weft.assign.definitions import complete, needed
 from weft.assign.nodes import (
     Accum,
@@ -32,7 +32,7 @@ from weft.assign.nodes import (
     statements,
     target,
 )
-from weft.assign.parts import DEEPEST, depth, named, places
+from weft.assign.parts import DEEPEST, named, places, text_depth
 
 
 def stated(code: Code) -> Code:
@@ -46,7 +46,7 @@ def stated(code: Code) -> Code:
 
 def _operations(code: Code) -> tuple[Node, ...]:
     """The tensors that statements are told by and that the code itself does not compute."""
-    told = (operation_of(one) for one in statements(code) if isinstance(one, Accum))
+    told = (operation_node(one) for one in statements(code) if isinstance(one, Accum))
     found = dict.fromkeys(one for one in told if one)
     written = {target(one) for one in statements(code)} if found else ()
     return tuple(one for one in found if one not in written)
@@ -125,7 +125,7 @@ class _Stating:
             node = target(code)
             if not isinstance(code, Accum) or not is_inline(node) or self._is_used_again(node):
                 continue
-            depths[node] = 1 + depth(code, depths)
+            depths[node] = 1 + text_depth(code, depths)
             if depths[node] > DEEPEST or named(code):
                 found.add(node)
                 depths[node] = 0

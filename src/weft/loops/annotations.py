@@ -60,7 +60,7 @@ def plain(body: Sequence[Stmt]) -> Body:
     return top_down(body, lambda stmt: plain(stmt.body) if isinstance(stmt, Staged) else None)
 
 
-def product(
+def staged_product(
     left: Sequence[Loop],
     right: Sequence[Loop],
     sums: Sequence[Loop],

@@ -16,7 +16,7 @@ from math import prod
 from weft.affine import Affine
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.effects import accumulation, effects
-from weft.loops.nests import stride
+from weft.loops.nests import stride_of
 from weft.loops.nodes import (
     Cast,
     Collapse,
@@ -160,7 +160,7 @@ def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
     values = [stmt.value] if isinstance(stmt, Store | Update | Let | Set) else []
     if any(name in (outer, inner) for value in values for name in _outside(value)):
         return False
-    steps = [(stride(cell, outer), stride(cell, inner)) for cell in cells]
+    steps = [(stride_of(cell, outer), stride_of(cell, inner)) for cell in cells]
     return all(far is not None and near is not None and far == size * near for far, near in steps)
 
 
@@ -239,7 +239,7 @@ def _astray(tile: Tile, found: Parts) -> str:
     if tile.dot:
         lie = all(lies_along(one, last, found.total) for one in found.factors)
     elif tile.panel == "turned":
-        lie = isinstance(columns, Read) and stride(columns, last[0]) == 1
+        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1
     else:
         last = found.right[-1]
         lie = bool(tile.panel) or lies_along(columns, last, found.total)
@@ -249,7 +249,7 @@ def _astray(tile: Tile, found: Parts) -> str:
 def lies_along(factor: Scalar, loop: Loop, total: Local) -> bool:
     """Is a factor a tensor that lies side by side along a loop, long enough for any vector?"""
     lanes = WIDEST // numpy_type(total.dtype).itemsize
-    return isinstance(factor, Read) and stride(factor, loop[0]) == 1 and loop[1] >= lanes
+    return isinstance(factor, Read) and stride_of(factor, loop[0]) == 1 and loop[1] >= lanes
 
 
 def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:

@@ -86,7 +86,7 @@ def nests(program: Program) -> list[Nest]:
     return [nest for stmt in program.body for nest in _nests(stmt, (), ids)]
 
 
-def stride(cell: Read, loop: str) -> int | None:
+def stride_of(cell: Read, loop: str) -> int | None:
     """The stride of an access along a loop; None where a subscript that is not affine mentions the loop."""
     total, step = 0, 1
     for index, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):

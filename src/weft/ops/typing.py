@@ -32,7 +32,7 @@ def reals(*types: str) -> Typed:
 
 
 @cache
-def digits(*types: str) -> Typed:
+def last_digits(*types: str) -> Typed:
     """Operations on the last digits of numbers: those of the type they are computed in, single precision at least."""
     common = promote(*map(real, types))
     common = "float32" if common in ("float16", "bfloat16") else common

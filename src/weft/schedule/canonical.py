@@ -20,7 +20,7 @@ from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 
 
-def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:
+def canonical_kernel(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:
     """The kernel under systematic names; the buffers and static indices that stand for x0, x1, … and s0, s1, …."""
     loops, variables = count(), count()
     static: dict[str, str] = {}
@@ -45,7 +45,7 @@ def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ..
 
 def digest(kernel: Kernel) -> str:
     """A name for everything a kernel does but for what things are called: the same in every process."""
-    return sha256(repr(canonical(kernel)[0].body).encode()).hexdigest()
+    return sha256(repr(canonical_kernel(kernel)[0].body).encode()).hexdigest()
 
 
 def _plain(stmt: Stmt) -> Body:

@@ -20,7 +20,7 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.annotations import product
+from weft.loops.annotations import staged_product
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest, fresh_identifier
@@ -191,7 +191,7 @@ class Contracting:
         """As a product for a backend that places it, in the loops of batches."""
         what = self.what
         start = Let(self.total, self.start)
-        return around(what.batch, (product(what.left, what.right, what.sums, start, what.factors, self.rest),))
+        return around(what.batch, (staged_product(what.left, what.right, what.sums, start, what.factors, self.rest),))
 
 
 def contracting(stmt: Stmt) -> Contracting | None:

@@ -89,8 +89,8 @@ class Plan:
 def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> Plan:
     """Plan the memory of kernels run in order, once; buffers in `outside` are live out or given and stay out of it.
 
-    `in_place` lets buffers take over memory where that saves any. What to run is then `as_one(kernels, plan.shares)`,
-    for compiled code assumes that different buffers do not alias.
+    `in_place` lets buffers take over memory where that saves any. What runs is `coalesced(kernels, plan.shares)`, for
+    compiled code assumes that different buffers do not alias.
     """
     found = sites([Remark("", kernel.body) for kernel in kernels])
     apart = {

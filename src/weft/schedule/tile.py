@@ -16,9 +16,9 @@ from dataclasses import replace
 from math import inf, prod
 
 from weft.loops import Let, Read, Staged, Stmt, Store, Tile, Update, walk
-from weft.loops.annotations import Parts, parts_of, product
+from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.legality import MOST_ROWS, MOST_VECTORS, WIDEST, lies_along, points, rest_in_order
-from weft.loops.nests import stride as stride_of
+from weft.loops.nests import stride_of
 from weft.loops.walk import Loop, top_down
 from weft.machine import Machine
 from weft.ops import Scalar
@@ -58,7 +58,9 @@ def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | No
     if best is None or steps == inf:
         return None
     parts, shape = best[0], _finished(*best, options)
-    return product(parts.left, parts.right, parts.sums, Let(parts.total, parts.start), parts.factors, parts.rest, shape)
+    return staged_product(
+        parts.left, parts.right, parts.sums, Let(parts.total, parts.start), parts.factors, parts.rest, shape
+    )
 
 
 def number_of_parts(sizes: Sequence[int], most: int) -> int:

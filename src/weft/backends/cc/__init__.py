@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from weft.backends.cc.build import Compiler, find_compiler
-from weft.backends.cc.kernels import Pieces
+from weft.backends.cc.kernels import CFunctions
 from weft.backends.cc.loader import Loaded, environment, find_kernels, load
 from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
@@ -42,7 +42,7 @@ class Cc(HostMemory):
         self.folder: Path = cache_folder("cc")
 
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
-        pieces = Pieces(tuple(kernels))
+        pieces = CFunctions(tuple(kernels))
         texts = {piece.call.kernel: piece.text for piece in pieces.all}
         return _Compiled(pieces, load(self.compiler, texts, self.folder))
 
@@ -108,7 +108,7 @@ class _Native:
 class _Compiled(_Native):
     """A list of kernels that has just been compiled, and its text."""
 
-    def __init__(self, pieces: Pieces, loaded: Loaded) -> None:
+    def __init__(self, pieces: CFunctions, loaded: Loaded) -> None:
         super().__init__([piece.call for piece in pieces.all], loaded)
         self._pieces = pieces
 

@@ -15,7 +15,7 @@ from weft.backends.cc.types import c_type
 from weft.loops import Buffer, Read, Stmt, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
-from weft.loops.nests import stride
+from weft.loops.nests import stride_of
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
@@ -23,7 +23,7 @@ from weft.ops import Scalar
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
 #: Types and names of parameters.
-Given = list[tuple[str, str]]
+Parameters = list[tuple[str, str]]
 
 
 class Writer(Protocol):
@@ -261,7 +261,7 @@ class Tiles:
             depth = f"({end} - {first})" if first != "0" else end
             turn = f"weft_turn_{self.parts.total.dtype}"
             body = [
-                f"{turn}(&{source}, {stride(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
+                f"{turn}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
                 f"panel += {depth} * {wide};",
             ]
             body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])
@@ -294,7 +294,7 @@ class Tiles:
 
     # Names and parameters
 
-    def _given(self) -> Given:
+    def _given(self) -> Parameters:
         """The parameters of the function of a tile."""
         rows, columns = self.rows.factor, self.columns.factor
         factors = [rows] if self.tile.panel else [rows, columns]
@@ -304,15 +304,15 @@ class Tiles:
         stored = dict.fromkeys([(f"{self.scalar} *restrict", self._stored), (f"{self.accumulator} *restrict", "sums")])
         return [*found, *self._range(), *stored]
 
-    def _range(self) -> Given:
+    def _range(self) -> Parameters:
         """Which iterations of the outermost sum are meant, where not all are."""
         return [("int64_t", "sums_from"), ("int64_t", "sums_to")] if self.tile.block else []
 
-    def _memory(self, factors: Sequence[Scalar]) -> Given:
+    def _memory(self, factors: Sequence[Scalar]) -> Parameters:
         buffers = dict.fromkeys(one.buffer for each in factors for one in walk(each) if isinstance(one, Read))
         return [(f"const {c_type(one.dtype)} *", self.writer.pointer(one)) for one in buffers]
 
-    def _loops(self, factors: Sequence[Scalar]) -> Given:
+    def _loops(self, factors: Sequence[Scalar]) -> Parameters:
         """The loops around, and static indices, that factors mention."""
         inner = {name for name, _ in self.parts.sums}
         names = dict.fromkeys(name for one in factors for name in free(one) if name not in inner)
