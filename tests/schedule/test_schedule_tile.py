@@ -67,14 +67,18 @@ product of left i; right j; sums k:
     ("text", "sizes", "head"),
     [
         ("ik;kj=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, then along columns on vectors"),
-        ("ik;jk=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, turned panels, then along"),
+        ("ik;jk=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, transposed panels, then along"),
         (
             "ik;jk=>ij",
             (3, 2, 480),
             "left j; right i; sums k in tiles of 4 columns, along sums, parts of 57, then along",
         ),
         ("ki;kj=>ji", (64, 80, 48), "left j; right i; sums k in tiles of 2 vectors, then along columns on vectors"),
-        ("ik;jk=>ij", (64, 80, 5000), "sums k in tiles of 2 vectors, turned panels of 715, parts of 46 by 16, then"),
+        (
+            "ik;jk=>ij",
+            (64, 80, 5000),
+            "in tiles of 2 vectors, transposed panels of 715, parts of 46 by 16, then",
+        ),
         ("ikl;klj=>ij", (64, 80, 9, 5), "sums k, l in tiles of 2 vectors, unrolled, then along columns on vectors"),
         ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 8 vectors, then along columns on vectors"),
     ],
@@ -107,7 +111,7 @@ PLAIN = Tile(4, 2)
     [
         ("ik;jk=>ij", PLAIN, "its vectors do not lie along `j`"),
         ("ik;kj=>ij", replace(PLAIN, dot=True), "its vectors do not lie along `k`"),
-        ("ik;kj=>ij", replace(PLAIN, panel="turned"), "its vectors do not lie along `k`"),
+        ("ik;kj=>ij", replace(PLAIN, panel="transposed"), "its vectors do not lie along `k`"),
         ("ik;kj=>ij", replace(PLAIN, panel="folded"), "there are no such panels"),
         ("ik;jk=>ij", replace(PLAIN, dot=True, panel="copied"), "there are no such panels"),
         ("ik;kj=>ij", replace(PLAIN, block=20), "blocks are of panels whose sums go on in double precision"),
@@ -177,8 +181,8 @@ def test_vectors_lie_along_the_sums_where_loads_are_cheap_and_transposing_is_not
 @pytest.mark.parametrize(
     ("text", "rows", "usual", "facts", "other"),
     [
-        ("ki;jk=>ij", 64, "", {"transpose_steps": 0.001}, "turned"),
-        ("ik;kj=>ij", 700, "copied", {"copy_steps": 50.0}, "turned"),
+        ("ki;jk=>ij", 64, "", {"transpose_steps": 0.001}, "transposed"),
+        ("ik;kj=>ij", 700, "copied", {"copy_steps": 50.0}, "transposed"),
     ],
 )
 def test_panels_depend_on_what_packing_takes(

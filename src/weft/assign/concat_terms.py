@@ -81,9 +81,9 @@ def operation_node(code: Accum) -> Node | None:
     if len(mentioned) == len(record.operation.slots) or 0 not in record.operands or not isinstance(logic, Einsum):
         return None
     shapes = (logic.spec.result, *logic.spec.operands)
-    told = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
+    known = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
     missing = (axis for slot, one in enumerate(shapes) if slot not in mentioned for axis in one.axes)
-    if all(label.name in told for axis in missing for label in labels_in(axis)):
+    if all(label.name in known for axis in missing for label in labels_in(axis)):
         return None
     result = node_of(code.operands[record.operands.index(0)])
     return result.gradient_of or result

@@ -12,7 +12,7 @@ from math import prod
 
 from weft.assign.explicit import Buffers, Explicit, SpellingOut, held, placed_leaf, redirected
 from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
-from weft.assign.scratch import before, copied, every_cell, growing, neutral_fill
+from weft.assign.scratch import accumulation_buffer, before, copied, every_cell, neutral_fill
 from weft.assign.show import Printer
 from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
 from weft.loops.walk import around, reads
@@ -92,7 +92,7 @@ class _Lowering:
 
 def _growing(one: Explicit) -> Buffer:
     """Where an accumulation grows: as its values demand, in whatever run they are computed."""
-    found = (growing(one.target, one.accum, run.value) for run in one.runs)
+    found = (accumulation_buffer(one.target, one.accum, run.value) for run in one.runs)
     return next((cells for cells in found if cells != one.target), one.target)
 
 

@@ -18,7 +18,7 @@ def before(target: Buffer) -> Buffer:
     return target.beside(Role.BEFORE, ".before")
 
 
-def growing(target: Buffer, op: str, value: Scalar) -> Buffer:
+def accumulation_buffer(target: Buffer, op: str, value: Scalar) -> Buffer:
     """Where an accumulation of a value grows: in the buffer itself, or beside it in a wider type.
 
     Narrow floats grow in single precision. The largest or smallest of whole numbers that are computed is found in 64

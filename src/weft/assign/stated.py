@@ -46,8 +46,8 @@ def stated(code: Code) -> Code:
 
 def _operations(code: Code) -> tuple[Node, ...]:
     """The tensors that statements are told by and that the code itself does not compute."""
-    told = (operation_node(one) for one in statements(code) if isinstance(one, Accum))
-    found = dict.fromkeys(one for one in told if one)
+    operations = (operation_node(one) for one in statements(code) if isinstance(one, Accum))
+    found = dict.fromkeys(one for one in operations if one)
     written = {target(one) for one in statements(code)} if found else ()
     return tuple(one for one in found if one not in written)
 

@@ -226,7 +226,7 @@ def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
     """Why there is no tile of a shape."""
     if tile.vectors < 1 or (tile.rows or MOST_ROWS) * tile.vectors > MOST_VECTORS:
         return f"it has no vectors, or more than {MOST_VECTORS}"
-    if tile.panel not in ("", "copied", "turned") or (tile.dot and tile.panel):
+    if tile.panel not in ("", "copied", "transposed") or (tile.dot and tile.panel):
         return "there are no such panels"
     if tile.block and not (tile.panel and len(tile.parts) == 2 and tile.block <= sums[0][1]):
         return "blocks are of panels whose sums go on in double precision"
@@ -238,7 +238,7 @@ def _astray(tile: Tile, found: Parts) -> str:
     columns, last = found.factors[1], found.sums[-1]
     if tile.dot:
         lie = all(lies_along(one, last, found.total) for one in found.factors)
-    elif tile.panel == "turned":
+    elif tile.panel == "transposed":
         lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1
     else:
         last = found.right[-1]

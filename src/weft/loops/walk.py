@@ -260,7 +260,7 @@ def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> B
 class PathStep(NamedTuple):
     """A statement on the way to another: its number in its block, and the loop or the tests it puts around."""
 
-    number: int
+    position: int
     loop: Loop | None = None
     tests: tuple[Inside, ...] = ()
     #: Does a backend place what is inside, in an order of its own?
@@ -271,13 +271,13 @@ class Scope(NamedTuple):
     """What is around a statement: the steps to its block, outermost first, its number there, the variables known."""
 
     around: tuple[PathStep, ...] = ()
-    number: int = 0
+    position: int = 0
     variables: frozenset[Local] = frozenset()
 
     @property
     def steps(self) -> tuple[PathStep, ...]:
         """The steps to the statement, its own last."""
-        return *self.around, PathStep(self.number)
+        return *self.around, PathStep(self.position)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -298,14 +298,14 @@ def scoped(body: Sequence[Stmt]) -> list[tuple[Stmt, Scope]]:
 def _scoped(
     body: Sequence[Stmt], around: tuple[PathStep, ...], known: frozenset[Local], found: list[tuple[Stmt, Scope]]
 ) -> None:
-    for number, stmt in enumerate(body):
-        found.append((stmt, Scope(around, number, known)))
+    for position, stmt in enumerate(body):
+        found.append((stmt, Scope(around, position, known)))
         if isinstance(stmt, Let):
             known = known | {stmt.local}
         elif isinstance(stmt, BLOCKS):
             loop = (stmt.loop, stmt.size) if isinstance(stmt, For) else None
             tests = stmt.tests if isinstance(stmt, If) else ()
-            step = PathStep(number, loop, tests, isinstance(stmt, Staged))
+            step = PathStep(position, loop, tests, isinstance(stmt, Staged))
             _scoped(stmt.body, (*around, step), known, found)
 
 

@@ -170,9 +170,9 @@ class Projection:
     def _factor_of(self) -> dict[str, tuple[int, int]]:
         """Where each loop stands among the factors."""
         return {
-            loop.name: (number, place)
-            for number, factor in enumerate(self.factors)
-            for place, loop in enumerate(factor)
+            loop.name: (index, position)
+            for index, factor in enumerate(self.factors)
+            for position, loop in enumerate(factor)
         }
 
 

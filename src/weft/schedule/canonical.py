@@ -25,7 +25,7 @@ def canonical_kernel(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[
     loops, variables = count(), count()
     static: dict[str, str] = {}
     found = enumerate(buffers_of(Program(kernel.body)))
-    buffers = {one: Buffer(number, f"x{number}", one.shape, one.dtype) for number, one in found}
+    buffers = {one: Buffer(index, f"x{index}", one.shape, one.dtype) for index, one in found}
 
     def bound(stmt: For | Let) -> str:
         return f"i{next(loops)}" if isinstance(stmt, For) else f"n{next(variables)}"

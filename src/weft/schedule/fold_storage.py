@@ -75,7 +75,7 @@ def _common_loops(own: Sequence[Site]) -> int:
     first, *rest = own
     shared = len(first.steps)
     for site in rest:
-        same = [mine.number == yours.number for mine, yours in zip(first.steps, site.steps, strict=False)]
+        same = [mine.position == yours.position for mine, yours in zip(first.steps, site.steps, strict=False)]
         shared = min(shared, same.index(False) if False in same else len(same))
     outer = takewhile(lambda step: not step.staged, first.steps[:shared])  # a backend orders its own loops
     return sum(step.loop is not None for step in outer)

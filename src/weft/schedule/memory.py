@@ -99,7 +99,7 @@ def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place:
         if buffer not in outside and not covered(own)
     }
     lives = {
-        buffer: (own[0].steps[0].number, own[-1].steps[0].number)
+        buffer: (own[0].steps[0].position, own[-1].steps[0].position)
         for buffer, own in found.items()
         if buffer not in outside and buffer not in apart
     }
@@ -179,7 +179,7 @@ def _follows(
 
 def _there(buffer: Buffer, kernel: int, found: Mapping[Buffer, Sequence[Site]]) -> list[Site]:
     """The sites of a buffer in a kernel, with the steps inside it."""
-    return [Site(site.access, site.steps[1:]) for site in found[buffer] if site.steps[0].number == kernel]
+    return [Site(site.access, site.steps[1:]) for site in found[buffer] if site.steps[0].position == kernel]
 
 
 def _placed(blocks: Sequence[_Allocation]) -> tuple[int, dict[Buffer, int]]:

@@ -87,7 +87,7 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
             else:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 way = replace(way, sums=_with_last(parts.sums, inner) if inner else parts.sums)
-                yield way, Tile(0, 2, panel="turned" if inner and isinstance(mine, Read) else "copied")
+                yield way, Tile(0, 2, panel="transposed" if inner and isinstance(mine, Read) else "copied")
     for loop in parts.sums:
         if all(lies_along(one, loop, parts.total) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
@@ -130,7 +130,7 @@ def _steps(way: _Way, machine: Machine) -> float:
     if tile.panel:
         if points(parts.sums[1:]) > _DEPTH:
             return inf
-        transposed = tile.panel == "turned" or _stride(parts.factors[1], parts.right[-1]) != 1
+        transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
     return steps + strided
 

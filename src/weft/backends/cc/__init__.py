@@ -81,25 +81,25 @@ class _Native:
             (ctypes.c_void_p * (len(one.buffers) + 1))(*map(address.get, one.buffers), scratch.ctypes.data)
             for one in self.calls
         ]
-        fixed = [[place if isinstance(place, int) else 0 for place in one.given] for one in self.calls]
-        places = [(ctypes.c_int64 * max(len(one), 1))(*one) for one in fixed]
+        fixed = [[index if isinstance(index, int) else 0 for index in one.given] for one in self.calls]
+        indices = [(ctypes.c_int64 * max(len(one), 1))(*one) for one in fixed]
         entries = (_Entry * max(len(self.calls), 1))(
             *(
                 _Entry(self._loaded.kernels[call.kernel], ctypes.addressof(to), ctypes.addressof(at))
-                for call, to, at in zip(self.calls, pointers, places, strict=True)
+                for call, to, at in zip(self.calls, pointers, indices, strict=True)
             )
         )
         play, count = self._loaded.play, ctypes.c_int64(len(self.calls))
         slots = [
-            (at, number, name)
-            for one, at in zip(self.calls, places, strict=True)
-            for number, name in enumerate(one.given)
+            (at, position, name)
+            for one, at in zip(self.calls, indices, strict=True)
+            for position, name in enumerate(one.given)
             if isinstance(name, str)
         ]
 
-        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, places)) -> None:
-            for at, number, name in slots:
-                at[number] = given[name]
+        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, indices)) -> None:
+            for at, position, name in slots:
+                at[position] = given[name]
             play(entries, count)
 
         return run

@@ -84,7 +84,7 @@ class _Compilation:
     """A compiler at work in a folder."""
 
     compiler: Compiler
-    place: Path
+    workdir: Path
     process: subprocess.Popen[bytes]
 
 
@@ -99,8 +99,8 @@ def _make(texts: Mapping[str, str], compiler: Compiler, folder: Path, cache: Cac
 @contextmanager
 def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[_Compilation]:
     """A compiler at work on a text. If it is not done when it is left, it is ended, with all it started."""
-    with _workshop(text) as place:
-        work = _start(compiler, place, lasting or place)
+    with _workshop(text) as workdir:
+        work = _start(compiler, workdir, lasting or workdir)
         try:
             yield work
         finally:
@@ -126,75 +126,75 @@ def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
         cache.keep(f"{key}.so", made.read_bytes())
     except OSError as error:
         what = f"what the C compiler made cannot be read: {error.strerror}"
-        raise _failure(what, work.compiler, work.place) from None
+        raise _failure(what, work.compiler, work.workdir) from None
     try:
         return loaded(cache, key) or ctypes.CDLL(str(made))
     except OSError as error:
         cache.forget(f"{key}.so")
         fix = "check WEFT_CC, and that programs may run from TMPDIR or WEFT_CACHE"
         what = f"what the C compiler made cannot be loaded: {error}"
-        raise _failure(what, work.compiler, work.place, fix) from None
+        raise _failure(what, work.compiler, work.workdir, fix) from None
 
 
 @contextmanager
 def _workshop(text: str) -> Iterator[Path]:
     """A folder to compile in, with the source. It is gone afterwards, unless `_failure` gave it another name."""
-    place: Path | None = None
+    workdir: Path | None = None
     try:
         try:
-            place = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
-            (place / "weft.c").write_text(text, encoding="utf-8")
+            workdir = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
+            (workdir / "weft.c").write_text(text, encoding="utf-8")
         except OSError as error:
             raise WeftError(f"there is no place to compile: {error}", fix="set TMPDIR to a folder with room") from None
-        yield place
+        yield workdir
     finally:
-        if place is not None:
-            shutil.rmtree(place, ignore_errors=True)
-            sweep(place.parent, _UNDER_WAY)
+        if workdir is not None:
+            shutil.rmtree(workdir, ignore_errors=True)
+            sweep(workdir.parent, _UNDER_WAY)
 
 
-def _start(compiler: Compiler, place: Path, lasting: Path) -> _Compilation:
+def _start(compiler: Compiler, workdir: Path, lasting: Path) -> _Compilation:
     try:
-        with (place / "messages.txt").open("wb") as messages:
+        with (workdir / "messages.txt").open("wb") as messages:
             process = subprocess.Popen(
-                _command(compiler, place),
-                env=compiler.environment(place, lasting),
+                _command(compiler, workdir),
+                env=compiler.environment(workdir, lasting),
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
     except OSError as error:
-        raise _failure(f"the C compiler could not be started: {error.strerror}", compiler, place) from None
-    return _Compilation(compiler, place, process)
+        raise _failure(f"the C compiler could not be started: {error.strerror}", compiler, workdir) from None
+    return _Compilation(compiler, workdir, process)
 
 
 def _wait(work: _Compilation) -> Path:
     """The library, once it is there."""
-    made = work.place / "weft.so"
+    made = work.workdir / "weft.so"
     try:
         status = work.process.wait(work.compiler.limit_s)
     except subprocess.TimeoutExpired:
         what = f"the C compiler did not finish within {work.compiler.limit_s} s"
-        raise _failure(what, work.compiler, work.place) from None
+        raise _failure(what, work.compiler, work.workdir) from None
     if status < 0:
-        raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.place)
+        raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.workdir)
     if status:
-        what = f"the C compiler failed: {_complaint(work.place) or f'exit status {status}'}"
-        raise _failure(what, work.compiler, work.place)
+        what = f"the C compiler failed: {_complaint(work.workdir) or f'exit status {status}'}"
+        raise _failure(what, work.compiler, work.workdir)
     if not made.is_file():
-        raise _failure("the C compiler reports success but wrote no library", work.compiler, work.place)
+        raise _failure("the C compiler reports success but wrote no library", work.compiler, work.workdir)
     return made
 
 
-def _command(compiler: Compiler, place: Path) -> list[str]:
-    return [*compiler.command, *FLAGS, str(place / "weft.c"), "-o", str(place / "weft.so"), *LIBRARIES]
+def _command(compiler: Compiler, workdir: Path) -> list[str]:
+    return [*compiler.command, *FLAGS, str(workdir / "weft.c"), "-o", str(workdir / "weft.so"), *LIBRARIES]
 
 
-def _complaint(place: Path) -> str:
+def _complaint(workdir: Path) -> str:
     """The compiler's first error, or whatever it said first."""
     try:
-        with (place / "messages.txt").open(encoding="utf-8", errors="replace") as file:
+        with (workdir / "messages.txt").open(encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file.read(1 << 20).splitlines() if line.strip()]
     except OSError:
         return ""
@@ -206,18 +206,18 @@ def _signal(number: int) -> str:
     return f"signal {number} ({known.get(number, 'unknown')})"
 
 
-def _failure(what: str, compiler: Compiler, place: Path, fix: str = "") -> WeftError:
+def _failure(what: str, compiler: Compiler, workdir: Path, fix: str = "") -> WeftError:
     """An error that shows what was run. The folder is kept, under a name that is not swept, if it is still there."""
-    kept = place.with_name(place.name.replace(_UNDER_WAY, _FAILED))
+    kept = workdir.with_name(workdir.name.replace(_UNDER_WAY, _FAILED))
     try:
-        place.rename(kept)
+        workdir.rename(kept)
     except OSError:
-        note = f"the folder it worked in is gone: {place}"
+        note = f"the folder it worked in is gone: {workdir}"
         return WeftError(
             what, notes=[note], fix="keep what cleans up TMPDIR from folders in use, or set another TMPDIR"
         )
     return WeftError(
-        what.replace(str(place), str(kept)),
+        what.replace(str(workdir), str(kept)),
         notes=[f"command: {shlex.join(_command(compiler, kept))}", f"the source is kept at {kept / 'weft.c'}"],
         fix=fix or 'check WEFT_CC, or use Context("interp")',
     )

@@ -79,8 +79,8 @@ class Placed(Tiles):
         ]
         outer, divided = side.loops[:-1], self.tile.threads > 1
         body = steps(at, side.size, wide, body, "first" if divided and not outer else "", "end")
-        for number, (name, size) in reversed(list(enumerate(outer))):
-            start, end = ("first", "end") if divided and not number else ("0", str(size))
+        for depth, (name, size) in reversed(list(enumerate(outer))):
+            start, end = ("first", "end") if divided and not depth else ("0", str(size))
             body = loop(self.writer.variable(name), start, end, body)
         return body
 

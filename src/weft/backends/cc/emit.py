@@ -170,7 +170,7 @@ class _Writer:
                     yield from self._loop(one, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
-                    f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.index)]
+                    f"{index} >= 0 && {index} < {test.size}" for test in tests for index in [self._whole(test.index)]
                 )
                 yield f"{indent}if ({held}) {{"
                 yield from self.block(body, indent + "    ")
@@ -191,9 +191,9 @@ class _Writer:
 
     def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
         terms, stride = [], 1
-        for place, size in zip(reversed(at), reversed(buffer.shape), strict=True):
-            if place != Affine(()):
-                terms.append(self._whole(place) if stride == 1 else f"{self._whole(place)} * {stride}")
+        for index, size in zip(reversed(at), reversed(buffer.shape), strict=True):
+            if index != Affine(()):
+                terms.append(self._whole(index) if stride == 1 else f"{self._whole(index)} * {stride}")
             stride *= size
         return f"{self.buffers[buffer]}[{' + '.join(reversed(terms)) or '0'}]"
 

@@ -53,12 +53,12 @@ class CFunctions:
     def readable(self) -> str:
         """The kernels under the names of the program, each below the assignments it came from."""
         parts = []
-        for number, kernel in enumerate(self.kernels):
+        for index, kernel in enumerate(self.kernels):
             buffers = buffers_of(Program(kernel.body))
             lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
             remarks = [f"/* {safe(line)} */" for line in lines]
             names = [f"/*     x{at} is {safe(one.name)} */" for at, one in enumerate(buffers)]
-            text = emit(f"kernel_{number}", kernel.body, buffers, static_in(kernel.body))
+            text = emit(f"kernel_{index}", kernel.body, buffers, static_in(kernel.body))
             parts.append("\n".join([*remarks, *names, text]))
         return "\n".join(parts)
 

@@ -187,8 +187,8 @@ class Tiles:
         added = self._each(count[0], "total[r][n] += sum[r][n];")
         parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
         if self.widens:
-            grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
-            parts.append(Part(zero["total"], [*done, grow, "more = true;"], self.tile.parts[1]))
+            accumulate = f"weft_accumulate_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
+            parts.append(Part(zero["total"], [*done, accumulate, "more = true;"], self.tile.parts[1]))
             begin.append(f"bool more = {'sums_from > 0' if self.tile.block else 'false'};")
             done = []
         else:
@@ -253,15 +253,15 @@ class Tiles:
         assert side.loop is not None
         given = [*self._memory([side.factor]), *self._loops([side.factor])]
         given += [("const int", "columns"), (f"{self.scalar} *restrict", "panel"), *self._range()]
-        if self.tile.panel == "turned":
+        if self.tile.panel == "transposed":
             assert isinstance(side.factor, Read)
             last, size = self.parts.sums[-1]
             first, end = ("sums_from", "sums_to") if self.tile.block and len(self.parts.sums) == 1 else ("0", str(size))
             source = self.writer.calling({last: first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
             depth = f"({end} - {first})" if first != "0" else end
-            turn = f"weft_turn_{self.parts.total.dtype}"
+            transpose = f"weft_transpose_{self.parts.total.dtype}"
             body = [
-                f"{turn}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
+                f"{transpose}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
                 f"panel += {depth} * {wide};",
             ]
             body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])

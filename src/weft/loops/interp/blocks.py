@@ -77,8 +77,8 @@ def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None
     """The block inside for those points whose tests hold; what it sets is set for them alone."""
     held = np.ones(shape, bool)
     for test in stmt.tests:
-        place = evaluated(test.index, memory, env)
-        held &= (place >= 0) & (place < test.size)
+        index = evaluated(test.index, memory, env)
+        held &= (index >= 0) & (index < test.size)
     points = int(held.sum())
     if not points:
         return

@@ -125,8 +125,8 @@ def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
 
 def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
     """Does every point of the nest have a cell of its own?"""
-    told = tuple([index for index in at if isinstance(index, Affine)])
-    return injective([AccessMap(told, tuple(loops.items()))])
+    affine_indices = tuple([index for index in at if isinstance(index, Affine)])
+    return injective([AccessMap(affine_indices, tuple(loops.items()))])
 
 
 def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
@@ -137,8 +137,8 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     if isinstance(stmt, If):
         held = np.ones(shape, bool)
         for test in stmt.tests:
-            place = evaluated(test.index, memory, grid)
-            held &= (place >= 0) & (place < test.size)
+            index = evaluated(test.index, memory, grid)
+            held &= (index >= 0) & (index < test.size)
         points = dict(zip(loops, np.nonzero(held), strict=True))
         grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
         loops = {}
@@ -162,9 +162,9 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
     """Accumulate a grid of values into cells, summing the loops the cells do not mention in one reduction."""
     ufunc: Any = OPS[stmt.op].meaning
     values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), shape)
-    mentioned = {name for place in stmt.at if isinstance(place, Affine) for _, name in place.terms}
+    mentioned = {name for index in stmt.at if isinstance(index, Affine) for _, name in index.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
-    affine = all(isinstance(place, Affine) for place in stmt.at)
+    affine = all(isinstance(index, Affine) for index in stmt.at)
     if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
         values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
     cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
