@@ -245,7 +245,7 @@ class HasPrecision(Protocol):
 
 
 def show_precisions(nodes: Iterable[HasPrecision], name: Callable[[Any], str]) -> str:
-    """What each node is stored in, why, and in what its sums grow."""
+    """What each node is stored in, why, and in what its sums accumulate."""
     rows = [(name(node), node.precision.dtype, node.precision.origin) for node in nodes]
     wide = max((len(label) for label, _, _ in rows), default=0)
     return "\n".join(

@@ -63,7 +63,7 @@ class _Lowering:
     def _nests(self, one: Explicit) -> list[Stmt]:
         """The loops of an assignment: its start, its nests, and what it takes from beside the target."""
         target, accum = one.target, one.accum
-        cells = target if one.injective else _growing(one)
+        cells = target if one.injective else _accumulation_buffer(one)
         stmts: list[Stmt] = []
         plain = accum == "arg2" or (one.reset and one.injective and _is_kept(accum, target))
         if one.reset and OPS[accum].begins is not None and not (plain and one.surjective):
@@ -90,8 +90,8 @@ class _Lowering:
         return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
 
 
-def _growing(one: Explicit) -> Buffer:
-    """Where an accumulation grows: as its values demand, in whatever run they are computed."""
+def _accumulation_buffer(one: Explicit) -> Buffer:
+    """Where an accumulation is carried: as its values demand, in whatever run they are computed."""
     found = (accumulation_buffer(one.target, one.accum, run.value) for run in one.runs)
     return next((cells for cells in found if cells != one.target), one.target)
 

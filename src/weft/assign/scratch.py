@@ -19,9 +19,9 @@ def before(target: Buffer) -> Buffer:
 
 
 def accumulation_buffer(target: Buffer, op: str, value: Scalar) -> Buffer:
-    """Where an accumulation of a value grows: in the buffer itself, or beside it in a wider type.
+    """Where a value is accumulated: in the buffer itself, or beside it in a wider type.
 
-    Narrow floats grow in single precision. The largest or smallest of whole numbers that are computed is found in 64
+    Narrow floats accumulate in single precision. The largest or smallest of whole numbers that are computed is found in 64
     bits: what wraps around when it is stored must not do so before it is compared.
     """
     wide = accumulator_type(target.dtype)
@@ -39,7 +39,7 @@ def _fits(value: Scalar, dtype: str) -> bool:
 
 
 def neutral_fill(cells: Buffer, op: str, target: Buffer) -> Fill:
-    """Every cell at what an operation begins with; where cells grow beside a target, at what is stored as its.
+    """Every cell at what an operation begins with; where cells accumulate beside a target, at what is stored as its.
 
     In 64 bits that is a number next to their end which wraps around to the end of the narrow type.
     """

@@ -216,7 +216,7 @@ def unfit(staged: Staged) -> str:
     along = found.right if tile.along == "columns" else found.left
     return (
         _misshapen(tile, found.sums)
-        or _astray(tile, found)
+        or _misaligned(tile, found)
         or (rest_in_order(found, along) if tile.vector else "")
         or (shared_product(staged) if tile.threads > 1 else "")
     )
@@ -233,7 +233,7 @@ def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
     return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
 
 
-def _astray(tile: Tile, found: Parts) -> str:
+def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
     columns, last = found.factors[1], found.sums[-1]
     if tile.dot:

@@ -118,7 +118,7 @@ def total(name: str) -> str:
 
 @cache
 def accumulator_type(name: str) -> str:
-    """The type a sum stored so is carried in while it grows."""
+    """The type a sum stored so is accumulated in."""
     return "float32" if name in ("float16", "bfloat16", *_FLOATS8) else name
 
 

@@ -99,7 +99,7 @@ def _make(texts: Mapping[str, str], compiler: Compiler, folder: Path, cache: Cac
 @contextmanager
 def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[_Compilation]:
     """A compiler at work on a text. If it is not done when it is left, it is ended, with all it started."""
-    with _workshop(text) as workdir:
+    with _working_directory(text) as workdir:
         work = _start(compiler, workdir, lasting or workdir)
         try:
             yield work
@@ -137,7 +137,7 @@ def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
 
 
 @contextmanager
-def _workshop(text: str) -> Iterator[Path]:
+def _working_directory(text: str) -> Iterator[Path]:
     """A folder to compile in, with the source. It is gone afterwards, unless `_failure` gave it another name."""
     workdir: Path | None = None
     try:

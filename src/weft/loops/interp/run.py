@@ -155,7 +155,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
             elif dtype_of(stmt.value) == buffer.dtype:
                 _accumulate(stmt, memory, shape, loops, grid)
             else:  # each step rounds to the target's type
-                _accumulate_in_turn(stmt, memory, cells, grid)
+                _accumulate_in_order(stmt, memory, cells, grid)
 
 
 def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dict[str, int], grid: Env) -> None:
@@ -171,7 +171,7 @@ def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dic
     ufunc.at(memory[stmt.buffer], cells, values)
 
 
-def _accumulate_in_turn(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
+def _accumulate_in_order(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
     target, ufunc = memory[stmt.buffer], OPS[stmt.op].meaning
     wanted = numpy_type(dtype_of(stmt.value))
     values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), cells[0].shape).ravel()
