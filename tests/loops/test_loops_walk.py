@@ -28,7 +28,7 @@ from weft.loops.walk import (
     children,
     everything,
     free,
-    mapped,
+    map_scalars,
     parts,
     perfect,
     rename,
@@ -82,7 +82,7 @@ def test_what_a_rule_leaves_alone_is_the_very_same(sample: Numbers) -> None:
     assert bottom_up(body, lambda stmt: (stmt,)) is body
     assert top_down(body, lambda stmt: None) is body
     for stmt in everything(body):
-        assert mapped(stmt, lambda scalar: scalar) is stmt
+        assert map_scalars(stmt, lambda scalar: scalar) is stmt
         assert with_parts(stmt, parts(stmt)) is stmt
         assert not body_of(stmt) or with_body(stmt, (*body_of(stmt),)) is stmt
     for scalar in scalars_of(body):
@@ -101,7 +101,7 @@ def test_a_rebuilt_node_is_equal(sample: Numbers) -> None:
         return tuple(copied(one) for one in children(scalar))
 
     for stmt in everything(sample.program.body):
-        new = mapped(stmt, copied)
+        new = map_scalars(stmt, copied)
         assert new == stmt
         assert (new is stmt) == (not any(variables(part) for one in everything((stmt,)) for part in parts(one)))
 

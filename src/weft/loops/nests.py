@@ -30,7 +30,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import Loop, around, free, mapped, parts, perfect, reads, rewritten, with_parts
+from weft.loops.walk import Loop, around, free, map_scalars, parts, perfect, reads, rewritten, with_parts
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 
@@ -136,7 +136,7 @@ def _writes(block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int]) ->
         return cells.get(one) if isinstance(one, Local) else None
 
     for stmt in block:
-        match mapped(stmt, lambda scalar: rewritten(scalar, leaf)):
+        match map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)):
             case Let(local=local, value=value):
                 buffer = Buffer(next(ids), local.name, shape, local.dtype, Role.EXPANDED)
                 cells[local] = Read(buffer, at)

@@ -221,10 +221,10 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
     return found
 
 
-def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
+def map_scalars(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
     """A statement with the scalars of itself and its body changed."""
     if isinstance(stmt, BLOCKS):
-        stmt = with_body(stmt, tuple([mapped(one, change) for one in stmt.body]))
+        stmt = with_body(stmt, tuple([map_scalars(one, change) for one in stmt.body]))
     old = parts(stmt)
     new = tuple([change(one) for one in old])
     return stmt if all(map(is_, new, old)) else with_parts(stmt, new)

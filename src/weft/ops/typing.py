@@ -61,7 +61,7 @@ def second(*types: str) -> Typed:
 
 
 @cache
-def chosen(condition: str, *types: str) -> Typed:
+def selection(condition: str, *types: str) -> Typed:
     """A choice by a truth value between operands that meet."""
     common = promote(*types)
     return ("bool", *(common for _ in types)), common

@@ -38,7 +38,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import children, mapped, walk, with_children
+from weft.loops.walk import children, map_scalars, walk, with_children
 from weft.ops import OPS, Call, Num, Scalar
 from weft.optimise.simplify import Simplifier
 
@@ -103,7 +103,7 @@ class _Sharing:
                 self._change([local])
                 return new_set
             case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
-                new = mapped(stmt, lambda scalar: self._scalar(scalar, seen))
+                new = map_scalars(stmt, lambda scalar: self._scalar(scalar, seen))
                 self._change([buffer])
                 return new
             case For(loop=loop, size=size, body=body):

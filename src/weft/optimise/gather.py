@@ -21,7 +21,7 @@ from weft.loops.constants import constant_value
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names
 from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
-from weft.loops.walk import around, bottom_up, depth, free, mapped, rewritten, walk
+from weft.loops.walk import around, bottom_up, depth, free, map_scalars, rewritten, walk
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
@@ -224,4 +224,4 @@ def _reindexed(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, .
         scaled: Scalar = index if coefficient == 1 else Call("mul", (index, Cast("int64", Num(coefficient))))
         return scaled if rest == Affine() else Call("add", (scaled, rest))
 
-    return tuple(mapped(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)
+    return tuple(map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)

@@ -20,7 +20,7 @@ from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
 from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.walk import bottom_up, mapped, rewritten, walk, with_body
+from weft.loops.walk import bottom_up, map_scalars, rewritten, walk, with_body
 from weft.ops import Call, Num, Scalar
 
 
@@ -64,7 +64,7 @@ class _Hoisting:
                 self.variables.discard(local)
                 return []
             case Let() | Set() | Store() | Update():
-                return [mapped(stmt, lambda scalar: rewritten(scalar, self._hoisted))]
+                return [map_scalars(stmt, lambda scalar: rewritten(scalar, self._hoisted))]
         return [stmt]
 
     def _hoisted(self, scalar: Scalar) -> Scalar | None:

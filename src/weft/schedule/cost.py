@@ -152,14 +152,14 @@ def _flops(scalar: Scalar) -> int:
     if not isinstance(scalar, Call):
         return 0
     op = OPS[scalar.op]
-    hands_on = op.typing in (typing.first, typing.second, typing.chosen)
+    hands_on = op.typing in (typing.first, typing.second, typing.selection)
     return 0 if hands_on or op.truth else max(1, op.arity - 1)
 
 
 def _others(scalar: Scalar) -> int:
     match scalar:
         case Call(op=op):
-            return int(OPS[op].truth or OPS[op].typing is typing.chosen)
+            return int(OPS[op].truth or OPS[op].typing is typing.selection)
         case Cast(value=value):
             return int(not isinstance(value, Num))
     return 0

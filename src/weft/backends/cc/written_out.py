@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from weft.affine import Affine
 from weft.loops import Collapse, For, Jam, Stmt
 from weft.loops.legality import collapsed_loops, points
-from weft.loops.walk import mapped, substituted, with_body
+from weft.loops.walk import map_scalars, substituted, with_body
 
 
 def written_out(loop: For) -> tuple[For, ...]:
@@ -44,4 +44,4 @@ def _repeated(body: Sequence[Stmt], loop: str, indices: Sequence[Affine]) -> tup
 
 
 def _moved(stmt: Stmt, indices: Mapping[str, Affine]) -> Stmt:
-    return mapped(stmt, lambda scalar: substituted(scalar, indices)) if indices else stmt
+    return map_scalars(stmt, lambda scalar: substituted(scalar, indices)) if indices else stmt
