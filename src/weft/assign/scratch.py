@@ -21,8 +21,8 @@ def before(target: Buffer) -> Buffer:
 def accumulation_buffer(target: Buffer, op: str, value: Scalar) -> Buffer:
     """Where a value is accumulated: in the buffer itself, or beside it in a wider type.
 
-    Narrow floats accumulate in single precision. The largest or smallest of whole numbers that are computed is found in 64
-    bits: what wraps around when it is stored must not do so before it is compared.
+    Narrow floats accumulate in single precision. The largest or smallest of whole numbers that are computed is found
+    in 64 bits: what wraps around when it is stored must not do so before it is compared.
     """
     wide = accumulator_type(target.dtype)
     if op in ("max", "min") and not _fits(value, target.dtype):

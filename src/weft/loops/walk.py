@@ -5,7 +5,7 @@
     body_of, with_body            the statements inside a statement
     walk, everything, scoped      every scalar; every statement; every statement with what is around it
     rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
-    mapped                        all scalars of a statement
+    map_scalars                   all scalars of a statement
     around, perfect               loops put around a block; a block taken out of its loops
     top_down, bottom_up           statements by a rule
     retargeted, rename            cells moved; loops and variables called differently
