@@ -116,8 +116,11 @@ class _Sized:
     tensor: str
     axis: int
 
-    def __call__(self, sizes: Mapping[str, int]) -> int:
-        return self.template.shape_of(self.tensor, sizes)[self.axis]
+    def size(self, of: Mapping[str, int]) -> int:
+        return self.template.shape_of(self.tensor, of)[self.axis]
+
+    def __str__(self) -> str:
+        return f"{self.template.name}.{axis_name(self.tensor, self.axis)}"
 
 
 def _size(term: Term, sizes: Mapping[str, int]) -> int:
