@@ -458,8 +458,7 @@ def lowered(code: Code, model: Model) -> tuple[Program, dict[Buffer, np.ndarray]
     numbers = np.random.default_rng(0)
     for node, one in buffers.items():
         if node.definition is None and node.gradient_of is None and one in memory:
-            given = node.init.source if node.init else None  # type: ignore[union-attr]
-            values = given.array if isinstance(given, Data) else numbers.normal(0, 0.8, one.shape)
+            values = node.init.array if isinstance(node.init, Data) else numbers.normal(0, 0.8, one.shape)
             memory[one] = values.astype(numpy_type(one.dtype)).reshape(one.shape)
     return program, memory
 

@@ -2,6 +2,7 @@
 
 from weft.assign.definitions import complete
 from weft.assign.dtype_inference import Precision
+from weft.assign.extents import Extent, SizeOf
 from weft.assign.fingerprint import Fingerprint
 from weft.assign.lower import closed_buffer, lower
 from weft.assign.nodes import (
@@ -11,14 +12,16 @@ from weft.assign.nodes import (
     Cells,
     Code,
     Comment,
+    Copied,
     Data,
+    Declared,
     Direct,
-    Extent,
     Fetch,
     File,
     Keep,
     Merge,
     Node,
+    NodeName,
     Noop,
     Offset,
     Operand,
@@ -44,7 +47,9 @@ __all__ = [
     "Cells",
     "Code",
     "Comment",
+    "Copied",
     "Data",
+    "Declared",
     "Direct",
     "Extent",
     "Fetch",
@@ -53,6 +58,7 @@ __all__ = [
     "Keep",
     "Merge",
     "Node",
+    "NodeName",
     "Noop",
     "Offset",
     "Operand",
@@ -60,6 +66,7 @@ __all__ = [
     "Record",
     "Recording",
     "Seq",
+    "SizeOf",
     "Slot",
     "Stored",
     "Symbol",

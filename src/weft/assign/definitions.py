@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from weft.assign.nodes import (
     Accum,
+    Arg,
     Assignment,
     Code,
     Comment,
+    Copied,
     Direct,
     Fetch,
     Keep,
@@ -66,6 +68,16 @@ class _Completion:
                 self.ready[node] = None
                 found.append(node.definition)
         return seq(*found)
+
+
+def initial(node: Node) -> Code:
+    """The code that gives a node its first values."""
+    match node.init:
+        case None:
+            return Noop()
+        case Copied(operand=operand, record=record):
+            return complete(Accum(node, "arg2", True, Arg(0), (operand,), record, node.origin))
+    return Fetch(node, node.init, node.origin)
 
 
 def reads(statement: Assignment) -> list[Node]:

@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from weft.affine import Affine
 from weft.assign.concat_terms import Terms
-from weft.assign.nodes import Accum, Arg, Direct, Extent, Offset, Operand, Symbol
+from weft.assign.extents import Extent
+from weft.assign.nodes import Accum, Arg, Direct, Offset, Operand, Symbol
 from weft.assign.scratch import untaken
 from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
@@ -169,8 +170,8 @@ def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     match one:
         case Symbol(name=name):
             return Affine(((1, name),))
-        case Extent(measure=measure):
-            return Num(measure())
+        case Extent():
+            return Num(one.number)
         case Offset():
             return _offset(at, target.shape)
     return one

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from weft.assign.extents import Extent
 from weft.assign.nodes import (
     Arg,
     Assignment,
     Cells,
     Code,
     Direct,
-    Extent,
     Fetch,
     Merge,
     Node,
@@ -122,6 +122,6 @@ def _leaf(value: Scalar) -> str:
             return f"#{number}"
         case Num(value=number):
             return repr(number)
-        case Extent(measure=measure):
-            return repr(measure())
+        case Extent():
+            return repr(value.number)
     return repr(value)

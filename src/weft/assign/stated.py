@@ -54,7 +54,7 @@ def _operations(code: Code) -> tuple[Node, ...]:
 
 def is_inline(node: Node) -> bool:
     """Can printed code write its definition in the place of its name?"""
-    return node.inline and not node.sizes and isinstance(node.definition, Accum | Fetch)
+    return node.name.inline and node.declared is None and isinstance(node.definition, Accum | Fetch)
 
 
 class _Stating:
@@ -110,7 +110,7 @@ class _Stating:
             self._new.append(node)
 
     def _is_stated(self, node: Node) -> bool:
-        if not node.inline or isinstance(node.definition, Direct):
+        if not node.name.inline or isinstance(node.definition, Direct):
             return node in self._fresh
         return not is_inline(node) or self._is_used_again(node) or node in self._deep or node in self._operations
 
@@ -140,7 +140,7 @@ def _reads(node: Node) -> list[Node]:
 def _is_declared(node: Node) -> bool:
     """Is it a node of the text's own, rather than one that somebody gives?"""
     made = node if node.gradient_of is None else node.gradient_of
-    return made.made_inline or made.definition is not None
+    return made.declared is not None or made.definition is not None
 
 
 def _places(statement: Assignment) -> Iterator[Operand]:

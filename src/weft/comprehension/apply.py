@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy.typing as npt
 
-from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, in_code, node_of, seq
-from weft.comprehension.gather_checks import is_indirect, is_proved, strayed, unproved, verify, watching
+from weft.assign import Cells, Code, Direct, Fetch, Node, NodeName, Operand, Precision, in_code, node_of, seq
+from weft.comprehension.gather_checks import Indirect, is_indirect, is_proved, strayed, unproved, verify, watching
 from weft.comprehension.gradient import backward
 from weft.comprehension.mistakes import counted
 from weft.comprehension.signature import Split, Template
@@ -39,60 +38,56 @@ class Application:
         """`extents` are given where they are known: then only subscripts that may leave their tensors are watched."""
         self.template = template
         self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
-        self.operations: dict[str, Operation] = {}
+        self.sizes = Sizes(template, tuple(node_of(one).shape for one in operands))
         self._origin = origin
         flat, found = template.flat, template.indirect
         self._indirect = unproved(found, flat, extents) if extents else found
-        self._watched = {tensor: self._distances(tensor) for tensor in self._indirect}
-        self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
-        computed = list(dict.fromkeys(step.target for step in flat.steps))
-        for tensor in computed:
-            self.operands[tensor] = self._infer(tensor, labels.get(tensor, tensor))
-        for tensor in computed:
-            self.node(tensor).definition = seq(*(self.assign(step) for step in flat.writing(tensor)))
-        self._watching = {one: tuple(watching(one, found, flat.types)) for one, found in self._indirect.items()}
-        for tensor, node in self._watched.items():
-            node.definition = seq(Fetch(node, Cells(Num(0))), *map(self.assign, self._watching[tensor]))
+        self._watched: dict[str, Node] = {}
+        written = [step.target for step in flat.steps]
+        self.operations = {tensor: self._infer(tensor, labels.get(tensor, tensor)) for tensor in dict.fromkeys(written)}
+        for tensor in reversed(dict.fromkeys(reversed(written))):  # what the steps of a tensor read is written before
+            if tensor in self._indirect:
+                self._watched[tensor] = self._distances(tensor)
+            self._define(tensor, labels.get(tensor, tensor))
 
-    def _distances(self, tensor: str) -> Node:
-        """The node that says how far the subscripts in a tensor's steps stray."""
-        name, count = f"{self.template.name}.{strayed(tensor)}", 2 * len(self._indirect[tensor])
-        shape = infer(Literal(Shape(output=(Dim(count),))), name=name, origin=self._origin).result
-        node = Node(name, shape, Precision.given("int64"), origin=self._origin)
-        node.verify = partial(self._verify, tensor)
-        return node
-
-    def _verify(self, tensor: str, distances: npt.NDArray[Any]) -> None:
-        shapes, subscripts = self.extents.shapes, self._indirect[tensor]
-        sizes = [shapes[one.tensor][one.axis] for one in subscripts]
-        verify(subscripts, sizes, distances, self._origin or user_origin())
-
-    def _infer(self, tensor: str, label: str) -> Node:
-        """The node of a tensor, its shape as far as the operands' shapes tell."""
-        flat = self.template.flat
-        shapes = [self.node(one).shape for one in flat.params]
+    def _infer(self, tensor: str, label: str) -> Operation:
+        """What is said of a tensor's shape, known as far as the operands' shapes tell."""
+        params = self.template.flat.params
         constraints = self.template.constraints(tensor, self.splits)
-        logic = Stated(len(shapes), constraints)
-        operation = infer(
-            logic,
-            shapes,
+        return infer(
+            Stated(len(params), constraints),
+            self.sizes.shapes,
             name=label,
             title=self.template.name,
             origin=self._origin,
-            code=in_code(self.operands[one] for one in flat.params),
+            code=in_code(self.operands[one] for one in params),
         )
-        self.operations[tensor] = operation
-        return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
-    @lazy_property
-    def needless(self) -> set[Step]:
-        """The steps that need not run: copies that are written over, and those that watch what cannot stray."""
+    def _define(self, tensor: str, label: str) -> None:
+        """Make the node of a tensor."""
         flat = self.template.flat
-        found = {step for step in flat.steps if is_lost(step, flat, self.extents)}
-        for tensor, ones in self._indirect.items():
-            proved = [is_proved(one, flat, self.extents) for one in ones]
-            found |= {step for at, step in enumerate(self._watching[tensor]) if proved[at // 2]}
-        return found
+
+        def code(node: Node) -> Code:
+            self.operands[tensor] = node
+            return seq(*map(self.assign, flat.writing(tensor)))
+
+        shape, precision = self.operations[tensor].result, Precision.given(flat.types[tensor])
+        Node.defined(NodeName(label), shape, precision, code, origin=self._origin)
+
+    def _distances(self, tensor: str) -> Node:
+        """The node that says how far the subscripts in a tensor's steps stray."""
+        name, subscripts = strayed(tensor), self._indirect[tensor]
+        label = f"{self.template.name}.{name}"
+        sizes = Shape(output=(Dim(2 * len(subscripts)),))
+
+        def code(node: Node) -> Code:
+            self.operands[name] = node
+            steps = watching(tensor, subscripts, self.template.flat.types)
+            return seq(Fetch(node, Cells(Num(0))), *(self.assign(step, watches=one) for one, step in steps))
+
+        shape = infer(Literal(sizes), name=label, origin=self._origin).result
+        check = Watch(subscripts, self.sizes, self._origin)
+        return Node.defined(NodeName(label), shape, Precision.given("int64"), code, origin=self._origin, check=check)
 
     def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
         """How many axes of each kind the parameters have."""
@@ -109,7 +104,7 @@ class Application:
     @lazy_property
     def splits(self) -> list[Split]:
         """How many axes of each kind the operands had when it was applied."""
-        return self._splits([self.node(one).shape for one in self.template.flat.params])
+        return self._splits(self.sizes.shapes)
 
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
@@ -119,12 +114,9 @@ class Application:
     def results(self) -> tuple[Node, ...]:
         return tuple(self.node(one) for one in self.template.flat.results)
 
-    @lazy_property
+    @property
     def extents(self) -> Extents:
-        """Everything about sizes; asking closes the shapes of the operands."""
-        ranks = self.template.flat.ranks
-        shapes = {one: close(self.node(one).shape).array_shape for one in self.template.flat.params}
-        return self.template.extents([shape[: ranks[one]] for one, shape in shapes.items()])
+        return self.sizes.extents
 
     def backward(
         self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, afresh: bool = False, masked: bool = False
@@ -140,13 +132,16 @@ class Application:
         for name, like in made.like.items():
             if name not in others:
                 node = self.node(like)
-                others[name] = Node(name, node.shape, Precision.given(flat.types[like]), origin=self._origin)
+                others[name] = Node(NodeName(name), node.shape, Precision.given(flat.types[like]), origin=self._origin)
         untouched = [node for one, node in into.items() if afresh and one not in made.found]
         zeros = (Fetch(node, Cells(Num(0.0))) for node in untouched)
         return seq(*zeros, *(self.assign(step, others) for step in made.steps))
 
-    def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
-        """A step as an assignment; `others` are tensors of the step that the definition does not have."""
+    def assign(self, step: Step, others: Mapping[str, Node] | None = None, watches: Indirect | None = None) -> Direct:
+        """A step as an assignment, for a subscript that it `watches`, if it does.
+
+        `others` are tensors of the step that the definition does not have.
+        """
         known: dict[str, Operand] = {**self.operands, **(others or {})}
         read = tuple(one for one in step.reads if one != step.target)
         operands = [known[one] for one in read]
@@ -162,29 +157,62 @@ class Application:
             step.value,
             tuple(operands),
             (step.target, *read),
-            StepDomain(self, step),
+            StepDomain(self.sizes, step, watches),
             self._origin,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StepDomain:
-    """The loops of a step, for an application."""
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """All that is known of sizes of a definition, on tensors of these shapes."""
 
-    application: Application
+    template: Template
+    shapes: tuple[ShapeVar, ...]
+
+    @lazy_property
+    def extents(self) -> Extents:
+        """Asking closes the shapes."""
+        flat = self.template.flat
+        closed = zip(flat.params, self.shapes, strict=True)
+        return self.template.extents([close(shape).array_shape[: flat.ranks[one]] for one, shape in closed])
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """That subscripts stay inside their tensors, seen from how far they strayed."""
+
+    subscripts: tuple[Indirect, ...]
+    sizes: Sizes
+    origin: Origin | None
+
+    def verify(self, value: npt.NDArray[Any]) -> None:
+        shapes = self.sizes.extents.shapes
+        sizes = [shapes[one.tensor][one.axis] for one in self.subscripts]
+        verify(self.subscripts, sizes, value, self.origin or user_origin())
+
+
+@dataclass(frozen=True)
+class StepDomain:
+    """The loops of a step, for some sizes; the step may be there to watch a subscript."""
+
+    sizes: Sizes
     step: Step
+    watches: Indirect | None
 
     @property
     def ranges(self) -> Mapping[str, tuple[int, int]]:
-        found = self.application.extents.ranges(self.step)
+        found = self.sizes.extents.ranges(self.step)
         return {index: (extent.low, extent.high) for index, extent in found.items()}
 
     def number(self, size: str) -> int:
-        return self.application.extents.number(size)
+        return self.sizes.extents.number(size)
 
-    @property
+    @lazy_property
     def idle(self) -> bool:
-        return self.step in self.application.needless
+        flat, extents = self.sizes.template.flat, self.sizes.extents
+        if self.watches is not None:
+            return is_proved(self.watches, flat, extents)
+        return is_lost(self.step, flat, extents)
 
     def show(self, names: Sequence[str]) -> str:
         own = (self.step.target, *(one for one in self.step.reads if one != self.step.target))

@@ -124,8 +124,8 @@ def _holds_read(expr: Expr) -> bool:
     return any(isinstance(one, Read) for one in walk(expr))
 
 
-def watching(tensor: str, subscripts: Sequence[Indirect], types: Mapping[str, str]) -> Iterator[Step]:
-    """The steps that note how far subscripts stray in those of a tensor; the distances start at zero.
+def watching(tensor: str, subscripts: Sequence[Indirect], types: Mapping[str, str]) -> Iterator[tuple[Indirect, Step]]:
+    """The steps that note how far subscripts stray in those of a tensor, with these; the distances start at zero.
 
     They read only what is there before the tensor is, so that it can wait for them.
     """
@@ -134,7 +134,7 @@ def watching(tensor: str, subscripts: Sequence[Indirect], types: Mapping[str, st
         beyond = Binary("-", place, Binary("-", Dim(one.tensor, one.axis), Int(1)))
         for at, collected, value in ((2 * number, "min", place), (2 * number + 1, "max", beyond)):
             noted = value if one.only_if is None else Choose(one.only_if, value, Int(0))
-            yield Step(strayed(tensor), (Num(at),), collected, True, scalar(noted, types), one.loops)
+            yield one, Step(strayed(tensor), (Num(at),), collected, True, scalar(noted, types), one.loops)
 
 
 def _signed(subscript: Expr, types: Mapping[str, str]) -> Expr:

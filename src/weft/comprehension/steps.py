@@ -296,8 +296,10 @@ class Extents:
 
 def is_lost(step: Step, flat: Flat, extents: Extents) -> bool:
     """Is a step a copy of which the next step that writes the tensor leaves nothing?"""
+    if isinstance(step.loops, int) or step.keeps:
+        return False
     later = flat.writing(step.target)[1:]
-    if isinstance(step.loops, int) or step.keeps or not later or later[0].reduction is not None:
+    if not later or later[0].reduction is not None:
         return False
     ranges = extents.ranges(later[0])
     places = [ranges[name] for one in later[0].at if isinstance(one, Affine) for name in one.names]

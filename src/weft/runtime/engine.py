@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from weft.assign import Code, Keep, Node, complete, seq, symbols
 from weft.assign.check import check
+from weft.assign.definitions import initial
 from weft.assign.lint import doubts
 from weft.assign.show import Printer
 from weft.backends import Backend
@@ -147,7 +148,7 @@ class Engine:
 
     @uninterrupted
     def _compile_initial(self, nodes: tuple[Node, ...], ids: tuple[int, ...]) -> Compiled:
-        code = seq(*(node.init for node in nodes if node.init is not None))
+        code = seq(*map(initial, nodes))
         made = self._compiled(code, {}, dict.fromkeys(nodes, "a first value"), (), config.options)
         return self._initial.put(ids, made.alone())
 
