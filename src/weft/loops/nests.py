@@ -82,8 +82,8 @@ class Nest:
 
 def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
-    ids = count()
-    return [nest for stmt in program.body for nest in _nests(stmt, (), ids)]
+    ids, cells = count(), dict[Local, Scalar]()
+    return [nest for stmt in program.body for nest in _nests(stmt, (), ids, cells)]
 
 
 def stride_of(cell: Read, loop: str) -> int | None:
@@ -105,11 +105,11 @@ def fresh_identifier(name: str, taken: FreshNames) -> str:
     return taken.fresh(base)
 
 
-def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int]) -> Iterator[Nest]:
+def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int], cells: dict[Local, Scalar]) -> Iterator[Nest]:
     if isinstance(stmt, Remark):
         inner = (*remarks, stmt.text)
         for one in stmt.body:
-            yield from _nests(one, inner, ids)
+            yield from _nests(one, inner, ids, cells)
         return
     if isinstance(stmt, Fill):
         sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
@@ -122,13 +122,17 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int]) -> Iterator
     match block:
         case (If(tests=tests, body=block),):
             pass
-    for one in _writes(block, loops, ids):
+    for one in _writes(block, loops, ids, cells):
         yield Nest(loops, tests, one, remarks)
 
 
-def _writes(block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int]) -> Iterator[Store | Update]:
-    """The writes of a block in loops: variables are expanded to cells, one for every point."""
-    cells: dict[Local, Scalar] = {}
+def _writes(
+    block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int], cells: dict[Local, Scalar]
+) -> Iterator[Store | Update]:
+    """The writes of a block in loops: variables are expanded to `cells`, one for every point.
+
+    Where there are no loops, each statement is a block, and variables are read in those that follow.
+    """
     at = tuple(Affine.of(name) for name, _ in loops) or (Affine(),)
     shape = tuple(size for _, size in loops) or (1,)
 
