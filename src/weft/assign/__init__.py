@@ -37,7 +37,7 @@ from weft.assign.nodes import (
     symbols,
     target,
 )
-from weft.assign.record import Recording, Slot, comment, current, in_code, intermediate, record, recording
+from weft.assign.record import Slot, comment, current, in_code, intermediate, record, recording
 from weft.assign.show import show
 
 __all__ = [
@@ -64,7 +64,6 @@ __all__ = [
     "Operand",
     "Precision",
     "Record",
-    "Recording",
     "Seq",
     "SizeOf",
     "Slot",

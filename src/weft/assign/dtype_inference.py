@@ -10,9 +10,9 @@ settled when first asked for, with everything connected to it that is still open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from weft.errors import Origin, WeftError, user_origin
 from weft.ops import Scalar, leaves, type_of
@@ -237,16 +237,9 @@ def _open(found: str) -> bool:
     return found == UNKNOWN or is_weak(found)
 
 
-class HasPrecision(Protocol):
-    """Something that has a precision."""
-
-    @property
-    def precision(self) -> Precision: ...
-
-
-def show_precisions(nodes: Iterable[HasPrecision], name: Callable[[Any], str]) -> str:
-    """What each node is stored in, why, and in what its sums accumulate."""
-    rows = [(name(node), node.precision.dtype, node.precision.origin) for node in nodes]
+def show_precisions(stored: Iterable[tuple[str, Precision]]) -> str:
+    """What each node, by name, is stored in, why, and in what its sums accumulate."""
+    rows = [(label, one.dtype, one.origin) for label, one in stored]
     wide = max((len(label) for label, _, _ in rows), default=0)
     return "\n".join(
         f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator_type(dtype)}" for label, dtype, origin in rows

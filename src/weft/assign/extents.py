@@ -22,7 +22,7 @@ class SizeOf(Scalar):
     name: str
 
     @property
-    def number(self) -> int:
+    def value(self) -> int:
         """Asking for it closes the shape of the result."""
         shape, operation = close(self.operation.result), self.operation
         if self.name in operation.labels:
@@ -33,17 +33,19 @@ class SizeOf(Scalar):
 
 @dataclass(frozen=True, slots=True)
 class Extent(Scalar):
+    """A number computed from sizes and others like it, and what printed code calls it."""
+
     label: str
     value: Scalar
 
     @property
     def number(self) -> float:
         """In double precision, whatever it is used in."""
-
-        def size(leaf: Scalar) -> float:
-            assert isinstance(leaf, SizeOf | Num)
-            return leaf.number if isinstance(leaf, SizeOf) else leaf.value
-
         with np.errstate(all="ignore"):
-            found = computed(self.value, size, lambda one, args: OPS[one.op].meaning(*args))
+            found = computed(self.value, _value, lambda one, args: OPS[one.op].meaning(*args))
         return found if isinstance(found, int) else float(found)
+
+
+def _value(leaf: Scalar) -> float:
+    assert isinstance(leaf, SizeOf | Num | Extent)
+    return leaf.number if isinstance(leaf, Extent) else leaf.value

@@ -80,36 +80,26 @@ class Check(Protocol):
 class Node:
     """A tensor of values: which one it is, and the cells of what is found out later: its name, its shape, its type.
 
-    `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use. Code
-    has `declared` it, with or without sizes, unless it is a leaf or computed.
+    `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
+    What is `declared` was made for code to assign to, or says its sizes as such a node does.
     """
 
     name: NodeName
     shape: ShapeVar
     precision: Precision
-    definition: Code | None = None
     init: Initial | None = None
     origin: Origin | None = None
     gradient_of: Node | None = None
     declared: Declared | None = None
     check: Check | None = None
     id: int = field(default_factory=next_id)
+    definition: Code | None = field(default=None, init=False)
 
-    @staticmethod
-    def defined(
-        name: NodeName,
-        shape: ShapeVar,
-        precision: Precision,
-        code: Callable[[Node], Code],
-        *,
-        origin: Origin | None = None,
-        declared: Declared | None = None,
-        check: Check | None = None,
-    ) -> Node:
-        """A node that is computed. Its code mentions it: hence this knot, the only place where a node is written to."""
-        node = Node(name, shape, precision, origin=origin, declared=declared, check=check)
-        object.__setattr__(node, "definition", code(node))
-        return node
+    def defined(self, code: Code) -> Node:
+        """The node, computed by code. That mentions it, hence this knot: nothing else writes to a node, and once."""
+        assert self.definition is None, f"{self} is defined already"
+        object.__setattr__(self, "definition", code)
+        return self
 
     def __str__(self) -> str:
         return self.name.text
@@ -402,18 +392,13 @@ def _named(spec: ShapeSpec) -> set[str]:
 def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:
     """Every static index the code uses: its name, its size, and where."""
     for statement in statements(code):
-        if isinstance(statement, Accum):
-            logic = statement.record.operation.logic
-            if isinstance(logic, Slice) and isinstance(logic.at, Bound):
-                yield logic.at.symbol, logic.at.size, statement.origin
-            values: tuple[Scalar, ...] = (statement.value,)
-        elif isinstance(statement, Fetch):
-            values = (statement.source.value,) if isinstance(statement.source, Cells) else ()
-        else:
-            values = ()
-        for value in values:
-            found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
-            yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
+        match statement:
+            case Accum(record=Record(operation=Operation(logic=Slice(at=Bound(symbol=symbol, size=size))))):
+                yield symbol, size, statement.origin
+        match statement:
+            case Accum(value=value) | Fetch(source=Cells(value=value)):
+                found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
+                yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
 
 
 def statements(code: Code) -> Iterator[Assignment]:

@@ -101,18 +101,9 @@ def _is_row(code: Accum) -> bool:
 
 def _inside_out(value: Scalar) -> list[Call]:
     """Every call in a scalar, once, after those inside it."""
-    found: dict[int, Call] = {}
-    rest: list[tuple[Scalar, bool]] = [(value, False)]
-    while rest:
-        one, done = rest.pop()
-        if not isinstance(one, Call):
-            continue
-        if done:
-            found[id(one)] = one
-        elif id(one) not in found:
-            rest.append((one, True))
-            rest += [(arg, False) for arg in reversed(one.args)]
-    return list(found.values())
+    found: list[Call] = []
+    computed(value, lambda leaf: None, lambda one, inner: found.append(one))
+    return found
 
 
 def _length(order: Sequence[Call]) -> int:

@@ -42,57 +42,45 @@ class Application:
         self._origin = origin
         flat, found = template.flat, template.indirect
         self._indirect = unproved(found, flat, extents) if extents else found
-        self._watched: dict[str, Node] = {}
-        written = [step.target for step in flat.steps]
-        self.operations = {tensor: self._infer(tensor, labels.get(tensor, tensor)) for tensor in dict.fromkeys(written)}
-        for tensor in reversed(dict.fromkeys(reversed(written))):  # what the steps of a tensor read is written before
-            if tensor in self._indirect:
-                self._watched[tensor] = self._distances(tensor)
-            self._define(tensor, labels.get(tensor, tensor))
+        self._watched = {tensor: self._distances(tensor) for tensor in self._indirect}
+        self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
+        self.operations: dict[str, Operation] = {}
+        computed = list(dict.fromkeys(step.target for step in flat.steps))
+        for tensor in computed:
+            self.operands[tensor] = self._infer(tensor, labels.get(tensor, tensor))
+        for tensor in computed:
+            self.node(tensor).defined(seq(*map(self.assign, flat.writing(tensor))))
+        for tensor, node in self._watched.items():
+            steps = watching(tensor, self._indirect[tensor], flat.types)
+            node.defined(seq(Fetch(node, Cells(Num(0))), *map(self.assign, steps)))
 
-    def _infer(self, tensor: str, label: str) -> Operation:
-        """What is said of a tensor's shape, known as far as the operands' shapes tell."""
-        params = self.template.flat.params
-        constraints = self.template.constraints(tensor, self.splits)
-        return infer(
-            Stated(len(params), constraints),
+    def _distances(self, tensor: str) -> Node:
+        """The node that says how far the subscripts in a tensor's steps stray."""
+        name, subscripts = f"{self.template.name}.{strayed(tensor)}", self._indirect[tensor]
+        sizes = Shape(output=(Dim(2 * len(subscripts)),))
+        shape = infer(Literal(sizes), name=name, origin=self._origin).result
+        check = Watch(subscripts, self.sizes, self._origin)
+        return Node(NodeName(name), shape, Precision.given("int64"), origin=self._origin, check=check)
+
+    def _infer(self, tensor: str, label: str) -> Node:
+        """The node of a tensor, its shape as far as the operands' shapes tell."""
+        flat = self.template.flat
+        operation = infer(
+            Stated(len(flat.params), self.template.constraints(tensor, self.splits)),
             self.sizes.shapes,
             name=label,
             title=self.template.name,
             origin=self._origin,
-            code=in_code(self.operands[one] for one in params),
+            code=in_code(self.operands[one] for one in flat.params),
         )
+        self.operations[tensor] = operation
+        return Node(NodeName(label), operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
-    def _define(self, tensor: str, label: str) -> None:
-        """Make the node of a tensor."""
-        flat = self.template.flat
-
-        def code(node: Node) -> Code:
-            self.operands[tensor] = node
-            return seq(*map(self.assign, flat.writing(tensor)))
-
-        shape, precision = self.operations[tensor].result, Precision.given(flat.types[tensor])
-        Node.defined(NodeName(label), shape, precision, code, origin=self._origin)
-
-    def _distances(self, tensor: str) -> Node:
-        """The node that says how far the subscripts in a tensor's steps stray."""
-        name, subscripts = strayed(tensor), self._indirect[tensor]
-        label = f"{self.template.name}.{name}"
-        sizes = Shape(output=(Dim(2 * len(subscripts)),))
-
-        def code(node: Node) -> Code:
-            self.operands[name] = node
-            steps = watching(tensor, subscripts, self.template.flat.types)
-            return seq(Fetch(node, Cells(Num(0))), *(self.assign(step, watches=one) for one, step in steps))
-
-        shape = infer(Literal(sizes), name=label, origin=self._origin).result
-        check = Watch(subscripts, self.sizes, self._origin)
-        return Node.defined(NodeName(label), shape, Precision.given("int64"), code, origin=self._origin, check=check)
-
-    def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
-        """How many axes of each kind the parameters have."""
+    @lazy_property
+    def splits(self) -> list[Split]:
+        """How many axes of each kind the operands had when it was applied."""
         flat, found = self.template.flat, []
-        for param, shape in zip(flat.params, shapes, strict=True):
+        for param, shape in zip(flat.params, self.sizes.shapes, strict=True):
             split = _split(shape, flat.ranks[param])
             if split is None:
                 what = f"`{param}` of `{self.template.name}` has {counted(flat.ranks[param], 'axis', 'axes')}"
@@ -100,11 +88,6 @@ class Application:
                 raise ShapeError(f"{what}, and what is given is {shape}", origin=self._origin, fix=fix)
             found.append(split)
         return found
-
-    @lazy_property
-    def splits(self) -> list[Split]:
-        """How many axes of each kind the operands had when it was applied."""
-        return self._splits(self.sizes.shapes)
 
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
@@ -137,11 +120,8 @@ class Application:
         zeros = (Fetch(node, Cells(Num(0.0))) for node in untouched)
         return seq(*zeros, *(self.assign(step, others) for step in made.steps))
 
-    def assign(self, step: Step, others: Mapping[str, Node] | None = None, watches: Indirect | None = None) -> Direct:
-        """A step as an assignment, for a subscript that it `watches`, if it does.
-
-        `others` are tensors of the step that the definition does not have.
-        """
+    def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
+        """A step as an assignment; `others` are tensors of the step that the definition does not have."""
         known: dict[str, Operand] = {**self.operands, **(others or {})}
         read = tuple(one for one in step.reads if one != step.target)
         operands = [known[one] for one in read]
@@ -157,7 +137,7 @@ class Application:
             step.value,
             tuple(operands),
             (step.target, *read),
-            StepDomain(self.sizes, step, watches),
+            StepDomain(self.sizes, step),
             self._origin,
         )
 
@@ -186,18 +166,15 @@ class Watch:
     origin: Origin | None
 
     def verify(self, value: npt.NDArray[Any]) -> None:
-        shapes = self.sizes.extents.shapes
-        sizes = [shapes[one.tensor][one.axis] for one in self.subscripts]
-        verify(self.subscripts, sizes, value, self.origin or user_origin())
+        verify(self.subscripts, self.sizes.extents.shapes, value, self.origin or user_origin())
 
 
 @dataclass(frozen=True)
 class StepDomain:
-    """The loops of a step, for some sizes; the step may be there to watch a subscript."""
+    """The loops of a step, for some sizes."""
 
     sizes: Sizes
     step: Step
-    watches: Indirect | None
 
     @property
     def ranges(self) -> Mapping[str, tuple[int, int]]:
@@ -209,10 +186,8 @@ class StepDomain:
 
     @lazy_property
     def idle(self) -> bool:
-        flat, extents = self.sizes.template.flat, self.sizes.extents
-        if self.watches is not None:
-            return is_proved(self.watches, flat, extents)
-        return is_lost(self.step, flat, extents)
+        flat, extents, watched = self.sizes.template.flat, self.sizes.extents, self.step.watches
+        return is_proved(watched, flat, extents) if watched else is_lost(self.step, flat, extents)
 
     def show(self, names: Sequence[str]) -> str:
         own = (self.step.target, *(one for one in self.step.reads if one != self.step.target))

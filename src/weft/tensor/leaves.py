@@ -119,12 +119,9 @@ def _computed(
     origin = user_origin()
     name = label or _spell(value)
     shape = infer(logic, name=name, title="constant", origin=origin).result
-
-    def filled(node: Node) -> Fetch:
-        return Fetch(node, Cells(scalar(value)), origin)
-
-    called, kind = NodeName(name, inline=not label), precision_of(value, dtype)
-    return Tensor(Node.defined(called, shape, kind, filled, origin=origin, declared=declared))
+    called, precision = NodeName(name, inline=not label), precision_of(value, dtype)
+    node = Node(called, shape, precision, origin=origin, declared=declared)
+    return Tensor(node.defined(Fetch(node, Cells(scalar(value)), origin)))
 
 
 def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:

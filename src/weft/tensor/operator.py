@@ -82,35 +82,27 @@ class Operator:
             code=in_code(tensor.operand for tensor in tensors),
         )
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
-        slots = _operands(tensors, operation)
-        called = NodeName(name, inline=not label)
-        node = Node.defined(
-            called, operation.result, precision, lambda node: self._forward(node, operation, slots), origin=origin
-        )
+        node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
+        with recording(operation) as forward:
+            _call(self.run_forward, {"v": Slot(0, node, operation), **_operands(tensors, operation)}, self.name)
+        if not list(statements(forward.code)):
+            fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
+            raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
+        if node in needed(forward.code):
+            raise WeftError(
+                f"the forward function of {self.name} reads its result before computing it",
+                origin=origin,
+                fix="compute v from v1, v2, … alone",
+            )
         reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
-        differentiable = reached and not (self.run_gradient is None and _is_truth(node.definition))
+        differentiable = reached and not (self.run_gradient is None and _is_truth(forward.code))
         return Tensor(
-            node,
+            node.defined(forward.code),
             operation=operation,
             children=tensors,
             differentiable=differentiable,
             pullback=self._pullback if differentiable else None,
         )
-
-    def _forward(self, node: Node, operation: Operation, slots: Mapping[str, Slot]) -> Code:
-        """The code that computes the result, a node that is being made."""
-        with recording(operation) as forward:
-            _call(self.run_forward, {"v": Slot(0, node, operation), **slots}, self.name)
-        if not list(statements(forward.code)):
-            fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
-            raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=node.origin, fix=fix)
-        if node in needed(forward.code):
-            raise WeftError(
-                f"the forward function of {self.name} reads its result before computing it",
-                origin=node.origin,
-                fix="compute v from v1, v2, … alone",
-            )
-        return forward.code
 
     def _pullback(self, tensor: Tensor, masked: bool) -> Code:
         operation = tensor.operation
@@ -206,7 +198,7 @@ def _alike(one: Call, value: Call) -> bool:
     )
 
 
-def _is_truth(code: Code | None) -> bool:
+def _is_truth(code: Code) -> bool:
     return isinstance(code, Accum) and isinstance(code.value, Call) and OPS[code.value.op].truth
 
 

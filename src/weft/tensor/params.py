@@ -85,12 +85,12 @@ class Cell:
     @property
     def inputs(self) -> Scalar:
         """How many inputs the parameter has."""
-        return SizeOf(self.operation, "input")
+        return Extent("inputs", SizeOf(self.operation, "input"))
 
     @property
     def outputs(self) -> Scalar:
         """How many outputs the parameter has."""
-        return SizeOf(self.operation, "output")
+        return Extent("outputs", SizeOf(self.operation, "output"))
 
 
 Init: TypeAlias = Callable[[Cell], Number]
@@ -149,13 +149,9 @@ def _spread(name: str, scale: float, distribution: str, variance: Callable[[Cell
     return lambda cell: _within(cell, Extent(name, scale * call("sqrt", 3 * variance(cell))))
 
 
-def _default() -> Init:
+def _lecun(cell: Cell) -> Scalar:
     """Keep the variance of the inputs; small where there are none."""
-
-    def bound(cell: Cell) -> Scalar:
-        return where(cell.inputs > 1, call("sqrt", 3 / cell.inputs), 0.1)
-
-    return lambda cell: _within(cell, Extent("lecun", bound(cell)))
+    return _within(cell, Extent("lecun", where(cell.inputs > 1, call("sqrt", 3 / cell.inputs), 0.1)))
 
 
 def _within(cell: Cell, bound: Scalar) -> Scalar:
@@ -233,7 +229,7 @@ def _make(
 
 def _first_value(init: Any, label: str, operation: Operation, origin: Origin | None) -> Scalar:
     if init is None:
-        init = _default()
+        init = _lecun
     if getattr(init, "__wrapped__", init) in (uniform, normal, kaiming, xavier):
         init = init()
     if isinstance(init, int | float | np.number) and not isinstance(init, bool):
