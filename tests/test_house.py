@@ -12,6 +12,7 @@ import pytest
 
 SRC = Path(__file__).resolve().parent.parent / "src"
 WEFT = SRC / "weft"
+TESTS = Path(__file__).resolve().parent
 HEAVY = ("torch", "jax", "numpy", "lark", "islpy", "rich", "ml_dtypes")
 LONGEST_FILE = 500
 
@@ -36,6 +37,12 @@ def matching_lines(pattern: re.Pattern[str]) -> list[str]:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if pattern.search(line)
     ]
+
+
+def patched_constants() -> list[str]:
+    pattern = re.compile(r"monkeypatch\.set(?:attr|item)\(([\w.]+), \"(_?[A-Z][A-Z_]*)\"")
+    found = (pattern.findall(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py")))
+    return sorted(f"{module}.{name}" for each in found for module, name in each if not module.startswith("os."))
 
 
 def run_python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
@@ -75,6 +82,11 @@ def test_no_machine_paths_in_sources() -> None:
 
 def test_no_unfinished_markers_in_sources() -> None:
     assert matching_lines(UNFINISHED) == []
+
+
+def test_what_a_test_wants_otherwise_is_an_option() -> None:
+    """But for the flags of the C compiler, which are part of a key, the length of the demo, and what is not weft's."""
+    assert patched_constants() == ["build.FLAGS", "build.ctypes.CDLL", "demo.EPOCHS"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import weft as wf
 from weft.affine import Affine
-from weft.project.nodes import Loop
+from weft.project.nodes import LoopVariable
 from weft.shape.nodes import Dim, Shape
 
 
@@ -34,7 +34,7 @@ def check(planned: wf.Plan, expected: np.ndarray, *arrays: np.ndarray, accum: st
 
 def test_matrix_product() -> None:
     planned = wf.plan("ij;jk=>ik", (3, 4), (4, 5))
-    i, j, k = Loop("i", 3), Loop("j", 4), Loop("k", 5)
+    i, j, k = LoopVariable("i", 3), LoopVariable("j", 4), LoopVariable("k", 5)
     assert set(planned.loops) == {(i,), (j,), (k,)}
     assert planned.maps == (
         (Affine.of("i"), Affine.of("j")),
@@ -59,7 +59,7 @@ def test_pointwise_broadcast_of_a_scalar() -> None:
 
 def test_summing_by_a_vector_of_ones() -> None:
     planned = wf.plan("pq;q=>p", (3, 4), 4)
-    assert planned.reduced == (Loop("q", 4),)
+    assert planned.reduced == (LoopVariable("q", 4),)
     assert planned.maps == ((Affine.of("p"), Affine.of("q")), (Affine.of("q"),), (Affine.of("p"),))
     assert (planned.injective, planned.surjective) == (False, True)
     m = numbers(3, 4)
@@ -113,7 +113,7 @@ def test_slice_the_leftmost_batch_axis() -> None:
 def test_expand_by_a_new_rightmost_output_axis() -> None:
     planned = wf.plan("...|... => ...|...2", "2|3->4")
     assert str(planned.shapes[-1]) == "2|4,3"
-    assert planned.reduced == (Loop("k", 3),)
+    assert planned.reduced == (LoopVariable("k", 3),)
     assert (planned.injective, planned.surjective) == (False, False)
     a = numbers(2, 4, 3)
     expected = np.zeros((2, 4, 3), int)
@@ -408,7 +408,7 @@ AB = np.concatenate([A, B])
 
 def test_concatenate() -> None:
     planned = wf.plan("a;b=>a^b", 2, 3)
-    assert planned.loops == ((Loop("a", 2), Loop("b", 3)),)
+    assert planned.loops == ((LoopVariable("a", 2), LoopVariable("b", 3)),)
     assert planned.reduced == ()
     assert (planned.injective, planned.surjective) == (True, True)
     check(planned, AB, A, B)

@@ -168,9 +168,9 @@ def _loaded(name: str, home: str) -> Any:
     """A public name; a function is as it is called from outside."""
     if not home:
         return import_module(f"weft.{name}")
-    from weft.public import opened
+    from weft.public import exported
 
-    return globals().setdefault(name, opened(__name__, name, getattr(import_module(f"weft.{home}"), name)))
+    return globals().setdefault(name, exported(__name__, name, getattr(import_module(f"weft.{home}"), name)))
 
 
 class _Package(ModuleType):

@@ -94,7 +94,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _demo(arguments: argparse.Namespace) -> str:
-    return demo.plans() if arguments.plans else demo.run(Console(), arguments.out)
+    return demo.plans() if arguments.plans else demo.run_demo(Console(), arguments.out)
 
 
 def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

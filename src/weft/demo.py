@@ -100,7 +100,7 @@ def two_moons(seed: int = 7) -> TwoMoons:
     return TwoMoons(points, sides, model, loss, context, context.compile(update, bindings=[n]))
 
 
-def run(console: Console, picture: Path) -> str:
+def run_demo(console: Console, picture: Path) -> str:
     """Train with a progress bar on `console`; returns what is worth reading afterwards."""
     moons_model = two_moons()
     with _progress(console) as progress:

@@ -39,8 +39,10 @@ class Machine:
     memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to call a kernel;
     `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for, `latency_ns`
     at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on vectors.
-    `reorder_points`: at so many points in a row it finds enough to do while functions wait. `identity` tells machines
-    apart that cannot share compiled code.
+    `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps, multiply-adds of
+    vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose it there,
+    `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache lines. `identity` tells
+    machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -58,6 +60,9 @@ class Machine:
     scalar_function_ns: float = 8.0
     vector_function_ns: float = 1.0
     reorder_points: int = 64
+    copy_steps: float = 0.1
+    transpose_steps: float = 0.4
+    load_steps: float = 1.4
     identity: str = ""
 
     def __post_init__(self) -> None:

@@ -74,10 +74,10 @@ def public_constructor(kind: C) -> C:
 def open_door(package: dict[str, Any], names: Iterable[str]) -> None:
     """Let the functions of a package by these names be called from outside."""
     for name in names:
-        package[name] = opened(package["__name__"], name, package[name])
+        package[name] = exported(package["__name__"], name, package[name])
 
 
-def opened(package: str, name: str, found: Any) -> Any:
+def exported(package: str, name: str, found: Any) -> Any:
     """What a package has by a name; a function is as it is called from outside, and is pickled by that name."""
     if isinstance(found, FunctionType):
         found = public(found)

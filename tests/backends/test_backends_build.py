@@ -164,7 +164,7 @@ def test_the_user_sees_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_real_errors_are_shown(folder: Path, temporary: Path) -> None:
     with pytest.raises(wf.WeftError) as caught:
-        build.build(real(), "int answer(void) { return nothing; }\n", folder)
+        build.build_library(real(), "int answer(void) { return nothing; }\n", folder)
     assert "error: " in caught.value.what
     assert "nothing" in caught.value.what
     shown = caught.value.what.removeprefix("the C compiler failed: ").split(":")[0]
@@ -237,11 +237,8 @@ def hanging(tmp_path: Path) -> compiler.Compiler:
     return fake(tmp_path, f"sleep 300 & echo $! > {tmp_path}/child; wait")
 
 
-def test_a_compiler_that_hangs(
-    hanging: compiler.Compiler, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(build, "TIME_LIMIT_S", 0.5)
-    assert refused(folder, hanging).what == "the C compiler did not finish within 0.5 s"
+def test_a_compiler_that_hangs(hanging: compiler.Compiler, folder: Path, tmp_path: Path) -> None:
+    assert refused(folder, replace(hanging, limit_s=0.5)).what == "the C compiler did not finish within 0.5 s"
     assert ends(int((tmp_path / "child").read_text()))
 
 
@@ -251,7 +248,7 @@ def test_an_interrupt_ends_the_compiler(
     wait = build.subprocess.Popen.wait
 
     def interrupted(process: object, timeout: float | None = None) -> int:
-        if timeout != build.TIME_LIMIT_S:
+        if timeout != hanging.limit_s:
             return int(wait(process, timeout))
         while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
             time.sleep(0.01)
@@ -264,23 +261,21 @@ def test_an_interrupt_ends_the_compiler(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_compiler_is_ended_however_the_wait_for_it_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "_ENDED_S", 0.1)
+def test_a_compiler_is_ended_however_the_wait_for_it_was_interrupted() -> None:
     over = subprocess.Popen(["true"], start_new_session=True)
     os.waitpid(over.pid, 0)  # and then an interrupt: nobody has noted it
     build._end(over)
     waited_for = subprocess.Popen(["sleep", "300"], start_new_session=True)
     with waited_for._waitpid_lock:  # type: ignore[attr-defined]  # as an interrupt left it
-        build._end(waited_for)
+        build._end(waited_for, limit_s=0.1)
     assert waited_for.wait(10) == -9
 
 
-def test_a_compiler_whose_child_lives_on(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_whose_child_lives_on(folder: Path, tmp_path: Path) -> None:
     """Something that keeps the compiler's output open, such as a server it started, is not waited for."""
-    monkeypatch.setattr(build, "TIME_LIMIT_S", 20)
     using = fake(tmp_path, f'sleep 60 & echo $! > {tmp_path}/child; exec cc "$@"')
     try:
-        assert answer(folder, using=using) == 42
+        assert answer(folder, using=replace(using, limit_s=20)) == 42
     finally:
         os.kill(int((tmp_path / "child").read_text()), 9)
 

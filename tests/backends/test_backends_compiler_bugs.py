@@ -59,7 +59,7 @@ def test_a_compiler_that_gets_them_wrong_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_sums_of_neighbours_in_any_order() -> None:
-    """The text that was wrong: neighbours in turned order, and windows whose kernel is an axis besides."""
+    """The text that was wrong: neighbours in reversed order, and windows whose kernel is an axis besides."""
     x = np.arange(1.0, 33)
     text = """def f(double(N) x) -> (y, z) {{
         y +=! x(2*i + 1 - k) where i in 0:{n}, k in 0:2

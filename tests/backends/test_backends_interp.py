@@ -11,7 +11,6 @@ from loops.programs import ACCUMULATING, GIVEN, Sample, samples
 from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Inside, Program, Read, Store, Update, check, show, typed
 from weft.loops.interp import run, run_scalar
-from weft.loops.interp import run as interp_run_function
 from weft.ops import Num, call
 
 A, B = Buffer(0, "A", (4,), "int64"), Buffer(1, "B", (4,), "int64")
@@ -133,13 +132,12 @@ def test_fill_writes_every_cell() -> None:
     assert ran(Program((Fill(B, 7),)), [0, 0, 0, 0])[1] == [7, 7, 7, 7]
 
 
-def test_a_large_nest_is_cut_and_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_nest_is_cut_and_gives_the_same() -> None:
     update = Update(M, (AT_I, AT_J), "add", call("mul", AT_I, AT_J))
     nest = typed(Program((For("i", 3, (For("j", 4, (update,)),)),)))
     whole, cut = {M: np.ones(M.shape)}, {M: np.ones(M.shape)}
     run(nest, whole)
-    monkeypatch.setitem(interp_run_function.__globals__, "MOST_POINTS", 5)
-    run(nest, cut)
+    run(nest, cut, most_points=5)
     np.testing.assert_array_equal(whole[M], cut[M])
     np.testing.assert_array_equal(cut[M], 1 + np.outer(np.arange(3), np.arange(4)))
 

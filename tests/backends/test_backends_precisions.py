@@ -46,7 +46,7 @@ from weft.loops.interp import run, run_scalar
 from weft.ops import OPS, Call, Num, Op, Scalar, call, typing
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 from weft.ops.library import LIBRARY
-from weft.optimise.gather import gather
+from weft.optimise.gather import gathered
 from weft.schedule import as_kernels
 
 #: How far the two backends may lie apart in one operation, in ulp of single and double precision: everything else is 0.
@@ -421,7 +421,7 @@ def test_a_place_that_wraps_around_is_found_more_than_once(dtype: str) -> None:
     hot = Call("eq", (Read(labels, first), Cast(dtype, AT[0])))
     program = typed(Program((For("i", 600, (Update(y, first, "add", Read(numbers, AT) * hot),)),)))
     found = []
-    for body in (program.body, gather(program.body)):
+    for body in (program.body, gathered(program.body)):
         memory = {labels: np.array([5], dtype), numbers: np.ones(600, np.float32), y: np.zeros(1, np.float32)}
         run(Program(body), memory)
         found.append(memory[y].tolist())
@@ -458,8 +458,7 @@ def lowered(code: Code, model: Model) -> tuple[Program, dict[Buffer, np.ndarray]
     numbers = np.random.default_rng(0)
     for node, one in buffers.items():
         if node.definition is None and node.gradient_of is None and one in memory:
-            given = node.init.source if node.init else None  # type: ignore[union-attr]
-            values = given.array if isinstance(given, Data) else numbers.normal(0, 0.8, one.shape)
+            values = node.init.array if isinstance(node.init, Data) else numbers.normal(0, 0.8, one.shape)
             memory[one] = values.astype(numpy_type(one.dtype)).reshape(one.shape)
     return program, memory
 

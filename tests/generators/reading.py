@@ -163,7 +163,7 @@ def _given(code: Code, drawn: Drawn) -> dict[str, Any]:
     named = [one for one in drawn.tensors if one.node.definition is not None and one.node not in written]
     declares = not named and drawn.rng.random() < 0.5  # a tensor that is given reads nodes that are given
     leaves = [one for one in drawn.tensors if one.node.definition is None]
-    known = [one for one in leaves if not (declares and one.node.made_inline and one.node in written)]
+    known = [one for one in leaves if not (declares and one.node.declared is not None and one.node in written)]
     return {printer.name(one.node): one for one in (*known, *named)} | {"i": drawn.index}
 
 
@@ -175,7 +175,7 @@ def _same_nodes(code: Code, again: Code, text: str) -> None:
 
 
 def _made(node: Node) -> tuple[object, ...]:
-    return str(close(node.shape)), node.dtype, first_number(node) if node.made_inline else None
+    return str(close(node.shape)), node.dtype, first_number(node) if node.declared is not None else None
 
 
 def _same_numbers(code: Code, again: Code, drawn: Drawn, text: str) -> None:

@@ -11,7 +11,7 @@ import weft as wf
 from schedule.test_schedule_random import OPTIMISERS, Fusing
 from tensor.differences import total
 from tensor.models import Model, models
-from weft.assign.scratch import before, growing
+from weft.assign.scratch import accumulation_buffer, before
 from weft.loops import Buffer, Read, Role, buffers_of
 from weft.schedule import Kernel, as_program
 from weft.schedule.canonical import digest
@@ -24,7 +24,7 @@ def buffers_in(kernels: Iterable[Kernel]) -> tuple[Buffer, ...]:
 
 
 def test_a_buffer_beside_another_is_told_by_its_role() -> None:
-    old, sums = before(X), growing(X, "add", Read(X, ()))
+    old, sums = before(X), accumulation_buffer(X, "add", Read(X, ()))
     assert (old.name, old.shape, old.dtype, old.role, old.of) == ("x.before", (2, 3), "bfloat16", Role.BEFORE, X)
     assert (sums.name, sums.dtype, sums.role, sums.of) == ("x.sum", "float32", Role.ACCUMULATOR, X)
     assert len({X, old, sums, before(old), X.beside(Role.COPY), X.beside(Role.FOLDED)}) == 6

@@ -11,7 +11,7 @@ import weft as wf
 from loops.written import GIVEN, K, X, Y, program, text
 from weft.loops import For, Program, Stmt, check
 from weft.loops.interp import run
-from weft.optimise.gather import gather
+from weft.optimise.gather import gathered
 
 SIZES = {"k": 4, "b": 4, "d": 3}
 CORE = "X[b, d] += Y[k, d] * float32(eq(K[b], k))"
@@ -48,7 +48,7 @@ def nest(order: str) -> Program:
 
 @pytest.mark.parametrize("order", GATHERED)
 def test_where_the_place_is_found(order: str) -> None:
-    assert text(gather(nest(order).body, fast=True)) == GATHERED[order]
+    assert text(gathered(nest(order).body, fast=True)) == GATHERED[order]
 
 
 @pytest.mark.parametrize("order", ["".join(one) for one in permutations("kbd")])
@@ -57,7 +57,7 @@ def test_any_order_gathers_the_same(order: str) -> None:
     meant = {one: rng.uniform(-1, 1, one.shape).astype("float32") for one in (X, Y)} | {K: np.array([3, 0, 9, 3])}
     ours = {buffer: array.copy() for buffer, array in meant.items()}
     run(nest(order), meant, dict.fromkeys(GIVEN, 0))
-    body = gather(nest(order).body, fast=True)
+    body = gathered(nest(order).body, fast=True)
     run(check(Program(body), GIVEN), ours, dict.fromkeys(GIVEN, 0))
     assert loops(body) == sorted(set(order) - {"k"}, key=order.index)
     np.testing.assert_allclose(ours[X], meant[X])

@@ -161,7 +161,7 @@ HAND_MADE = {
         For("i", 4, (Store(X, (AT_I, Affine((), 0)), Cast("float32", Num(1))),), (Parallel(4), Vector(8))),
         For("i", 4, (Store(X, (AT_I, Affine((), 0)), Cast("float32", Num(1))),), (Vector(),)),
         Staged(
-            Product(("i",), (), ("j",), "t", Tile(3, 2, True, (4, 8), "turned", 16, True, "rows", True, 4)),
+            Product(("i",), (), ("j",), "t", Tile(3, 2, True, (4, 8), "transposed", 16, True, "rows", True, 4)),
             (
                 For(
                     "i",

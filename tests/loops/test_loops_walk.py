@@ -18,7 +18,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update, check
 from weft.loops.interp import run_scalar
 from weft.loops.walk import (
-    Names,
+    Renaming,
     Scope,
     accesses,
     around,
@@ -28,7 +28,7 @@ from weft.loops.walk import (
     children,
     everything,
     free,
-    mapped,
+    map_scalars,
     parts,
     perfect,
     rename,
@@ -82,7 +82,7 @@ def test_what_a_rule_leaves_alone_is_the_very_same(sample: Numbers) -> None:
     assert bottom_up(body, lambda stmt: (stmt,)) is body
     assert top_down(body, lambda stmt: None) is body
     for stmt in everything(body):
-        assert mapped(stmt, lambda scalar: scalar) is stmt
+        assert map_scalars(stmt, lambda scalar: scalar) is stmt
         assert with_parts(stmt, parts(stmt)) is stmt
         assert not body_of(stmt) or with_body(stmt, (*body_of(stmt),)) is stmt
     for scalar in scalars_of(body):
@@ -101,7 +101,7 @@ def test_a_rebuilt_node_is_equal(sample: Numbers) -> None:
         return tuple(copied(one) for one in children(scalar))
 
     for stmt in everything(sample.program.body):
-        new = mapped(stmt, copied)
+        new = map_scalars(stmt, copied)
         assert new == stmt
         assert (new is stmt) == (not any(variables(part) for one in everything((stmt,)) for part in parts(one)))
 
@@ -162,7 +162,7 @@ def test_renaming_changes_no_meaning(sample: Numbers) -> None:
     def bound(stmt: For | Let) -> str:
         return f"n{next(numbers)}"
 
-    def static_too(index: Affine, known: Names) -> Affine:
+    def static_too(index: Affine, known: Renaming) -> Affine:
         return Affine(tuple((factor, known.get(name, f"static {name}")) for factor, name in index.terms), index.offset)
 
     renamed = rename(body, bound, index=static_too)

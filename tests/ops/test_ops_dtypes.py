@@ -17,7 +17,7 @@ from weft.ops.dtypes import (
     WEAK_FLOAT,
     WEAK_INT,
     WHOLE,
-    accumulator,
+    accumulator_type,
     carrier,
     decided,
     element_type,
@@ -208,7 +208,7 @@ def test_a_sum_of_unsigned_numbers_is_signed_only_if_the_numbers_become_so() -> 
 
 @pytest.mark.parametrize("name", ELEMENT_TYPES)
 def test_narrow_floats_are_summed_in_single_precision(name: str) -> None:
-    assert accumulator(name) == ("float32" if name in NARROW_FLOATS else name)
+    assert accumulator_type(name) == ("float32" if name in NARROW_FLOATS else name)
 
 
 def test_there_are_five_carriers() -> None:

@@ -7,7 +7,7 @@ import pytest
 from loops.written import program
 from weft.loops import Cast, Local, Store, show_scalar
 from weft.ops import Call, Scalar
-from weft.optimise.apply_rules import applied, costly, doubled, is_cheap, simpler
+from weft.optimise.apply_rules import apply_rule, costly, doubled, is_cheap, simpler
 from weft.optimise.rules import Rule
 
 
@@ -43,13 +43,13 @@ CASES = [
 
 @pytest.mark.parametrize(("rule", "before", "after"), CASES, ids=str)
 def test_before_and_after(rule: Rule, before: str, after: str) -> None:
-    found = applied(rule, value(before), False, nothing)
+    found = apply_rule(rule, value(before), False, nothing)
     assert (show_scalar(found) if found is not None else "") == after
 
 
 def test_fast_math_lets_more_rules_apply() -> None:
     rule = Rule("sub(x, x)", "0", "real")
-    found = applied(rule, value("V[0] - V[0]"), True, nothing)
+    found = apply_rule(rule, value("V[0] - V[0]"), True, nothing)
     assert found is not None
     assert show_scalar(found) == "0.0"
 
@@ -60,7 +60,7 @@ def test_a_costly_operand_is_written_twice_only_if_asked() -> None:
     assert doubled(rule) == ("x",)
     assert costly(rule, call, False, nothing) == [call.args[0]]
     assert not is_cheap(call.args[0])
-    found = applied(rule, call, False, nothing, doubling=True)
+    found = apply_rule(rule, call, False, nothing, doubling=True)
     assert found is not None
     assert show_scalar(found) == "(exp(V[0]) + exp(V[0]))"
 
@@ -69,8 +69,8 @@ def test_a_variable_is_looked_into_where_that_is_allowed() -> None:
     rule = Rule("neg(neg(x))", "x")
     inner = value("neg(V[0])")
     outer = Call("neg", (Local("t", "float32"),))
-    assert applied(rule, outer, False, nothing) is None
-    assert applied(rule, outer, False, lambda local: inner) == inner.args[0]
+    assert apply_rule(rule, outer, False, nothing) is None
+    assert apply_rule(rule, outer, False, lambda local: inner) == inner.args[0]
 
 
 def test_the_first_rule_that_applies_wins() -> None:

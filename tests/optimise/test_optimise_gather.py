@@ -9,7 +9,7 @@ import pytest
 
 import weft as wf
 from loops.written import V, program, text
-from weft.optimise.gather import gather
+from weft.optimise.gather import gathered
 
 CASES = {
     "a sum in a variable": (
@@ -91,19 +91,19 @@ def lines(text: str) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, after = CASES[name]
-    assert text(gather(program(before).body, positive={V})) == lines(after)
+    assert text(gathered(program(before).body, positive={V})) == lines(after)
 
 
 def test_a_sum_that_may_be_minus_zero_stays() -> None:
     before, after = CASES["a sum in memory that is never -0.0"]
-    assert text(gather(program(before).body)) == lines(before)
-    assert text(gather(program(before).body, fast=True)) == lines(after)
+    assert text(gathered(program(before).body)) == lines(before)
+    assert text(gathered(program(before).body, fast=True)) == lines(after)
 
 
 def test_a_product_under_fast_math() -> None:
     before, _ = CASES["a product by a one-hot of what may be infinite stays"]
     _, after = CASES["a sum in a variable"]
-    assert text(gather(program(before).body, fast=True)) == lines(after)
+    assert text(gathered(program(before).body, fast=True)) == lines(after)
 
 
 def test_the_point_that_counts_has_a_name_of_its_own() -> None:

@@ -9,7 +9,7 @@ import pytest
 from loops.written import GIVEN, V, program, show
 from weft.loops import Program, check
 from weft.loops.nests import nests
-from weft.optimise.inline import inline
+from weft.optimise.inline import inlined
 
 CASES = {
     "in the outermost loop that determines it": (
@@ -82,11 +82,11 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, after = map(dedent, CASES[name])
-    done = check(inline(nests(program(before)), {V}, GIVEN), GIVEN)
+    done = check(inlined(nests(program(before)), {V}, GIVEN), GIVEN)
     body = tuple(inner for stmt in done.body for inner in stmt.body)  # type: ignore[union-attr]  # remarks
     assert show(Program(body)) == after.strip()
 
 
 def test_what_is_stored_stays() -> None:
     before = program("for i in range(4):\n    V[i] = W[i]\nfor i in range(4):\n    H[i] = V[i]")
-    assert [nest.stmt for nest in nests(inline(nests(before), set()))] == list(before.body)
+    assert [nest.stmt for nest in nests(inlined(nests(before), set()))] == list(before.body)

@@ -11,13 +11,13 @@ import pytest
 
 from weft.errors import WeftError
 from weft.loops import Cast, Local, dtype_of, show_scalar, walk
-from weft.loops.interp.values import value_of
+from weft.loops.interp.values import evaluated
 from weft.loops.walk import rewritten
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import is_float
-from weft.optimise.apply_rules import applied
-from weft.optimise.rules import RULES, Part, Rule, parse
-from weft.optimise.simplify import simplify
+from weft.optimise.apply_rules import apply_rule
+from weft.optimise.rules import RULES, PatternVariable, Rule, parse_pattern
+from weft.optimise.simplify import simplified
 
 TYPES = ("bool", "int64", "uint64", "float32", "float64")
 #: What capitals stand for; conditions choose among them.
@@ -74,14 +74,16 @@ class Case:
 
 
 def letters(rule: Rule, *, constant: bool) -> list[str]:
-    found = (one for one in walk(parse(rule.left)) if isinstance(one, Part) and one.constant == constant)
+    found = (
+        one for one in walk(parse_pattern(rule.left)) if isinstance(one, PatternVariable) and one.constant == constant
+    )
     return list(dict.fromkeys(one.name for one in found))
 
 
 def made(pattern: Scalar, bound: dict[str, Scalar], dtype: str, minus: bool = False) -> Scalar:
     """One side of an equation with `dtype` for the numbers in it that meet nothing else; `minus`: its zeros negated."""
     match pattern:
-        case Part(name=name):
+        case PatternVariable(name=name):
             return bound[name]
         case Num(value=bool()):
             return Cast("bool", pattern)
@@ -109,13 +111,13 @@ def cases(rule: Rule) -> Iterator[Case]:
             for numbers in product(CONSTANTS[dtype], repeat=len(capitals)):
                 bound: dict[str, Scalar] = {name: Local(name, one) for name, one in zip(parts, types, strict=True)}
                 bound |= {name: Cast(dtype, Num(one)) for name, one in zip(capitals, numbers, strict=True)}
-                lefts = [made(parse(rule.left), bound, dtype, minus) for minus in (False, True)]
+                lefts = [made(parse_pattern(rule.left), bound, dtype, minus) for minus in (False, True)]
                 for left in lefts if repr(lefts[0]) != repr(lefts[1]) else lefts[:1]:
                     assert isinstance(left, Call)
                     if not well_typed(left):
                         continue
                     for fast in (False, True):
-                        right = applied(rule, left, fast, lambda local: None, doubling=True)
+                        right = apply_rule(rule, left, fast, lambda local: None, doubling=True)
                         if right is not None:
                             yield Case(left, right, fast)
                             break
@@ -150,11 +152,11 @@ def worth(scalar: Scalar, env: dict[Local, list[np.ndarray]], size: int) -> np.n
         if not isinstance(one, Cast) or not isinstance(one.value, Num):
             return None
         local = Local(f"constant {len(spread)}", one.dtype)
-        spread[local] = [np.full(size, value_of(one, {}, {}))]
+        spread[local] = [np.full(size, evaluated(one, {}, {}))]
         return local
 
     plain = rewritten(scalar, leaf)
-    return np.broadcast_to(value_of(plain, {}, {**env, **spread}), size)
+    return np.broadcast_to(evaluated(plain, {}, {**env, **spread}), size)
 
 
 def agree(left: np.ndarray, right: np.ndarray, *, fast: bool, rounds: bool) -> np.ndarray:
@@ -191,10 +193,10 @@ def test_only_what_always_holds_is_applied_to_floats_without_fast_math(rule: Rul
 def test_simplifying_applies_every_rule(rule: Rule) -> None:
     """What all rules together make of a left side means the same, and is not what it was."""
     for case in cases(rule):
-        simple = simplify(case.left, case.fast)
+        simple = simplified(case.left, case.fast)
         assert simple != case.left
         assert dtype_of(simple) == dtype_of(case.left)
-        assert simplify(simple, case.fast) is simple
+        assert simplified(simple, case.fast) is simple
         assert disagreement(Case(case.left, simple, case.fast), rounds=rule.rounds) == ""
 
 
@@ -249,10 +251,10 @@ def work(pattern: Scalar) -> float:
     """What a side of an equation costs; constants are computed beforehand."""
     match pattern:
         case Call(op=op, args=args):
-            parts = [one for one in walk(pattern) if isinstance(one, Part)]
+            parts = [one for one in walk(pattern) if isinstance(one, PatternVariable)]
             constant = all(one.constant for one in parts) and op != "number"
             return 0 if constant else WORK.get(op, 2) + sum(map(work, args))
-        case Part(constant=False):
+        case PatternVariable(constant=False):
             return 0.1
     return 0
 
@@ -260,20 +262,20 @@ def work(pattern: Scalar) -> float:
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_every_rule_makes_less_work(rule: Rule) -> None:
     """So rewriting ends."""
-    assert work(parse(rule.right)) < work(parse(rule.left))
+    assert work(parse_pattern(rule.right)) < work(parse_pattern(rule.left))
 
 
 def test_equations_are_read_as_patterns() -> None:
-    x = Part("x", constant=False)
-    assert parse("add(x, not_(-1))") == Call("add", (x, Call("not", (Num(-1),))))
-    assert parse("where(True, C, 0.5)") == Call("where", (Num(True), Part("C", constant=True), Num(0.5)))
+    x, c = PatternVariable("x", constant=False), PatternVariable("C", constant=True)
+    assert parse_pattern("add(x, not_(-1))") == Call("add", (x, Call("not", (Num(-1),))))
+    assert parse_pattern("where(True, C, 0.5)") == Call("where", (Num(True), c, Num(0.5)))
     with pytest.raises(AssertionError, match=r"not an equation of scalars: x \+ 1"):
-        parse("x + 1")
+        parse_pattern("x + 1")
 
 
 def test_every_pattern_is_of_operations_there_are() -> None:
     for rule in RULES:
-        for one in (*walk(parse(rule.left)), *walk(parse(rule.right))):
+        for one in (*walk(parse_pattern(rule.left)), *walk(parse_pattern(rule.right))):
             if isinstance(one, Call) and one.op != "number":
                 assert len(one.args) == OPS[one.op].arity, rule
         assert set(letters(Rule(rule.right, ""), constant=False)) <= set(letters(rule, constant=False))

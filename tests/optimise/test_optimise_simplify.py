@@ -13,12 +13,12 @@ from loops.written import K, V, program
 from weft.affine import Affine
 from weft.loops import Cast, Local, Read, Store, dtype_of, show_scalar
 from weft.loops.constants import constant_of
-from weft.loops.constants import value_of as number_of
-from weft.loops.interp.values import value_of
+from weft.loops.constants import constant_value as number_of
+from weft.loops.interp.values import evaluated
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import convert, exact, needless
 from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
-from weft.optimise.simplify import simplify
+from weft.optimise.simplify import simplified
 
 
 def scalar(text: str) -> Scalar:
@@ -98,20 +98,20 @@ FASTER = {
 @pytest.mark.parametrize("text", SIMPLER)
 def test_simpler(text: str) -> None:
     before = scalar(text)
-    after = simplify(before)
+    after = simplified(before)
     assert show_scalar(after) == SIMPLER[text]
     assert dtype_of(after) == "float32"
-    assert simplify(after) is after
+    assert simplified(after) is after
 
 
 @pytest.mark.parametrize("text", FASTER)
 def test_simpler_under_fast_math(text: str) -> None:
-    assert show_scalar(simplify(scalar(text), fast=True)) == FASTER[text]
+    assert show_scalar(simplified(scalar(text), fast=True)) == FASTER[text]
 
 
 def test_what_cannot_be_simpler_is_the_very_same() -> None:
     before = scalar("exp(V[s]) * W[s] + V[mod(K[s], 4)]")
-    assert simplify(before) is before
+    assert simplified(before) is before
 
 
 def test_zeros_of_different_sign_are_not_the_same() -> None:
@@ -119,12 +119,12 @@ def test_zeros_of_different_sign_are_not_the_same() -> None:
     condition = Call("lt", (Read(K, (Affine(()),)), Cast("int64", Num(0))))
     choice = Call("where", (condition, plus, minus))
     assert plus == minus  # to Python
-    assert simplify(choice) is choice
+    assert simplified(choice) is choice
 
 
 def test_subscripts_stay_affine() -> None:
     before = Read(V, (Affine(((1, "s"),)),))
-    assert simplify(before) is before
+    assert simplified(before) is before
 
 
 @given(st.data())
@@ -148,10 +148,10 @@ def test_calls_of_constants_come_to_what_they_mean(data: st.DataObject) -> None:
     if any(one not in ("bool", "int64", "float32", "float64") for one in wanted):
         return
     call = Call(op.name, tuple(Cast(one, Num(data.draw(kinds))) for one in wanted))
-    simple = simplify(call)
+    simple = simplified(call)
     assert dtype_of(simple) == dtype_of(call)
     with np.errstate(all="ignore"):
-        one, other = (np.asarray(value_of(scalar, {}, {})) for scalar in (call, simple))
+        one, other = (np.asarray(evaluated(scalar, {}, {})) for scalar in (call, simple))
     np.testing.assert_allclose(other, one, rtol=1e-6)
 
 
@@ -213,7 +213,7 @@ def test_a_needless_conversion_changes_nothing(source: str) -> None:
 @pytest.mark.parametrize("dtype", ELEMENT_TYPES)
 def test_conversions_that_change_nothing_are_left_out(dtype: str) -> None:
     local = Local("x", dtype)
-    assert simplify(Cast(dtype, local)) is local
-    assert simplify(Cast(dtype, Cast("float64", Cast(dtype, local)))) == (
+    assert simplified(Cast(dtype, local)) is local
+    assert simplified(Cast(dtype, Cast("float64", Cast(dtype, local)))) == (
         local if exact(dtype, "float64") else Cast(dtype, Cast("float64", local))
     )

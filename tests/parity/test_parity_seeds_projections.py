@@ -10,7 +10,7 @@ from weft.affine import Affine
 from weft.errors import ProjectionError
 from weft.project.equations import AxisId, Eq, Iterate, Pin
 from weft.project.solve_projection import derive
-from weft.project.union_axes import solve
+from weft.project.union_axes import solve_axes
 from weft.shape import as_shape
 from weft.shape.logic import Constant, Parameter, Pointwise
 
@@ -22,14 +22,14 @@ THREE = {P: 3, Q: 3, R: 3}
 
 
 def test_equal_axes_are_one_class_and_others_are_not() -> None:
-    classes = solve([Eq(P, Q), Iterate(R)], THREE)
+    classes = solve_axes([Eq(P, Q), Iterate(R)], THREE)
     assert classes.find(P) == classes.find(Q) != classes.find(R)
     assert classes.size(Q) == 3
 
 
 def test_axes_of_two_sizes_cannot_share_a_loop() -> None:
     with pytest.raises(ProjectionError, match="axes of sizes 3 and 4 cannot share a loop"):
-        solve([Eq(P, Q)], {P: 3, Q: 4})
+        solve_axes([Eq(P, Q)], {P: 3, Q: 4})
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def test_axes_of_two_sizes_cannot_share_a_loop() -> None:
 )
 def test_one_class_has_one_position(first: Affine, second: Affine) -> None:
     with pytest.raises(ProjectionError, match="one axis cannot be read both at"):
-        solve([Pin(P, first), Eq(P, Q), Pin(Q, second)], THREE)
-    assert solve([Pin(P, first), Eq(P, Q), Pin(Q, first)], THREE).pins == {P: first}
+        solve_axes([Pin(P, first), Eq(P, Q), Pin(Q, second)], THREE)
+    assert solve_axes([Pin(P, first), Eq(P, Q), Pin(Q, first)], THREE).pins == {P: first}
 
 
 def test_a_position_dominates_iteration() -> None:

@@ -23,9 +23,9 @@ from weft.project import Plan, plan, project
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.equations import equations
 from weft.project.evaluate import evaluate
-from weft.project.nodes import Concat, Index, Loop, Projection
+from weft.project.nodes import Concat, Index, LoopVariable, Projection
 from weft.project.show import show_nest
-from weft.project.solve_projection import build, derive
+from weft.project.solve_projection import build_projection, derive
 from weft.shape.close import close
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Literal, Logic, Parameter, Pointwise
@@ -154,7 +154,7 @@ def test_equations_in_any_order_give_the_same_loops_and_maps(case: Case, random:
     shapes = planned.projection.shapes
     found = list(equations(Einsum(parse_spec(case.text)), shapes))
     random.shuffle(found)
-    again = build(tuple(found), shapes, case.sizes)
+    again = build_projection(tuple(found), shapes, case.sizes)
     assert canonical(again) == canonical(planned.projection)
     assert {(loop.name, loop.size) for loop in again.loops if loop.name in case.sizes} == {
         (loop.name, loop.size) for loop in planned.projection.loops if loop.name in case.sizes
@@ -166,7 +166,7 @@ def test_pointwise_equations_in_any_order(random: Random) -> None:
     shapes = (as_shape("2|3->4,5"), as_shape("2|1->4,5"), as_shape("3->5"))
     found = list(equations(Pointwise(2), shapes))
     random.shuffle(found)
-    assert canonical(build(tuple(found), shapes, {})) == canonical(derive(Pointwise(2), shapes))
+    assert canonical(build_projection(tuple(found), shapes, {})) == canonical(derive(Pointwise(2), shapes))
 
 
 # Sizes are global, identities local.
@@ -222,7 +222,7 @@ def test_a_square_shape_does_not_fuse_its_axes() -> None:
 
 def test_axes_of_size_one_get_no_loop() -> None:
     planned = plan("ij;jk=>ik", (1, 1), (1, 5))
-    assert planned.loops == ((Loop("k", 5),),)
+    assert planned.loops == ((LoopVariable("k", 5),),)
     assert planned.maps == ((Affine(), Affine()), (Affine(), Affine.of("k")), (Affine(), Affine.of("k")))
     assert planned.injective
     assert planned.surjective
@@ -230,7 +230,7 @@ def test_axes_of_size_one_get_no_loop() -> None:
 
 def test_a_part_of_size_one_keeps_its_loop() -> None:
     planned = plan("a;b;c=>a^b^c", 1, 2, 1)
-    assert planned.loops == ((Loop("a", 1), Loop("b", 2), Loop("c", 1)),)
+    assert planned.loops == ((LoopVariable("a", 1), LoopVariable("b", 2), LoopVariable("c", 1)),)
     assert planned.maps[-1] == (Concat((("a", 0), ("b", 1), ("c", 3))),)
     np.testing.assert_array_equal(planned.evaluate([7], [8, 9], [10]), [7, 8, 9, 10])
 

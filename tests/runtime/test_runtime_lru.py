@@ -5,13 +5,10 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import pytest
 
 import weft as wf
-from weft.runtime import engine
 from weft.runtime.lru import LRU
 from weft.runtime.weak import Weak
-from weft.tc import definition
 
 
 def test_the_least_recently_used_goes_first() -> None:
@@ -60,18 +57,19 @@ def test_many_threads_keep_within_the_limit() -> None:
     assert len(kept) == 5
 
 
-def test_programs_that_compute_single_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_COMPUTING", 3)
-    ctx, x = wf.Context("interp"), wf.data(np.ones(2))
+def test_programs_that_compute_single_tensors() -> None:
+    with wf.config.using(kept_programs=3):
+        ctx = wf.Context("interp")
+    x = wf.data(np.ones(2))
     tensors = [x * float(number) for number in range(6)]
     for _ in range(2):
         assert [ctx[one][0] for one in tensors] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert len(ctx._engine._computing) == 3
 
 
-def test_calls_of_a_comprehension(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definition, "_CALLS", 3)
-    f = wf.tc.define("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", backend="interp").f
+def test_calls_of_a_comprehension() -> None:
+    with wf.config.using(kept_programs=3):
+        f = wf.tc.define("def f(float(N) x) -> (y) { y(i) = 2 * x(i) }", backend="interp").f
     chosen = wf.tc.Options(unroll=2)
     f.options(np.ones(1, "float32"), choose=chosen)
     for size in range(1, 8):

@@ -147,7 +147,7 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
         draw(pick([1, 2, 4])),
         draw(st.booleans()),
         draw(pick([(), (5,), (46, 16), (3, 2)])),
-        draw(pick(["", "copied", "turned"])),
+        draw(pick(["", "copied", "transposed"])),
         draw(pick([0, 0, 1, 7])),
         draw(st.booleans()),
         draw(pick(["rows", "columns"])),

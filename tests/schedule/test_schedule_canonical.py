@@ -40,7 +40,7 @@ from weft.loops import (  # fmt: skip
 from weft.loops.interp import run, run_scalar
 from weft.ops import Num
 from weft.schedule import Kernel
-from weft.schedule.canonical import canonical, digest
+from weft.schedule.canonical import canonical_kernel, digest
 
 X, Y, W = floats(11, "x", 3, 4), floats(12, "y", 3, 4), floats(13, "w", 4)
 T = Local("t", "float32")
@@ -55,7 +55,7 @@ SUM = kernel(Remark("y =: x + w", (loop("row", 3, Let(T, read(W, "s")), USE),)))
 
 
 def test_names_are_systematic() -> None:
-    found, buffers, static = canonical(SUM)
+    found, buffers, static = canonical_kernel(SUM)
     assert show(Program(found.body)) == (
         "for i0 in range(3):\n    n0: float32 = x0[s0]\n    for i1 in range(4):\n        x1[i0, i1] = x2[i0, i1] + n0"
     )
@@ -74,15 +74,15 @@ def test_names_used_twice_are_told_apart() -> None:
         loop("i", 3, Let(T, read(X, "i", 0)), store(Y, at("i", 0), T)),
         loop("j", 3, Let(Local("u", "float32"), read(X, "j", 1)), store(Y, at("j", 1), Local("u", "float32"))),
     )
-    assert canonical(twice)[0] == canonical(once)[0]
-    assert "i1" in show(Program(canonical(twice)[0].body))
+    assert canonical_kernel(twice)[0] == canonical_kernel(once)[0]
+    assert "i1" in show(Program(canonical_kernel(twice)[0].body))
 
 
 def test_a_number_is_known_in_its_block() -> None:
     """Inside, t is another number, computed from the one outside; after the test it is the one outside again."""
     inner = If((inside("s", 3),), (Let(T, plus(T, T)), store(Y, at(0, 0), T)))
     shadowed = kernel(Let(T, read(W, 0)), inner, store(Y, at(1, 1), T))
-    assert show(Program(canonical(shadowed)[0].body)) == (
+    assert show(Program(canonical_kernel(shadowed)[0].body)) == (
         "n0: float32 = x0[0]\nif 0 <= s0 < 3:\n    n1: float32 = n0 + n0\n    x1[0, 0] = n1\nx1[1, 1] = n0"
     )
     memory = {one: np.full(one.shape, 3, "float32") for one in (X, Y, W)}
@@ -201,12 +201,12 @@ def check_renaming(kernel: Kernel, seed: int) -> None:
 
     other = Kernel(("another remark",), renamed(kernel.body, others.__getitem__, buffer))
     assert digest(other) == digest(kernel)
-    assert canonical(other)[0] == canonical(kernel)[0]
+    assert canonical_kernel(other)[0] == canonical_kernel(kernel)[0]
 
 
 def check_running(kernel: Kernel, memory: Mapping[Buffer, np.ndarray], given: Mapping[str, int], walk: Any) -> None:
     """The canonical kernel does to the mapped memory what the kernel does to its own."""
-    found, buffers, static = canonical(kernel)
+    found, buffers, static = canonical_kernel(kernel)
     copies = {one: array.copy() for one, array in memory.items()}
     mine = buffers_of(Program(found.body))
     assert buffers == buffers_of(Program(kernel.body))

@@ -44,11 +44,11 @@ OTHERS = {
     "single_terms": 9,
     "recompute_share": 0.25,
 }
-UNSEEN = {"strict", "verify"}
+UNSEEN = {"strict", "verify", "kept_programs"}
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(CompileOptions)])
-def test_every_option_is_part_of_the_key_but_those_that_only_check(name: str) -> None:
+def test_every_option_is_part_of_the_key_but_those_that_change_no_code(name: str) -> None:
     options = CompileOptions()
     value = getattr(options, name)
     other = OTHERS.get(name, (not value) if isinstance(value, bool) else value + 1 if isinstance(value, int) else None)
@@ -89,6 +89,9 @@ def test_two_compilations_of_a_program_are_the_same() -> None:
     [
         ({"reuse": -1}, "config.reuse is a whole number from 0 on, not -1", "wf.CompileOptions(reuse=4)"),
         ({"single_terms": 11}, "config.single_terms is a whole number from 1 to 10, not 11", "single_terms=10"),
+        ({"short_loop": 65}, "config.short_loop is a whole number from 1 to 64, not 65", "short_loop=8"),
+        ({"jam_iterations": 0}, "config.jam_iterations is a whole number from 1 to 64, not 0", "jam_iterations=4"),
+        ({"kept_programs": 0}, "config.kept_programs is a whole number from 1 on, not 0", "kept_programs=256"),
         (
             {"recompute_share": "all"},
             "config.recompute_share is a number from 0 on, not 'all'",

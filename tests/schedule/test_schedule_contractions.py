@@ -28,11 +28,11 @@ from weft.loops import (
     check,
     show,
 )
-from weft.loops.annotations import described, mismatch, parts_of, plain
+from weft.loops.annotations import description_of, mismatch, parts_of, plain
 from weft.loops.interp import run
 from weft.ops import Scalar, call
 from weft.schedule import Kernel, show_kernels
-from weft.schedule.canonical import canonical
+from weft.schedule.canonical import canonical_kernel
 from weft.schedule.contractions import stage
 
 
@@ -313,8 +313,8 @@ def test_a_description_that_does_not_fit_is_refused(what: Product, why: str) -> 
 
 
 def test_canonical_names_reach_the_description() -> None:
-    kernel, _, _ = canonical(Kernel((), (staged_one(),)))
+    kernel, _, _ = canonical_kernel(Kernel((), (staged_one(),)))
     (one,) = staged_in(kernel.body)
     assert one.what == Product(("i0",), ("i1",), ("i2",), "n0")
-    assert described(one.what, one.body) == one.what
+    assert description_of(one.what, one.body) == one.what
     assert check(Program(kernel.body))

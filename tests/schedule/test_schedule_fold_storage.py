@@ -12,7 +12,7 @@ from schedule.rows import Turns, turns
 from weft.loops import Buffer, Cast, Fill, If, Program, Read, Role, Stmt, check, show
 from weft.loops.interp import run, run_scalar
 from weft.schedule import Kernel
-from weft.schedule.fold_storage import fold
+from weft.schedule.fold_storage import folded
 from weft.schedule.reaching import covered, sites
 
 E = floats(0, "e", 3, 4)
@@ -40,25 +40,25 @@ def shown(kernels: list[Kernel]) -> str:
 
 
 def test_a_row_is_used_again_in_every_turn() -> None:
-    folded = fold([row(USE)], [Y])
-    assert shown(folded) == (
+    kernels = folded([row(USE)], [Y])
+    assert shown(kernels) == (
         "for i in range(3):\n"
         "    for j in range(4):\n"
         "        e[j] = x[i, j]\n"
         "    for k in range(4):\n"
         "        y[i, k] = e[k] + e[0]"
     )
-    (new,) = [one for one in buffers_in(folded) if is_folded(one)]
+    (new,) = [one for one in buffers_in(kernels) if is_folded(one)]
     assert new == Buffer(0, "e", (4,), "float32", Role.FOLDED, E)
     assert not any(map(is_folded, (E, X, Y, S)))
 
 
 def test_a_number_keeps_an_axis_and_its_id() -> None:
     body = loop("i", 3, store(S, at("i"), 0.0), loop("j", 4, add(S, at("i"), read(X, "i", "j"))), USE_S)
-    folded = fold([Kernel((), (body,))], [Y])
-    (new,) = [one for one in buffers_in(folded) if is_folded(one)]
+    kernels = folded([Kernel((), (body,))], [Y])
+    (new,) = [one for one in buffers_in(kernels) if is_folded(one)]
     assert new == Buffer(S.id, "s", (1,), "float32", Role.FOLDED, S)
-    check(Program(folded[0].body))
+    check(Program(kernels[0].body))
 
 
 USE_S = loop("k", 4, store(Y, at("i", "k"), read(S, "i")))
@@ -71,7 +71,7 @@ def test_several_axes_go_at_once() -> None:
         2,
         loop("i", 3, loop("j", 4, store(big, at("o", "i", "j"), 1.0)), store(W, at("i"), read(big, "o", "i", 0))),
     )
-    (new,) = [one for one in buffers_in(fold([Kernel((), (body,))], [W])) if is_folded(one)]
+    (new,) = [one for one in buffers_in(folded([Kernel((), (body,))], [W])) if is_folded(one)]
     assert new.shape == (4,)
 
 
@@ -79,8 +79,8 @@ def test_a_gather_through_a_folded_buffer() -> None:
     whole = Buffer(8, "n", (3,), "int64")
     found = store(whole, at("i"), Cast("int64", read(W, "i")))
     used = store(Y, at("i", 0), Read(X, (*at("i"), read(whole, "i"))))
-    folded = fold([Kernel((), (loop("i", 3, found, used),))], [Y])
-    assert "y[i, 0] = x[i, n[0]]" in shown(folded)
+    kernels = folded([Kernel((), (loop("i", 3, found, used),))], [Y])
+    assert "y[i, 0] = x[i, n[0]]" in shown(kernels)
 
 
 STAYS: dict[str, tuple[list[Kernel], list[Buffer]]] = {
@@ -121,18 +121,18 @@ STAYS: dict[str, tuple[list[Kernel], list[Buffer]]] = {
 @pytest.mark.parametrize("why", STAYS)
 def test_what_must_not_be_folded(why: str) -> None:
     kernels, kept = STAYS[why]
-    assert fold(kernels, kept) == kernels
+    assert folded(kernels, kept) == kernels
 
 
 @given(turns())
 def test_folding_changes_no_value(case: Turns) -> None:
-    folded = fold([case.kernel], case.others)
-    check(Program(folded[0].body), GIVEN)
-    new = [one for one in buffers_in(folded) if one.name == "T"]
+    kernels = folded([case.kernel], case.others)
+    check(Program(kernels[0].body), GIVEN)
+    new = [one for one in buffers_in(kernels) if one.name == "T"]
     memory, other = case.memory(), case.memory()
     other |= {one: np.full(one.shape, 7, one.dtype) for one in new if is_folded(one)}
     run_scalar(Program(case.kernel.body), memory, dict.fromkeys(GIVEN, 1))
-    run_scalar(Program(folded[0].body), other, dict.fromkeys(GIVEN, 1))
+    run_scalar(Program(kernels[0].body), other, dict.fromkeys(GIVEN, 1))
     for one in case.others:
         np.testing.assert_array_equal(other[one], memory[one])
 
@@ -140,7 +140,7 @@ def test_folding_changes_no_value(case: Turns) -> None:
 @given(turns())
 def test_what_can_be_folded_is(case: Turns) -> None:
     own = sites(case.kernel.body).get(case.buffer, [])
-    found = [one for one in buffers_in(fold([case.kernel], case.others)) if one.name == "T"]
+    found = [one for one in buffers_in(folded([case.kernel], case.others)) if one.name == "T"]
     possible = bool(own) and covered(own) and all(site.access.at is not None for site in own)
     assert [is_folded(one) for one in found] == [possible] * len(found)
 
@@ -148,21 +148,21 @@ def test_what_can_be_folded_is(case: Turns) -> None:
 @settings(max_examples=15)
 @given(model_samples())
 def test_folded_models_compute_the_same(sample: Sample) -> None:
-    folded = fold(sample.kernels, sample.kept)
-    sizes = [sum(int(np.prod(one.shape)) for one in buffers_in(some)) for some in (folded, sample.kernels)]
+    kernels = folded(sample.kernels, sample.kept)
+    sizes = [sum(int(np.prod(one.shape)) for one in buffers_in(some)) for some in (kernels, sample.kernels)]
     assert sizes[0] <= sizes[1]
-    memory = sample.memory(folded)
-    for found, wanted in zip(sample.run(folded, memory), sample.expected(), strict=True):
+    memory = sample.memory(kernels)
+    for found, wanted in zip(sample.run(kernels, memory), sample.expected(), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
 
 
 def test_both_walks_agree_on_a_folded_kernel() -> None:
-    folded = fold([row(USE)], [Y])
-    new = buffers_in(folded)
+    kernels = folded([row(USE)], [Y])
+    new = buffers_in(kernels)
     results = []
     for walk in (run, run_scalar):
         memory = {one: np.arange(np.prod(one.shape), dtype="float32").reshape(one.shape) for one in new}
-        walk(Program(folded[0].body), memory)
+        walk(Program(kernels[0].body), memory)
         results.append(memory[Y])
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0][1], np.arange(4, 8) + 4)

@@ -8,7 +8,7 @@ import weft as wf
 from loops.written import program, text
 from weft.loops import Program, show
 from weft.schedule import Kernel
-from weft.schedule.forward_stores import forward
+from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fuse
 from weft.schedule.loop_tree import Level, bound_names, new_names, renamed
 
@@ -270,7 +270,7 @@ def test_what_joins_a_contraction(name: str) -> None:
 def test_values_reach_what_joined_without_memory() -> None:
     before, _ = CONTRACTIONS["what starts it and what follows"]
     kernels = fuse(nests(before), (), wf.CompileOptions(contraction_points=4), True)
-    (kernel,) = forward(kernels, [stmt.buffer for stmt in kernels[0].body[0].body if hasattr(stmt, "buffer")][1:])  # type: ignore[union-attr]
+    (kernel,) = forwarded(kernels, [stmt.buffer for stmt in kernels[0].body[0].body if hasattr(stmt, "buffer")][1:])  # type: ignore[union-attr]
     assert "W[i] = W" in show(Program(kernel.body))
     assert "V[i]" not in show(Program(kernel.body))
 

@@ -67,7 +67,7 @@ def test_it_says_what_would_be_saved_and_lost() -> None:
     shared = (("i", "i"), ("j", "j"))
     mine, theirs = Level.of(SUM.body), Level.of(after("tanh").body)
     said = Scales(CompileOptions()).obstacle(mine, theirs, shared)
-    assert said == "sharing `j` would save 97 ns of memory and lose 14336 ns of vectors"
+    assert said == "sharing `j` would save 97 ns of memory and lose 14336 ns of vectorisation"
     machine = replace(Machine(), scalar_function_ns=1.0)  # as fast on one number as on several
     assert Scales(CompileOptions(machine=machine)).obstacle(mine, theirs, shared) == ""
     assert Scales(CompileOptions()).obstacle(mine, theirs, shared[:1]) == ""

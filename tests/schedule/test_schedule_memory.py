@@ -28,9 +28,9 @@ from weft.loops import Buffer, Fill, If, Let, Local, Program, Stmt
 from weft.loops.interp import run_scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
-from weft.schedule.fold_storage import fold
-from weft.schedule.in_place import as_one, takes_over
-from weft.schedule.memory import ALIGNMENT, Plan, plan, size_of
+from weft.schedule.fold_storage import folded
+from weft.schedule.in_place import coalesced, takes_over
+from weft.schedule.memory import ALIGNMENT, Plan, planned, size_of
 from weft.schedule.reaching import sites
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
@@ -78,14 +78,14 @@ def _origin(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:
 
 def test_a_chain_of_copies_needs_one_buffer() -> None:
     kernels = [copy(A, X), copy(B, A), copy(C, B), copy(Y, C)]
-    found = plan(kernels, [X, Y], in_place=True)
+    found = planned(kernels, [X, Y], in_place=True)
     assert (found.size, found.peak, found.separate) == (64, 64, 192)
     assert found.shares == {B: A, C: B}
-    assert plan(kernels, [X, Y]).size == 128
+    assert planned(kernels, [X, Y]).size == 128
 
 
 def test_a_transpose_needs_two() -> None:
-    found = plan([copy(A, X), turned(B, A), turned(C, B), copy(Y, C)], [X, Y], in_place=True)
+    found = planned([copy(A, X), turned(B, A), turned(C, B), copy(Y, C)], [X, Y], in_place=True)
     assert (found.size, found.peak, found.shares) == (128, 128, {})
     assert found.offsets[A] == found.offsets[C]
 
@@ -94,7 +94,7 @@ def test_who_takes_over_keeps_off_all_that_die_there() -> None:
     """b may follow a, and c may follow b, each by an axis in which they agree; but c would write what is read of a."""
     steps = [store(B, at("i", "i"), read(A, "i", "3-i")), store(C, at("3-i", "i"), read(B, "i", "i"))]
     out = Kernel((), (loop("i", 4, store(Y, at("i", "3-i"), read(C, "3-i", "i"))),))
-    found = plan([copy(A, X), Kernel((), (loop("i", 4, *steps),)), out], [X, Y], in_place=True)
+    found = planned([copy(A, X), Kernel((), (loop("i", 4, *steps),)), out], [X, Y], in_place=True)
     assert found.shares == {B: A}
 
 
@@ -164,7 +164,7 @@ def test_rows_that_outlast_no_turn_share() -> None:
     steps = [(p, X), (q, p), (r, q)]
     body = [loop("j", 4, loop("k", 4, store(new, at("j"), _of(old)))) for new, old in steps]
     kernel = Kernel((), rows(*body, loop("j", 4, store(Y, at("i", "j"), read(r, "j")))))
-    found = plan([kernel], [X, Y], in_place=True)
+    found = planned([kernel], [X, Y], in_place=True)
     assert found.shares == {r: p}  # q is read all through r
     assert not takes_over(sites(kernel.body)[r], sites(kernel.body)[p], private=False)
 
@@ -201,7 +201,7 @@ def sequences(draw: st.DrawFn) -> Sample:
     return Sample(kernels, tuple(kept.values()), (X,))
 
 
-def planned(sample: Sample, kernels: list[Kernel], found: Plan, garbage: int) -> dict[Buffer, np.ndarray]:
+def in_arena(sample: Sample, kernels: list[Kernel], found: Plan, garbage: int) -> dict[Buffer, np.ndarray]:
     """Memory for kernels, all planned buffers in one arena full of garbage."""
     arena = np.full(found.size, garbage, np.uint8)
     return {**sample.memory(kernels), **views(found, arena)}
@@ -215,12 +215,12 @@ def run_exactly(sample: Sample, kernels: list[Kernel], memory: dict[Buffer, np.n
 @settings(max_examples=60)
 @given(sequences())
 def test_planned_memory_is_as_good_as_separate_memory(sample: Sample) -> None:
-    found = plan(sample.kernels, sample.outside, in_place=True)
+    found = planned(sample.kernels, sample.outside, in_place=True)
     check_apart(found)
     wanted = run_exactly(sample, sample.kernels, sample.memory())
-    renamed = as_one(sample.kernels, found.shares)
+    renamed = coalesced(sample.kernels, found.shares)
     for kernels in (sample.kernels, renamed):
-        memory = planned(sample, sample.kernels, found, 255)  # all bits set: no number
+        memory = in_arena(sample, sample.kernels, found, 255)  # all bits set: no number
         for one, other in zip(run_exactly(sample, kernels, memory), wanted, strict=True):
             np.testing.assert_array_equal(one, other)
     assert not set(found.shares) & set(buffers_in(renamed))
@@ -228,12 +228,12 @@ def test_planned_memory_is_as_good_as_separate_memory(sample: Sample) -> None:
 
 @settings(max_examples=15)
 @given(model_samples(), st.booleans(), st.booleans())
-def test_models_run_in_an_arena_full_of_garbage(sample: Sample, folded: bool, in_place: bool) -> None:
-    kernels = fold(sample.kernels, sample.kept) if folded else sample.kernels
-    found = plan(kernels, sample.outside, in_place=in_place)
+def test_models_run_in_an_arena_full_of_garbage(sample: Sample, fold: bool, in_place: bool) -> None:
+    kernels = folded(sample.kernels, sample.kept) if fold else sample.kernels
+    found = planned(kernels, sample.outside, in_place=in_place)
     check_apart(found)
-    memory = planned(sample, kernels, found, 255)
-    renamed = as_one(kernels, found.shares)
+    memory = in_arena(sample, kernels, found, 255)
+    renamed = coalesced(kernels, found.shares)
     for one, other in zip(sample.run(renamed, memory, times=2), sample.expected(times=2), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
@@ -245,7 +245,7 @@ def test_lives_of_all_kinds_are_packed(spans: list[tuple[int, int, int]]) -> Non
         one = floats(100 + number, f"v{number}", size)
         bodies[birth].append(Fill(one, 1))
         bodies[birth + length].append(store(Y, at(0, 0), read(one, size - 1)))
-    found = plan([Kernel((), tuple(body)) for body in bodies], [Y])
+    found = planned([Kernel((), tuple(body)) for body in bodies], [Y])
     check_apart(found)
     assert len(found.offsets) == len(spans)
     live = [sum(-(-4 * s // 64) * 64 for b, n, s in spans if b <= at <= b + n) for at in range(16)]
@@ -257,13 +257,13 @@ def test_lives_of_all_kinds_are_packed(spans: list[tuple[int, int, int]]) -> Non
 
 def test_what_depends_on_its_past_is_left_apart() -> None:
     kernels = [Kernel((), (add(A, at(0, 0), read(X, 0, 0)),)), copy(Y, A), copy(B, Y), copy(Y, B)]
-    found = plan(kernels, [X, Y])
+    found = planned(kernels, [X, Y])
     assert list(found.offsets) == [B]
     assert found.apart == {A: "may be read before it is written"}
 
 
 def test_nothing_to_plan() -> None:
-    found = plan([copy(Y, X)], [X, Y])
+    found = planned([copy(Y, X)], [X, Y])
     assert (found.size, found.peak, found.show()) == (0, 0, "0 bytes; 0 are alive at once, 0 without reuse")
 
 
@@ -276,7 +276,7 @@ def test_a_plan_is_shown_as_a_table() -> None:
         copy(Y, B),
         Kernel((), (*copy(Y, C).body, add(old, at(0), read(X, 0, 0)))),
     ]
-    assert plan(kernels, [X, Y], in_place=True).show() == (
+    assert planned(kernels, [X, Y], in_place=True).show() == (
         "buffer  shape  type     bytes  kernels  offset  shares with\n"
         "a         4×4  float32     64      0–1       0  b\n"
         "d         4×4  float32     64      0–2      64  c\n"
@@ -295,5 +295,5 @@ def test_a_deep_model_needs_little_more_than_what_it_must_remember() -> None:
         h = wf.tanh(wf.param(f"w{number}") @ h + wf.param(f"b{number}", o=8))
     loss = wf.einsum("...|... => 0", h * h)
     sample = scheduled(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)))
-    found = plan(fold(sample.kernels, sample.kept), sample.outside, in_place=True)
-    assert found.size == found.peak < plan(sample.kernels, sample.outside).separate
+    found = planned(folded(sample.kernels, sample.kept), sample.outside, in_place=True)
+    assert found.size == found.peak < planned(sample.kernels, sample.outside).separate

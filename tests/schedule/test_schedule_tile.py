@@ -9,10 +9,12 @@ import pytest
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
-from weft.loops.annotations import product
-from weft.machine import COMMON
+from weft.loops.annotations import staged_product
+from weft.machine import Machine
 from weft.ops import Num
-from weft.schedule.tile import tile, tiled
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.options import Options
+from weft.schedule.tile import best_tile, tiled
 
 TOTAL, ZERO = Local("t", "float32"), Cast("float32", Num(0))
 
@@ -28,11 +30,20 @@ def contraction(text: str, **sizes: int) -> Staged:
     groups = [[axis for axis in result if axis in one], [axis for axis in result if axis in other]]
     groups.append(list(dict.fromkeys(axis for axis in one if axis not in result)))
     left, right, sums = ([(axis, sizes[axis]) for axis in group] for group in groups)
-    return product(left, right, sums, Let(TOTAL, ZERO), (a, b), [Store(c.buffer, c.at, TOTAL)])
+    return staged_product(left, right, sums, Let(TOTAL, ZERO), (a, b), [Store(c.buffer, c.at, TOTAL)])
 
 
 def places(axes: Sequence[str]) -> tuple[Affine, ...]:
     return tuple(Affine(((1, axis),)) for axis in axes)
+
+
+def asking(rows: int, vectors: int) -> CompileOptions:
+    return DEFAULTS.but(schedule=Options(rows=rows, vectors=vectors))
+
+
+def on(**facts: object) -> CompileOptions:
+    """For another machine."""
+    return DEFAULTS.but(machine=replace(Machine(), **facts))
 
 
 def test_before_and_after() -> None:
@@ -49,21 +60,25 @@ product of left i; right j; sums k:
     told = "sums k in tiles of 2 vectors, parts of 62, then along columns on vectors:"
     assert show(check(Program(tiled([staged])))) == before.replace("sums k:", told)
     told = "sums k in tiles of 4 rows by 3 vectors, parts of 62, then along columns on vectors:"
-    assert show(check(Program(tiled([staged], rows=4, vectors=3)))) == before.replace("sums k:", told)
+    assert show(check(Program(tiled([staged], asking(rows=4, vectors=3))))) == before.replace("sums k:", told)
 
 
 @pytest.mark.parametrize(
     ("text", "sizes", "head"),
     [
         ("ik;kj=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, then along columns on vectors"),
-        ("ik;jk=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, turned panels, then along"),
+        ("ik;jk=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, transposed panels, then along"),
         (
             "ik;jk=>ij",
             (3, 2, 480),
             "left j; right i; sums k in tiles of 4 columns, along sums, parts of 57, then along",
         ),
         ("ki;kj=>ji", (64, 80, 48), "left j; right i; sums k in tiles of 2 vectors, then along columns on vectors"),
-        ("ik;jk=>ij", (64, 80, 5000), "sums k in tiles of 2 vectors, turned panels of 715, parts of 46 by 16, then"),
+        (
+            "ik;jk=>ij",
+            (64, 80, 5000),
+            "in tiles of 2 vectors, transposed panels of 715, parts of 46 by 16, then",
+        ),
         ("ikl;klj=>ij", (64, 80, 9, 5), "sums k, l in tiles of 2 vectors, unrolled, then along columns on vectors"),
         ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 8 vectors, then along columns on vectors"),
     ],
@@ -75,15 +90,13 @@ def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
 
 def test_a_product_whose_panels_are_too_deep_is_loops() -> None:
     staged = contraction("lki;lkj=>ij", i=8, j=8, l=2, k=1000)
-    assert tile(staged) is None
+    assert best_tile(staged) is None
     assert tiled([For("b", 3, (staged,))]) == (For("b", 3, staged.body),)
 
 
-@pytest.mark.parametrize(
-    ("rows", "vectors"), [(10**6, 10**6), (10**6, 2), (2, 10**6), (0, 10**6), (0, 9), (10**6, 0), (0, 0)]
-)
+@pytest.mark.parametrize(("rows", "vectors"), [(64, 64), (64, 2), (2, 64), (0, 64), (0, 9), (64, 0), (0, 0)])
 def test_tiles_are_no_larger_than_the_stack_can_bear(rows: int, vectors: int) -> None:
-    found = tile(contraction("ik;kj=>ij", i=999, j=999, k=999), rows, vectors)
+    found = best_tile(contraction("ik;kj=>ij", i=999, j=999, k=999), asking(rows, vectors))
     assert found is not None
     check(Program((found,)))
     assert found.what.tile is not None
@@ -98,7 +111,7 @@ PLAIN = Tile(4, 2)
     [
         ("ik;jk=>ij", PLAIN, "its vectors do not lie along `j`"),
         ("ik;kj=>ij", replace(PLAIN, dot=True), "its vectors do not lie along `k`"),
-        ("ik;kj=>ij", replace(PLAIN, panel="turned"), "its vectors do not lie along `k`"),
+        ("ik;kj=>ij", replace(PLAIN, panel="transposed"), "its vectors do not lie along `k`"),
         ("ik;kj=>ij", replace(PLAIN, panel="folded"), "there are no such panels"),
         ("ik;jk=>ij", replace(PLAIN, dot=True, panel="copied"), "there are no such panels"),
         ("ik;kj=>ij", replace(PLAIN, block=20), "blocks are of panels whose sums go on in double precision"),
@@ -118,7 +131,7 @@ def test_a_tile_that_does_not_fit_is_refused(text: str, wrong: Tile, problem: st
 def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
     staged = contraction("ik;kj=>ij", i=64, j=80, k=48)
     one = Buffer(9, "d", (1,), "float32")
-    shared = product(
+    shared = staged_product(
         [("i", 64)], [("j", 80)], [("k", 48)], Let(TOTAL, ZERO), parts(staged), [Store(one, (Affine(()),), TOTAL)]
     )
     for wrong in (replace(PLAIN, vector=True), replace(PLAIN, threads=2)):
@@ -135,8 +148,45 @@ def parts(staged: Staged) -> tuple[Read, Read]:
 def test_what_pays_depends_on_the_machine() -> None:
     """A panel, where the second cache does not hold the columns."""
     staged = contraction("ik;kj=>ij", i=999, j=999, k=999)
-    here, roomy = (tile(staged, machine=replace(COMMON, caches=(1 << 15, size))) for size in (1 << 20, 1 << 24))
+    here, roomy = (best_tile(staged, on(caches=(1 << 15, size))) for size in (1 << 20, 1 << 24))
     assert here is not None
     assert roomy is not None
     assert "panel" in show(Program((here,)))
     assert "panel" not in show(Program((roomy,)))
+
+
+def shape_of(staged: Staged, options: CompileOptions) -> Tile:
+    found = best_tile(staged, options)
+    assert found is not None
+    assert found.what.tile is not None
+    return found.what.tile
+
+
+def test_a_panel_pays_from_so_many_rows_on() -> None:
+    staged = contraction("ik;kj=>ij", i=700, j=999, k=999)
+    assert [shape_of(staged, DEFAULTS.but(pack_rows=rows)).panel for rows in (700, 701)] == ["copied", ""]
+
+
+def test_short_sums_are_unrolled() -> None:
+    staged = contraction("ikl;klj=>ij", i=64, j=80, k=9, l=5)
+    assert [shape_of(staged, DEFAULTS.but(short_loop=most)).unroll for most in (5, 4)] == [True, False]
+
+
+def test_vectors_lie_along_the_sums_where_loads_are_cheap_and_transposing_is_not() -> None:
+    staged = contraction("ik;jk=>ij", i=64, j=80, k=48)
+    assert not shape_of(staged, DEFAULTS).dot
+    assert shape_of(staged, on(transpose_steps=50.0, load_steps=0.5)).dot
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "usual", "facts", "other"),
+    [
+        ("ki;jk=>ij", 64, "", {"transpose_steps": 0.001}, "transposed"),
+        ("ik;kj=>ij", 700, "copied", {"copy_steps": 50.0}, "transposed"),
+    ],
+)
+def test_panels_depend_on_what_packing_takes(
+    text: str, rows: int, usual: str, facts: dict[str, float], other: str
+) -> None:
+    staged = contraction(text, i=rows, j=999, k=700)
+    assert [shape_of(staged, options).panel for options in (DEFAULTS, on(**facts))] == [usual, other]

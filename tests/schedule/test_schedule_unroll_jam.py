@@ -13,6 +13,7 @@ from weft.loops.interp import run_scalar
 from weft.loops.walk import everything
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
+from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.unroll_jam import jammed
 
 NEST = "\nfor i in range({}):\n    for j in range(40):\n        {}\n"
@@ -85,3 +86,11 @@ def test_more_at_once_than_there_are_is_refused() -> None:
 def test_what_is_long_stays_as_it_is() -> None:
     body = program(NEST.format(24, f"C[j] += A[i, j]{' * B[i, j]' * 5}")).body
     assert jammed(body) == body
+    (loop,) = jammed(body, DEFAULTS.but(jam_iterations=2, jam_operations=99))
+    assert isinstance(loop, For)
+    assert loop.how == (Jam(2),)
+
+
+def test_one_at_once_is_as_it_stands() -> None:
+    body = program(NEST.format(24, "C[j] += A[i, j]")).body
+    assert jammed(body, DEFAULTS.but(jam_iterations=1)) == body

@@ -10,7 +10,13 @@ from weft.loops import Program, Unroll, Vector, check
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.collapse import collapsed
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.options import Options
 from weft.schedule.vectorise import vectorised
+
+
+def asking(lanes: int = 0, unroll: int = 0) -> CompileOptions:
+    return DEFAULTS.but(schedule=Options(lanes=lanes, unroll=unroll))
 
 
 def test_before_and_after() -> None:
@@ -24,7 +30,7 @@ D[0] = float32(t)
 """
     after = before.replace("range(40):", "range(40) on vectors of 4:")
     assert text(vectorised(program(before).body)) == after
-    assert text(vectorised(program(before).body, lanes=16)) == after.replace("of 4", "of 16")
+    assert text(vectorised(program(before).body, asking(lanes=16))) == after.replace("of 4", "of 16")
 
 
 def test_a_sum_in_one_cell_is_a_variable_first() -> None:
@@ -62,6 +68,24 @@ def test_how_long_they_must_be(loops: str, stmt: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("short", "size", "lanes"),
+    [
+        (1, 1, " of 4"),
+        (1, 8, " of 8"),
+        (1, 16, ""),
+        (8, 63, " of 4"),
+        (8, 127, " of 8"),
+        (8, 128, ""),
+        (9, 128, " of 8"),
+    ],
+)
+def test_so_many_terms_are_worth_a_lane(short: int, size: int, lanes: str) -> None:
+    body = program(f"\nt: float32 = 0\nfor j in range({size}):\n    t = t + C[0]\n").body
+    shown = text(vectorised(body, DEFAULTS.but(short_loop=short)))
+    assert f"for j in range({size}) on vectors{lanes}:" in shown.splitlines()
+
+
+@pytest.mark.parametrize(
     ("stmt", "problem"),
     [
         ("C[j] = C[39 - j]", "iterations share cells of `C`"),
@@ -94,7 +118,7 @@ def test_what_runs_as_one_loop_must_be_independent_as_one() -> None:
 
 def test_loops_are_unrolled_if_asked_but_not_sums() -> None:
     before = "\nt: float32 = 0\nfor j in range(40):\n    C[j] = 1\nfor i in range(8):\n    t = t + C[i]\n"
-    shown = text(vectorised(program(before).body, unroll=4))
+    shown = text(vectorised(program(before).body, asking(unroll=4)))
     assert "for j in range(40) unrolled by 4:" in shown
     assert "for i in range(8) on vectors of 4:" in shown
 

@@ -16,7 +16,7 @@ import weft as wf
 from weft.assign import Cells, Fetch
 from weft.ops.random import threefry4x32, unit_interval
 from weft.tensor.params import random_key, random_unit
-from weft.train.shards import drawn_apart, merges, shares
+from weft.train.shards import drawn_apart, merges, shard_slices
 
 BATCHES = (10, 7, 3, 1, 4, 13, 10)
 
@@ -189,7 +189,7 @@ def test_static_indices_reach_the_loss_and_the_optimiser() -> None:
 
 @given(st.integers(1, 200), st.integers(1, 20))
 def test_shards_are_consecutive_even_and_not_empty(count: int, devices: int) -> None:
-    parts = shares(count, devices)
+    parts = shard_slices(count, devices)
     assert [at for part in parts for at in range(count)[part]] == list(range(count))
     lengths = [part.stop - part.start for part in parts]
     assert min(lengths) >= 1

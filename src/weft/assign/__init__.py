@@ -2,6 +2,8 @@
 
 from weft.assign.definitions import complete as complete
 from weft.assign.dtype_inference import Precision as Precision
+from weft.assign.extents import Extent as Extent
+from weft.assign.extents import SizeOf as SizeOf
 from weft.assign.fingerprint import Fingerprint as Fingerprint
 from weft.assign.lower import closed_buffer as closed_buffer
 from weft.assign.lower import lower as lower
@@ -11,14 +13,16 @@ from weft.assign.nodes import Assignment as Assignment
 from weft.assign.nodes import Cells as Cells
 from weft.assign.nodes import Code as Code
 from weft.assign.nodes import Comment as Comment
+from weft.assign.nodes import Copied as Copied
 from weft.assign.nodes import Data as Data
+from weft.assign.nodes import Declared as Declared
 from weft.assign.nodes import Direct as Direct
-from weft.assign.nodes import Extent as Extent
 from weft.assign.nodes import Fetch as Fetch
 from weft.assign.nodes import File as File
 from weft.assign.nodes import Keep as Keep
 from weft.assign.nodes import Merge as Merge
 from weft.assign.nodes import Node as Node
+from weft.assign.nodes import NodeName as NodeName
 from weft.assign.nodes import Noop as Noop
 from weft.assign.nodes import Offset as Offset
 from weft.assign.nodes import Operand as Operand

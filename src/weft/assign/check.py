@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.assign.nodes import Assignment, Cells, Code, Fetch, Node, Operand, node_of, operands_of, statements, target
 from weft.assign.show import show_statement
-from weft.errors import Origin, WeftError
+from weft.errors import WeftError
 from weft.ops import Num
 from weft.ops.dtypes import is_float
 from weft.shape.close import close
@@ -50,7 +50,7 @@ def _check_one(loss: Node, start: Assignment) -> None:
         raise WeftError(
             f"the loss `{loss.label}` is {shape}, {shape.count} numbers, and a gradient starts from one",
             origin=start.origin,
-            notes=_made(loss),
+            notes=made_at(loss),
             fix='reduce it: wf.einsum("...|...->... => 0", loss), divided by how many there are for the mean; or ask '
             "for the gradient of the sum: wf.grad_update(loss, sum=True)",
         )
@@ -74,6 +74,6 @@ def _read_early(gradient: Node, reader: Assignment) -> WeftError:
     )
 
 
-def _made(node: Node) -> list[str]:
-    origin: Origin | None = node.origin
-    return [f"it was made at {origin}: {origin.code}"] if origin else []
+def made_at(node: Node) -> list[str]:
+    """A note of the line that made a node."""
+    return [f"it was made at {node.origin}: {node.origin.code}"] if node.origin else []

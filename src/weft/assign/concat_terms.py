@@ -70,7 +70,7 @@ def concatenation(spec: Spec) -> Concat | None:
     return next((axis for axis in axes if isinstance(axis, Concat)), None)
 
 
-def operation_of(code: Accum) -> Node | None:
+def operation_node(code: Accum) -> Node | None:
     """The tensor that tells which operation a statement runs, where the statement does not tell its loops.
 
     How far a part lies from the first, a window reaches or a sum goes depends on the sizes of others, which the
@@ -81,9 +81,9 @@ def operation_of(code: Accum) -> Node | None:
     if len(mentioned) == len(record.operation.slots) or 0 not in record.operands or not isinstance(logic, Einsum):
         return None
     shapes = (logic.spec.result, *logic.spec.operands)
-    told = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
+    known = {axis.name for slot in mentioned for axis in shapes[slot].axes if isinstance(axis, Label)}
     missing = (axis for slot, one in enumerate(shapes) if slot not in mentioned for axis in one.axes)
-    if all(label.name in told for axis in missing for label in labels_in(axis)):
+    if all(label.name in known for axis in missing for label in labels_in(axis)):
         return None
     result = node_of(code.operands[record.operands.index(0)])
     return result.gradient_of or result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from weft.assign.definitions import keeps
+from weft.assign.definitions import accumulates
 from weft.assign.nodes import Accum, Assignment, Node
 from weft.ops import OPS
 from weft.project.coverage import cover, is_surjective
@@ -43,7 +43,7 @@ class Unwritten:
 
 def written_part(statement: Assignment) -> Projection | None:
     """The loops of a statement that overwrites some cells of its left side and leaves the others; None if none are."""
-    if not isinstance(statement, Accum) or keeps(statement):
+    if not isinstance(statement, Accum) or accumulates(statement):
         return None
     record = statement.record
     moves = isinstance(record.operation.logic, Einsum) or record.lhs  # all else writes the whole of its result

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from weft.assign.nodes import (
     Accum,
+    Arg,
     Assignment,
     Code,
     Comment,
+    Copied,
     Direct,
     Fetch,
     Keep,
@@ -68,13 +70,23 @@ class _Completion:
         return seq(*found)
 
 
+def initial(node: Node) -> Code:
+    """The code that gives a node its first values."""
+    match node.init:
+        case None:
+            return Noop()
+        case Copied(operand=operand, record=record):
+            return complete(Accum(node, "arg2", True, Arg(0), (operand,), record, node.origin))
+    return Fetch(node, node.init, node.origin)
+
+
 def reads(statement: Assignment) -> list[Node]:
     """The nodes whose computed values a statement reads, its own left side included when it accumulates into it."""
     found = [operand for operand in operands_of(statement) if isinstance(operand, Node)]
-    return list(dict.fromkeys([*found, target(statement)] if keeps(statement) else found))
+    return list(dict.fromkeys([*found, target(statement)] if accumulates(statement) else found))
 
 
-def keeps(statement: Assignment) -> bool:
+def accumulates(statement: Assignment) -> bool:
     """Does a statement build on what its left side holds?"""
     if isinstance(statement, Accum):
         return not statement.reset and statement.accum != "arg2"

@@ -10,28 +10,38 @@ settled when first asked for, with everything connected to it that is still open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
-from weft.errors import Origin as Line
-from weft.errors import WeftError, user_origin
+from weft.errors import Origin, WeftError, user_origin
 from weft.ops import Scalar, leaves, type_of
-from weft.ops.dtypes import DEFAULT, UNKNOWN, WEAK_INT, accumulator, carrier, decided, is_float, is_weak, promote, total
+from weft.ops.dtypes import (
+    DEFAULT,
+    UNKNOWN,
+    WEAK_INT,
+    accumulator_type,
+    carrier,
+    decided,
+    is_float,
+    is_weak,
+    promote,
+    total,
+)
 from weft.shape.inference_lock import alone
 
-Origin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
+TypeOrigin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
 
 
 @dataclass(slots=True, eq=False)
 class Precision:
     """The element type of a node, perhaps not settled yet."""
 
-    origin: Origin
+    origin: TypeOrigin
     settled: str | None = None
     least: str = UNKNOWN
     wide: bool = False
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[TypeRule] = field(default_factory=list)
 
     @staticmethod
     def given(dtype: str) -> Precision:
@@ -59,11 +69,11 @@ class Precision:
         return self.settled
 
     @alone
-    def computed_by(self, value: Scalar, operands: Sequence[Operand], *, sums: bool) -> None:
+    def computed_by(self, value: Scalar, operands: Sequence[TypedLeaf], *, sums: bool) -> None:
         """One of the assignments that compute the node; `sums`: it adds or multiplies many values up."""
         makes = self.origin == "from its operands" and self.settled is None
         truth = type_of(value, lambda leaf: DEFAULT) == "bool"
-        rule = Rule(self, value, tuple(operands), sums, makes, truth, user_origin())
+        rule = TypeRule(self, value, tuple(operands), sums, makes, truth, user_origin())
         rule.meeting({})  # what is given cannot rise any more: if it does not agree, say so here
         for cell in {cell for _, cell in operands} | ({self} if makes else set()):
             if cell.settled is None:
@@ -71,20 +81,20 @@ class Precision:
 
 
 #: A leaf of an assignment's value, and the precision of what it reads.
-Operand: TypeAlias = tuple[Scalar, Precision]
+TypedLeaf: TypeAlias = tuple[Scalar, Precision]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class TypeRule:
     """An assignment as far as types are concerned; `makes`: its target takes its type, `truth`: it is true or false."""
 
     target: Precision
     value: Scalar
-    operands: tuple[Operand, ...]
+    operands: tuple[TypedLeaf, ...]
     sums: bool
     makes: bool
     truth: bool
-    origin: Line | None
+    origin: Origin | None
 
     def meeting(self, types: dict[Precision, str]) -> str:
         """The type the operands meet in; a truth value counts as a number like those compared."""
@@ -129,9 +139,9 @@ def _settle(start: Precision) -> None:
         cell.rules = []
 
 
-def _connected(start: Precision) -> tuple[list[Precision], list[Rule]]:
+def _connected(start: Precision) -> tuple[list[Precision], list[TypeRule]]:
     """Everything not settled that assignments connect, and those assignments."""
-    cells, rules = {start: None}, dict[Rule, None]()
+    cells, rules = {start: None}, dict[TypeRule, None]()
     stack = [start]
     while stack:
         cell = stack.pop()
@@ -144,7 +154,7 @@ def _connected(start: Precision) -> tuple[list[Precision], list[Rule]]:
     return list(cells), list(rules)
 
 
-def _cells(rule: Rule) -> Iterator[Precision]:
+def _cells(rule: TypeRule) -> Iterator[Precision]:
     yield rule.target
     yield from (cell for _, cell in rule.operands)
 
@@ -152,7 +162,7 @@ def _cells(rule: Rule) -> Iterator[Precision]:
 class _Inference:
     """Types on their way up. A rule is looked at again when one of its types rose."""
 
-    def __init__(self, cells: list[Precision], rules: list[Rule]) -> None:
+    def __init__(self, cells: list[Precision], rules: list[TypeRule]) -> None:
         self.types = {cell: cell.least for cell in cells}
         self.rules = rules
         self.rising = dict.fromkeys(rules)
@@ -178,7 +188,7 @@ class _Inference:
             for cell, wish in wishes:
                 self._raise(cell, wish)
 
-    def _rise(self, rule: Rule) -> None:
+    def _rise(self, rule: TypeRule) -> None:
         """Raise the target to what it is computed from, and terminals to what they meet."""
         meeting = self._meeting(rule)
         if meeting is not None:
@@ -188,14 +198,14 @@ class _Inference:
             if rule.makes:
                 self._raise(rule.target, rule.result(meeting))
 
-    def _wishes(self, rule: Rule) -> Iterator[tuple[Precision, str]]:
+    def _wishes(self, rule: TypeRule) -> Iterator[tuple[Precision, str]]:
         """The types of what the operands are used for, where nothing but numbers of the program went into them."""
         meeting = self._meeting(rule) or UNKNOWN
         wish = self.types[rule.target] if rule.makes and _open(meeting) else meeting
         if not _open(wish):
             yield from ((cell, wish) for _, cell in rule.operands if cell in self.types and _open(self.types[cell]))
 
-    def _meeting(self, rule: Rule) -> str | None:
+    def _meeting(self, rule: TypeRule) -> str | None:
         """None while the operands do not agree: one may yet become a float. In the end they are checked."""
         try:
             return rule.meeting(self.types)
@@ -213,7 +223,7 @@ class _Inference:
                 self.rising |= dict.fromkeys(cell.rules)
                 self.taking |= dict.fromkeys(cell.rules)
 
-    def _check(self, rule: Rule) -> None:
+    def _check(self, rule: TypeRule) -> None:
         try:
             meeting = rule.meeting(self.types)
             if rule.makes:
@@ -227,17 +237,10 @@ def _open(found: str) -> bool:
     return found == UNKNOWN or is_weak(found)
 
 
-class Stored(Protocol):
-    """Something that has a precision."""
-
-    @property
-    def precision(self) -> Precision: ...
-
-
-def show_precisions(nodes: Iterable[Stored], name: Callable[[Any], str]) -> str:
-    """What each node is stored in, why, and in what its sums grow."""
-    rows = [(name(node), node.precision.dtype, node.precision.origin) for node in nodes]
+def show_precisions(stored: Iterable[tuple[str, Precision]]) -> str:
+    """What each node, by name, is stored in, why, and in what its sums accumulate."""
+    rows = [(label, one.dtype, one.origin) for label, one in stored]
     wide = max((len(label) for label, _, _ in rows), default=0)
     return "\n".join(
-        f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator(dtype)}" for label, dtype, origin in rows
+        f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator_type(dtype)}" for label, dtype, origin in rows
     )

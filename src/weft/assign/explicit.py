@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from weft.affine import Affine
 from weft.assign.concat_terms import Terms
-from weft.assign.nodes import Accum, Arg, Direct, Extent, Offset, Operand, Symbol
+from weft.assign.extents import Extent
+from weft.assign.nodes import Accum, Arg, Direct, Offset, Operand, Symbol
 from weft.assign.scratch import untaken
 from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
@@ -102,14 +103,14 @@ def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
 
 def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> list[Scalar]:
     """The value in each region, with the operands left out that are absent from this part of a concatenation."""
-    if all(len(one.places) == 1 + operands for one in regions):
+    if all(len(one.index_maps) == 1 + operands for one in regions):
         return [value] * len(regions)
     terms = Terms.of(value)
-    return [terms.present({slot - 1 for slot in one.places if slot}) for one in regions]
+    return [terms.present({slot - 1 for slot in one.index_maps if slot}) for one in regions]
 
 
 #: The subscripts of the tensors in a run, by their slots; those absent from this part of a concatenation have none.
-_Places: TypeAlias = Mapping[int, tuple[Affine, ...]]
+_IndexMaps: TypeAlias = Mapping[int, tuple[Affine, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +119,18 @@ class _Region:
 
     choice: Choice
     guards: tuple[Inside, ...]
-    places: _Places
+    index_maps: _IndexMaps
 
     def run(self, value: Scalar, operands: Sequence[Buffer], target: Buffer) -> Run:
         """A value over operands, here."""
 
         def leaf(one: Scalar) -> Scalar:
             if isinstance(one, Arg):
-                return Read(operands[one.number], self.places[one.number + 1])
-            return placed_leaf(one, target, self.places[0])
+                return Read(operands[one.number], self.index_maps[one.number + 1])
+            return placed_leaf(one, target, self.index_maps[0])
 
         loops = tuple((loop.name, loop.size) for loop in self.choice)
-        return Run(loops, self.guards, self.places[0], substitute(value, leaf))
+        return Run(loops, self.guards, self.index_maps[0], substitute(value, leaf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,8 @@ def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     match one:
         case Symbol(name=name):
             return Affine(((1, name),))
-        case Extent(measure=measure):
-            return Num(measure())
+        case Extent():
+            return Num(one.number)
         case Offset():
             return _offset(at, target.shape)
     return one
@@ -170,9 +171,9 @@ def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
 def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Affine:
     """How far a cell lies from the first one, in memory order."""
     found, stride = Affine(), 1
-    for place, size in zip(reversed(at), reversed(shape), strict=True):
-        assert isinstance(place, Affine)
-        found = place * stride + found
+    for index, size in zip(reversed(at), reversed(shape), strict=True):
+        assert isinstance(index, Affine)
+        found = index * stride + found
         stride *= size
     return found
 
@@ -209,8 +210,8 @@ def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken
                 return Read(buffers[named.name], tuple(map(as_affine, parts)))
         return with_children(one, tuple(parts))
 
-    value, *places = (fold(one, change, children) for one in (code.value, *code.at))
-    at, once = tuple(map(as_affine, places)), code.accum == "arg2"
+    value, *subscripts = (fold(one, change, children) for one in (code.value, *code.at))
+    at, once = tuple(map(as_affine, subscripts)), code.accum == "arg2"
     parts = list(_parts(value, *at))
     read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
     named = {name for one in parts if isinstance(one, Affine) for name in one.names}
@@ -260,25 +261,25 @@ def held(run: Run, target: Buffer) -> Run:
         buffer = one.buffer
         return Read(buffer, _inside(parts, buffer, loops)) if prod(buffer.shape) else Cast(buffer.dtype, Num(0))
 
-    value, *places = (fold(one, change, children) for one in (run.value, *run.at))
-    return replace(run, at=_inside(places, target, loops), value=value)
+    value, *subscripts = (fold(one, change, children) for one in (run.value, *run.at))
+    return replace(run, at=_inside(subscripts, target, loops), value=value)
 
 
-def _inside(places: Sequence[Scalar], buffer: Buffer, loops: Mapping[str, int]) -> tuple[Scalar, ...]:
+def _inside(subscripts: Sequence[Scalar], buffer: Buffer, loops: Mapping[str, int]) -> tuple[Scalar, ...]:
     """Subscripts that stay inside a buffer, which may have an axis of 1 that a text does not know."""
-    found = [_clamped(one, size, loops) for one, size in zip(places, buffer.shape, strict=False)]
+    found = [_clamped(one, size, loops) for one, size in zip(subscripts, buffer.shape, strict=False)]
     return (*found, *[Affine(())] * (len(buffer.shape) - len(found)))
 
 
-def _clamped(place: Scalar, size: int, loops: Mapping[str, int]) -> Scalar:
-    inside = isinstance(place, Affine) and place.stays_inside(size, loops)
-    return place if inside else call("max", call("min", place, size - 1), 0)
+def _clamped(index: Scalar, size: int, loops: Mapping[str, int]) -> Scalar:
+    inside = isinstance(index, Affine) and index.stays_inside(size, loops)
+    return index if inside else call("max", call("min", index, size - 1), 0)
 
 
-def as_affine(place: Scalar) -> Scalar:
+def as_affine(index: Scalar) -> Scalar:
     """A whole number as a sum of loops times constants, if it is one."""
-    found = fold(place, _affine, lambda one: one.args if isinstance(one, Call) else ())
-    return place if found is None else found
+    found = fold(index, _affine, lambda one: one.args if isinstance(one, Call) else ())
+    return index if found is None else found
 
 
 def _affine(value: Scalar, parts: Sequence[Affine | None]) -> Affine | None:

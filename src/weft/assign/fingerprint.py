@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from weft.assign.extents import Extent
 from weft.assign.nodes import (
-    Arg,
     Assignment,
     Cells,
     Code,
     Direct,
-    Extent,
     Fetch,
     Merge,
     Node,
@@ -25,7 +24,7 @@ from weft.assign.nodes import (
 )
 from weft.loops import Buffer, Cast, Local, Read
 from weft.loops.walk import children
-from weft.ops import Call, Num, Scalar, fold
+from weft.ops import Call, Scalar, fold
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -110,18 +109,7 @@ def _value(value: Scalar, number: Callable[[str], int] | None = None) -> str:
                 return f"${len(lines)}"
             case Local(name=name) if number:
                 return str(number(name))
-        return _leaf(one)
+        return repr(one.number if isinstance(one, Extent) else one)
 
     last = fold(value, combine, children)
     return f"{';'.join(lines)};{last}"
-
-
-def _leaf(value: Scalar) -> str:
-    match value:
-        case Arg(number=number):
-            return f"#{number}"
-        case Num(value=number):
-            return repr(number)
-        case Extent(measure=measure):
-            return repr(measure())
-    return repr(value)

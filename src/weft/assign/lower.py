@@ -12,7 +12,7 @@ from math import prod
 
 from weft.assign.explicit import Buffers, Explicit, SpellingOut, held, placed_leaf, redirected
 from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
-from weft.assign.scratch import before, copied, every_cell, growing, started
+from weft.assign.scratch import accumulation_buffer, before, copied, every_cell, neutral_fill
 from weft.assign.show import Printer
 from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
 from weft.loops.walk import around, reads
@@ -63,11 +63,11 @@ class _Lowering:
     def _nests(self, one: Explicit) -> list[Stmt]:
         """The loops of an assignment: its start, its nests, and what it takes from beside the target."""
         target, accum = one.target, one.accum
-        cells = target if one.injective else _growing(one)
+        cells = target if one.injective else _accumulation_buffer(one)
         stmts: list[Stmt] = []
         plain = accum == "arg2" or (one.reset and one.injective and _is_kept(accum, target))
         if one.reset and OPS[accum].begins is not None and not (plain and one.surjective):
-            stmts.append(started(cells, accum, target))
+            stmts.append(neutral_fill(cells, accum, target))
         elif cells != target:
             stmts.append(copied(cells, target, self.static))
         runs = one.runs
@@ -90,9 +90,9 @@ class _Lowering:
         return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
 
 
-def _growing(one: Explicit) -> Buffer:
-    """Where an accumulation grows: as its values demand, in whatever run they are computed."""
-    found = (growing(one.target, one.accum, run.value) for run in one.runs)
+def _accumulation_buffer(one: Explicit) -> Buffer:
+    """Where an accumulation is carried: as its values demand, in whatever run they are computed."""
+    found = (accumulation_buffer(one.target, one.accum, run.value) for run in one.runs)
     return next((cells for cells in found if cells != one.target), one.target)
 
 

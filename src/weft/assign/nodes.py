@@ -10,9 +10,10 @@
     operand = Node | Merge(node) | Stored(node)                     computed; sent by another device; as stored
     value   = scalar over Arg(n), the n-th operand, and the leaves below
     source  = Cells(scalar) | Data(array) | File(path)
-    leaf    = Symbol(name, size)  the position of a static index
-            | Extent(measure)   a number found from shapes once they are closed
-            | Offset()          how far the cell lies from the first, in memory order
+    initial = source | Copied(operand, record)                      what a node holds before anything is stored in it
+    leaf    = Symbol(name, size)    the position of a static index
+            | Extent(label, value)  a number computed from sizes, once shapes are closed (extents.py)
+            | Offset()              how far the cell lies from the first, in memory order
 
 `accum` is "arg2" for a plain write. With `reset` the left side starts at what `accum` begins with:
 its neutral element, or 0 for `-`, 1 for `/`, `**` and the gate of relu.
@@ -46,35 +47,66 @@ def next_id() -> int:
     return next(_ids)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class Node:
-    """A tensor of values: which one it is, what it is called, its shape as far as known.
+@dataclass(slots=True, eq=False)
+class NodeName:
+    """What a node is called, which may be said after it is made: a cell, as those of its shape and its type.
 
-    `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
-    `inline` says that printed code writes its definition instead of its name. `made_inline`: made for assignments, it
-    is called `after` what it is computed from.
-    `sizes` are those it was given, by row, `scalar` says that it holds one number; printed code says both where it is
-    first written.
-    `verify` is called with its value after every run that computes it, and raises what is wrong with that run.
+    While it is `inline` nobody gave it a name, and printed code writes its definition instead. `after`: what a declared
+    node is computed from first, if that has a name.
     """
 
-    label: str
+    text: str
+    inline: bool = False
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a node was declared with, by row: printed code says it where the node is first written."""
+
+    sizes: tuple[tuple[str, tuple[Dim, ...]], ...] = ()
+    scalar: bool = False
+
+
+class Check(Protocol):
+    """What is to hold of a node's value after every run that computes it."""
+
+    def verify(self, value: npt.NDArray[Any]) -> None:
+        """Raise what is wrong with the run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Node:
+    """A tensor of values: which one it is, and the cells of what is found out later: its name, its shape, its type.
+
+    `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
+    What is `declared` was made for code to assign to, or says its sizes as such a node does.
+    """
+
+    name: NodeName
     shape: ShapeVar
     precision: Precision
-    definition: Code | None = None
-    init: Code | None = None
+    init: Initial | None = None
     origin: Origin | None = None
-    inline: bool = False
     gradient_of: Node | None = None
-    made_inline: bool = False
-    after: str | None = None
-    sizes: Mapping[str, tuple[Dim, ...]] = field(default_factory=dict)
-    scalar: bool = False
-    verify: Callable[[npt.NDArray[Any]], None] | None = None
+    declared: Declared | None = None
+    check: Check | None = None
     id: int = field(default_factory=next_id)
+    definition: Code | None = field(default=None, init=False)
+
+    def defined(self, code: Code) -> Node:
+        """The node, computed by code. That mentions it, hence this knot: nothing else writes to a node, and once."""
+        assert self.definition is None, f"{self} is defined already"
+        object.__setattr__(self, "definition", code)
+        return self
 
     def __str__(self) -> str:
-        return self.label
+        return self.name.text
+
+    @property
+    def label(self) -> str:
+        return self.name.text
 
     @property
     def dtype(self) -> str:
@@ -87,7 +119,7 @@ class Merge:
     node: Node
 
     def __str__(self) -> str:
-        return f"{self.node.label}.merge"
+        return f"{self.node}.merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +127,7 @@ class Stored:
     node: Node
 
     def __str__(self) -> str:
-        return self.node.label
+        return str(self.node)
 
 
 Operand: TypeAlias = Node | Merge | Stored
@@ -115,12 +147,6 @@ class Arg(Scalar):
 class Symbol(Scalar):
     name: str
     size: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Extent(Scalar):
-    measure: Callable[[], float]
-    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +240,17 @@ class File:
 Source: TypeAlias = Cells | Data | File
 
 
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The values of another tensor, over the loops of a record."""
+
+    operand: Operand
+    record: Record
+
+
+Initial: TypeAlias = Source | Copied
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Fetch(Printed):
     node: Node
@@ -305,7 +342,7 @@ def operands_of(statement: Assignment) -> tuple[Operand, ...]:
 def first_number(node: Node) -> Number | None:
     """The number that every cell of a node starts at, if there is one."""
     match node.init:
-        case Fetch(source=Cells(value=Num(value=value))):
+        case Cells(value=Num(value=value)):
             return value
     return None
 
@@ -353,18 +390,13 @@ def _named(spec: ShapeSpec) -> set[str]:
 def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:
     """Every static index the code uses: its name, its size, and where."""
     for statement in statements(code):
-        if isinstance(statement, Accum):
-            logic = statement.record.operation.logic
-            if isinstance(logic, Slice) and isinstance(logic.at, Bound):
-                yield logic.at.symbol, logic.at.size, statement.origin
-            values: tuple[Scalar, ...] = (statement.value,)
-        elif isinstance(statement, Fetch):
-            values = (statement.source.value,) if isinstance(statement.source, Cells) else ()
-        else:
-            values = ()
-        for value in values:
-            found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
-            yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
+        match statement:
+            case Accum(record=Record(operation=Operation(logic=Slice(at=Bound(symbol=symbol, size=size))))):
+                yield symbol, size, statement.origin
+        match statement:
+            case Accum(value=value) | Fetch(source=Cells(value=value)):
+                found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
+                yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
 
 
 def statements(code: Code) -> Iterator[Assignment]:

@@ -353,14 +353,14 @@ def _apply(tree: Tree) -> Apply:
 def _curried(tree: Tree) -> Apply:
     """A function with its operands side by side: `max a b`."""
     head, *others = subtrees(tree)
-    if not is_function(word_of(head)):
+    if not names_operation(word_of(head)):
         raise _side_by_side(head, others[0])
     if others[0].data == "tuple":
         return Apply(word_of(head), tuple(map(_chain, subtrees(others[0]))), span_of(tree))
     return Apply(word_of(head), tuple(map(_value, others)), span_of(tree))
 
 
-def is_function(word: str) -> bool:
+def names_operation(word: str) -> bool:
     """Does a word name an operation, or ask for a stored value?"""
     return word == "given" or word in OPS or any(op.text == word for op in OPS.values())
 

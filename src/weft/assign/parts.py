@@ -42,7 +42,7 @@ def named(code: Accum) -> list[Call]:
     return found
 
 
-def depth(code: Accum, operands: Mapping[Operand, int]) -> int:
+def text_depth(code: Accum, operands: Mapping[Operand, int]) -> int:
     """How many operations are inside one another in the text of a statement, with so many in its operands."""
     parts = {id(part) for part in named(code)}
     if _is_row(code):
@@ -79,10 +79,10 @@ def needs_slots(code: Accum) -> bool:
     if isinstance(record.operation.logic, Pointwise):
         others = range(1, len(record.operation.slots))
         return record.lhs != 0 or sorted(record.operands) != list(others)
-    return not record.direct or in_a_row(code.value) != tuple(map(Arg, range(len(record.operands))))
+    return not record.direct or chained_operands(code.value) != tuple(map(Arg, range(len(record.operands))))
 
 
-def in_a_row(value: Scalar) -> tuple[Scalar, ...]:
+def chained_operands(value: Scalar) -> tuple[Scalar, ...]:
     """The operands of the assignment's own operation; one written several times in a row is undone from the left."""
     last: list[Scalar] = []
     while isinstance(value, Call):
@@ -102,7 +102,7 @@ def _is_row(code: Accum) -> bool:
 def _inside_out(value: Scalar) -> list[Call]:
     """Every call in a scalar, once, after those inside it."""
     found: list[Call] = []
-    computed(value, lambda leaf: None, lambda one, _: found.append(one))
+    computed(value, lambda leaf: None, lambda one, inner: found.append(one))
     return found
 
 

@@ -18,6 +18,7 @@ from weft.assign.nodes import (
     Fetch,
     Merge,
     Node,
+    NodeName,
     Operand,
     Record,
     infer_precision,
@@ -166,7 +167,7 @@ def intermediate(label: str, *, dtype: str | None = None) -> Slot:
         raise WeftError(f"the operator has no operand {number} for {label!r}")
     shape = where.operation.slots[number]
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
-    return Slot(number, Node(label, shape, precision, origin=user_origin()), where.operation)
+    return Slot(number, Node(NodeName(label), shape, precision, origin=user_origin()), where.operation)
 
 
 def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, operation: Operation) -> Accum:

@@ -10,7 +10,7 @@ from weft.loops.insert_casts import type_before
 from weft.loops.walk import Loop, around
 from weft.ops import OPS, Scalar
 from weft.ops.convert import exact
-from weft.ops.dtypes import accumulator, carrier, is_float, numpy_type
+from weft.ops.dtypes import accumulator_type, carrier, is_float, numpy_type
 
 
 def before(target: Buffer) -> Buffer:
@@ -18,13 +18,13 @@ def before(target: Buffer) -> Buffer:
     return target.beside(Role.BEFORE, ".before")
 
 
-def growing(target: Buffer, op: str, value: Scalar) -> Buffer:
-    """Where an accumulation of a value grows: in the buffer itself, or beside it in a wider type.
+def accumulation_buffer(target: Buffer, op: str, value: Scalar) -> Buffer:
+    """Where a value is accumulated: in the buffer itself, or beside it in a wider type.
 
-    Narrow floats grow in single precision. The largest or smallest of whole numbers that are computed is found in 64
-    bits: what wraps around when it is stored must not do so before it is compared.
+    Narrow floats accumulate in single precision. The largest or smallest of whole numbers that are computed is found
+    in 64 bits: what wraps around when it is stored must not do so before it is compared.
     """
-    wide = accumulator(target.dtype)
+    wide = accumulator_type(target.dtype)
     if op in ("max", "min") and not _fits(value, target.dtype):
         wide = carrier(target.dtype)
     if wide == target.dtype:
@@ -38,8 +38,8 @@ def _fits(value: Scalar, dtype: str) -> bool:
     return is_float(own) or (isinstance(value, Read | Cast) and exact(own, dtype))
 
 
-def started(cells: Buffer, op: str, target: Buffer) -> Fill:
-    """Every cell at what an operation begins with; where cells grow beside a target, at what is stored as its.
+def neutral_fill(cells: Buffer, op: str, target: Buffer) -> Fill:
+    """Every cell at what an operation begins with; where cells accumulate beside a target, at what is stored as its.
 
     In 64 bits that is a number next to their end which wraps around to the end of the narrow type.
     """

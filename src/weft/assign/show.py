@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
 
-from weft.assign.concat_terms import operation_of
+from weft.assign.concat_terms import operation_node
 from weft.assign.dtype_inference import Peek
+from weft.assign.extents import Extent
 from weft.assign.nodes import (
     Accum,
     Arg,
@@ -26,7 +27,6 @@ from weft.assign.nodes import (
     Comment,
     Data,
     Direct,
-    Extent,
     Fetch,
     File,
     Keep,
@@ -45,7 +45,7 @@ from weft.assign.nodes import (
     statements,
     target,
 )
-from weft.assign.parts import in_a_row, named, needs_slots, places
+from weft.assign.parts import chained_operands, named, needs_slots, places
 from weft.assign.stated import is_inline, stated
 from weft.assign.text import ACCUMULATING
 from weft.naming import FreshNames
@@ -140,19 +140,21 @@ class Printer:
     def _target(self, code: Accum | Fetch) -> str:
         """The left side, with what a node was made with where it is first written."""
         node = target(code)
-        traits = [f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.sizes.items()]
-        if node.scalar:
+        if node.declared is None or node in self._introduced:
+            return self.name(node)
+        traits = [f"{row} = [{'; '.join(map(_size, dims))}]" for row, dims in node.declared.sizes]
+        if node.declared.scalar:
             traits.append("scalar")
-        if node.made_inline and (init := first_number(node)) is not None:
+        if (init := first_number(node)) is not None:
             traits.append(f"init = {spelled_number(init)}")
-        if not traits or node in self._introduced:
+        if not traits:
             return self.name(node)
         return "{ " + "; ".join([self.name(node), *traits]) + " }"
 
     def _right(self, code: Accum, line: _Line) -> Sequence[_Piece]:
         record = code.record
         shown = [*self._value(code.value, line, "top")]
-        of = operation_of(code)
+        of = operation_node(code)
         if not line.pointwise:
             text = self.name(of) if of else spelled_string(logic_text(record.operation.logic))
             shown.append(f" ~logic:{text}")
@@ -167,12 +169,13 @@ class Printer:
     def _type(self, code: Accum | Fetch) -> str:
         """The type a computed tensor or a node was given, where it is first written; leaves bring theirs."""
         node = target(code)
-        own = node.gradient_of is None and (node.made_inline or node.definition is not None or node.init is None)
+        made = node.declared is not None
+        own = node.gradient_of is None and (made or node.definition is not None or node.init is None)
         if not own or node in self._introduced:
             return ""
         if node.precision.origin == "given":
             return f" ~type:{spelled_string(node.dtype)}"
-        bounded = node.made_inline and node.precision.bounded
+        bounded = made and node.precision.bounded
         return f" ~at_least:{spelled_string(node.precision.least)}" if bounded else ""
 
     def _slots(self, code: Accum) -> str:
@@ -244,7 +247,7 @@ class Printer:
         if not op.infix:
             return (f"{op.name}(", *self._values(value.args, line, "argument", ", "), ")")
         primitive = place == "top" and not line.pointwise
-        terms = in_a_row(value) if primitive and not line.apart else value.args
+        terms = chained_operands(value) if primitive and not line.apart else value.args
         sign = "*." if op.name == "mul" and not primitive else op.text
         shown = self._values(terms, line, "inside", f" {sign} ")
         return ("(", *shown, ")") if place == "inside" else shown
@@ -275,7 +278,7 @@ class Printer:
             return chosen[node]
 
         mentioned = dict.fromkeys(node for statement in statements(code) for node in self._mentioned(statement))
-        for node in sorted(mentioned, key=lambda node: node.inline):  # what somebody gave a name has it as it is
+        for node in sorted(mentioned, key=lambda node: node.name.inline):  # what somebody gave a name has it as it is
             name(node)
         return name
 

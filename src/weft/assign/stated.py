@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Set
 
-from weft.assign.concat_terms import operation_of
+from weft.assign.concat_terms import operation_node
 from weft.assign.definitions import complete, needed
 from weft.assign.nodes import (
     Accum,
@@ -32,7 +32,7 @@ from weft.assign.nodes import (
     statements,
     target,
 )
-from weft.assign.parts import DEEPEST, depth, named, places
+from weft.assign.parts import DEEPEST, named, places, text_depth
 
 
 def stated(code: Code) -> Code:
@@ -46,15 +46,15 @@ def stated(code: Code) -> Code:
 
 def _operations(code: Code) -> tuple[Node, ...]:
     """The tensors that statements are told by and that the code itself does not compute."""
-    told = (operation_of(one) for one in statements(code) if isinstance(one, Accum))
-    found = dict.fromkeys(one for one in told if one)
+    operations = (operation_node(one) for one in statements(code) if isinstance(one, Accum))
+    found = dict.fromkeys(one for one in operations if one)
     written = {target(one) for one in statements(code)} if found else ()
     return tuple(one for one in found if one not in written)
 
 
 def is_inline(node: Node) -> bool:
     """Can printed code write its definition in the place of its name?"""
-    return node.inline and not node.sizes and isinstance(node.definition, Accum | Fetch)
+    return node.name.inline and node.declared is None and isinstance(node.definition, Accum | Fetch)
 
 
 class _Stating:
@@ -110,7 +110,7 @@ class _Stating:
             self._new.append(node)
 
     def _is_stated(self, node: Node) -> bool:
-        if not node.inline or isinstance(node.definition, Direct):
+        if not node.name.inline or isinstance(node.definition, Direct):
             return node in self._fresh
         return not is_inline(node) or self._is_used_again(node) or node in self._deep or node in self._operations
 
@@ -125,7 +125,7 @@ class _Stating:
             node = target(code)
             if not isinstance(code, Accum) or not is_inline(node) or self._is_used_again(node):
                 continue
-            depths[node] = 1 + depth(code, depths)
+            depths[node] = 1 + text_depth(code, depths)
             if depths[node] > DEEPEST or named(code):
                 found.add(node)
                 depths[node] = 0
@@ -140,7 +140,7 @@ def _reads(node: Node) -> list[Node]:
 def _is_declared(node: Node) -> bool:
     """Is it a node of the text's own, rather than one that somebody gives?"""
     made = node if node.gradient_of is None else node.gradient_of
-    return made.made_inline or made.definition is not None
+    return made.declared is not None or made.definition is not None
 
 
 def _places(statement: Assignment) -> Iterator[Operand]:

@@ -147,7 +147,7 @@ class Remark:
 Statement: TypeAlias = Assign | Remark
 
 
-def parts(value: Value) -> tuple[Value, ...]:
+def operands_in(value: Value) -> tuple[Value, ...]:
     """The values a value is made of."""
     match value:
         case Infix(left=left, right=right):
@@ -168,7 +168,7 @@ def names_in(value: Value) -> Iterator[str]:
         one = rest.pop()
         if isinstance(one, Name):
             yield one.text
-        rest += parts(one)
+        rest += operands_in(one)
 
 
 def depth_of(value: Value) -> int:
@@ -181,7 +181,7 @@ def depth_of(value: Value) -> int:
 
 def _beside(value: Value) -> Sequence[Value]:
     if not isinstance(value, Infix):
-        return parts(value)
+        return operands_in(value)
     first, row = in_a_row(value)
     return (first, *(one.right for one in row))
 

@@ -104,7 +104,7 @@ class Placing(Protocol):
 class Call:
     """A kernel, by a name that says all about it, and what a program calls it with.
 
-    That are buffers and places: static indices by name, or numbers.
+    That are buffers and indices: static ones by name, or numbers.
     """
 
     kernel: str

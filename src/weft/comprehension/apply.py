@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy.typing as npt
 
-from weft.assign import Cells, Code, Direct, Fetch, Node, Operand, Precision, in_code, node_of, seq
-from weft.comprehension.gather_checks import is_indirect, is_proved, strayed, unproved, verify, watching
+from weft.assign import Cells, Code, Direct, Fetch, Node, NodeName, Operand, Precision, in_code, node_of, seq
+from weft.comprehension.gather_checks import Indirect, is_indirect, is_proved, strayed, unproved, verify, watching
 from weft.comprehension.gradient import backward
 from weft.comprehension.mistakes import counted
 from weft.comprehension.signature import Split, Template
@@ -39,65 +38,49 @@ class Application:
         """`extents` are given where they are known: then only subscripts that may leave their tensors are watched."""
         self.template = template
         self.operands: dict[str, Operand] = dict(zip(template.flat.params, operands, strict=True))
-        self.operations: dict[str, Operation] = {}
+        self.sizes = Sizes(template, tuple(node_of(one).shape for one in operands))
         self._origin = origin
         flat, found = template.flat, template.indirect
         self._indirect = unproved(found, flat, extents) if extents else found
         self._watched = {tensor: self._distances(tensor) for tensor in self._indirect}
         self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
+        self.operations: dict[str, Operation] = {}
         computed = list(dict.fromkeys(step.target for step in flat.steps))
         for tensor in computed:
             self.operands[tensor] = self._infer(tensor, labels.get(tensor, tensor))
         for tensor in computed:
-            self.node(tensor).definition = seq(*(self.assign(step) for step in flat.writing(tensor)))
-        self._watching = {one: tuple(watching(one, found, flat.types)) for one, found in self._indirect.items()}
+            self.node(tensor).defined(seq(*map(self.assign, flat.writing(tensor))))
         for tensor, node in self._watched.items():
-            node.definition = seq(Fetch(node, Cells(Num(0))), *map(self.assign, self._watching[tensor]))
+            steps = watching(tensor, self._indirect[tensor], flat.types)
+            node.defined(seq(Fetch(node, Cells(Num(0))), *map(self.assign, steps)))
 
     def _distances(self, tensor: str) -> Node:
         """The node that says how far the subscripts in a tensor's steps stray."""
-        name, count = f"{self.template.name}.{strayed(tensor)}", 2 * len(self._indirect[tensor])
-        shape = infer(Literal(Shape(output=(Dim(count),))), name=name, origin=self._origin).result
-        node = Node(name, shape, Precision.given("int64"), origin=self._origin)
-        node.verify = partial(self._verify, tensor)
-        return node
-
-    def _verify(self, tensor: str, distances: npt.NDArray[Any]) -> None:
-        shapes, subscripts = self.extents.shapes, self._indirect[tensor]
-        sizes = [shapes[one.tensor][one.axis] for one in subscripts]
-        verify(subscripts, sizes, distances, self._origin or user_origin())
+        name, subscripts = f"{self.template.name}.{strayed(tensor)}", self._indirect[tensor]
+        sizes = Shape(output=(Dim(2 * len(subscripts)),))
+        shape = infer(Literal(sizes), name=name, origin=self._origin).result
+        check = Watch(subscripts, self.sizes, self._origin)
+        return Node(NodeName(name), shape, Precision.given("int64"), origin=self._origin, check=check)
 
     def _infer(self, tensor: str, label: str) -> Node:
         """The node of a tensor, its shape as far as the operands' shapes tell."""
         flat = self.template.flat
-        shapes = [self.node(one).shape for one in flat.params]
-        constraints = self.template.constraints(tensor, self.splits)
-        logic = Stated(len(shapes), constraints)
         operation = infer(
-            logic,
-            shapes,
+            Stated(len(flat.params), self.template.constraints(tensor, self.splits)),
+            self.sizes.shapes,
             name=label,
             title=self.template.name,
             origin=self._origin,
             code=in_code(self.operands[one] for one in flat.params),
         )
         self.operations[tensor] = operation
-        return Node(label, operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
+        return Node(NodeName(label), operation.result, Precision.given(flat.types[tensor]), origin=self._origin)
 
     @lazy_property
-    def needless(self) -> set[Step]:
-        """The steps that need not run: copies that are written over, and those that watch what cannot stray."""
-        flat = self.template.flat
-        found = {step for step in flat.steps if is_lost(step, flat, self.extents)}
-        for tensor, ones in self._indirect.items():
-            proved = [is_proved(one, flat, self.extents) for one in ones]
-            found |= {step for at, step in enumerate(self._watching[tensor]) if proved[at // 2]}
-        return found
-
-    def _splits(self, shapes: Sequence[ShapeVar]) -> list[Split]:
-        """How many axes of each kind the parameters have."""
+    def splits(self) -> list[Split]:
+        """How many axes of each kind the operands had when it was applied."""
         flat, found = self.template.flat, []
-        for param, shape in zip(flat.params, shapes, strict=True):
+        for param, shape in zip(flat.params, self.sizes.shapes, strict=True):
             split = _split(shape, flat.ranks[param])
             if split is None:
                 what = f"`{param}` of `{self.template.name}` has {counted(flat.ranks[param], 'axis', 'axes')}"
@@ -105,11 +88,6 @@ class Application:
                 raise ShapeError(f"{what}, and what is given is {shape}", origin=self._origin, fix=fix)
             found.append(split)
         return found
-
-    @lazy_property
-    def splits(self) -> list[Split]:
-        """How many axes of each kind the operands had when it was applied."""
-        return self._splits([self.node(one).shape for one in self.template.flat.params])
 
     def node(self, tensor: str) -> Node:
         """The node of a tensor."""
@@ -119,12 +97,9 @@ class Application:
     def results(self) -> tuple[Node, ...]:
         return tuple(self.node(one) for one in self.template.flat.results)
 
-    @lazy_property
+    @property
     def extents(self) -> Extents:
-        """Everything about sizes; asking closes the shapes of the operands."""
-        ranks = self.template.flat.ranks
-        shapes = {one: close(self.node(one).shape).array_shape for one in self.template.flat.params}
-        return self.template.extents([shape[: ranks[one]] for one, shape in shapes.items()])
+        return self.sizes.extents
 
     def backward(
         self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, afresh: bool = False, masked: bool = False
@@ -140,7 +115,7 @@ class Application:
         for name, like in made.like.items():
             if name not in others:
                 node = self.node(like)
-                others[name] = Node(name, node.shape, Precision.given(flat.types[like]), origin=self._origin)
+                others[name] = Node(NodeName(name), node.shape, Precision.given(flat.types[like]), origin=self._origin)
         untouched = [node for one, node in into.items() if afresh and one not in made.found]
         zeros = (Fetch(node, Cells(Num(0.0))) for node in untouched)
         return seq(*zeros, *(self.assign(step, others) for step in made.steps))
@@ -162,29 +137,57 @@ class Application:
             step.value,
             tuple(operands),
             (step.target, *read),
-            StepDomain(self, step),
+            StepDomain(self.sizes, step),
             self._origin,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StepDomain:
-    """The loops of a step, for an application."""
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """All that is known of sizes of a definition, on tensors of these shapes."""
 
-    application: Application
+    template: Template
+    shapes: tuple[ShapeVar, ...]
+
+    @lazy_property
+    def extents(self) -> Extents:
+        """Asking closes the shapes."""
+        flat = self.template.flat
+        closed = zip(flat.params, self.shapes, strict=True)
+        return self.template.extents([close(shape).array_shape[: flat.ranks[one]] for one, shape in closed])
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """That subscripts stay inside their tensors, seen from how far they strayed."""
+
+    subscripts: tuple[Indirect, ...]
+    sizes: Sizes
+    origin: Origin | None
+
+    def verify(self, value: npt.NDArray[Any]) -> None:
+        verify(self.subscripts, self.sizes.extents.shapes, value, self.origin or user_origin())
+
+
+@dataclass(frozen=True)
+class StepDomain:
+    """The loops of a step, for some sizes."""
+
+    sizes: Sizes
     step: Step
 
     @property
     def ranges(self) -> Mapping[str, tuple[int, int]]:
-        found = self.application.extents.ranges(self.step)
+        found = self.sizes.extents.ranges(self.step)
         return {index: (extent.low, extent.high) for index, extent in found.items()}
 
     def number(self, size: str) -> int:
-        return self.application.extents.number(size)
+        return self.sizes.extents.number(size)
 
-    @property
+    @lazy_property
     def idle(self) -> bool:
-        return self.step in self.application.needless
+        flat, extents, watched = self.sizes.template.flat, self.sizes.extents, self.step.watches
+        return is_proved(watched, flat, extents) if watched else is_lost(self.step, flat, extents)
 
     def show(self, names: Sequence[str]) -> str:
         own = (self.step.target, *(one for one in self.step.reads if one != self.step.target))

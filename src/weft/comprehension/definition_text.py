@@ -87,7 +87,7 @@ class _Reading:
 
     def explicit(self, code: Assignment) -> list[tuple[Assignment, Explicit]]:
         """A statement with everything said; nothing of those that only check, or whose values nobody sees."""
-        if target(code).verify is not None or (isinstance(code, Direct) and code.domain.idle):
+        if target(code).check is not None or (isinstance(code, Direct) and code.domain.idle):
             return []
         if isinstance(code, Fetch):
             return [(code, self._filled(code))]

@@ -134,7 +134,7 @@ def watching(tensor: str, subscripts: Sequence[Indirect], types: Mapping[str, st
         beyond = Binary("-", place, Binary("-", Dim(one.tensor, one.axis), Int(1)))
         for at, collected, value in ((2 * number, "min", place), (2 * number + 1, "max", beyond)):
             noted = value if one.only_if is None else Choose(one.only_if, value, Int(0))
-            yield Step(strayed(tensor), (Num(at),), collected, True, scalar(noted, types), one.loops)
+            yield Step(strayed(tensor), (Num(at),), collected, True, scalar(noted, types), one.loops, one)
 
 
 def _signed(subscript: Expr, types: Mapping[str, str]) -> Expr:
@@ -173,12 +173,13 @@ def _real(expr: Expr) -> Expr:
 
 def verify(
     subscripts: Sequence[Indirect],
-    sizes: Sequence[int],
+    shapes: Mapping[str, Sequence[int]],
     distances: npt.NDArray[np.int64],
     origin: Origin | None,
 ) -> None:
-    """Raise if a subscript strayed; `sizes` are those of the axes."""
-    for number, (one, size) in enumerate(zip(subscripts, sizes, strict=True)):
+    """Raise if a subscript strayed from its tensor, of one of these shapes."""
+    for number, one in enumerate(subscripts):
+        size = shapes[one.tensor][one.axis]
         least, beyond = distances[2 * number : 2 * number + 2].tolist()
         if least < 0 or beyond > 0:
             subscript, value = show_expr(one.subscript), least if least < 0 else size - 1 + beyond

@@ -64,7 +64,7 @@ class Template:
         """
         found: list[Constraint] = []
         for slot, (param, split) in enumerate(zip(self.flat.params, splits, strict=True), 1):
-            found += _rows(slot, self._terms(param), split)
+            found += _rows(slot, self.terms(param), split)
         own = self.axes(tensor)
         batch = leading(own, self.batched(splits))
         terms = [Label(name or axis_name(tensor, axis)) for axis, name in enumerate(own)]
@@ -88,20 +88,16 @@ class Template:
 
     def batched(self, splits: Sequence[Split]) -> set[str]:
         """The sizes of batch axes of parameters."""
-        terms = [self._terms(param)[: split[0]] for param, split in zip(self.flat.params, splits, strict=True)]
+        terms = [self.terms(param)[: split[0]] for param, split in zip(self.flat.params, splits, strict=True)]
         return {term.name for row in terms for term in row if isinstance(term, Label)}
-
-    def shape_of(self, tensor: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape of a tensor for the sizes of the parameters' axes."""
-        shapes = [tuple(_size(term, sizes) for term in self._terms(param)) for param in self.flat.params]
-        return self.extents(shapes).shapes[tensor]
 
     @property
     def _labels(self) -> tuple[Label, ...]:
-        terms = (term for param in self.flat.params for term in self._terms(param))
+        terms = (term for param in self.flat.params for term in self.terms(param))
         return tuple(dict.fromkeys(term for term in terms if isinstance(term, Label)))
 
-    def _terms(self, param: str) -> list[Term]:
+    def terms(self, param: str) -> list[Size | Label]:
+        """The axes of a parameter."""
         for one in self.definition.params:
             if one.name.name == param:
                 return [Size(Dim(dim.value)) if isinstance(dim, Int) else Label(dim.name) for dim in one.type.dims]
@@ -116,15 +112,13 @@ class _Sized:
     tensor: str
     axis: int
 
-    def __call__(self, sizes: Mapping[str, int]) -> int:
-        return self.template.shape_of(self.tensor, sizes)[self.axis]
+    def size(self, of: Mapping[str, int]) -> int:
+        params = map(self.template.terms, self.template.flat.params)
+        shapes = [tuple(term.dim.size if isinstance(term, Size) else of[term.name] for term in one) for one in params]
+        return self.template.extents(shapes).shapes[self.tensor][self.axis]
 
-
-def _size(term: Term, sizes: Mapping[str, int]) -> int:
-    if isinstance(term, Size):
-        return term.dim.size
-    assert isinstance(term, Label)
-    return sizes[term.name]
+    def __str__(self) -> str:
+        return f"{self.template.name}.{axis_name(self.tensor, self.axis)}"
 
 
 def _rows(slot: int, terms: Sequence[Term], split: Split) -> list[Constraint]:

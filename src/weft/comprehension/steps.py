@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from weft.affine import Affine
 from weft.comprehension.affine import Range
@@ -38,6 +39,9 @@ from weft.comprehension.show import show_expr
 from weft.naming import FreshNames
 from weft.ops import Scalar
 
+if TYPE_CHECKING:
+    from weft.comprehension.gather_checks import Indirect
+
 _SIGNS = {row: sign for sign, row in REDUCTIONS.items()}
 
 
@@ -46,7 +50,8 @@ class Step:
     """`target(at) = value`, or accumulated by `reduction`, over the loops of a statement or over a tensor's cells.
 
     `loops` is the number of the statement, or the tensor; then `i0`, `i1`, … are its axes. Unless it `keeps` what the
-    target holds, the target starts from the reduction's neutral element, or is written as a whole.
+    target holds, the target starts from the reduction's neutral element, or is written as a whole. It may be there to
+    note how far a subscript that it `watches` strays.
     """
 
     target: str
@@ -55,6 +60,7 @@ class Step:
     keeps: bool
     value: Scalar
     loops: int | str
+    watches: Indirect | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -296,8 +302,10 @@ class Extents:
 
 def is_lost(step: Step, flat: Flat, extents: Extents) -> bool:
     """Is a step a copy of which the next step that writes the tensor leaves nothing?"""
+    if isinstance(step.loops, int) or step.keeps:
+        return False
     later = flat.writing(step.target)[1:]
-    if isinstance(step.loops, int) or step.keeps or not later or later[0].reduction is not None:
+    if not later or later[0].reduction is not None:
         return False
     ranges = extents.ranges(later[0])
     places = [ranges[name] for one in later[0].at if isinstance(one, Affine) for name in one.names]

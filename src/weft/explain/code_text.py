@@ -30,7 +30,7 @@ def code_text(program: Program) -> str:
 def _said(code: Piece) -> Code:
     if not isinstance(code, Accum | Fetch | Direct):
         return code
-    if target_of(code).verify is not None or (isinstance(code, Direct) and code.domain.idle):
+    if target_of(code).check is not None or (isinstance(code, Direct) and code.domain.idle):
         return seq()
     try:
         return _over_an_operation(code) if isinstance(code, Direct) else code

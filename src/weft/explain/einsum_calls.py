@@ -66,7 +66,7 @@ def _written(program: Program) -> _Writing:
     for node in (*program.params, *program.results):
         writing.buffer(node)
     for code in statements(program.code):
-        if target_of(code).verify is None and not (isinstance(code, Direct) and code.domain.idle):
+        if target_of(code).check is None and not (isinstance(code, Direct) and code.domain.idle):
             try:
                 writing.statement(code)
             except WeftError as error:
@@ -254,6 +254,6 @@ def _called(op: str) -> str:
 def _literal(node: Node) -> tuple[float, str | None] | None:
     """The number that a node is written as, and its type if it was given one; None if it has a name."""
     match node.definition:
-        case Fetch(source=Cells(value=Num(value=value))) if node.inline:
+        case Fetch(source=Cells(value=Num(value=value))) if node.name.inline:
             return value, node.dtype if node.precision.origin == "given" else None
     return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from weft.assign import Cells, Code, Fetch, Keep, Node, Precision, complete, seq, statements, target
+from weft.assign import Cells, Code, Fetch, Keep, Node, NodeName, Precision, complete, seq, statements, target
 from weft.assign.definitions import needed
 from weft.assign.nodes import Piece, keeps, rebuilt
 from weft.comprehension.apply import Application
@@ -43,8 +43,8 @@ class Program:
     def of(code: Code, name: str, results: Sequence[Node] = (), params: Sequence[Node] = ()) -> Program:
         """The program of code; what is bound to data or a file is a parameter."""
         whole = rebuilt(complete(code), lambda one: seq() if _is_bound(one) else one)
-        written = dict.fromkeys(target(one) for one in statements(whole) if target(one).verify is None)
-        read = tuple(one for one in dict.fromkeys([*params, *needed(whole)]) if one.verify is None)
+        written = dict.fromkeys(target(one) for one in statements(whole) if target(one).check is None)
+        read = tuple(one for one in dict.fromkeys([*params, *needed(whole)]) if one.check is None)
         if not written:
             what = f"`{results[0]}` is given, not computed" if results else "this code does nothing"
             raise WeftError(f"{what}: there is nothing to print")
@@ -114,4 +114,4 @@ def _planned(plan: Plan) -> Program:
 
 def example(name: str, shape: Shape, dtype: str = "float32") -> Node:
     """A node of a shape and a type."""
-    return Node(name, infer(Literal(shape), name=name).result, Precision.given(dtype))
+    return Node(NodeName(name), infer(Literal(shape), name=name).result, Precision.given(dtype))

@@ -50,7 +50,7 @@ def mismatch(what: Description, body: Sequence[Stmt]) -> str:
     return "" if own.sums == what.sums else f"it does not sum over {', '.join(what.sums)}"
 
 
-def described(what: Description, body: Sequence[Stmt]) -> Description:
+def description_of(what: Description, body: Sequence[Stmt]) -> Description:
     """The description of a body that differs in names alone from one that is a `what`."""
     return _described(what, parts_of(Staged(what, tuple(body))))
 
@@ -60,7 +60,7 @@ def plain(body: Sequence[Stmt]) -> Body:
     return top_down(body, lambda stmt: plain(stmt.body) if isinstance(stmt, Staged) else None)
 
 
-def product(
+def staged_product(
     left: Sequence[Loop],
     right: Sequence[Loop],
     sums: Sequence[Loop],

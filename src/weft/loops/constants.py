@@ -13,11 +13,11 @@ from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nodes import Cast
 from weft.ops import OPS, Call, Num, Scalar
-from weft.ops.convert import constant, convert
+from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import is_float, numpy_type
 
 
-def value_of(scalar: Scalar) -> Any:
+def constant_value(scalar: Scalar) -> Any:
     """What a constant comes to, in its NumPy type; None of what is no constant."""
     match scalar:
         case Cast(dtype=dtype, value=Num(value=value)):
@@ -31,7 +31,7 @@ def value_of(scalar: Scalar) -> Any:
 def _number(dtype: str, value: float | int | bool, kind: str, minus: bool) -> Any:
     """A number in an element type. Kind and sign tell apart what Python takes for equal."""
     with np.errstate(all="ignore"):
-        return np.asarray(constant(value, dtype))[()]
+        return np.asarray(typed_constant(value, dtype))[()]
 
 
 def constant_of(value: Any, dtype: str) -> Cast:
@@ -41,10 +41,10 @@ def constant_of(value: Any, dtype: str) -> Cast:
     if not is_float(dtype):
         return Cast(dtype, Num(int(value)))
     short = float(str(value))
-    return Cast(dtype, Num(short if constant(short, dtype) == value else float(value)))
+    return Cast(dtype, Num(short if typed_constant(short, dtype) == value else float(value)))
 
 
-def folded(call: Call) -> Cast | None:
+def constant_folded(call: Call) -> Cast | None:
     """What a call of constants comes to; None where that is no number or would be worth a warning."""
     values = _values(call.args)
     if values is None:
@@ -58,9 +58,9 @@ def folded(call: Call) -> Cast | None:
     return None if value != value else constant_of(value, dtype)
 
 
-def cast(dtype: str, value: Scalar) -> Cast | None:
+def cast_constant(dtype: str, value: Scalar) -> Cast | None:
     """What a constant comes to in another type; None of what is no constant."""
-    number = value_of(value)
+    number = constant_value(value)
     if number is None:
         return None
     with np.errstate(all="ignore"):
@@ -70,7 +70,7 @@ def cast(dtype: str, value: Scalar) -> Cast | None:
 def _values(args: Sequence[Scalar]) -> list[Any] | None:
     values = []
     for arg in args:
-        value = value_of(arg)
+        value = constant_value(arg)
         if value is None:
             return None
         values.append(value)

@@ -16,7 +16,7 @@ from math import prod
 from weft.affine import Affine
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.effects import accumulation, effects
-from weft.loops.nests import stride
+from weft.loops.nests import stride_of
 from weft.loops.nodes import (
     Cast,
     Collapse,
@@ -43,14 +43,15 @@ from weft.loops.walk import Loop, around, everything, free, own_accesses, parts,
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import numpy_type
 
-#: The bytes of the widest vector that any machine has: what is long enough for it is so for all.
-WIDEST = 64
+#: The bytes of the narrowest and the widest vector that any machine has: what is long enough for the widest is so for
+#: all.
+NARROWEST, WIDEST = 16, 64
 #: So many rows are the most that registers allow on any machine; a tile has no more vectors than this: what registers
 #: do not hold lies on the stack.
 MOST_ROWS, MOST_VECTORS = 8, 64
 
 
-def as_one(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
     """The loops that run as one where a loop is collapsed, else the loop itself; and the block inside."""
     count = next((one.loops for one in loop.how if isinstance(one, Collapse)), 1)
     loops: list[Loop] = [(loop.loop, loop.size)]
@@ -63,7 +64,7 @@ def as_one(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
-    loops, body = as_one(loop)
+    loops, body = collapsed_loops(loop)
     exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"
@@ -159,7 +160,7 @@ def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
     values = [stmt.value] if isinstance(stmt, Store | Update | Let | Set) else []
     if any(name in (outer, inner) for value in values for name in _outside(value)):
         return False
-    steps = [(stride(cell, outer), stride(cell, inner)) for cell in cells]
+    steps = [(stride_of(cell, outer), stride_of(cell, inner)) for cell in cells]
     return all(far is not None and near is not None and far == size * near for far, near in steps)
 
 
@@ -215,7 +216,7 @@ def unfit(staged: Staged) -> str:
     along = found.right if tile.along == "columns" else found.left
     return (
         _misshapen(tile, found.sums)
-        or _astray(tile, found)
+        or _misaligned(tile, found)
         or (rest_in_order(found, along) if tile.vector else "")
         or (shared_product(staged) if tile.threads > 1 else "")
     )
@@ -225,20 +226,20 @@ def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
     """Why there is no tile of a shape."""
     if tile.vectors < 1 or (tile.rows or MOST_ROWS) * tile.vectors > MOST_VECTORS:
         return f"it has no vectors, or more than {MOST_VECTORS}"
-    if tile.panel not in ("", "copied", "turned") or (tile.dot and tile.panel):
+    if tile.panel not in ("", "copied", "transposed") or (tile.dot and tile.panel):
         return "there are no such panels"
     if tile.block and not (tile.panel and len(tile.parts) == 2 and tile.block <= sums[0][1]):
         return "blocks are of panels whose sums go on in double precision"
     return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
 
 
-def _astray(tile: Tile, found: Parts) -> str:
+def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
     columns, last = found.factors[1], found.sums[-1]
     if tile.dot:
         lie = all(lies_along(one, last, found.total) for one in found.factors)
-    elif tile.panel == "turned":
-        lie = isinstance(columns, Read) and stride(columns, last[0]) == 1
+    elif tile.panel == "transposed":
+        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1
     else:
         last = found.right[-1]
         lie = bool(tile.panel) or lies_along(columns, last, found.total)
@@ -248,7 +249,7 @@ def _astray(tile: Tile, found: Parts) -> str:
 def lies_along(factor: Scalar, loop: Loop, total: Local) -> bool:
     """Is a factor a tensor that lies side by side along a loop, long enough for any vector?"""
     lanes = WIDEST // numpy_type(total.dtype).itemsize
-    return isinstance(factor, Read) and stride(factor, loop[0]) == 1 and loop[1] >= lanes
+    return isinstance(factor, Read) and stride_of(factor, loop[0]) == 1 and loop[1] >= lanes
 
 
 def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:

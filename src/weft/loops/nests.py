@@ -30,7 +30,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import Loop, around, free, mapped, parts, perfect, reads, rewritten, with_parts
+from weft.loops.walk import Loop, around, free, map_scalars, parts, perfect, reads, rewritten, with_parts
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 
@@ -82,11 +82,11 @@ class Nest:
 
 def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
-    ids = count()
-    return [nest for stmt in program.body for nest in _nests(stmt, (), ids)]
+    ids, cells = count(), dict[Local, Scalar]()
+    return [nest for stmt in program.body for nest in _nests(stmt, (), ids, cells)]
 
 
-def stride(cell: Read, loop: str) -> int | None:
+def stride_of(cell: Read, loop: str) -> int | None:
     """The stride of an access along a loop; None where a subscript that is not affine mentions the loop."""
     total, step = 0, 1
     for index, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
@@ -98,18 +98,18 @@ def stride(cell: Read, loop: str) -> int | None:
     return total
 
 
-def identifier(name: str, taken: FreshNames) -> str:
+def fresh_identifier(name: str, taken: FreshNames) -> str:
     """A name for a loop or variable after something that may be called anything, new among those taken."""
     base = re.sub(r"\W", "_", name, flags=re.ASCII)
     base = f"_{base}" if not base or base[0].isdigit() else base
     return taken.fresh(base)
 
 
-def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int]) -> Iterator[Nest]:
+def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int], cells: dict[Local, Scalar]) -> Iterator[Nest]:
     if isinstance(stmt, Remark):
         inner = (*remarks, stmt.text)
         for one in stmt.body:
-            yield from _nests(one, inner, ids)
+            yield from _nests(one, inner, ids, cells)
         return
     if isinstance(stmt, Fill):
         sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
@@ -122,13 +122,17 @@ def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int]) -> Iterator
     match block:
         case (If(tests=tests, body=block),):
             pass
-    for one in _writes(block, loops, ids):
+    for one in _writes(block, loops, ids, cells):
         yield Nest(loops, tests, one, remarks)
 
 
-def _writes(block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int]) -> Iterator[Store | Update]:
-    """The writes of a block in loops: variables are expanded to cells, one for every point."""
-    cells: dict[Local, Scalar] = {}
+def _writes(
+    block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int], cells: dict[Local, Scalar]
+) -> Iterator[Store | Update]:
+    """The writes of a block in loops: variables are expanded to `cells`, one for every point.
+
+    Where there are no loops, each statement is a block, and variables are read in those that follow.
+    """
     at = tuple(Affine.of(name) for name, _ in loops) or (Affine(),)
     shape = tuple(size for _, size in loops) or (1,)
 
@@ -136,7 +140,7 @@ def _writes(block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int]) ->
         return cells.get(one) if isinstance(one, Local) else None
 
     for stmt in block:
-        match mapped(stmt, lambda scalar: rewritten(scalar, leaf)):
+        match map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)):
             case Let(local=local, value=value):
                 buffer = Buffer(next(ids), local.name, shape, local.dtype, Role.EXPANDED)
                 cells[local] = Read(buffer, at)

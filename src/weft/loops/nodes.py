@@ -220,9 +220,9 @@ class Tile:
     Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those of a
     `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]` of those
     sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has columns
-    copied into it first, as they lie ("copied") or transposed ("turned"), for `block` iterations of the first sum (0:
-    all). `unroll` writes out the last sum. What follows the sums runs along the columns, or the rows, of a tile, on
-    vectors if `vector` says so. `threads` share panels.
+    packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all).
+    `unroll` writes out the last sum. What follows the sums runs along the columns, or the rows, of a tile, on vectors
+    if `vector` says so. `threads` share panels.
     """
 
     rows: int

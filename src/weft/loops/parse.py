@@ -62,7 +62,7 @@ _SIGNS = {sign: op for op, sign in INFIX.items()}
 
 def parse(text: str, buffers: Iterable[Buffer] = (), given: Iterable[str] = ()) -> Program:
     """The typed program that a text writes over buffers, those given and those it declares; WeftError if it is none."""
-    reader = _Reader(buffers, given)
+    reader = _LineReader(buffers, given)
     with Source(text).pointing():
         try:
             for line in text.split("\n"):
@@ -70,12 +70,12 @@ def parse(text: str, buffers: Iterable[Buffer] = (), given: Iterable[str] = ()) 
                 reader.start += len(line) + 1
             return typed(Program(reader.finished()))
         except Mistake as mistake:
-            place = Span(mistake.span.start + reader.start, mistake.span.end + reader.start)
-            raise Mistake(mistake.what, place, mistake.fix) from None
+            span = Span(mistake.span.start + reader.start, mistake.span.end + reader.start)
+            raise Mistake(mistake.what, span, mistake.fix) from None
 
 
 @dataclass(slots=True)
-class _Block:
+class _OpenBlock:
     """Statements of one indentation, the remark they are under, what names mean there, and what the block is to be."""
 
     whole: Callable[[tuple[Stmt, ...]], Stmt]
@@ -103,7 +103,7 @@ class _Block:
         return self.whole(tuple(self.stmts))
 
 
-class _Reader:
+class _LineReader:
     """Reads lines one after another; the blocks that are open lie on a stack. Mistakes are told by their place in the
     line, which starts at `start`."""
 
@@ -112,7 +112,7 @@ class _Reader:
         self.buffers = {name: buffer for buffer, name in named.items()}
         self.next_id = 1 + max((buffer.id for buffer in named), default=-1)
         self.start = 0
-        self.blocks = [_Block(partial(Remark, ""), {name: Affine.of(name) for name in given}, indent=0)]
+        self.blocks = [_OpenBlock(partial(Remark, ""), {name: Affine.of(name) for name in given}, indent=0)]
         self.statements: Mapping[str, Callable[[Tree], None]] = {
             "buffer": self._buffer,
             "given": self._given,
@@ -164,7 +164,7 @@ class _Reader:
     def _open(self, tree: Tree, whole: Callable[[tuple[Stmt, ...]], Stmt], **meaning: Affine) -> None:
         if len(self.blocks) > MAX_DEPTH:
             raise Mistake("blocks are nested too deeply", span_of(tree), "write fewer loops and tests in one another")
-        self.blocks.append(_Block(whole, {**self.blocks[-1].meaning, **meaning}))
+        self.blocks.append(_OpenBlock(whole, {**self.blocks[-1].meaning, **meaning}))
 
     def _add(self, stmt: Stmt) -> None:
         self.blocks[-1].add(stmt)
@@ -200,10 +200,10 @@ class _Reader:
         self._open(tree, lambda body: If(tests, body))
 
     def _inside(self, tree: Tree) -> Inside:
-        (place,), (zero, least, most, size) = subtrees(tree), tokens(tree)
+        (index,), (zero, least, most, size) = subtrees(tree), tokens(tree)
         if (zero, least, most) != ("0", "<=", "<"):
             raise Mistake("a test asks whether an index is inside an axis", span_of(tree), "write `0 <= i < n`")
-        return Inside(self._place(place), _whole(size))
+        return Inside(self._index(index), _whole(size))
 
     def _product(self, tree: Tree) -> None:
         said = {str(name): tuple(map(str, loops)) for name, *loops in map(tokens, subtrees(tree))}
@@ -217,9 +217,9 @@ class _Reader:
         def whole(body: tuple[Stmt, ...]) -> Stmt:
             _, inner = perfect(body, len(left) + len(right))
             if not inner or not isinstance(inner[0], Let):
-                place = Span(span.start + start - self.start, span.end + start - self.start)
+                here = Span(span.start + start - self.start, span.end + start - self.start)
                 fix = "write its loops, and first inside them the variable that it adds to"
-                raise Mistake("this is no product", place, fix)
+                raise Mistake("this is no product", here, fix)
             return Staged(Product(left, right, sums, inner[0].local.name, tile), body)
 
         self._open(tree, whole)
@@ -288,7 +288,7 @@ class _Reader:
             value = Call(_SIGNS[sign], (value, other))
         return value
 
-    def _place(self, tree: Tree) -> Scalar:
+    def _index(self, tree: Tree) -> Scalar:
         """A subscript: affine where it can be."""
         found = self._affine(tree)
         return self._value(tree) if found is None else found
@@ -342,7 +342,7 @@ class _Reader:
         if len(subscripts) != len(buffer.shape):
             what = f"`{buffer.name}` has {len(buffer.shape)} axes, and {len(subscripts)} subscripts stand here"
             raise Mistake(what, span_of(tree), "write one for each axis")
-        return Read(buffer, tuple(map(self._place, subscripts)))
+        return Read(buffer, tuple(map(self._index, subscripts)))
 
     def _call(self, tree: Tree) -> Scalar:
         (function,), args = tokens(tree), subtrees(tree)
@@ -354,7 +354,7 @@ class _Reader:
             what = f"`{name}` takes {arity} operand{'s' if arity > 1 else ''}, not {len(args)}"
             raise Mistake(what, span_of(tree), "write as many as it takes")
         if name == "index":
-            return self._place(args[0])
+            return self._index(args[0])
         values = tuple(map(self._scalar, args))
         return Call(name, values) if name in OPS else Cast(name, values[0])
 

@@ -21,7 +21,7 @@ _LOOP: Mapping[str, Callable[[int], How]] = {
 }
 _TILE = re.compile(
     r"in tiles of (?:(?P<rows>\d+) rows by )?(?P<vectors>\d+) (?:vectors|columns(?P<dot>, along sums))"
-    r"(?:, (?P<panel>copied|turned) panels(?: of (?P<block>\d+))?)?(?:, parts of (?P<parts>\d+(?: by \d+)*))?"
+    r"(?:, (?P<panel>copied|transposed) panels(?: of (?P<block>\d+))?)?(?:, parts of (?P<parts>\d+(?: by \d+)*))?"
     r"(?P<unroll>, unrolled)?, then along (?P<along>columns|rows)(?P<vector> on vectors)?"
     r"(?:, on (?P<threads>\d+) threads)?",
     re.ASCII,

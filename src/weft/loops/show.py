@@ -55,7 +55,7 @@ def declared(program: Program, given: Mapping[str, int] | None = None) -> str:
 
 def show_scalar(scalar: Scalar) -> str:
     """A scalar as it reads in a program, whatever the types of its constants."""
-    return _Printer().scalar(_untyped(scalar), place=True)
+    return _Printer().scalar(_untyped(scalar), index=True)
 
 
 def buffer_names(buffers: Iterable[Buffer]) -> dict[Buffer, str]:
@@ -95,8 +95,8 @@ class _Printer:
             case For(loop=loop, size=size, how=how):
                 return f"for {loop} in range({size}){' ' if how else ''}{', '.join(map(str, how))}:"
             case If(tests=tests):
-                said = (f"0 <= {self.scalar(test.index, place=True)} < {test.size}" for test in tests)
-                return f"if {' and '.join(said)}:"
+                conditions = (f"0 <= {self.scalar(test.index, index=True)} < {test.size}" for test in tests)
+                return f"if {' and '.join(conditions)}:"
             case Store(buffer=buffer, at=at, value=value):
                 return f"{self.scalar(Read(buffer, at))} = {self._top(value)}"
             case Update(buffer=buffer, at=at, op=op, value=value):
@@ -110,23 +110,23 @@ class _Printer:
                 return f"{self.scalar(local)} = {self._top(value)}"
             case Staged(what=what):
                 groups = {"left": what.left, "right": what.right, "sums": what.sums}
-                told = "; ".join(f"{name} {', '.join(loops)}" for name, loops in groups.items() if loops)
-                return f"product of {told}{f' {what.tile}' if what.tile else ''}:"
+                loop_groups = "; ".join(f"{name} {', '.join(loops)}" for name, loops in groups.items() if loops)
+                return f"product of {loop_groups}{f' {what.tile}' if what.tile else ''}:"
         raise AssertionError(f"not a statement of the loop language: {stmt!r}")
 
-    def scalar(self, scalar: Scalar, place: bool = False) -> str:
+    def scalar(self, scalar: Scalar, index: bool = False) -> str:
         """A scalar inside of others; where an index is wanted, a whole number is one."""
         match scalar:
             case Num(value=value):
                 return spelled_number(value)
             case Affine():
-                return str(scalar) if place or scalar.terms else f"index({scalar})"
+                return str(scalar) if index or scalar.terms else f"index({scalar})"
             case Cast(dtype=dtype, value=value):
                 return f"{dtype}({self._top(value)})"
             case Local(name=name):
                 return _spelled(local_name(name, self.names.values()))
             case Read(buffer=buffer, at=at):
-                return f"{self._buffer(buffer)}[{', '.join(self.scalar(one, place=True) for one in at)}]"
+                return f"{self._buffer(buffer)}[{', '.join(self.scalar(one, index=True) for one in at)}]"
             case Call(op=op, args=args):
                 if op not in INFIX or _looks_affine(scalar):
                     return f"{op}({', '.join(map(self.scalar, args))})"
@@ -168,10 +168,11 @@ def _without_known_types(stmt: Stmt) -> Stmt:
     """A statement without the types of its constants, if typing it gives them back; else as it is."""
     if not (own := parts(stmt)):
         return stmt
-    places = own if isinstance(stmt, If) else own[: len(own) - 1]
-    values = own[len(places) :]
+    indices = own if isinstance(stmt, If) else own[: len(own) - 1]
+    values = own[len(indices) :]
     alone = with_body(stmt, ())
-    bare = with_parts(alone, (*(one if _is_constant(one) else _untyped(one) for one in places), *map(_untyped, values)))
+    plain = (one if _is_constant(one) else _untyped(one) for one in indices)
+    bare = with_parts(alone, (*plain, *map(_untyped, values)))
     return bare if typed(Program((bare,))).body == (alone,) else stmt
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.affine import AccessMap, Affine, separates
 from weft.loops.effects import effects
 from weft.loops.nodes import Buffer, For, Inside, Stmt
-from weft.loops.walk import Access, Loop, Step, own_accesses, scoped
+from weft.loops.walk import Access, Loop, PathStep, own_accesses, scoped
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Site:
     """An access and the statements around it, outermost first, its own last."""
 
     access: Access
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
     @property
     def loops(self) -> tuple[Loop, ...]:

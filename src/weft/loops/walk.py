@@ -5,7 +5,7 @@
     body_of, with_body            the statements inside a statement
     walk, everything, scoped      every scalar; every statement; every statement with what is around it
     rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
-    mapped                        all scalars of a statement
+    map_scalars                   all scalars of a statement
     around, perfect               loops put around a block; a block taken out of its loops
     top_down, bottom_up           statements by a rule
     retargeted, rename            cells moved; loops and variables called differently
@@ -52,7 +52,7 @@ Loop: TypeAlias = tuple[str, int]
 Cell: TypeAlias = tuple[Buffer, tuple[Scalar, ...]]
 
 
-def same(new: Sequence[object], old: Sequence[object]) -> bool:
+def identical(new: Sequence[object], old: Sequence[object]) -> bool:
     """Are these the very same objects?"""
     return len(new) == len(old) and all(map(is_, new, old))
 
@@ -179,7 +179,7 @@ def body_of(stmt: Stmt) -> Body:
 
 def with_body(stmt: Stmt, body: Body) -> Stmt:
     """A statement with another body; the very same if it is."""
-    if same(body, body_of(stmt)):
+    if identical(body, body_of(stmt)):
         return stmt
     match stmt:
         case For(loop=loop, size=size):
@@ -221,20 +221,20 @@ def everything(body: Sequence[Stmt]) -> list[Stmt]:
     return found
 
 
-def mapped(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
+def map_scalars(stmt: Stmt, change: Callable[[Scalar], Scalar]) -> Stmt:
     """A statement with the scalars of itself and its body changed."""
     if isinstance(stmt, BLOCKS):
-        stmt = with_body(stmt, tuple([mapped(one, change) for one in stmt.body]))
+        stmt = with_body(stmt, tuple([map_scalars(one, change) for one in stmt.body]))
     old = parts(stmt)
     new = tuple([change(one) for one in old])
     return stmt if all(map(is_, new, old)) else with_parts(stmt, new)
 
 
 #: What becomes of a statement; None where only what is inside it may change.
-Rule: TypeAlias = Callable[[Stmt], "Sequence[Stmt] | None"]
+Rewrite: TypeAlias = Callable[[Stmt], "Sequence[Stmt] | None"]
 
 
-def top_down(body: Sequence[Stmt], rule: Rule) -> Body:
+def top_down(body: Sequence[Stmt], rule: Rewrite) -> Body:
     """A block by a rule for statements, the outer ones first; what the rule makes is left as it is."""
     done: list[Stmt] = []
     for stmt in body:
@@ -243,7 +243,7 @@ def top_down(body: Sequence[Stmt], rule: Rule) -> Body:
             done += found
         else:
             done.append(with_body(stmt, top_down(stmt.body, rule)) if isinstance(stmt, BLOCKS) else stmt)
-    return body if isinstance(body, tuple) and same(done, body) else tuple(done)
+    return body if isinstance(body, tuple) and identical(done, body) else tuple(done)
 
 
 def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> Body:
@@ -251,16 +251,16 @@ def bottom_up(body: Sequence[Stmt], rule: Callable[[Stmt], Sequence[Stmt]]) -> B
     done: list[Stmt] = []
     for stmt in body:
         done += rule(with_body(stmt, bottom_up(stmt.body, rule)) if isinstance(stmt, BLOCKS) else stmt)
-    return body if isinstance(body, tuple) and same(done, body) else tuple(done)
+    return body if isinstance(body, tuple) and identical(done, body) else tuple(done)
 
 
 # What is around
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A statement on the way to another: its number in its block, and the loop or the tests it puts around."""
 
-    number: int
+    position: int
     loop: Loop | None = None
     tests: tuple[Inside, ...] = ()
     #: Does a backend place what is inside, in an order of its own?
@@ -270,14 +270,14 @@ class Step(NamedTuple):
 class Scope(NamedTuple):
     """What is around a statement: the steps to its block, outermost first, its number there, the variables known."""
 
-    around: tuple[Step, ...] = ()
-    number: int = 0
+    around: tuple[PathStep, ...] = ()
+    position: int = 0
     variables: frozenset[Local] = frozenset()
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PathStep, ...]:
         """The steps to the statement, its own last."""
-        return *self.around, Step(self.number)
+        return *self.around, PathStep(self.position)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -296,16 +296,16 @@ def scoped(body: Sequence[Stmt]) -> list[tuple[Stmt, Scope]]:
 
 
 def _scoped(
-    body: Sequence[Stmt], around: tuple[Step, ...], known: frozenset[Local], found: list[tuple[Stmt, Scope]]
+    body: Sequence[Stmt], around: tuple[PathStep, ...], known: frozenset[Local], found: list[tuple[Stmt, Scope]]
 ) -> None:
-    for number, stmt in enumerate(body):
-        found.append((stmt, Scope(around, number, known)))
+    for position, stmt in enumerate(body):
+        found.append((stmt, Scope(around, position, known)))
         if isinstance(stmt, Let):
             known = known | {stmt.local}
         elif isinstance(stmt, BLOCKS):
             loop = (stmt.loop, stmt.size) if isinstance(stmt, For) else None
             tests = stmt.tests if isinstance(stmt, If) else ()
-            step = Step(number, loop, tests, isinstance(stmt, Staged))
+            step = PathStep(position, loop, tests, isinstance(stmt, Staged))
             _scoped(stmt.body, (*around, step), known, found)
 
 
@@ -375,14 +375,14 @@ def retargeted(body: Sequence[Stmt], cell: Callable[[Buffer, tuple[Scalar, ...]]
 
 
 #: What loops and static indices, by name, and variables are called.
-Names: TypeAlias = Mapping[str | Local, str]
+Renaming: TypeAlias = Mapping[str | Local, str]
 
 
 def rename(
     body: Sequence[Stmt],
     bound: Callable[[For | Let], str],
-    known: Names | None = None,
-    index: Callable[[Affine, Names], Affine] | None = None,
+    known: Renaming | None = None,
+    index: Callable[[Affine, Renaming], Affine] | None = None,
 ) -> Body:
     """A block whose loops and variables are called what `bound` says of the statements that bind them.
 

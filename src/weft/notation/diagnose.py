@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.errors import Span
 from weft.notation.parser import parser
 from weft.notation.source import Mistake, one_line
-from weft.notation.words import joined
+from weft.notation.words import joined_words
 
 if TYPE_CHECKING:
     from lark import Lark, UnexpectedInput
@@ -126,4 +126,4 @@ class Notation:
         literals = {name: grammar.get_terminal(name).pattern for name in stop.accepts - {"$END"}}
         spelled = {name: f"`{one.value}`" if one.type == "str" else "" for name, one in literals.items()}
         words = sorted({self.words.get(name, spelled[name]) for name in spelled} - {""})
-        return f"write {joined(words, ' or ')} here" if words else "remove it"
+        return f"write {joined_words(words, ' or ')} here" if words else "remove it"

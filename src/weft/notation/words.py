@@ -17,10 +17,10 @@ def meant(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 def listed(names: Iterable[str]) -> str:
     """`a`, `b` and `c`."""
-    return joined([f"`{name}`" for name in names], " and ") or "none"
+    return joined_words([f"`{name}`" for name in names], " and ") or "none"
 
 
-def joined(words: Sequence[str], last: str) -> str:
+def joined_words(words: Sequence[str], last: str) -> str:
     """Words with commas between them, and something else before the last."""
     return last.join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 

@@ -38,7 +38,7 @@ def convert(value: Any, dtype: str) -> Any:
     return array.astype(numpy_type(dtype))[()]
 
 
-def constant(value: float | int | bool, dtype: str) -> Any:
+def typed_constant(value: float | int | bool, dtype: str) -> Any:
     """A number written in the program, in an element type; whole numbers of any size wrap around."""
     if is_float(dtype):
         return convert(np.float64(_nearest(value)), dtype)

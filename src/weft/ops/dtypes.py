@@ -89,13 +89,13 @@ def digits(name: str) -> int:
 
 
 @cache
-def widened(name: str) -> str:
+def arithmetic_type(name: str) -> str:
     """The type arithmetic starts from: eight-bit floats are only stored."""
     return "float32" if name in _FLOATS8 else name
 
 
 @cache
-def number(name: str) -> str:
+def numeric(name: str) -> str:
     """The type of a number: a truth value is the number 1 or 0."""
     return WHOLE if name == "bool" else name
 
@@ -103,7 +103,7 @@ def number(name: str) -> str:
 @cache
 def real(name: str) -> str:
     """The type of an operation that has no whole-number meaning, such as an exponential."""
-    return widened(name) if is_float(name) else WEAK_FLOAT
+    return arithmetic_type(name) if is_float(name) else WEAK_FLOAT
 
 
 @cache
@@ -111,12 +111,12 @@ def total(name: str) -> str:
     """The type of a sum or product: whole numbers are added up in 64 bits."""
     if name in _UNSIGNED:
         return name if name == "uint64" else NATURAL
-    return "int64" if name in _SIGNED else number(widened(name))
+    return "int64" if name in _SIGNED else numeric(arithmetic_type(name))
 
 
 @cache
-def accumulator(name: str) -> str:
-    """The type a sum stored so is carried in while it grows."""
+def accumulator_type(name: str) -> str:
+    """The type a sum stored so is accumulated in."""
     return "float32" if name in ("float16", "bfloat16", *_FLOATS8) else name
 
 

@@ -128,7 +128,7 @@ LIBRARY: tuple[Op, ...] = (
         _library("copysign", np.copysign, _copysign_gradient, 2), associative=True, idempotent=True, instruction=True
     ),
     replace(
-        _row("nextafter", np.nextafter, no_gradient("nextafter"), 2, "nextafter", typing.digits), idempotent=True
+        _row("nextafter", np.nextafter, no_gradient("nextafter"), 2, "nextafter", typing.last_digits), idempotent=True
     ),
     replace(
         _number("fmax", np.fmax, _fmax_gradient, 2), commutative=True, associative=True, idempotent=True

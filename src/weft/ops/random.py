@@ -33,10 +33,10 @@ def threefry4x32(key: npt.ArrayLike, counter: npt.ArrayLike) -> Array:
     words += [np.zeros_like(words[0]), np.zeros_like(words[0])]
     with np.errstate(over="ignore"):
         words = [word + schedule[at] for at, word in enumerate(words)]
-        for turn in range(20):
-            words = _round(words, turn)
-            if turn % 4 == 3:
-                words = _inject(words, schedule, turn // 4 + 1)
+        for round_index in range(20):
+            words = _round(words, round_index)
+            if round_index % 4 == 3:
+                words = _inject(words, schedule, round_index // 4 + 1)
     return np.asarray(words[0].astype(np.uint64) | (words[1].astype(np.uint64) << np.uint64(32)))
 
 
@@ -87,14 +87,14 @@ def _words(value: npt.ArrayLike) -> list[Array]:
     return [(bits & np.uint64(0xFFFFFFFF)).astype(np.uint32), (bits >> np.uint64(32)).astype(np.uint32)]
 
 
-def _round(words: list[Array], turn: int) -> list[Array]:
-    first, second = _ROTATIONS[turn % 8]
-    a, b, c, d = words if turn % 2 == 0 else (words[0], words[3], words[2], words[1])
+def _round(words: list[Array], round_index: int) -> list[Array]:
+    first, second = _ROTATIONS[round_index % 8]
+    a, b, c, d = words if round_index % 2 == 0 else (words[0], words[3], words[2], words[1])
     a = a + b
     b = _rotate(b, first) ^ a
     c = c + d
     d = _rotate(d, second) ^ c
-    return [a, b, c, d] if turn % 2 == 0 else [a, d, c, b]
+    return [a, b, c, d] if round_index % 2 == 0 else [a, d, c, b]
 
 
 def _inject(words: list[Array], schedule: list[Array], number: int) -> list[Array]:

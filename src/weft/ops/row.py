@@ -17,7 +17,7 @@ Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
 #: The partial derivatives of an operation, given its arguments and its value.
 Partials: TypeAlias = Callable[..., tuple[Number, ...]]
 
-#: What an operation takes, in additions, if not one.
+#: What an operation takes, in additions, if not one: about, on any machine (`recompute_operations` weighs it).
 _PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0}
 _INSTRUCTION = 8
 

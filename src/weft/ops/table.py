@@ -162,7 +162,7 @@ _ROWS: tuple[Op, ...] = (
     ),
     Op(
         "select", 2, "select", lambda c, x: np.where(c, x, np.zeros_like(x)), "weft_where_{t}({0}, {1}, 0)",
-        "tl.where({0}, {1}, 0)", lambda c, x, y: (0, call("ne", c, 0)), typing=typing.chosen,
+        "tl.where({0}, {1}, 0)", lambda c, x, y: (0, call("ne", c, 0)), typing=typing.selection,
     ),
     Op(
         "max", 2, "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
@@ -205,7 +205,7 @@ _ROWS: tuple[Op, ...] = (
     ),
     Op(
         "where", 3, "where", np.where, "weft_where_{t}({0}, {1}, {2})", "tl.where({0}, {1}, {2})",
-        lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.chosen,
+        lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.selection,
     ),
     Op(
         "fma", 3, "fma", fused, "weft_fma_{t}({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
 
-from weft.ops.dtypes import number, promote, real, widened
+from weft.ops.dtypes import arithmetic_type, numeric, promote, real
 
 #: The types the operands are converted to, and the type of the value.
 Typed: TypeAlias = tuple[tuple[str, ...], str]
@@ -20,7 +20,7 @@ Typing: TypeAlias = Callable[..., Typed]
 @cache
 def alike(*types: str) -> Typed:
     """Arithmetic: operands and value have one type."""
-    common = number(promote(*map(widened, types)))
+    common = numeric(promote(*map(arithmetic_type, types)))
     return (common,) * len(types), common
 
 
@@ -32,7 +32,7 @@ def reals(*types: str) -> Typed:
 
 
 @cache
-def digits(*types: str) -> Typed:
+def last_digits(*types: str) -> Typed:
     """Operations on the last digits of numbers: those of the type they are computed in, single precision at least."""
     common = promote(*map(real, types))
     common = "float32" if common in ("float16", "bfloat16") else common
@@ -61,7 +61,7 @@ def second(*types: str) -> Typed:
 
 
 @cache
-def chosen(condition: str, *types: str) -> Typed:
+def selection(condition: str, *types: str) -> Typed:
     """A choice by a truth value between operands that meet."""
     common = promote(*types)
     return ("bool", *(common for _ in types)), common

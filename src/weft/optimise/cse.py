@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.loops.constants import value_of
+from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation, effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
@@ -38,7 +38,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
-from weft.loops.walk import children, mapped, walk, with_children
+from weft.loops.walk import children, map_scalars, walk, with_children
 from weft.ops import OPS, Call, Num, Scalar
 from weft.optimise.simplify import Simplifier
 
@@ -103,7 +103,7 @@ class _Sharing:
                 self._change([local])
                 return new_set
             case Store(buffer=buffer) | Update(buffer=buffer) | Fill(buffer=buffer):
-                new = mapped(stmt, lambda scalar: self._scalar(scalar, seen))
+                new = map_scalars(stmt, lambda scalar: self._scalar(scalar, seen))
                 self._change([buffer])
                 return new
             case For(loop=loop, size=size, body=body):
@@ -199,7 +199,7 @@ class _Sharing:
         """The value number of a scalar: scalars that may differ in value have different ones."""
         if id(scalar) in self.memo:
             return self.memo[id(scalar)]
-        value = value_of(scalar)
+        value = constant_value(scalar)
         what: Hashable
         if value is not None:
             what = (value.dtype, repr(value))

@@ -17,20 +17,21 @@ from functools import reduce
 import numpy as np
 
 from weft.affine import Affine
-from weft.loops.constants import value_of
+from weft.loops.constants import constant_value
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names
 from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
-from weft.loops.walk import around, bottom_up, depth, free, mapped, rewritten, walk
+from weft.loops.walk import around, bottom_up, depth, free, map_scalars, rewritten, walk
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
 
-#: Values of more parts, with variables expanded, are not searched for a one-hot.
-_LONGEST = 256
+#: Values of more parts, with variables expanded, are not searched for a one-hot: a variable that is read twice doubles
+#: what expanding it takes.
+_LONGEST = 4 * DEEPEST
 
 
-def gather(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buffer] = ()) -> tuple[Stmt, ...]:
+def gathered(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Buffer] = ()) -> tuple[Stmt, ...]:
     """A block with loops over one-hots replaced by the one iteration that contributes.
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
@@ -43,7 +44,7 @@ def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
     match scalar:
         case Cast(value=value):  # a truth value is 1 or 0 in every type
             return compares(value)
-        case Call(op="ne", args=(value, zero)) if value_of(zero) == 0:
+        case Call(op="ne", args=(value, zero)) if constant_value(zero) == 0:
             return compares(value) if isinstance(value, Cast | Call) else None
         case Call(op="eq", args=args):
             left, right = map(_uncast, args)
@@ -95,7 +96,7 @@ class _Gathering:
         match value:
             case Call(op="select", args=(condition, chosen)):
                 yield condition, chosen
-            case Call(op="where", args=(condition, chosen, other)) if value_of(other) == 0:
+            case Call(op="where", args=(condition, chosen, other)) if constant_value(other) == 0:
                 yield condition, chosen
             case Cast(dtype=dtype, value=Call() as inner) if inner.op != "eq":
                 yield from ((hot, Cast(dtype, rest)) for hot, rest in self._split(inner))
@@ -117,7 +118,7 @@ def _at_one_point(effect: _Effect, loop: str, size: int, index: Local, found: Sc
 
 def _is_finite(factor: Scalar) -> bool:
     """Is zero times a factor zero?"""
-    constant = value_of(factor)
+    constant = constant_value(factor)
     inner = factor.value if isinstance(factor, Cast) and constant is None else factor
     return not is_float(dtype_of(inner)) or (constant is not None and bool(np.isfinite(constant)))
 
@@ -223,4 +224,4 @@ def _reindexed(body: tuple[Stmt, ...], loop: str, index: Local) -> tuple[Stmt, .
         scaled: Scalar = index if coefficient == 1 else Call("mul", (index, Cast("int64", Num(coefficient))))
         return scaled if rest == Affine() else Call("add", (scaled, rest))
 
-    return tuple(mapped(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)
+    return tuple(map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)

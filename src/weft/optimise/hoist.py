@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
-from weft.loops.constants import value_of
+from weft.loops.constants import constant_value
 from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import Names, title
 from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.walk import bottom_up, mapped, rewritten, walk, with_body
+from weft.loops.walk import bottom_up, map_scalars, rewritten, walk, with_body
 from weft.ops import Call, Num, Scalar
 
 
@@ -64,7 +64,7 @@ class _Hoisting:
                 self.variables.discard(local)
                 return []
             case Let() | Set() | Store() | Update():
-                return [mapped(stmt, lambda scalar: rewritten(scalar, self._hoisted))]
+                return [map_scalars(stmt, lambda scalar: rewritten(scalar, self._hoisted))]
         return [stmt]
 
     def _hoisted(self, scalar: Scalar) -> Scalar | None:
@@ -74,7 +74,7 @@ class _Hoisting:
         if self._is_invariant(scalar):
             return self._named(scalar) if _is_work(scalar) else None
         match scalar:
-            case Call(op="div", args=(x, y)) if self.fast and self._is_invariant(y) and value_of(y) is None:
+            case Call(op="div", args=(x, y)) if self.fast and self._is_invariant(y) and constant_value(y) is None:
                 return Call("mul", (rewritten(x, self._hoisted), self._named(Call("recip", (y,)))))
         return None
 

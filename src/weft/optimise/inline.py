@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from weft.affine import Affine
 from weft.loops.insert_casts import combine
-from weft.loops.nests import Nest, identifier
+from weft.loops.nests import Nest, fresh_identifier
 from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.walk import Loop, around, free, rewritten, substituted
 from weft.naming import FreshNames
@@ -59,7 +59,7 @@ def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
     return Solution(indices, tuple(tests))
 
 
-def inline(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:
+def inlined(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:
     """The program without the virtual buffers: their computations stand where they are read.
 
     `static` are names that no loop or variable may have.
@@ -75,23 +75,23 @@ def inline(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collectio
 
 
 @dataclass(slots=True)
-class _Block:
+class _InlinedBlock:
     """A block being written: the loops around it, its statements so far, the variables of cells it has computed."""
 
-    parent: _Block | None
+    parent: _InlinedBlock | None
     ranges: Mapping[str, int]
     guarded: bool = False
     stmts: list[Stmt] = field(default_factory=list)
     known: dict[tuple[Buffer, tuple[Scalar, ...]], Local] = field(default_factory=dict)
 
-    def inside(self, loops: Sequence[Loop] = (), *, guarded: bool = False) -> _Block:
-        return _Block(self, {**self.ranges, **dict(loops)}, guarded)
+    def inside(self, loops: Sequence[Loop] = (), *, guarded: bool = False) -> _InlinedBlock:
+        return _InlinedBlock(self, {**self.ranges, **dict(loops)}, guarded)
 
     def find(self, key: tuple[Buffer, tuple[Scalar, ...]]) -> Local | None:
         found = self.known.get(key)
         return found if found is not None or self.parent is None else self.parent.find(key)
 
-    def home(self, names: Collection[str], static: Collection[str]) -> _Block:
+    def home(self, names: Collection[str], static: Collection[str]) -> _InlinedBlock:
         """The outermost block around in which all the names are bound; nothing moves out of a test."""
         block = self
         while block.parent and not block.guarded:
@@ -115,7 +115,7 @@ class _Expansion:
 
     def _expanded(self, nest: Nest) -> Steps[Stmt]:
         self.names.take({name for name, _ in nest.loops} | self.static)
-        root = _Block(None, {})
+        root = _InlinedBlock(None, {})
         blocks = [root]
         for loop in nest.loops:
             blocks.append(blocks[-1].inside([loop]))
@@ -135,7 +135,7 @@ class _Expansion:
         text = "\n".join(self.remarks)
         return Remark(text, tuple(root.stmts))
 
-    def _scalar(self, scalar: Scalar, block: _Block) -> Steps[Scalar]:
+    def _scalar(self, scalar: Scalar, block: _InlinedBlock) -> Steps[Scalar]:
         """The scalar with variables in place of reads of virtual buffers."""
         cells: dict[Scalar, Scalar] = {}
         for read in self._virtual(scalar):
@@ -158,26 +158,29 @@ class _Expansion:
         rewritten(scalar, leaf)
         return list(found)
 
-    def _cell(self, buffer: Buffer, at: tuple[Scalar, ...], block: _Block) -> Steps[Scalar]:
+    def _cell(self, buffer: Buffer, at: tuple[Scalar, ...], block: _InlinedBlock) -> Steps[Scalar]:
         """The variable that holds one cell of a virtual buffer."""
         found = block.find((buffer, at))
         if found is not None:
             return found
         home = block.home({name for one in at for name in free(one)}, self.static)
-        local = Local(identifier(buffer.name, self.names), buffer.dtype)
+        local = Local(fresh_identifier(buffer.name, self.names), buffer.dtype)
         for position, writer in enumerate(self.writers[buffer]):
             self.remarks |= dict.fromkeys(writer.remarks)
             yield self._write(local, writer, at, home, first=position == 0)
         home.known[buffer, at] = local
         return local
 
-    def _write(self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _Block, *, first: bool) -> Steps[None]:
+    def _write(
+        self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _InlinedBlock, *, first: bool
+    ) -> Steps[None]:
         """What one of the buffer's writers does to the variable of a cell."""
         solution = solve(writer, at)
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
-        loops = [(identifier(name, self.names), size) for name, size in writer.loops if name not in solution.indices]
-        renamed = [name for name, _ in writer.loops if name not in solution.indices]
-        indices = {**solution.indices, **{old: Affine.of(new) for old, (new, _) in zip(renamed, loops, strict=True)}}
+        own = [(name, size) for name, size in writer.loops if name not in solution.indices]
+        loops = [(fresh_identifier(name, self.names), size) for name, size in own]
+        renamed = {old: Affine.of(new) for (old, _), (new, _) in zip(own, loops, strict=True)}
+        indices = {**solution.indices, **renamed}
         tests = tuple(one for one in solution.tests if not one.always(home.ranges)) + tuple(
             Inside(substituted(test.index, indices), test.size) for test in writer.tests
         )
@@ -200,7 +203,7 @@ class _Expansion:
         _close(blocks, loops, tests)
 
 
-def _close(blocks: list[_Block], loops: Sequence[Loop], tests: tuple[Inside, ...]) -> None:
+def _close(blocks: list[_InlinedBlock], loops: Sequence[Loop], tests: tuple[Inside, ...]) -> None:
     """Write each of some blocks at the end of the one around it."""
     if tests:
         inner = blocks.pop()

@@ -28,7 +28,7 @@ from weft.optimise.inline import solve
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
 
-#: A one-hot is searched through so many copies.
+#: A one-hot is searched through so many copies: however long their chain is, it is not walked again from each of them.
 _COPIES = 16
 
 

@@ -36,7 +36,7 @@ def chain(scalar: Scalar, before: Mapping[Buffer | Local, int]) -> int:
     own = max((chain(one, before) for one in children(scalar)), default=0)
     match scalar:
         case Call():
-            return own + is_function(scalar)
+            return own + is_long_latency(scalar)
         case Read(buffer=buffer):
             return max(own, before.get(buffer, 0))
         case Local():
@@ -56,7 +56,7 @@ def chains(body: Sequence[Stmt], before: Mapping[Buffer | Local, int]) -> dict[B
     return found
 
 
-def is_function(call: Call) -> bool:
+def is_long_latency(call: Call) -> bool:
     """Is an operation many in a row?"""
     if call.op == "pow":
         exponent = call.args[1]

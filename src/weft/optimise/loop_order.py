@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weft.loops.nests import Nest, stride
+from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read, Store
 from weft.loops.walk import Loop, free
 from weft.ops import OPS
@@ -44,5 +44,5 @@ def _by_axis(nest: Nest) -> Iterator[Loop]:
 def _jumps(touched: Sequence[Read], loop: Loop) -> int:
     """How many cells touched lie further away in memory, not next to the one before, when the loop goes on."""
     name, size = loop
-    steps = [stride(cell, name) for cell in touched]
+    steps = [stride_of(cell, name) for cell in touched]
     return sum(step is None or abs(step) > 1 for step in steps) if size != 1 else len(touched) + 1

@@ -16,12 +16,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
-from weft.loops.constants import value_of
+from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
 from weft.loops.names import Names
 from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Stmt, Store, Update
-from weft.loops.walk import everything, mapped, parts, rewritten, substituted, variables, walk
+from weft.loops.walk import everything, map_scalars, parts, rewritten, substituted, variables, walk
 from weft.ops import Call, Scalar
 from weft.optimise.apply_rules import same
 from weft.optimise.dead_code import eliminate_dead_code
@@ -56,7 +56,7 @@ class _Value:
 
     @property
     def is_trivial(self) -> bool:
-        return isinstance(self.scalar, Local | Affine) or value_of(self.scalar) is not None
+        return isinstance(self.scalar, Local | Affine) or constant_value(self.scalar) is not None
 
 
 @dataclass(slots=True)
@@ -192,7 +192,7 @@ class _Walk:
     def _update(self, stmt: Update) -> None:
         """An update: nothing if it changes nothing, a store if it does not depend on the old value."""
         old = Read(stmt.buffer, stmt.at)
-        plain = value_of(stmt.value) is None and stmt.op not in ("arg1", "arg2") and old not in walk(stmt.value)
+        plain = constant_value(stmt.value) is None and stmt.op not in ("arg1", "arg2") and old not in walk(stmt.value)
         new = stmt.value if plain else self.simplifier.scalar(combined(stmt))
         if not plain and old not in walk(new):
             self._store(Store(stmt.buffer, stmt.at, new))
@@ -203,7 +203,7 @@ class _Walk:
     def _loop(self, stmt: For) -> None:
         if stmt.size == 1:
             only = {stmt.loop: Affine(())}
-            self.statements([mapped(one, lambda scalar: substituted(scalar, only)) for one in stmt.body])
+            self.statements([map_scalars(one, lambda scalar: substituted(scalar, only)) for one in stmt.body])
         elif stmt.size:
             ranges = {**self.block.ranges, stmt.loop: stmt.size}
             self._forget_changes(stmt.body)
@@ -281,5 +281,5 @@ class _Walk:
 
 
 def _affine(index: Scalar) -> Scalar:
-    constant = value_of(index)
+    constant = constant_value(index)
     return index if constant is None or isinstance(index, Affine) else Affine((), int(constant))

@@ -31,7 +31,7 @@ Condition: TypeAlias = Callable[..., bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Scalar):
+class PatternVariable(Scalar):
     """What a letter of an equation stands for: any scalar, or any constant."""
 
     name: str
@@ -209,7 +209,7 @@ RULES: tuple[Rule, ...] = (
 
 
 @cache
-def parse(text: str) -> Scalar:
+def parse_pattern(text: str) -> Scalar:
     """One side of an equation: calls, numbers and letters."""
     return _parsed(ast.parse(text, mode="eval").body)
 
@@ -219,7 +219,7 @@ def _parsed(node: ast.expr) -> Scalar:
         case ast.Call(func=ast.Name(id=name), args=args):
             return Call(name.rstrip("_"), tuple(map(_parsed, args)))
         case ast.Name(id=name):
-            return Part(name, constant=name.isupper())
+            return PatternVariable(name, constant=name.isupper())
         case ast.Constant(value=bool() | int() | float() as value):
             return Num(value)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
@@ -229,5 +229,5 @@ def _parsed(node: ast.expr) -> Scalar:
 
 #: The rules by the operation they look for.
 BY_OP: dict[str, tuple[Rule, ...]] = {
-    name: tuple(rule for rule in RULES if getattr(parse(rule.left), "op", "") == name) for name in OPS
+    name: tuple(rule for rule in RULES if getattr(parse_pattern(rule.left), "op", "") == name) for name in OPS
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from weft.affine import Affine
-from weft.loops.constants import value_of
+from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
@@ -24,7 +24,7 @@ from weft.ops.dtypes import carrier, is_float
 Held = Callable[[Local], Scalar | None]
 #: Variables and buffers that are known never to hold -0.0.
 Positive = Collection[Local | Buffer]
-#: The depth to which a scalar is searched.
+#: The depth to which a scalar is searched, variables included: what is shared is searched again wherever it is read.
 _FAR = 6
 
 
@@ -34,7 +34,7 @@ def unsigned(scalar: Scalar, held: Held, positive: Positive = (), far: int = _FA
     def inner(one: Scalar) -> bool:
         return unsigned(one, held, positive, far - 1)
 
-    constant = value_of(scalar)
+    constant = constant_value(scalar)
     if constant is not None:
         return not is_float(dtype_of(scalar)) or str(constant) != "-0.0"
     match scalar:
@@ -69,7 +69,7 @@ def never_minus_zero(body: tuple[Stmt, ...], positive: Collection[Buffer]) -> se
 
 def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
     """The variables of a block that start at a constant other than -0.0 and are only added to."""
-    started = [one for one in everything(body) if isinstance(one, Let) and value_of(one.value) is not None]
+    started = [one for one in everything(body) if isinstance(one, Let) and constant_value(one.value) is not None]
     found = {one.local for one in started if unsigned(one.value, lambda local: None)}
     sets = [one for one in everything(body) if isinstance(one, Set)]
     return found - {one.local for one in sets if (accumulation(one) or ("", None))[0] != "add"}

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.affine import Affine
-from weft.loops.constants import cast, folded, value_of
+from weft.loops.constants import cast_constant, constant_folded, constant_value
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nodes import Buffer, Cast, Local, Read
-from weft.loops.walk import same
+from weft.loops.walk import identical
 from weft.ops import Call, Num, Scalar
 from weft.ops.convert import needless
-from weft.optimise.apply_rules import Definition, Unsigned, costly, doubling, plainly, simpler
+from weft.optimise.apply_rules import KnownCall, Unsigned, costly, doubling, plainly, simpler
 
 #: Is an index proved to lie inside an axis of some size?
 Proof = Callable[[Affine, int], bool]
 
 
-def simplify(scalar: Scalar, fast: bool = False) -> Scalar:
+def simplified(scalar: Scalar, fast: bool = False) -> Scalar:
     """The scalar with every rule applied that applies; with `fast`, those of fast math as well."""
     return Simplifier(fast).scalar(scalar)
 
@@ -43,7 +43,7 @@ class Simplifier:
     """Simplifies scalars where some variables are known to hold the value of a call."""
 
     fast: bool = False
-    definition: Definition = _unknown
+    definition: KnownCall = _unknown
     proof: Proof = _constant
     unsigned: Unsigned = plainly
     #: What is simple already, by identity.
@@ -60,7 +60,7 @@ class Simplifier:
     def at(self, buffer: Buffer, at: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
         """The subscripts of a cell made simpler."""
         found = tuple(self._subscript(one, size) for one, size in zip(at, buffer.shape, strict=True))
-        return at if same(found, at) else found
+        return at if identical(found, at) else found
 
     def doubled(self, call: Call) -> list[Scalar]:
         """The operands of a call that deserve a name, because a rule would then write them twice."""
@@ -78,14 +78,14 @@ class Simplifier:
                 return scalar if indices is at else Read(buffer, indices)
             case Call(op=op, args=args):
                 simple = tuple(map(self.scalar, args))
-                return self._call(scalar if same(simple, args) else Call(op, simple))
+                return self._call(scalar if identical(simple, args) else Call(op, simple))
         return scalar
 
     def _subscript(self, index: Scalar, size: int) -> Scalar:
         if isinstance(index, Affine):
             return index
         found = self.scalar(index)
-        constant = value_of(found)
+        constant = constant_value(found)
         affine = Affine((), int(constant)) if constant is not None else found
         if isinstance(affine, Affine):
             return affine if self.proof(affine, size) else index
@@ -99,11 +99,11 @@ class Simplifier:
         if isinstance(value, Cast) and not isinstance(value.value, Num):
             if needless(dtype_of(value.value), own, dtype):
                 return self.scalar(Cast(dtype, value.value))
-        found = cast(dtype, value)
+        found = cast_constant(dtype, value)
         return scalar if found is None else found
 
     def _call(self, call: Call) -> Scalar:
-        for computed in (folded(call), _affine(call)):
+        for computed in (constant_folded(call), _affine(call)):
             if computed is not None:
                 return computed
         found = simpler(call, self.fast, self.definition, self.unsigned)
@@ -133,6 +133,6 @@ def _index(scalar: Scalar) -> Affine | None:
     """A scalar as an index: it is one, or an integer constant that cannot overflow as a subscript."""
     if isinstance(scalar, Affine):
         return scalar
-    constant = value_of(scalar)
+    constant = constant_value(scalar)
     is_whole = constant is not None and constant.dtype == np.int64 and abs(int(constant)) < 1 << 31
     return Affine((), int(constant)) if is_whole else None

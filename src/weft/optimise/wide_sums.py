@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.constants import cast
+from weft.loops.constants import cast_constant
 from weft.loops.effects import accumulation, names
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nodes import (
@@ -57,7 +57,7 @@ from weft.ops import Call, Scalar
 _NARROW, _WIDE = "float32", "float64"
 
 #: A statement that does something, and the loops around it.
-Site = tuple[Stmt, tuple[Loop, ...]]
+LoopedStmt = tuple[Stmt, tuple[Loop, ...]]
 
 
 def widened(body: Sequence[Stmt], few: int = 10) -> tuple[Stmt, ...]:
@@ -132,7 +132,7 @@ def _in_double(wide: Mapping[Local, Local]) -> Callable[[Stmt], Body]:
 
 
 def _wide(scalar: Scalar) -> Scalar:
-    constant = cast(_WIDE, scalar)
+    constant = cast_constant(_WIDE, scalar)
     return scalar if dtype_of(scalar) == _WIDE else Cast(_WIDE, scalar) if constant is None else constant
 
 
@@ -205,7 +205,7 @@ def _plain(stmt: Stmt, buffer: Buffer) -> bool:
     return all(isinstance(one, Affine) for at in _cells(stmt, buffer) for one in at)
 
 
-def _fixed(buffer: Buffer, sites: Sequence[Site]) -> tuple[Affine | None, ...]:
+def _fixed(buffer: Buffer, sites: Sequence[LoopedStmt]) -> tuple[Affine | None, ...]:
     """In each axis the index of all accesses, if it is one and no loop inside moves it."""
     inner = {name for _, loops in sites for name, _ in loops}
     cells = [at for stmt, _ in sites for at in _cells(stmt, buffer)]
@@ -226,6 +226,6 @@ def _moving(stmt: Update) -> set[str]:
     return {name for one in stmt.at for name in free(one)}
 
 
-def _sites(body: Sequence[Stmt]) -> list[Site]:
+def _sites(body: Sequence[Stmt]) -> list[LoopedStmt]:
     """Every statement that does something, with the loops around it."""
     return [(stmt, scope.loops) for stmt, scope in scoped(body) if not isinstance(stmt, For)]

@@ -17,18 +17,18 @@ from weft.errors import ProjectionError, Span
 from weft.project.nodes import Choice, Concat, Index, IndexMap, Projection, loops_in
 
 #: The loops of concatenations, and where their parts are written.
-Parts: TypeAlias = Mapping[str, Sequence[Span]]
+PartSpans: TypeAlias = Mapping[str, Sequence[Span]]
 
 
-def with_runs(whole: Projection, parts: Parts) -> Projection:
+def with_runs(whole: Projection, parts: PartSpans) -> Projection:
     """The projection with its runs."""
     everything = replace(whole, runs=tuple(product(*whole.factors)))
-    turns = _turns(everything, parts)
-    possible = {choice: everything.slots(choice) for choice in everything.choices()}
-    possible = {choice: slots for choice, slots in possible.items() if not turns or not turns.isdisjoint(slots)}
+    alternating = _alternating(everything, parts)
+    read = {choice: everything.slots(choice) for choice in everything.choices()}
+    possible = {one: slots for one, slots in read.items() if not alternating or not alternating.isdisjoint(slots)}
     _refuse_unread(everything, possible)
     runs = {choice: slots for choice, slots in possible.items() if all(one.size for one in choice if one.name in parts)}
-    _refuse_ambiguity(turns, runs, parts)
+    _refuse_ambiguity(alternating, runs, parts)
     found = tuple(dict.fromkeys(_mentioned(everything, choice, slots) for choice, slots in runs.items()))
     running = {loop.name for choice in found for loop in choice}
     kept = tuple(tuple(loop for loop in factor if loop.name in running) for factor in whole.factors)
@@ -40,7 +40,7 @@ def with_runs(whole: Projection, parts: Parts) -> Projection:
 Present: TypeAlias = Mapping[Choice, Sequence[int]]
 
 
-def _turns(everything: Projection, parts: Parts) -> set[int]:
+def _alternating(everything: Projection, parts: PartSpans) -> set[int]:
     """The operands whose maps mention parts of concatenations."""
     return {
         slot
@@ -49,9 +49,9 @@ def _turns(everything: Projection, parts: Parts) -> set[int]:
     }
 
 
-def _refuse_ambiguity(turns: set[int], runs: Present, parts: Parts) -> None:
-    present = [(choice, [slot for slot in slots if slot in turns]) for choice, slots in runs.items()]
-    if all(len(slots) == len(turns) for _, slots in present):
+def _refuse_ambiguity(alternating: set[int], runs: Present, parts: PartSpans) -> None:
+    present = [(choice, [slot for slot in slots if slot in alternating]) for choice, slots in runs.items()]
+    if all(len(slots) == len(alternating) for _, slots in present):
         return
     for choice, slots in present:
         if len(slots) > 1:

@@ -25,14 +25,14 @@ def evaluate(
     dtype = _dtype(arrays, accum, op)
     result = np.full(projection.shapes[0].array_shape, accum.neutral(dtype), dtype)
     for choice in projection.choices():
-        places = [_positions(projection, slot, choice, given or {}) for slot in range(len(projection.maps))]
-        inside = _inside(projection, places)
+        indices = [_positions(projection, slot, choice, given or {}) for slot in range(len(projection.maps))]
+        inside = _inside(projection, indices)
         values = [
-            array[_at(place, inside)] for array, place in zip(arrays, places[1:], strict=True) if place is not None
+            array[_at(index, inside)] for array, index in zip(arrays, indices[1:], strict=True) if index is not None
         ]
-        assert places[0] is not None
+        assert indices[0] is not None
         scatter: Any = accum.meaning
-        scatter.at(result, _at(places[0], inside), reduce(op.meaning, values).astype(dtype))
+        scatter.at(result, _at(indices[0], inside), reduce(op.meaning, values).astype(dtype))
     return result
 
 
@@ -53,23 +53,23 @@ def _positions(projection: Projection, slot: int, choice: Choice, given: Mapping
     return [_position(index, points, grid.shape[1]) for index in projection.indices(slot, choice)]
 
 
-def _position(index: Affine, points: Mapping[str, Array | int], number: int) -> Array:
-    position = np.full(number, index.offset)
+def _position(index: Affine, points: Mapping[str, Array | int], count: int) -> Array:
+    position = np.full(count, index.offset)
     for coefficient, name in index.terms:
         position = position + coefficient * points[name]
     return position
 
 
-def _inside(projection: Projection, places: Sequence[list[Array] | None]) -> npt.NDArray[np.bool_]:
+def _inside(projection: Projection, indices: Sequence[list[Array] | None]) -> npt.NDArray[np.bool_]:
     """Which points read and write inside every tensor."""
-    assert places[0] is not None
+    assert indices[0] is not None
     bounds = [
         (position >= 0) & (position < size)
-        for place, shape in zip(places, projection.shapes, strict=True)
-        for position, size in zip(place or (), shape.array_shape, strict=place is not None)
+        for index, shape in zip(indices, projection.shapes, strict=True)
+        for position, size in zip(index or (), shape.array_shape, strict=index is not None)
     ]
     return reduce(np.logical_and, bounds)
 
 
-def _at(place: list[Array], inside: npt.NDArray[np.bool_]) -> tuple[Array, ...]:
-    return tuple(position[inside] for position in place)
+def _at(index: list[Array], inside: npt.NDArray[np.bool_]) -> tuple[Array, ...]:
+    return tuple(position[inside] for position in index)

@@ -27,7 +27,7 @@ from weft.shape.nodes import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopVariable:
     name: str
     size: int
 
@@ -47,8 +47,8 @@ class Concat:
 
 Index: TypeAlias = Affine | Concat
 IndexMap: TypeAlias = tuple[Index, ...]
-Factor: TypeAlias = tuple[Loop, ...]
-Choice: TypeAlias = tuple[Loop, ...]
+Factor: TypeAlias = tuple[LoopVariable, ...]
+Choice: TypeAlias = tuple[LoopVariable, ...]
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class Projection:
         return hash((self.runs, self.maps, self.shapes))
 
     @property
-    def loops(self) -> tuple[Loop, ...]:
+    def loops(self) -> tuple[LoopVariable, ...]:
         return tuple(loop for factor in self.factors for loop in factor)
 
     @lazy_property
-    def reduced(self) -> tuple[Loop, ...]:
+    def reduced(self) -> tuple[LoopVariable, ...]:
         """The loops the result forgot: it is written at the same place for each of their values."""
         mentioned = {name for index in self.maps[0] for name in loops_in(index)}
         running = {loop for choice in self.choices() for loop in choice}
@@ -144,7 +144,7 @@ class Projection:
     def renamed(self, names: Mapping[str, str]) -> Projection:
         """The same projection with some loops called differently."""
         factors, runs = (
-            tuple(tuple(Loop(names.get(loop.name, loop.name), loop.size) for loop in one) for one in groups)
+            tuple(tuple(LoopVariable(names.get(loop.name, loop.name), loop.size) for loop in one) for one in groups)
             for groups in (self.factors, self.runs)
         )
         maps = tuple(tuple(_renamed(index, names) for index in one) for one in self.maps)
@@ -161,7 +161,7 @@ class Projection:
         running = dict.fromkeys(loop for choice in runs for loop in choice)
         names = [loop.name for loop in running]
         maps = tuple(tuple(_running(index, names) for index in self.maps[slot]) for slot in slots)
-        factors: dict[int, list[Loop]] = {}
+        factors: dict[int, list[LoopVariable]] = {}
         for loop in sorted(running, key=lambda loop: self._factor_of[loop.name]):
             factors.setdefault(self._factor_of[loop.name][0], []).append(loop)
         return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes, self.given)
@@ -170,9 +170,9 @@ class Projection:
     def _factor_of(self) -> dict[str, tuple[int, int]]:
         """Where each loop stands among the factors."""
         return {
-            loop.name: (number, place)
-            for number, factor in enumerate(self.factors)
-            for place, loop in enumerate(factor)
+            loop.name: (index, position)
+            for index, factor in enumerate(self.factors)
+            for position, loop in enumerate(factor)
         }
 
 

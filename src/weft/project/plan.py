@@ -15,7 +15,7 @@ from weft.errors import EinsumError, Origin, ProjectionError, ShapeError, WeftEr
 from weft.ops import OPS, accumulator, find
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.evaluate import Array, evaluate
-from weft.project.nodes import Factor, IndexMap, Loop, Projection
+from weft.project.nodes import Factor, IndexMap, LoopVariable, Projection
 from weft.project.show import RESULT, operand_names, show_nest, tensor_names
 from weft.project.solve_projection import derive
 from weft.public import public_methods
@@ -53,7 +53,7 @@ class Plan:
         return (*operands, result)
 
     @property
-    def reduced(self) -> tuple[Loop, ...]:
+    def reduced(self) -> tuple[LoopVariable, ...]:
         """The loops the result forgot."""
         return self.projection.reduced
 

@@ -14,8 +14,8 @@ from weft.errors import ProjectionError, Span
 from weft.naming import FreshNames
 from weft.project.concat_nests import with_runs
 from weft.project.equations import AxisId, Derive, Eq, Equation, Id, LabelId, equations
-from weft.project.nodes import Concat, Factor, Index, Loop, Projection
-from weft.project.union_axes import Classes, solve
+from weft.project.nodes import Concat, Factor, Index, LoopVariable, Projection
+from weft.project.union_axes import Classes, solve_axes
 from weft.shape.logic import Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
 
@@ -24,14 +24,14 @@ from weft.shape.nodes import MEMORY_ORDER, Shape
 def derive(logic: Logic, shapes: tuple[Shape, ...], labels: tuple[tuple[str, int], ...] = ()) -> Projection:
     """The projection of an operation; `labels` gives the sizes of labels that no tensor has as an axis of its own."""
     found = equations(logic, shapes)
-    return build(found, shapes, dict(labels))
+    return build_projection(found, shapes, dict(labels))
 
 
-def build(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> Projection:
+def build_projection(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> Projection:
     """Solve the equations and read off loops and maps."""
-    classes = solve(found, _sizes(found, shapes, labels))
+    classes = solve_axes(found, _sizes(found, shapes, labels))
     axes = [_memory_axes(slot, shape) for slot, shape in enumerate(shapes)]
-    return _Builder(classes, axes, shapes).projection()
+    return _ProjectionBuilder(classes, axes, shapes).projection()
 
 
 def _sizes(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> dict[Id, int]:
@@ -57,7 +57,7 @@ def _memory_axes(slot: int, shape: Shape) -> list[AxisId]:
     return [AxisId(slot, kind, at) for kind in MEMORY_ORDER for at in range(len(shape.row(kind)))]
 
 
-class _Builder:
+class _ProjectionBuilder:
     """Labels each class with its index, and groups loops into factors."""
 
     def __init__(self, classes: Classes, axes: list[list[AxisId]], shapes: tuple[Shape, ...]) -> None:
@@ -102,17 +102,17 @@ class _Builder:
                     groups.append({part: None for group in [*touching, parts] for part in group})
         return [tuple(group) for group in groups]
 
-    def _loops(self) -> dict[Id, Loop]:
+    def _loops(self) -> dict[Id, LoopVariable]:
         """One loop for each class that iterates, in the order the result and then the operands meet them."""
         classes, parts = self.classes, self._parts()
         names = _Names(classes)
-        loops: dict[Id, Loop] = {}
+        loops: dict[Id, LoopVariable] = {}
         for axis in [*(axis for axes in self.axes for axis in axes), *classes.iterated]:
             key = classes.find(axis)
             for one in self._mentions(key):
                 pinned = one in classes.pins or one in classes.derived or one not in classes.iterated
                 if one not in loops and not pinned and (classes.size(one) != 1 or one in parts):
-                    loops[one] = Loop(names.of(one), classes.size(one))
+                    loops[one] = LoopVariable(names.of(one), classes.size(one))
         return loops
 
     def _mentions(self, key: Id) -> list[Id]:

@@ -45,7 +45,7 @@ class Classes:
         return self.sizes[self.find(axis)]
 
 
-def solve(equations: Iterable[Equation], sizes: Mapping[Id, int]) -> Classes:
+def solve_axes(equations: Iterable[Equation], sizes: Mapping[Id, int]) -> Classes:
     """The classes of co-iterating axes, with what pins, derives or iterates each."""
     classes = Classes(sizes)
     equations = tuple(equations)

@@ -102,7 +102,7 @@ class Request:
 
     def _wanted(self, found: Compiled, clock: Clock) -> Compiled:
         """What was compiled, with what is wanted of it."""
-        checks = {self.layout.buffer(node): node.verify for node in self.kept if node.verify}
+        checks = {self.layout.buffer(node): node.check for node in self.kept if node.check is not None}
         return replace(found, kept=tuple(self._kept), checks=checks, clock=clock, request=self)
 
     @property

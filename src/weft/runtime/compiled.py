@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from weft.backends import Array, Backend, Bindable, Block, Bound, Executable, Memory
+from weft.assign.nodes import Check
+from weft.backends import Backend, Bindable, Block, Bound, Executable, Memory
 from weft.lazy import lazy_property
 from weft.loops import Buffer, Program
 from weft.schedule import Clock, Kernel, Schedule
 
 if TYPE_CHECKING:
     from weft.runtime.build import Request
-
-#: Raises what is wrong with a value.
-Check: TypeAlias = Callable[[Array], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +81,6 @@ def _checked(bound: Bound, checks: Sequence[tuple[Block, Check]], backend: Backe
     def run(given: Mapping[str, int]) -> None:
         bound(given)
         for block, check in checks:
-            check(backend.download(block))
+            check.verify(backend.download(block))
 
     return run

@@ -123,7 +123,7 @@ class Context:
         return self._engine.devices[0].memory.blocks
 
 
-#: So many devices a context has where a backend gives as many as anybody wants.
+#: So many devices a context has at most where a backend gives as many as anybody wants: each has a thread of its own.
 _MOST = 1024
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from weft.assign import Code, Keep, Node, complete, seq, symbols
 from weft.assign.check import check
+from weft.assign.definitions import initial
 from weft.assign.lint import doubts
 from weft.assign.show import Printer
 from weft.backends import Backend
@@ -32,9 +33,6 @@ from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, CompileOptions
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
-
-#: So many programs that compute single tensors are kept, and so many that compute initial values.
-_COMPUTING, _INITIAL = 256, 32
 
 R = TypeVar("R")
 
@@ -62,8 +60,8 @@ class Engine:
         self._still: _Standstill | None = None
         self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
-        self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(_COMPUTING)
-        self._initial: LRU[tuple[int, ...], Compiled] = LRU(_INITIAL)
+        self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(config.options.kept_programs)
+        self._initial: LRU[tuple[int, ...], Compiled] = LRU(config.options.kept_programs)
         self._sources: dict[int, Sources] = {}
         self.devices = tuple(DeviceState(self, index) for index in range(devices))
         watch(self)
@@ -150,7 +148,7 @@ class Engine:
 
     @uninterrupted
     def _compile_initial(self, nodes: tuple[Node, ...], ids: tuple[int, ...]) -> Compiled:
-        code = seq(*(node.init for node in nodes if node.init is not None))
+        code = seq(*map(initial, nodes))
         made = self._compiled(code, {}, dict.fromkeys(nodes, "a first value"), (), config.options)
         return self._initial.put(ids, made.alone())
 

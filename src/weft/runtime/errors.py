@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from weft.assign import Merge, Node
+from weft.assign.check import made_at
 from weft.cache.limit import amount
 from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
@@ -23,7 +24,7 @@ def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int,
     what = f"is read{by}{_where(device)} but never got a value"
     if completed:
         what = f"is written in part only{by}{_where(device)}, and its other cells never got a value"
-    return WeftError(f"`{node.label}` {what}", fix=fix, notes=_made_at(node))
+    return WeftError(f"`{node.label}` {what}", fix=fix, notes=made_at(node))
 
 
 def being_written(node: Node) -> WeftError:
@@ -73,10 +74,6 @@ def _bytes(buffer: Buffer) -> int:
 
 def _sizes(buffer: Buffer) -> str:
     return "×".join(map(str, buffer.shape)) or "1"
-
-
-def _made_at(node: Node) -> list[str]:
-    return [f"it was made at {node.origin}: {node.origin.code}"] if node.origin else []
 
 
 def lost(name: str, failure: Failure, device: int) -> WeftError:

@@ -108,7 +108,7 @@ def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
     """Why a node that code writes is stored afterwards; empty if it is not. `builds`: on what it held before."""
     if asked:
         return "asked for"
-    if node.verify:
+    if node.check is not None:
         return "checked after every run"
     if not read:
         return "what the routine ends with"
@@ -116,4 +116,4 @@ def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
         return ""
     if node.init is not None:
         return "keeps its value between runs"
-    return "its old value is read" if builds or not node.made_inline else ""
+    return "its old value is read" if builds or node.declared is None else ""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.assign import Cells, Data, Fetch, File, Node
-from weft.assign.definitions import needed
+from weft.assign import Cells, Copied, Data, File, Node
+from weft.assign.definitions import initial, needed
 from weft.backends import Array
 from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
@@ -36,8 +36,7 @@ class InitialValues:
 
 def is_computed(node: Node) -> bool:
     """Are its first values computed, rather than given or zero?"""
-    given = isinstance(node.init, Fetch) and not isinstance(node.init.source, Cells)
-    return node.init is not None and not given
+    return isinstance(node.init, Cells | Copied)
 
 
 def with_sources(nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -45,18 +44,18 @@ def with_sources(nodes: Iterable[Node]) -> tuple[Node, ...]:
     found: dict[Node, None] = {}
     for node in nodes:
         found[node] = None
-        if node.init is not None and is_computed(node):
-            found |= dict.fromkeys(needed(node.init))
+        if isinstance(node.init, Copied):
+            found |= dict.fromkeys(needed(initial(node)))
     return tuple(found)
 
 
 def given_values(node: Node, buffer: Buffer) -> Array | None:
     """The first values that data or a file gives, as the buffer has them; None if neither does."""
     match node.init:
-        case Fetch(source=Data(array=array, exact=exact)):
+        case Data(array=array, exact=exact):
             if exact:
                 check_shape(node, array, node.origin)
-        case Fetch(source=File(path=path)):
+        case File(path=path):
             array = _map_file(node, path)
         case _:
             return None
@@ -72,7 +71,7 @@ def given_values(node: Node, buffer: Buffer) -> Array | None:
 def in_shape(node: Node, array: Array, origin: Origin | None) -> Array:
     """An array as values of a node: it has the node's shape in memory, or that of the array the node was made from."""
     match node.init:
-        case Fetch(source=Data(given=given)) if array.shape == given:
+        case Data(given=given) if array.shape == given:
             return array.reshape(close(node.shape).array_shape)
     check_shape(node, array, origin)
     return array

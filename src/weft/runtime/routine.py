@@ -83,12 +83,13 @@ class Routine:
 
         Or the kernels after one of the passes in between, by its name.
         """
+        called = self.state.engine.layout.name
         texts: dict[str, Callable[[], str]] = {
             "assign": lambda: self.state.engine.show(self.code),
             "loops": lambda: show_loops(self.loops),
             "virtual": lambda: show_verdicts(self.compiled.stages.schedule),
             "kernels": lambda: show_kernels(self.compiled.stages.schedule),
-            "precisions": lambda: show_precisions(nodes_in(self.code), self.state.engine.layout.name),
+            "precisions": lambda: show_precisions((called(one), one.precision) for one in nodes_in(self.code)),
             "source": lambda: self.executable.source,
             **{one.name: partial(self._show_pass, one.name) for one in PASSES},
         }

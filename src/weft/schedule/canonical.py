@@ -14,23 +14,23 @@ from itertools import count
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Program, Remark, Staged, Stmt, buffers_of
-from weft.loops.annotations import described
-from weft.loops.walk import Body, Cell, Names, bottom_up, rename, retargeted
+from weft.loops.annotations import description_of
+from weft.loops.walk import Body, Cell, Renaming, bottom_up, rename, retargeted
 from weft.ops import Scalar
 from weft.schedule.nodes import Kernel
 
 
-def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:
+def canonical_kernel(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:
     """The kernel under systematic names; the buffers and static indices that stand for x0, x1, … and s0, s1, …."""
     loops, variables = count(), count()
     static: dict[str, str] = {}
     found = enumerate(buffers_of(Program(kernel.body)))
-    buffers = {one: Buffer(number, f"x{number}", one.shape, one.dtype) for number, one in found}
+    buffers = {one: Buffer(index, f"x{index}", one.shape, one.dtype) for index, one in found}
 
     def bound(stmt: For | Let) -> str:
         return f"i{next(loops)}" if isinstance(stmt, For) else f"n{next(variables)}"
 
-    def index(one: Affine, known: Names) -> Affine:
+    def index(one: Affine, known: Renaming) -> Affine:
         terms = [(factor, known.get(name) or static.setdefault(name, f"s{len(static)}")) for factor, name in one.terms]
         if len(terms) > 1:
             terms.sort(key=lambda term: (term[1][0], int(term[1][1:])))
@@ -45,7 +45,7 @@ def canonical(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ..
 
 def digest(kernel: Kernel) -> str:
     """A name for everything a kernel does but for what things are called: the same in every process."""
-    return sha256(repr(canonical(kernel)[0].body).encode()).hexdigest()
+    return sha256(repr(canonical_kernel(kernel)[0].body).encode()).hexdigest()
 
 
 def _plain(stmt: Stmt) -> Body:
@@ -54,5 +54,5 @@ def _plain(stmt: Stmt) -> Body:
         case Remark(body=body):
             return body
         case Staged(what=what, body=body):
-            return (Staged(described(what, body), body),)
+            return (Staged(description_of(what, body), body),)
     return (stmt,)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops import Collapse, For, Stmt
-from weft.loops.legality import as_one, illegal
+from weft.loops.legality import collapsed_loops, illegal
 from weft.schedule.annotate import replaced
 
 
@@ -23,7 +23,7 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 def _collapsed(loop: For) -> For:
     match loop.body:
         case (For() as inner,):
-            count = 1 + len(as_one(inner)[0])
+            count = 1 + len(collapsed_loops(inner)[0])
             one = replace(loop, body=(replace(inner, how=()),), how=(Collapse(count),))
             return loop if illegal(one) else one
     return loop

@@ -8,14 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 from weft.errors import WeftError
-from weft.machine import Machine
+from weft.machine import COMMON, Machine
 from weft.optimise.inline_decision import Settings
 from weft.public import public_constructor
 from weft.schedule.options import Options
 
 #: The least that numbers may be, where that is not 1; and the most, where there is one.
 _LEAST = {"reuse": 0, "recompute_operations": 0, "recompute_share": 0}
-_MOST = {"single_terms": 10}
+_MOST = {"single_terms": 10, "short_loop": 64, "jam_iterations": 64}
 
 
 @public_constructor
@@ -32,11 +32,15 @@ class CompileOptions:
     Where passes draw lines: `inline_operations` and `kernel_operations` are the most that inlining and fusion put
     together, `fusion_tries` is how many kernels a nest tries to join. A sum of products is a contraction from
     `contraction_points` on, a large one from `large_contraction_points` on, if each operand is used `reuse` times on
-    average. A loop is worth a thread from `thread_points` on. Sums of at most `single_terms` stay in single precision.
+    average; from `pack_rows` rows on its columns are packed, where no cache holds them. A loop is worth a thread from
+    `thread_points` on. Loops of `short_loop` iterations are unrolled in tiles, and so many terms are worth a lane of a
+    vector that adds up. An outer sum does `jam_iterations` at once, where each is up to `jam_operations` long. Sums of
+    at most `single_terms` stay in single precision.
     Rematerialisation does so many `recompute_operations` to hold a byte less, and nothing to save less than
     `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read.
 
-    `schedule`: what loops run like, where that is not left to weft. `machine`: what it is compiled for.
+    `schedule`: what loops run like, where that is not left to weft. `machine`: what it is compiled for. A context and a
+    comprehension keep `kept_programs` that they compiled by themselves, those used last.
     """
 
     optimise: bool = True
@@ -52,11 +56,16 @@ class CompileOptions:
     contraction_points: int = 1 << 10
     large_contraction_points: int = 1 << 15
     reuse: int = 4
+    pack_rows: int = 512
     thread_points: int = 1 << 14
+    short_loop: int = 8
+    jam_iterations: int = 4
+    jam_operations: int = 12
     single_terms: int = 10
     recompute_operations: int = 16
     recompute_share: float = 1 / 8
     recompute_inline: int = 8
+    kept_programs: int = 256
     schedule: Options = Options()  # noqa: RUF009 it is frozen
     machine: Machine = field(default_factory=Machine.here)
 
@@ -87,8 +96,8 @@ class CompileOptions:
 
     @property
     def key(self) -> str:
-        """All that compiled code depends on: not how it is checked on the way."""
-        return repr(replace(self, strict=False, verify=False))
+        """All that compiled code depends on: not how it is checked on the way, nor how much of it is kept."""
+        return repr(replace(self, strict=False, verify=False, kept_programs=1))
 
 
 KINDS: Mapping[str, type] = {
@@ -123,3 +132,7 @@ def _example(name: str) -> str:
     return (
         f"{name}={default.get(name) or next(repr(one.default) for one in fields(CompileOptions) if one.name == name)}"
     )
+
+
+#: What passes do where nothing is asked for: as weft likes it, for one core of a common machine.
+DEFAULTS = CompileOptions(machine=COMMON)

@@ -20,10 +20,11 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
-from weft.loops.annotations import product
+from weft.loops.annotations import staged_product
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.insert_casts import dtype_of
-from weft.loops.nests import Nest, identifier
+from weft.loops.nests import Nest, fresh_identifier
+from weft.loops.nodes import DEEPEST
 from weft.loops.walk import (
     Body,
     Loop,
@@ -40,14 +41,12 @@ from weft.loops.walk import (
 )
 from weft.naming import FreshNames
 from weft.ops import OPS, Call, Scalar
-from weft.optimise.simplify import simplify
+from weft.optimise.simplify import simplified
 from weft.schedule.any_order import in_any_order
 from weft.schedule.nodes import Kernel
 
 #: What backends place: accumulation and combination, and the types.
 _PLACED, _TYPES = ("add", "mul"), ("float32", "float64")
-#: A factor in which variables are written out has no more parts.
-_LONGEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +191,16 @@ class Contracting:
         """As a product for a backend that places it, in the loops of batches."""
         what = self.what
         start = Let(self.total, self.start)
-        return around(what.batch, (product(what.left, what.right, what.sums, start, what.factors, self.rest),))
+        return around(what.batch, (staged_product(what.left, what.right, what.sums, start, what.factors, self.rest),))
 
 
 def contracting(stmt: Stmt) -> Contracting | None:
     """The contraction that a nest is, whether it accumulates in memory or in a variable; None if it is none."""
     found = _in_memory(stmt) or _in_variable(stmt)
-    return settled(found) if found is not None else None
+    return with_obstacle(found) if found is not None else None
 
 
-def settled(found: Contracting) -> Contracting:
+def with_obstacle(found: Contracting) -> Contracting:
     """A contraction with the reason why what is done at its points keeps it from being placed, if so."""
     read = {one.buffer for factor in found.what.factors for one in reads(factor)}
     kept = {name for name, _ in found.what.kept}
@@ -218,13 +217,13 @@ def _in_memory(stmt: Stmt) -> Contracting | None:
     what = contraction_of(_nest((), inner, core, values_of(inner.lets)))
     if what is None:
         return None
-    total = Local(identifier(f"{core.buffer.name}_total", FreshNames(names([stmt]))), core.buffer.dtype)
+    total = Local(fresh_identifier(f"{core.buffer.name}_total", FreshNames(names([stmt]))), core.buffer.dtype)
     return Contracting(what, total, Read(core.buffer, core.at), (Store(core.buffer, core.at, total),))
 
 
 def _in_variable(stmt: Stmt) -> Contracting | None:
     """for kept: { total = start;  for sums: total = total + one * other;  rest }"""
-    loops, outer, block = nested(stmt)
+    loops, outer, block = enclosing_loops(stmt)
     own, (nest, *rest) = _split(block)
     inner = _innermost(nest)
     if inner is None or not isinstance(inner.core, Set):
@@ -235,7 +234,7 @@ def _in_variable(stmt: Stmt) -> Contracting | None:
     if added is None or len(begun) != 1 or not rest or any(total in variables(one.value) for one in lets):
         return None
     known = values_of(lets, effects(block).sets)
-    start = written_out(begun[0], known)
+    start = expanded(begun[0], known)
     if any(one.local in variables(start) for one in lets):
         return None
     cells = Buffer(0, total.name, tuple(size for _, size in loops), total.dtype)  # a cell for every point
@@ -271,7 +270,7 @@ def _innermost(stmt: Stmt) -> _Inner | None:
     return _Inner(tuple(loops), tuple(lets), tuple(tests), stmt)
 
 
-def nested(stmt: Stmt) -> tuple[list[Loop], list[Let], Sequence[Stmt]]:
+def enclosing_loops(stmt: Stmt) -> tuple[list[Loop], list[Let], Sequence[Stmt]]:
     """Loops one inside the other, the variables declared on the way in, and the block inside."""
     loops, lets = list[Loop](), list[Let]()
     block: Sequence[Stmt] = (stmt,)
@@ -296,24 +295,24 @@ def _split(block: Sequence[Stmt]) -> tuple[list[Let], Sequence[Stmt]]:
 
 def _nest(loops: Sequence[Loop], inner: _Inner, core: Update, known: Mapping[Local, Scalar]) -> Nest:
     """A statement and its loops as a nest, with variables written out."""
-    tests = tuple(Inside(written_out(one.index, known), one.size) for one in inner.tests)
-    value = simplify(written_out(core.value, known))
+    tests = tuple(Inside(expanded(one.index, known), one.size) for one in inner.tests)
+    value = simplified(expanded(core.value, known))
     return Nest((*loops, *inner.loops), tests, replace(core, value=value))
 
 
 def values_of(
     lets: Sequence[Let], changed: Collection[Local] = (), before: Mapping[Local, Scalar] | None = None
 ) -> dict[Local, Scalar]:
-    """What variables stand for that nothing changes, as far as that is short."""
+    """What variables stand for that nothing changes, as far as no scalar gets too deep by it."""
     found = dict(before or {})
     for one in lets:
-        value = written_out(one.value, found)
-        if one.local not in changed and len(walk(value)) <= _LONGEST:
+        value = expanded(one.value, found)
+        if one.local not in changed and len(walk(value)) <= DEEPEST:
             found[one.local] = value
     return found
 
 
-def written_out(scalar: Scalar, known: Mapping[Local, Scalar]) -> Scalar:
+def expanded(scalar: Scalar, known: Mapping[Local, Scalar]) -> Scalar:
     """A scalar with variables replaced by what they stand for."""
     return rewritten(scalar, lambda one: known.get(one) if isinstance(one, Local) else None)
 

@@ -23,7 +23,7 @@ from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
-from weft.schedule.footprint import box, union
+from weft.schedule.footprint import box_of, union
 from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
 
@@ -127,8 +127,8 @@ def _memory(buffer: Buffer, own: Sequence[Site]) -> Cost:
     size = numpy_type(buffer.dtype).itemsize
     reads, writes = ([site for site in own if site.access.writes is which] for which in (False, True))
     loads, stores = (size * sum(map(_cells_moved, some)) for some in (reads, writes))
-    read, counted = union([box(site) for site in reads])
-    written, known = union([box(site) for site in writes])
+    read, counted = union([box_of(site) for site in reads])
+    written, known = union([box_of(site) for site in writes])
     if writes and covered(own):
         read, counted = 0, True
     exact = counted and known and not any(site.tests for site in own)
@@ -152,14 +152,14 @@ def _flops(scalar: Scalar) -> int:
     if not isinstance(scalar, Call):
         return 0
     op = OPS[scalar.op]
-    hands_on = op.typing in (typing.first, typing.second, typing.chosen)
+    hands_on = op.typing in (typing.first, typing.second, typing.selection)
     return 0 if hands_on or op.truth else max(1, op.arity - 1)
 
 
 def _others(scalar: Scalar) -> int:
     match scalar:
         case Call(op=op):
-            return int(OPS[op].truth or OPS[op].typing is typing.chosen)
+            return int(OPS[op].truth or OPS[op].typing is typing.selection)
         case Cast(value=value):
             return int(not isinstance(value, Num))
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from weft.loops import Buffer, For, If, Let, Remark, Set, Stmt, Store, Update
 from weft.loops.effects import found_through, read_in, written_in
-from weft.loops.walk import Cell, everything, parts, same, variables, with_body
+from weft.loops.walk import Cell, everything, identical, parts, variables, with_body
 
 
 def eliminate_dead_stores(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer]) -> list[tuple[Stmt, ...]]:
@@ -41,7 +41,7 @@ def _live(body: tuple[Stmt, ...], read: Collection[Buffer]) -> tuple[Stmt, ...]:
         elif not isinstance(stmt, Store | Update) or stmt.buffer in read:
             kept.append(stmt)
     kept = _live_variables(_without_overwritten(kept))
-    return body if same(kept, body) else tuple(kept)
+    return body if identical(kept, body) else tuple(kept)
 
 
 def _without_overwritten(body: list[Stmt]) -> list[Stmt]:

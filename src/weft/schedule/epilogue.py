@@ -18,13 +18,13 @@ from weft.loops.effects import effects, sources
 from weft.loops.walk import Loop, accesses, free, reads, substituted, variables
 from weft.ops import Scalar
 from weft.optimise.latency import chains
-from weft.schedule.contractions import Contracting, nested, settled, values_of, written_out
+from weft.schedule.contractions import Contracting, enclosing_loops, expanded, values_of, with_obstacle
 from weft.schedule.loop_tree import renamed
 
 
 def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
     """The contraction with a nest before it that stores its initial values; None if the nest does anything else."""
-    loops, lets, block = nested(stmt)
+    loops, lets, block = enclosing_loops(stmt)
     *more, last = block
     cell = mine.start
     if not isinstance(cell, Read) or not isinstance(last, Store) or last.buffer != cell.buffer:
@@ -35,7 +35,7 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
     if names is None:
         return None
     known = values_of([*lets, *(one for one in more if isinstance(one, Let))])
-    value = substituted(written_out(last.value, known), {old: Affine.of(new) for old, new in names.items()})
+    value = substituted(expanded(last.value, known), {old: Affine.of(new) for old, new in names.items()})
     own = all(one.at == cell.at for one in reads(value) if one.buffer == cell.buffer)
     alone = not variables(value) and not sources(value) & effects(mine.rest).buffers - {cell.buffer}
     return replace(mine, start=value) if own and alone else None
@@ -43,14 +43,14 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
 
 def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     """The contraction with a pointwise nest after it as its epilogue; None if the nest is no such."""
-    loops, lets, block = nested(stmt)
+    loops, lets, block = enclosing_loops(stmt)
     cells = {one.buffer: one.at for one in mine.rest if isinstance(one, Store | Update)}
     pairs = [(cells[one.buffer], one.at) for one in accesses(block) if one.buffer in cells and one.at is not None]
     alike = _matched(mine, loops, pairs) if pairs else None
     if alike is None:
         return None
     new = renamed((*lets, *block), alike)
-    found = settled(replace(mine, rest=(*mine.rest, *new)))
+    found = with_obstacle(replace(mine, rest=(*mine.rest, *new)))
     return None if found.what.why or _waits(mine.rest, new) else found
 
 

@@ -24,7 +24,7 @@ from weft.schedule.nodes import Kernel
 from weft.schedule.reaching import Site, covered, sites
 
 
-def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
+def folded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with smaller buffers; `kept` are those that are live out of the program."""
     found = [sites(kernel.body) for kernel in kernels]
     users: dict[Buffer, int] = {}
@@ -75,7 +75,7 @@ def _common_loops(own: Sequence[Site]) -> int:
     first, *rest = own
     shared = len(first.steps)
     for site in rest:
-        same = [mine.number == yours.number for mine, yours in zip(first.steps, site.steps, strict=False)]
+        same = [mine.position == yours.position for mine, yours in zip(first.steps, site.steps, strict=False)]
         shared = min(shared, same.index(False) if False in same else len(same))
     outer = takewhile(lambda step: not step.staged, first.steps[:shared])  # a backend orders its own loops
     return sum(step.loop is not None for step in outer)

@@ -17,7 +17,7 @@ from weft.schedule.reaching import Site
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class IndexRange:
     """Indices in one axis: from `low` to `high`, `count` of them, relative to static indices."""
 
     static: tuple[tuple[int, str], ...]
@@ -29,12 +29,12 @@ class Span:
     def dense(self) -> bool:
         return self.count == self.high - self.low + 1
 
-    def holds(self, other: Span) -> bool:
+    def holds(self, other: IndexRange) -> bool:
         return self == other or (
             self.dense and self.static == other.static and self.low <= other.low and other.high <= self.high
         )
 
-    def misses(self, other: Span) -> bool:
+    def misses(self, other: IndexRange) -> bool:
         return self.static == other.static and (self.high < other.low or other.high < self.low)
 
 
@@ -45,7 +45,7 @@ class Box:
     Boxes that are not filled may be equal and have different cells: `origin` distinguishes them by their accesses.
     """
 
-    spans: tuple[Span, ...]
+    spans: tuple[IndexRange, ...]
     cells: int
     exact: bool
     origin: tuple[object, ...] = ()
@@ -59,11 +59,11 @@ class Box:
         return any(mine.misses(yours) for mine, yours in zip(self.spans, other.spans, strict=True))
 
 
-def box(site: Site) -> Box:
+def box_of(site: Site) -> Box:
     """The cells that a site touches while all loops around it run."""
     shape, at, loops = site.access.buffer.shape, site.access.at, dict(site.loops)
     if at is None:
-        return Box(tuple(Span((), 0, size - 1, size) for size in shape), prod(shape), True)
+        return Box(tuple(IndexRange((), 0, size - 1, size) for size in shape), prod(shape), True)
     spans = [_span(index, size, loops) for index, size in zip(at, shape, strict=True)]
     moving = [name for index in at for name in _moving(index, loops)]
     cells = prod(span.count for span, _ in spans)
@@ -92,23 +92,23 @@ def _hull(boxes: Sequence[Box]) -> int:
     return prod(_length(axis) for axis in axes)
 
 
-def _length(axis: Sequence[Span]) -> int:
+def _length(axis: Sequence[IndexRange]) -> int:
     if len({span.static for span in axis}) > 1:
         return sum(span.count for span in axis)
     return max(span.high for span in axis) - min(span.low for span in axis) + 1
 
 
-def _span(index: Scalar, size: int, loops: Mapping[str, int]) -> tuple[Span, bool]:
+def _span(index: Scalar, size: int, loops: Mapping[str, int]) -> tuple[IndexRange, bool]:
     """The indices a subscript takes in an axis, and whether they are known exactly."""
     if not isinstance(index, Affine):
-        return Span((), 0, size - 1, size), False
+        return IndexRange((), 0, size - 1, size), False
     static = tuple(term for term in index.terms if term[1] not in loops)
     moving = index.without([name for _, name in static])
     low, high = moving.bounds(loops) or (0, 0)
     if not static:
         low, high = max(low, 0), min(high, size - 1)  # tests keep it inside
     count = max(0, min(high - low + 1, prod(loops[name] for name in moving.names)))
-    return Span(static, low, high, count), len(_moving(index, loops)) <= 1 or moving.is_gapless(loops)
+    return IndexRange(static, low, high, count), len(_moving(index, loops)) <= 1 or moving.is_gapless(loops)
 
 
 def _moving(index: Scalar, loops: Mapping[str, int]) -> list[str]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.effects import effects, found_through
 from weft.loops.insert_casts import combine
-from weft.loops.nests import identifier
-from weft.loops.walk import Cell, accesses, free, mapped, rewritten, top_down, walk
+from weft.loops.nests import fresh_identifier
+from weft.loops.walk import Cell, accesses, free, map_scalars, rewritten, top_down, walk
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.schedule.dead_stores import eliminate_dead_stores
@@ -21,10 +21,10 @@ from weft.schedule.loop_tree import bound_names
 from weft.schedule.nodes import Kernel
 
 
-def forward(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
+def forwarded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with stores forwarded; `kept` are the buffers that are live out of the program."""
-    forwarded = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
-    bodies = eliminate_dead_stores(forwarded, kept)
+    stored = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
+    bodies = eliminate_dead_stores(stored, kept)
     return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
 
 
@@ -62,10 +62,10 @@ class _Forwarding:
             case Remark(body=body):
                 return self.block(body)
             case Set(local=local):
-                new_value = mapped(stmt, self._scalar)
+                new_value = map_scalars(stmt, self._scalar)
                 self._reset({local})
                 return [new_value]
-        return [mapped(stmt, self._scalar)]
+        return [map_scalars(stmt, self._scalar)]
 
     def _loop(self, stmt: For) -> list[Stmt]:
         """A loop; what it accumulates in one cell, it accumulates in a variable."""
@@ -135,7 +135,7 @@ class _Forwarding:
         }
 
     def _local(self, buffer: Buffer) -> Local:
-        return Local(identifier(buffer.name, self.names), buffer.dtype)
+        return Local(fresh_identifier(buffer.name, self.names), buffer.dtype)
 
 
 def _in_variable(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:
@@ -153,4 +153,4 @@ def _in_variable(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local
     def read(scalar: Scalar) -> Scalar:
         return rewritten(scalar, lambda one: local if one == cell else None)
 
-    return For(stmt.loop, stmt.size, top_down([mapped(one, read) for one in stmt.body], write))
+    return For(stmt.loop, stmt.size, top_down([map_scalars(one, read) for one in stmt.body], write))

@@ -40,25 +40,25 @@ class Scales:
             self._is_long(one) and _alone_parallel(one, other) for one, other in both
         ):
             return f"sharing `{shared[0][0]}` would leave both to one thread"
-        saved, lost = self._saved(mine, theirs), self._lost(mine, theirs, shared)
+        saved, lost = self._saved(mine, theirs), self._scalar_work(mine, theirs, shared)
         if lost > saved:
-            return f"sharing `{loop}` would save {saved:.0f} ns of memory and lose {lost:.0f} ns of vectors"
+            return f"sharing `{loop}` would save {saved:.0f} ns of memory and lose {lost:.0f} ns of vectorisation"
         return self.chained(mine, theirs, shared)
 
     def chained(self, mine: Level, theirs: Level, shared: Shared) -> str:
         """Why functions are better not computed at the points of those they depend on; empty if they are."""
         if not shared:
             return ""
-        saved, lost = self._saved(mine, theirs), self._waiting(mine, theirs, shared)
+        saved, lost = self._saved(mine, theirs), self._latency(mine, theirs, shared)
         if lost > saved:
-            return f"sharing `{shared[-1][0]}` would save {saved:.0f} ns of memory and take {lost:.0f} ns of waiting"
+            return f"sharing `{shared[-1][0]}` would save {saved:.0f} ns of memory and add {lost:.0f} ns of latency"
         return ""
 
     def _saved(self, mine: Level, theirs: Level) -> float:
         """The time of one pass over the memory that both touch."""
         return pass_ns(self.machine, *(one for one in mine.touched if one in theirs.touched))
 
-    def _waiting(self, mine: Level, theirs: Level, shared: Shared) -> float:
+    def _latency(self, mine: Level, theirs: Level, shared: Shared) -> float:
         """The latency of functions that depend on others at the same point."""
         points = prod(mine.sizes[loop] for loop, _ in shared)
         own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])
@@ -70,7 +70,7 @@ class Scales:
         longest = [max(found.values(), default=0) for found in (first, _chains(other, {}), both)]
         return points * waiting_ns(self.machine, *longest)
 
-    def _lost(self, mine: Level, theirs: Level, shared: Shared) -> float:
+    def _scalar_work(self, mine: Level, theirs: Level, shared: Shared) -> float:
         """The extra time of functions that no longer run on vectors."""
         points = prod(mine.sizes[loop] for loop, _ in shared)
         own, other = _deepest(mine, [loop for loop, _ in shared]), _deepest(theirs, [loop for _, loop in shared])

@@ -29,7 +29,7 @@ def takes_over(new: Sequence[Site], old: Sequence[Site], *, private: bool) -> bo
     return (defined.shape, defined.dtype) == (dying.shape, dying.dtype) and _ordered(new, old, 0, private)
 
 
-def as_one(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> list[Kernel]:
+def coalesced(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> list[Kernel]:
     """The kernels with every buffer that takes another's memory, as `shares` says, replaced by that other."""
     first = {new: _first(new, shares) for new in shares}
 
@@ -47,14 +47,14 @@ def _first(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:
 
 def _ordered(new: Sequence[Site], old: Sequence[Site], depth: int, private: bool) -> bool:
     """Are the uses of the old before those of the new in a block, whose statements stand `depth` steps down?"""
-    last, first = max(one.steps[depth].number for one in old), min(one.steps[depth].number for one in new)
+    last, first = max(one.steps[depth].position for one in old), min(one.steps[depth].position for one in new)
     if last != first:
         return last < first
-    private = private and all(one.steps[depth].number == first for one in (*new, *old))
-    new = [one for one in new if one.steps[depth].number == first]
+    private = private and all(one.steps[depth].position == first for one in (*new, *old))
+    new = [one for one in new if one.steps[depth].position == first]
     if any(len(one.steps) == depth + 1 and not one.access.writes for one in new):
         return False  # the new is read where the old is touched, in a value or in a test
-    old = [one for one in old if one.steps[depth].number == first and len(one.steps) > depth + 1]
+    old = [one for one in old if one.steps[depth].position == first and len(one.steps) > depth + 1]
     if not old:
         return True  # the old is read in a value or in a test, and not touched after it
     if new[0].steps[depth].staged and len({(one.access.at, one.loops) for one in (*new, *old)}) > 1:

@@ -86,11 +86,11 @@ class Plan:
         return shortened([*taken, *names], 3)
 
 
-def plan(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> Plan:
+def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> Plan:
     """Plan the memory of kernels run in order, once; buffers in `outside` are live out or given and stay out of it.
 
-    `in_place` lets buffers take over memory where that saves any. What to run is then `as_one(kernels, plan.shares)`,
-    for compiled code assumes that different buffers do not alias.
+    `in_place` lets buffers take over memory where that saves any. What runs is `coalesced(kernels, plan.shares)`, for
+    compiled code assumes that different buffers do not alias.
     """
     found = sites([Remark("", kernel.body) for kernel in kernels])
     apart = {
@@ -99,7 +99,7 @@ def plan(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bo
         if buffer not in outside and not covered(own)
     }
     lives = {
-        buffer: (own[0].steps[0].number, own[-1].steps[0].number)
+        buffer: (own[0].steps[0].position, own[-1].steps[0].position)
         for buffer, own in found.items()
         if buffer not in outside and buffer not in apart
     }
@@ -118,7 +118,7 @@ def size_of(buffer: Buffer) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _Allocation:
     """Buffers in the same bytes, each taking the memory of the one before it in place."""
 
     buffers: tuple[Buffer, ...]
@@ -127,18 +127,18 @@ class _Block:
 
 
 #: The orders in which blocks are given offsets; the order that needs least wins.
-_ORDERS: tuple[Callable[[_Block], tuple[int, ...]], ...] = (
+_ORDERS: tuple[Callable[[_Allocation], tuple[int, ...]], ...] = (
     lambda block: (-block.size, block.life[0]),
     lambda block: (block.life[0], -block.size),
     lambda block: (block.life[0] - block.life[1], -block.size),
 )
 
 
-def _blocks(chains: Sequence[Sequence[Buffer]], lives: Mapping[Buffer, Life]) -> list[_Block]:
-    return [_Block(tuple(chain), (lives[chain[0]][0], lives[chain[-1]][1]), _rounded(chain[0])) for chain in chains]
+def _blocks(chains: Sequence[Sequence[Buffer]], lives: Mapping[Buffer, Life]) -> list[_Allocation]:
+    return [_Allocation(tuple(one), (lives[one[0]][0], lives[one[-1]][1]), _rounded(one[0])) for one in chains]
 
 
-def _planned(blocks: Sequence[_Block], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> Plan:
+def _planned(blocks: Sequence[_Allocation], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> Plan:
     least = _peak(blocks)
     size, where = _placed(sorted(blocks, key=_ORDERS[0]))
     for order in _ORDERS[1:]:
@@ -179,10 +179,10 @@ def _follows(
 
 def _there(buffer: Buffer, kernel: int, found: Mapping[Buffer, Sequence[Site]]) -> list[Site]:
     """The sites of a buffer in a kernel, with the steps inside it."""
-    return [Site(site.access, site.steps[1:]) for site in found[buffer] if site.steps[0].number == kernel]
+    return [Site(site.access, site.steps[1:]) for site in found[buffer] if site.steps[0].position == kernel]
 
 
-def _placed(blocks: Sequence[_Block]) -> tuple[int, dict[Buffer, int]]:
+def _placed(blocks: Sequence[_Allocation]) -> tuple[int, dict[Buffer, int]]:
     """Best fit in this order: the size of the arena, and the offsets of the buffers."""
     where: dict[Buffer, int] = {}
     columns = np.zeros((4, len(blocks)), np.int64)  # birth, death, start and stop of those allocated, sorted by start
@@ -205,7 +205,7 @@ def _smallest_gap(starts: Numbers, stops: Numbers, size: int) -> int:
     return int(ends[fits[np.argmin(gaps[fits])]] if len(fits) else ends[-1])
 
 
-def _peak(blocks: Sequence[_Block]) -> int:
+def _peak(blocks: Sequence[_Allocation]) -> int:
     """The most bytes that are alive in one kernel."""
     change: dict[int, int] = {}
     for block in blocks:

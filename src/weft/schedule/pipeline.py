@@ -11,21 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from weft.loops import Buffer, Collapse, Jam, MalformedLoops, Parallel, Product, Program, Stmt, Vector, check
 from weft.loops.nests import Nest, nests
-from weft.optimise.gather import gather as gathered
-from weft.optimise.inline import inline as inlined
+from weft.optimise.gather import gathered
+from weft.optimise.inline import inlined
 from weft.optimise.inline_decision import Verdict, decide
-from weft.optimise.rewrite import rewrite as rewritten
+from weft.optimise.rewrite import rewrite
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
 from weft.schedule.collapse import collapsed
 from weft.schedule.compile_options import CompileOptions
-from weft.schedule.fold_storage import fold as folded
-from weft.schedule.forward_stores import forward as forwarded
+from weft.schedule.fold_storage import folded
+from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fuse as fused
-from weft.schedule.in_place import as_one
-from weft.schedule.memory import Plan
-from weft.schedule.memory import plan as planned
+from weft.schedule.in_place import coalesced
+from weft.schedule.memory import Plan, planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
 from weft.schedule.options import arranged
 from weft.schedule.parallelise import parallelised
@@ -191,7 +190,7 @@ def plan_memory(stage: Stage, task: Task) -> Stage:
     u[i] = …;  v[i] = f(u[i])    becomes    u[i] = …;  u[i] = f(u[i])
     """
     plan = planned(stage.kernels, stage.outside, in_place=True)
-    return replace(stage, plan=plan, formed=tuple(as_one(stage.kernels, plan.shares)))
+    return replace(stage, plan=plan, formed=tuple(coalesced(stage.kernels, plan.shares)))
 
 
 def tile(stage: Stage, task: Task) -> Stage:
@@ -199,8 +198,7 @@ def tile(stage: Stage, task: Task) -> Stage:
 
     product of left i; right j; sums k: …    becomes    product of … in tiles of 8 rows by 2 vectors: …
     """
-    options, machine = task.options.schedule, task.options.machine
-    return _decided(stage, task, Product, lambda body: tiled(body, options.rows, options.vectors, machine))
+    return _decided(stage, task, Product, lambda body: tiled(body, task.options))
 
 
 def collapse(stage: Stage, task: Task) -> Stage:
@@ -225,7 +223,7 @@ def unroll_jam(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): for j: y[j] += x[i, j]    becomes    for i in range(64) jammed by 4: for j: y[j] += x[i, j]
     """
-    return _decided(stage, task, Jam, jammed)
+    return _decided(stage, task, Jam, lambda body: jammed(body, task.options))
 
 
 def vectorise(stage: Stage, task: Task) -> Stage:
@@ -233,8 +231,7 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
     """
-    options = task.options.schedule
-    return _decided(stage, task, Vector, lambda body: vectorised(body, options.lanes, options.unroll))
+    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +306,7 @@ def _verify(done: Pass, stage: Stage, task: Task) -> None:
 
 
 def _simplifying(stage: Stage, task: Task) -> Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]:
-    return lambda body: rewritten(body, task.static, task.options.fast_math, stage.unsigned)
+    return lambda body: rewrite(body, task.static, task.options.fast_math, stage.unsigned)
 
 
 def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:

@@ -33,6 +33,6 @@ def _covered(read: Site, writes: Sequence[Site]) -> bool:
 def _shared(write: Site, read: Site) -> int | None:
     """How many steps two sites share, if the write comes first in the block where their paths diverge; else None."""
     for shared, (mine, yours) in enumerate(zip(write.steps, read.steps, strict=False)):
-        if mine.number != yours.number:
-            return shared if mine.number < yours.number else None
+        if mine.position != yours.position:
+            return shared if mine.position < yours.position else None
     return None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Stmt
-from weft.loops.walk import Cell, accesses, mapped, retargeted, rewritten
+from weft.loops.walk import Cell, accesses, map_scalars, retargeted, rewritten
 from weft.ops import Num, Scalar
 
 #: An axis of a buffer.
@@ -42,7 +42,7 @@ def _with_keys(body: Sequence[Stmt]) -> tuple[tuple[Stmt, ...], dict[str, int]]:
                 return Cast("uint64", Affine(((1, name),)))
         return None
 
-    found = tuple(mapped(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)
+    found = tuple(map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)) for stmt in body)
     return found, {name: key - (1 << 64 if key >> 63 else 0) for key, name in names.items()}
 
 

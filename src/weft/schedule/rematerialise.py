@@ -55,7 +55,7 @@ def rematerialised(nests: Sequence[Nest], outside: Collection[Buffer], options: 
     """Rematerialise where that lowers peak memory; what is `outside` is in memory anyway."""
     found = Rematerialised(nests)
     while True:
-        uses = _Uses(found, outside, options)
+        uses = _Lifetimes(found, outside, options)
         point, most = uses.peak()
         chosen, saved = _cheapest(uses, point)
         if not saved or saved < options.recompute_share * most:
@@ -63,7 +63,7 @@ def rematerialised(nests: Sequence[Nest], outside: Collection[Buffer], options: 
         found = _copied(uses, point, chosen)
 
 
-class _Uses:
+class _Lifetimes:
     """Which nests write and read each buffer, and from when to when it is alive."""
 
     def __init__(self, found: Rematerialised, outside: Collection[Buffer], options: CompileOptions) -> None:
@@ -111,7 +111,7 @@ class _Uses:
         return frozenset((*copies, *reading))
 
 
-def _cheapest(uses: _Uses, point: int) -> tuple[list[int], int]:
+def _cheapest(uses: _Lifetimes, point: int) -> tuple[list[int], int]:
     """Which nests to recompute after a program point, and how many bytes less are then alive there."""
     candidates = _candidates(uses, point)
     late = [index for index in candidates if uses.uses_of(index)[-1] >= point]
@@ -124,7 +124,7 @@ def _cheapest(uses: _Uses, point: int) -> tuple[list[int], int]:
     return [index for index in reversed(candidates) if 2 * index + 1 in chosen], before - after
 
 
-def _add(network: Network, uses: _Uses, candidates: Mapping[int, int], point: int, index: int) -> None:
+def _add(network: Network, uses: _Lifetimes, candidates: Mapping[int, int], point: int, index: int) -> None:
     """What a nest writes is kept alive across the point, or recomputed at its price from what is available there.
 
     Node `2 * index` on the source side says: available after the point; `2 * index + 1`: recomputed for that.
@@ -141,7 +141,7 @@ def _add(network: Network, uses: _Uses, candidates: Mapping[int, int], point: in
             network.edge(2 * first, SINK, worth * uses.size(buffer))
 
 
-def _candidates(uses: _Uses, point: int) -> dict[int, int]:
+def _candidates(uses: _Lifetimes, point: int) -> dict[int, int]:
     """The nests that could usefully be recomputed after a point, and before which nest at the latest; last ones first.
 
     They write every cell of a buffer once, all of it before anyone reads it, from what has not changed by then.
@@ -161,7 +161,7 @@ def _candidates(uses: _Uses, point: int) -> dict[int, int]:
     return found
 
 
-def _copied(uses: _Uses, point: int, chosen: Sequence[int]) -> Rematerialised:
+def _copied(uses: _Lifetimes, point: int, chosen: Sequence[int]) -> Rematerialised:
     """The nests with some of them recomputed after a point, each just before its first use there."""
     copies = {target: target.beside(Role.COPY, ".again") for target in (uses.nests[index].target for index in chosen)}
     before: dict[int, list[int]] = {}
@@ -197,7 +197,7 @@ def _reading(nest: Nest, copies: Mapping[Buffer, Buffer]) -> Nest:
     return nest.mapped(lambda scalar: rewritten(scalar, leaf))
 
 
-def _how(uses: _Uses, copies: Mapping[Buffer, Buffer], index: int) -> str:
+def _how(uses: _Lifetimes, copies: Mapping[Buffer, Buffer], index: int) -> str:
     """What it takes to compute a copy, in words."""
     count = len(_calls(uses.nests[index]))
     names = " and ".join(f"`{copies.get(one, one).name}`" for one in uses.inputs[index])

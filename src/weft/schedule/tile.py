@@ -16,57 +16,51 @@ from dataclasses import replace
 from math import inf, prod
 
 from weft.loops import Let, Read, Staged, Stmt, Store, Tile, Update, walk
-from weft.loops.annotations import Parts, parts_of, product
-from weft.loops.legality import MOST_ROWS, MOST_VECTORS, lies_along, points, rest_in_order
-from weft.loops.nests import stride as stride_of
+from weft.loops.annotations import Parts, parts_of, staged_product
+from weft.loops.legality import MOST_ROWS, MOST_VECTORS, WIDEST, lies_along, points, rest_in_order
+from weft.loops.nests import stride_of
 from weft.loops.walk import Loop, top_down
-from weft.machine import COMMON, Machine
+from weft.machine import Machine
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
-#: The cost of packing one value, contiguous or transposed, of reducing a vector across lanes, and of strided stores; in
-#: steps.
-_COPY, _TRANSPOSE, _ACROSS, _STRIDED = 0.1, 0.4, 4.0, 1.0
-#: How much longer a step takes whose vectors are all loaded, and may straddle two cache lines.
-_ACROSS_LINES = 1.4
-#: More rows than this are worth a panel even if columns are contiguous, where no cache holds those.
-_MANY_ROWS = 512
-#: So many sums fit into a panel.
-_DEPTH = 736
-#: Inner loops over so few sums, as those of a convolution, are unrolled.
-_FEW = 8
-#: So many times at most a product is rounded on its way into a sum: 32 ε of the sum of all sizes. The last time is
-#: where the sum is added to what it starts from.
+#: So many times at most a product is rounded on its way into a sum, by half an ε each time: 32 ε of the sum of all
+#: sizes are promised (docs/precisions.md). The last time is where the sum is added to what it starts from.
 _ROUNDINGS = 64
-#: Of sums that go on in double precision a register adds up so many products, another so many of those sums.
-_PARTS = (46, 16)
-#: How often the widest vector is halved until it is reduced to a scalar.
-_HALVES = 4
+#: Of sums that go on in double precision a register adds up so many products, another so many of those sums; they are
+#: rounded twice more. As many sums fit into a panel.
+_PARTS = (_ROUNDINGS * 3 // 4 - 2, _ROUNDINGS // 4)
+_DEPTH = prod(_PARTS)
+#: How often the widest vector is halved until it is reduced to a scalar: a rounding and a step each time.
+_HALVINGS = (WIDEST // numpy_type("float32").itemsize).bit_length() - 1
 
 #: A product with its loops in the order in which it would be tiled, and how.
 _Way = tuple[Parts, Tile]
 
 
-def tiled(body: Sequence[Stmt], rows: int = 0, vectors: int = 0, machine: Machine = COMMON) -> tuple[Stmt, ...]:
+def tiled(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
     """A block with its contractions in tiles, of the shape asked for where one is; or as loops."""
 
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
         if not isinstance(stmt, Staged):
             return None
-        found = tile(stmt, rows, vectors, machine)
+        found = best_tile(stmt, options)
         return stmt.body if found is None else (found,)
 
     return top_down(body, rule)
 
 
-def tile(staged: Staged, rows: int = 0, vectors: int = 0, machine: Machine = COMMON) -> Staged | None:
+def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | None:
     """The best way to tile a contraction; None if it is better left as loops."""
-    ways = [(one, _steps(one, machine)) for one in _ways(parts_of(staged), machine)]
+    ways = [(one, _steps(one, options.machine)) for one in _ways(parts_of(staged), options)]
     best, steps = min(ways, key=lambda way: way[1], default=(None, inf))
     if best is None or steps == inf:
         return None
-    parts, shape = best[0], _finished(*best, rows, vectors)
-    return product(parts.left, parts.right, parts.sums, Let(parts.total, parts.start), parts.factors, parts.rest, shape)
+    parts, shape = best[0], _finished(*best, options)
+    return staged_product(
+        parts.left, parts.right, parts.sums, Let(parts.total, parts.start), parts.factors, parts.rest, shape
+    )
 
 
 def number_of_parts(sizes: Sequence[int], most: int) -> int:
@@ -83,17 +77,17 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
 # Ways
 
 
-def _ways(parts: Parts, machine: Machine) -> Iterator[_Way]:
+def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
     sides = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)]
     for (mine, own), (other, others) in (sides, sides[::-1]):
         for loop in own:
             way = replace(parts, left=_largest(others), right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total):
-                yield way, Tile(0, 2, panel="copied" if _repays(way, machine) else "")
+                yield way, Tile(0, 2, panel="copied" if _repays(way, options) else "")
             else:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 way = replace(way, sums=_with_last(parts.sums, inner) if inner else parts.sums)
-                yield way, Tile(0, 2, panel="turned" if inner and isinstance(mine, Read) else "copied")
+                yield way, Tile(0, 2, panel="transposed" if inner and isinstance(mine, Read) else "copied")
     for loop in parts.sums:
         if all(lies_along(one, loop, parts.total) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
@@ -116,28 +110,28 @@ def _stride(factor: Scalar, loop: Loop) -> int:
     return stride_of(found, loop[0]) or 0  # factors that gather are not staged
 
 
-def _repays(parts: Parts, machine: Machine) -> bool:
+def _repays(parts: Parts, options: CompileOptions) -> bool:
     """Are columns reused by many rows, and too large for a cache?"""
     size = points((*parts.sums, *parts.right)) * numpy_type(parts.total.dtype).itemsize
-    far = size > machine.caches[1] // 2
-    return points(parts.left) >= _MANY_ROWS and far and points(parts.sums[1:]) <= _DEPTH
+    far = size > options.machine.caches[1] // 2
+    return points(parts.left) >= options.pack_rows and far and points(parts.sums[1:]) <= _DEPTH
 
 
 def _steps(way: _Way, machine: Machine) -> float:
     """The cost of a cell, in steps of a vector unit; infinite where it cannot be done."""
     parts, tile = way
     lanes, depth = max(machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1), points(parts.sums)
-    strided = 0.0 if _row_major(parts, parts.right) >= 0 else _STRIDED
+    strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
     if tile.dot:
         outer, inner = points(parts.sums[:-1]), parts.sums[-1][1]
-        return _ACROSS_LINES * outer * -(-inner // lanes) + _ACROSS + strided
+        return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS + strided
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
     if tile.panel:
         if points(parts.sums[1:]) > _DEPTH:
             return inf
-        transposed = tile.panel == "turned" or _stride(parts.factors[1], parts.right[-1]) != 1
-        steps += (_TRANSPOSE if transposed else _COPY) * (depth / points(parts.left))
+        transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
+        steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
     return steps + strided
 
 
@@ -150,11 +144,11 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 # Shapes
 
 
-def _finished(parts: Parts, tile: Tile, rows: int, vectors: int) -> Tile:
+def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
     usual = {1: 8, 2: 4, 3: 3, 4: 3}.get(parts.left[-1][1] if parts.left else 1, 2)
     tile = replace(tile, block=_block(parts, _DEPTH * 2 // usual) if tile.panel else 0)
-    wide = min(vectors or usual, MOST_VECTORS)
+    rows, wide = options.schedule.rows, min(options.schedule.vectors or usual, MOST_VECTORS)
     most = MOST_VECTORS // wide
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
@@ -163,7 +157,7 @@ def _finished(parts: Parts, tile: Tile, rows: int, vectors: int) -> Tile:
         rows=min(rows or MOST_ROWS, most) if rows or most < MOST_ROWS else 0,
         vectors=tile.vectors if tile.dot else wide,
         parts=_lengths(parts, tile),
-        unroll=len(looped) > 1 and looped[-1][1] <= _FEW,
+        unroll=len(looped) > 1 and looped[-1][1] <= options.short_loop,
         along="rows" if by_rows else "columns",
         vector=not rest_in_order(parts, parts.left if by_rows else parts.right),
     )
@@ -188,7 +182,7 @@ def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
     if tile.dot:  # as if vectors were narrow; their lanes are added up across at the end
         *outer, last = sizes
         nests = [[*outer, last // (16 // numpy_type(parts.total.dtype).itemsize)], *([outer] if last % 16 else [])]
-        most -= _HALVES
+        most -= _HALVINGS
     if tile.block:
         return _PARTS
     if sum(map(prod, nests)) <= most:

@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.loops import For, Jam, Stmt, walk
-from weft.loops.legality import added_to, as_one, illegal
+from weft.loops.legality import added_to, collapsed_loops, illegal
 from weft.schedule.annotate import annotated, replaced
-
-#: So many iterations are done at once, where what is added is no longer than this, written out.
-_TIMES, _SHORT = 4, 12
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
 
-def jammed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def jammed(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
     """A block with its sums over outer axes jammed."""
 
     def change(loop: For) -> Sequence[Stmt] | None:
-        found, jam = added_to(as_one(loop)[1]), annotated(loop, Jam(_TIMES))
-        light = found is not None and len(walk(found[1].value)) <= _SHORT
+        found, jam = added_to(collapsed_loops(loop)[1]), annotated(loop, Jam(options.jam_iterations))
+        light = found is not None and len(walk(found[1].value)) <= options.jam_operations
         return (jam,) if light and not illegal(jam) else None
 
     return replaced(body, change)

@@ -14,44 +14,49 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops import Cast, For, Let, Local, Read, Set, Stmt, Store, Unroll, Update, Vector, combine, reads
-from weft.loops.legality import as_one, illegal, points, sums_of
+from weft.loops.legality import NARROWEST, WIDEST, collapsed_loops, illegal, points, sums_of
 from weft.loops.names import Names
 from weft.loops.walk import around, free
 from weft.ops import Num
+from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost, replaced
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
-#: Shorter loops are written as they stand: what only stores, and what adds up.
-_LONG, _LONG_SUM = 4, 8
-#: Sums over loops shorter than this have so many lanes: compilers add those up one by one at the end.
-_LANES = ((64, 4), (128, 8))
+#: The lanes of the narrowest vectors there are, and of the widest. Shorter loops are written as they stand.
+_FEWEST, _MOST = (size // numpy_type("float32").itemsize for size in (NARROWEST, WIDEST))
 
 
-def vectorised(body: Sequence[Stmt], lanes: int = 0, unroll: int = 0) -> tuple[Stmt, ...]:
-    """A block with its innermost loops on vectors, of so many lanes; or unrolled so many times, if they are no sums."""
+def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
+    """A block with its innermost loops on vectors; or unrolled, where that is asked and they are no sums."""
     names = Names(body)
 
     def change(loop: For) -> Sequence[Stmt] | None:
-        if not is_innermost(as_one(loop)[1]):
+        if not is_innermost(collapsed_loops(loop)[1]):
             return None
         before, one, after = _in_variable(loop, names)
-        return (*before, _chosen(one, lanes, unroll), *after)
+        return (*before, _chosen(one, options), *after)
 
     return replaced(body, change)
 
 
-def _chosen(loop: For, lanes: int, unroll: int) -> For:
-    loops, block = as_one(loop)
-    size, sums = points(loops), sums_of(block)
-    few = next((few for most, few in _LANES if size < most), 0) if sums else 0
-    vector = annotated(loop, Vector(lanes or few))
-    if size >= (_LONG_SUM if sums else _LONG) and (sums or not unroll) and not illegal(vector):
+def _chosen(loop: For, options: CompileOptions) -> For:
+    loops, block = collapsed_loops(loop)
+    size, sums, unroll = points(loops), sums_of(block), options.schedule.unroll
+    lanes = options.schedule.lanes or (_lanes(size // options.short_loop) if sums else 0)
+    vector = annotated(loop, Vector(lanes))
+    if size >= (options.short_loop if sums else _FEWEST) and (sums or not unroll) and not illegal(vector):
         return vector
     return annotated(loop, Unroll(unroll)) if unroll else loop
 
 
+def _lanes(most: int) -> int:
+    """How many lanes a sum has of which no more are worth it: compilers add those up one by one at the end."""
+    return 0 if most >= _MOST else max(_FEWEST, 1 << max(most.bit_length() - 1, 0))
+
+
 def _in_variable(loop: For, names: Names) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:
     """A loop that adds up in one cell, adding up in a variable instead; what comes before it, and after."""
-    loops, block = as_one(loop)
+    loops, block = collapsed_loops(loop)
     match block:
         case (Update(op="add", buffer=buffer, at=at, value=value),) if buffer.dtype in ("float32", "float64"):
             moves = {name for one in at for name in free(one)}.intersection(name for name, _ in loops)

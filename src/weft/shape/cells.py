@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, TypeAlias
@@ -38,6 +38,7 @@ from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
 
 if TYPE_CHECKING:
     from weft.shape.close import Solution
+    from weft.shape.infer import Claims
     from weft.shape.solver import Solver
 
 #: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed. A node that code
@@ -52,7 +53,8 @@ MODEL, CODE = 0, 1
 class Step:
     """One operation as errors speak of it: where it was written, what it is, the shapes it relates.
 
-    `laid` has what it says about them, so that it can be said again; `order` tells what was written before what.
+    `claims` are what it says about them, so that it can be said again; a step without any looks at a shape of the
+    model. `order` tells what was written before what.
     """
 
     title: str
@@ -62,7 +64,7 @@ class Step:
     labels: dict[str, AxisCell] = field(default_factory=dict)
     rows: dict[str, RowCell] = field(default_factory=dict)
     level: int = MODEL
-    laid: Callable[[Solver, Step], None] | None = None
+    claims: Claims | None = None
     order: int = field(default_factory=itertools.count().__next__)
 
 

@@ -6,7 +6,7 @@ computes is found when all others are known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from weft.errors import WeftError
 from weft.shape import errors
 from weft.shape.cells import AxisCell, Propagator, RowCell, Why
 from weft.shape.dims import Same
-from weft.shape.nodes import show_rows
+from weft.shape.nodes import SizeRule, show_rows
 from weft.shape.reach import reach
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ class ComputedRule(Propagator):
 
     axis: AxisCell
     of: Mapping[str, AxisCell]
-    size: Callable[[Mapping[str, int]], int]
+    rule: SizeRule
 
     @property
     def cells(self) -> list[AxisCell]:
@@ -221,7 +221,7 @@ class ComputedRule(Propagator):
         why = self.after(next((axis.why for axis in self.cells if axis.why), None))
         unknown = [name for name in self.of if name not in sizes]
         if not unknown:
-            solver.set_size(self.axis, self.size(sizes), why)
+            solver.set_size(self.axis, self.rule.size(sizes), why)
         elif len(unknown) == 1 and self.axis.size is not None:
             found = self._inverse(unknown[0], sizes, self.axis.size)
             if found is not None:
@@ -231,7 +231,7 @@ class ComputedRule(Propagator):
         """The only size of an axis, of those near, that makes the computed one what it is."""
 
         def distance(size: int) -> int:
-            return self.size({**sizes, name: size}) - wanted
+            return self.rule.size({**sizes, name: size}) - wanted
 
         low, high = 1, wanted + sum(sizes.values()) + 1
         try:

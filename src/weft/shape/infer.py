@@ -105,10 +105,10 @@ def infer(
             for store in stores:
                 solver.absorb(store)
             seen = [_see(solver, shape) for shape in operands]
-            claims = _Claims(logic, (*elaborate(logic), *also), dict(sizes or {}), makes=result is None)
+            claims = Claims(logic, (*elaborate(logic), *also), dict(sizes or {}), makes=result is None)
             target = _assigned(solver, result, seen, varies) if result else _fresh(solver, name, seen, claims)
-            step.slots, step.laid = (target, *seen), claims.lay
-            claims.lay(solver, step)
+            step.slots, step.claims = (target, *seen), claims
+            _lay(solver, step)
             solver.solve()
         return Operation(logic, step.slots, step, claims.sizes)
 
@@ -130,12 +130,19 @@ def lay_again(solver: Solver, steps: Sequence[Step]) -> None:
     for name, cells in (("rows", rows), ("axes", []), ("demands", [])):
         solver.write(store, name, cells)
     for step in steps:
-        assert step.laid is not None
         solver.step, solver.level = step, step.level
         solver.write(step, "labels", {})
         solver.write(step, "rows", {})
-        step.laid(solver, step)
+        _lay(solver, step)
         solver.solve()
+
+
+def _lay(solver: Solver, step: Step) -> None:
+    """Let a step say what it says of the shapes in its slots."""
+    if step.claims is None:
+        _look(solver, step)
+    else:
+        _Laying(step.claims, solver, step).lay()
 
 
 # The shapes in the slots of an operation
@@ -148,7 +155,7 @@ def _see(solver: Solver, shape: ShapeVar) -> ShapeVar:
             solver.write(shape, "used", True)
         return shape
     if shape.view is None:
-        step = Step(solver.step.title, shape.origin or solver.step.origin, level=CODE, laid=_look)
+        step = Step(solver.step.title, shape.origin or solver.step.origin, level=CODE)
         view = ShapeVar(shape.name, shape.batch.role, solver.store, shape.marks, shape.origin, (shape,), CODE)
         step.slots = (view, shape)
         _enter(solver, view, step)
@@ -175,7 +182,7 @@ def _assigned(solver: Solver, shape: ShapeVar, operands: Sequence[ShapeVar], var
     return target
 
 
-def _fresh(solver: Solver, name: str, operands: Sequence[ShapeVar], claims: _Claims) -> ShapeVar:
+def _fresh(solver: Solver, name: str, operands: Sequence[ShapeVar], claims: Claims) -> ShapeVar:
     """The shape of a result that is made here. A row that one operand alone goes into is that operand's row."""
     shared: dict[Kind, RowCell] = {}
     for kind, sources in claims.sources(operands).items():
@@ -197,17 +204,13 @@ def _enter(solver: Solver, shape: ShapeVar, step: Step) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
+class Claims:
     """Everything an operation says; `makes`: its result is made by it, and is what it says and no more."""
 
     logic: Logic
     constraints: tuple[Constraint, ...]
     sizes: Mapping[str, Dim]
     makes: bool
-
-    def lay(self, solver: Solver, step: Step) -> None:
-        """Lay it onto the cells of the shapes in the slots."""
-        _Laying(self, solver, step).lay()
 
     def sources(self, operands: Sequence[ShapeVar]) -> dict[Kind, list[RowCell]]:
         """For each kind of row of the result, the different rows that broadcast to it."""
@@ -225,7 +228,7 @@ class _Claims:
 class _Laying:
     """Lays constraints over slots onto cells; row variables and labels are fresh in each application."""
 
-    def __init__(self, claims: _Claims, solver: Solver, step: Step) -> None:
+    def __init__(self, claims: Claims, solver: Solver, step: Step) -> None:
         self.claims = claims
         self.solver = solver
         self.step = step

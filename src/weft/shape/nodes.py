@@ -19,11 +19,11 @@ the rows of its slots and over names local to it, the same list whichever tensor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 
 from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
 from weft.errors import ShapeError
@@ -160,13 +160,21 @@ class ElementCount:
     count: int
 
 
+class SizeRule(Protocol):
+    """How a size follows from others."""
+
+    def size(self, of: Mapping[str, int]) -> int:
+        """The size, for those of the others by name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The size of a label follows from those of others once they are known: `size` is given them by name."""
+    """The size of a label follows from those of others once they are known."""
 
     label: Label
     of: tuple[Label, ...]
-    size: Callable[[Mapping[str, int]], int]
+    size: SizeRule
 
 
 Constraint: TypeAlias = RowIs | RowSame | RowBelow | ElementCount | Computed

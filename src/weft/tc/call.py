@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from weft.assign import Code, Keep, Node, Precision, complete
+from weft.assign import Code, Keep, Node, NodeName, Precision, complete
 from weft.backends import Array
 from weft.comprehension.apply import Application
 from weft.comprehension.definition_text import definition
@@ -118,4 +118,4 @@ def leaf(name: str, shape: tuple[int, ...], dtype: str) -> Node:
     """A node of a known shape and type that somebody gives a value."""
     dims = tuple(Dim(size) for size in shape) or (Dim(1),)
     found = infer(Literal(Shape(output=dims)), name=name).result
-    return Node(name, found, Precision.given(dtype))
+    return Node(NodeName(name), found, Precision.given(dtype))

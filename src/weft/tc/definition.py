@@ -111,10 +111,6 @@ class _LazyEngine:
         return self._engine
 
 
-#: So many calls of a definition are kept compiled, those used last.
-_CALLS = 128
-
-
 class Definition:
     """One definition. Call it with arrays, or with tensors of an expression."""
 
@@ -122,8 +118,8 @@ class Definition:
         self.template = template
         self.arguments = Arguments(template)
         self._engine = engine
-        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], Call] = LRU(_CALLS)
-        self._gradients: LRU[tuple[object, ...], GradientCall] = LRU(_CALLS)
+        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], Call] = LRU(config.options.kept_programs)
+        self._gradients: LRU[tuple[object, ...], GradientCall] = LRU(config.options.kept_programs)
         #: Options in use for parameters of some shapes: of the definition, or of its gradients by some parameters.
         self._options: dict[tuple[_Shapes, tuple[str, ...]], Options] = {}
         self._last: tuple[_Shapes, CompileOptions, Call] | None = None  # most calls are like the one before

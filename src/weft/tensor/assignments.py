@@ -11,8 +11,9 @@ from weft.assign import (
     Arg,
     Cells,
     Code,
-    Fetch,
+    Declared,
     Node,
+    NodeName,
     Offset,
     Operand,
     Precision,
@@ -92,11 +93,10 @@ def node(
     shape = infer(logic, name=label, title="node", origin=origin, also=also, code=True).result
     least = element_type(at_least) if at_least else None
     precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands(least)
-    sizes = {row: dims for row, dims in zip("bio", (batch, input, output), strict=True) if dims is not None}
-    made = Node(label, shape, precision, origin=origin, made_inline=True, sizes=sizes, scalar=scalar)
-    if init is not None:
-        made.init = Fetch(made, Cells(Num(float(init))), origin)
-    return Tensor(made)
+    rows = zip("bio", (batch, input, output), strict=True)
+    declared = Declared(tuple((row, dims) for row, dims in rows if dims is not None), scalar)
+    first = None if init is None else Cells(Num(float(init)))
+    return Tensor(Node(NodeName(label), shape, precision, init=first, origin=origin, declared=declared))
 
 
 def assign(
@@ -156,7 +156,7 @@ def _own_operation(tensor: Tensor) -> Accum | None:
     """The assignment that computes an expression written in this very recording."""
     where = current()
     definition = tensor.node.definition
-    fresh = where is not None and tensor.node.id > where.started and tensor.node.inline
+    fresh = where is not None and tensor.node.id > where.started and tensor.node.name.inline
     return definition if fresh and isinstance(definition, Accum) and tensor.operand is tensor.node else None
 
 
@@ -249,7 +249,7 @@ def _sources(operands: Sequence[Operand]) -> Iterator[Node]:
         if node in seen:
             continue
         seen.add(node)
-        if not node.inline:
+        if not node.name.inline:
             yield node
         elif node.definition is not None:
             for statement in reversed(list(statements(node.definition))):
@@ -257,10 +257,11 @@ def _sources(operands: Sequence[Operand]) -> Iterator[Node]:
 
 
 def _enrich(target: Node, operands: Sequence[Operand]) -> None:
-    """A node made by wf.node is called after what it is first computed from as well."""
-    if target.label != target.shape.name or target.after is not None or not target.made_inline:
+    """A declared node is called after what it is first computed from as well."""
+    own = target.name
+    if target.declared is None or own.after is not None:
         return
-    names = (node.after or node.label.removesuffix(".grad") for node in _sources(operands) if node is not target)
-    target.after = next((name for name in names if name not in UNNAMED), None)
-    if target.after is not None:
-        target.label = f"{target.label}.{target.after}"
+    names = (node.name.after or node.label.removesuffix(".grad") for node in _sources(operands) if node is not target)
+    own.after = next((name for name in names if name not in UNNAMED), None)
+    if own.after is not None:
+        own.text = f"{own.text}.{own.after}"

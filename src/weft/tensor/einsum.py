@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
-from weft.assign import Extent, Slot
+from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Concat
 from weft.errors import EinsumError, WeftError, user_origin
 from weft.ops import Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
-from weft.shape.close import close
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum
 from weft.shape.text import as_dim
@@ -96,11 +94,4 @@ def dim(tensor: Tensor, label: str) -> Extent:
     if operation is None or (label not in operation.labels and label not in operation.rows):
         what = f"`{tensor.label}` is not computed by an einsum with a label `{label}`"
         raise EinsumError(what, fix=_measured(operation))
-    found = operation
-
-    def measure() -> float:
-        close(tensor.shape)
-        axes = (found.labels[label],) if label in found.labels else found.rows[label].axes or ()
-        return prod(axis.dim.size for axis in axes)
-
-    return Extent(measure, label)
+    return Extent(label, SizeOf(operation, label))

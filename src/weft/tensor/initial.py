@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Accum, Arg, Code, Data, Fetch, File, Node, Record, complete, operands_of, statements, symbols
-from weft.assign.definitions import needed
+from weft.assign import Copied, Data, File, Node, Record, operands_of, statements, symbols
+from weft.assign.definitions import initial, needed
 from weft.einsum import KINDS, parse_spec
 from weft.errors import ShapeError, WeftError, user_origin
+from weft.shape.cells import ShapeVar
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum
 from weft.shape.nodes import Dim
@@ -96,19 +97,18 @@ def _lying(values: npt.NDArray[Any], given: Rows, square: bool) -> First:
     return First(Rows(batch, input, output or (Dim(1),)), values if output or input else values[..., None])
 
 
-def computed_init(node: Node, source: Tensor) -> Code:
-    """The code that gives a parameter the values of a tensor, which has the parameter's very shape."""
-    operation = infer(Einsum(parse_spec(_SAME)), [source.shape], title="init", origin=user_origin(), result=node.shape)
-    code = complete(Accum(node, "arg2", True, Arg(0), (source.operand,), Record(operation, 0, (1,)), user_origin()))
-    _check(code, node, source)
-    return code
+def copied(source: Tensor, shape: ShapeVar) -> Copied:
+    """The values of a tensor, which has the parameter's very shape."""
+    operation = infer(Einsum(parse_spec(_SAME)), [source.shape], title="init", origin=user_origin(), result=shape)
+    return Copied(source.operand, Record(operation, 0, (1,)))
 
 
-def _check(code: Code, node: Node, source: Tensor) -> None:
+def check_copied(node: Node, source: Tensor) -> None:
     """A first value depends on nothing that changes from run to run."""
+    code = initial(node)
     changing = [name for name, _, _ in symbols(code)]
     changing += [param.label for param in source.params]
-    changing += [str(leaf) for leaf in needed(code) if not _is_given(leaf)]
+    changing += [str(leaf) for leaf in needed(code) if not isinstance(leaf.init, Data | File)]
     read = (operand for statement in statements(code) for operand in operands_of(statement))
     changing += [str(operand) for operand in read if not isinstance(operand, Node)]
     if changing:
@@ -116,7 +116,3 @@ def _check(code: Code, node: Node, source: Tensor) -> None:
             f"`init` of parameter `{node.label}` depends on `{changing[0]}`, which changes while code runs",
             fix="compute a first value from data, numbers and random tensors; ctx[p] = … sets a value later",
         )
-
-
-def _is_given(leaf: Node) -> bool:
-    return isinstance(leaf.init, Fetch) and isinstance(leaf.init.source, Data | File)

@@ -87,7 +87,7 @@ class Layer:
                 )
 
     def _name(self, result: Tensor, args: tuple[Any, ...]) -> None:
-        if result.node.inline and result.node.definition is not None:
+        if result.node.name.inline and result.node.definition is not None:
             leaves = (one.label for one in args if isinstance(one, Tensor) and one.node.definition is None)
             given = next((label for label in leaves if label not in UNNAMED), "")
             result.named(self.label if self.labelled or not given else f"{self.label}.{given}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Cells, Data, Fetch, File, Node, Offset, Precision
+from weft.assign import Cells, Data, Declared, Fetch, File, Node, NodeName, Offset, Precision
 from weft.dlpack import ExchangeError, borrow, is_producer, type_of
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.ops import Number, scalar
@@ -65,17 +65,14 @@ def from_file(path: str | os.PathLike[str], dtype: npt.DTypeLike = "float32", *,
     name = label or os.path.splitext(os.path.basename(path))[0]
     kind = element_type(dtype)
     shape = infer(mapped(path, numpy_type(kind).itemsize), name=name, origin=user_origin()).result
-    node = Node(name, shape, Precision.given(kind), origin=user_origin())
-    node.init = Fetch(node, File(os.fspath(path)), user_origin())
-    return Tensor(node)
+    return Tensor(Node(NodeName(name), shape, Precision.given(kind), init=File(path), origin=user_origin()))
 
 
 def number(value: Number, *, basis: str | None = None, label: str = "", dtype: str | None = None) -> Tensor:
     """A single number: one output axis of size 1, labelled if `basis` is given; labelled, it does not broadcast."""
     shape = Shape(output=(Dim(1, basis),))
-    made = _computed(Literal(shape, claims=basis is not None), value, label, dtype)
-    made.node.sizes = {"o": shape.output} if basis is not None else {}
-    return made
+    declared = None if basis is None else Declared((("o", shape.output),))
+    return _computed(Literal(shape, claims=basis is not None), value, label, dtype, declared)
 
 
 def constant(value: Number, *, label: str = "", dtype: str | None = None) -> Tensor:
@@ -103,9 +100,8 @@ def given_values(
     """
     origin = user_origin()
     shape = infer(logic, name=label, title="data", origin=origin).result
-    node = Node(label, shape, precision or Precision.given(values.dtype.name), origin=origin)
-    node.init = Fetch(node, Data(values, exact, given), origin)
-    return Tensor(node)
+    kept = precision or Precision.given(values.dtype.name)
+    return Tensor(Node(NodeName(label), shape, kept, init=Data(values, exact, given), origin=origin))
 
 
 def precision_of(value: Number, dtype: str | None) -> Precision:
@@ -116,13 +112,15 @@ def precision_of(value: Number, dtype: str | None) -> Precision:
     return Precision.from_use(WEAK_FLOAT if is_float(kind) else WEAK_INT, wide=isinstance(value, Offset))
 
 
-def _computed(logic: Logic, value: Number, label: str, dtype: str | None = None) -> Tensor:
+def _computed(
+    logic: Logic, value: Number, label: str, dtype: str | None = None, declared: Declared | None = None
+) -> Tensor:
     origin = user_origin()
     name = label or _spell(value)
     shape = infer(logic, name=name, title="constant", origin=origin).result
-    node = Node(name, shape, precision_of(value, dtype), origin=origin, inline=not label)
-    node.definition = Fetch(node, Cells(scalar(value)), origin)
-    return Tensor(node)
+    called, precision = NodeName(name, inline=not label), precision_of(value, dtype)
+    node = Node(called, shape, precision, origin=origin, declared=declared)
+    return Tensor(node.defined(Fetch(node, Cells(scalar(value)), origin)))
 
 
 def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:

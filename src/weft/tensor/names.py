@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.assign import Node, Precision, Slot
+from weft.assign import Node, NodeName, Precision, Slot
 from weft.assign.nodes import first_number
 from weft.assign.syntax import Name, Right, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
@@ -184,7 +184,7 @@ def _plain_node(label: str, dtype: str | None) -> Tensor:
     origin = user_origin()
     shape = infer(Assigned(), name=label, title="node", origin=origin, code=True).result
     precision = Precision.given(dtype) if dtype else Precision.from_operands()
-    return Tensor(Node(label, shape, precision, origin=origin), differentiable=True)
+    return Tensor(Node(NodeName(label), shape, precision, origin=origin), differentiable=True)
 
 
 def unheld(what: str, span: Span) -> Mistake:

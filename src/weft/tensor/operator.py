@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from weft.assign import Accum, Arg, Code, Node, Precision, Slot, in_code, intermediate, recording, statements
+from weft.assign import Accum, Arg, Code, Node, NodeName, Precision, Slot, in_code, intermediate, recording, statements
 from weft.assign.concat_terms import Terms, together
 from weft.assign.definitions import needed
 from weft.einsum import parse_spec
@@ -82,7 +82,7 @@ class Operator:
             code=in_code(tensor.operand for tensor in tensors),
         )
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
-        node = Node(name, operation.result, precision, origin=origin, inline=not label)
+        node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
         with recording(operation) as forward:
             _call(self.run_forward, {"v": Slot(0, node, operation), **_operands(tensors, operation)}, self.name)
         if not list(statements(forward.code)):
@@ -94,11 +94,10 @@ class Operator:
                 origin=origin,
                 fix="compute v from v1, v2, … alone",
             )
-        node.definition = forward.code
         reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
         differentiable = reached and not (self.run_gradient is None and _is_truth(forward.code))
         return Tensor(
-            node,
+            node.defined(forward.code),
             operation=operation,
             children=tensors,
             differentiable=differentiable,

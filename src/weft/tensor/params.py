@@ -6,22 +6,20 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from math import prod, sqrt
 from numbers import Integral
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from weft.assign import Cells, Data, Extent, Fetch, Node, Offset
+from weft.assign import Cells, Data, Extent, Node, NodeName, Offset, SizeOf
+from weft.assign.nodes import Initial
 from weft.errors import Origin, WeftError, user_origin
-from weft.ops import Number, Scalar, call, scalar
-from weft.shape.cells import ShapeVar
-from weft.shape.close import close
-from weft.shape.infer import infer
+from weft.ops import Number, Scalar, call, scalar, where
+from weft.shape.infer import Operation, infer
 from weft.shape.logic import Parameter
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
-from weft.tensor.initial import Rows, computed_init, read_init
+from weft.tensor.initial import Rows, check_copied, copied, read_init
 from weft.tensor.leaves import precision_of
 from weft.tensor.scope import current_application
 from weft.tensor.tensor import Tensor
@@ -71,7 +69,7 @@ class Cell:
     """What an initialiser works with: random numbers of one cell, and the sizes of its parameter."""
 
     key: int
-    shape: ShapeVar
+    operation: Operation
 
     def __repr__(self) -> str:
         return "<a cell>"
@@ -84,9 +82,15 @@ class Cell:
         """A number from the standard normal distribution."""
         return random_normal(self.key, Offset())
 
-    def measure(self, what: str, how: Callable[[int, int], float]) -> Scalar:
-        """A number computed from how many inputs and outputs the parameter has."""
-        return Extent(lambda: how(*_fans(self.shape)), what)
+    @property
+    def inputs(self) -> Scalar:
+        """How many inputs the parameter has."""
+        return Extent("inputs", SizeOf(self.operation, "input"))
+
+    @property
+    def outputs(self) -> Scalar:
+        """How many outputs the parameter has."""
+        return Extent("outputs", SizeOf(self.operation, "output"))
 
 
 Init: TypeAlias = Callable[[Cell], Number]
@@ -124,30 +128,28 @@ def normal(mean: float = 0.0, std: float = 1.0) -> Init:
 
 def kaiming(scale: float = 1.0, distribution: Distribution = "uniform") -> Init:
     """Initialise so that a relu layer keeps the variance of its inputs; `scale` multiplies every number."""
-    return _spread("kaiming", scale, distribution, lambda inputs, outputs: 2 / inputs)
+    return _spread("kaiming", scale, distribution, lambda cell: 2 / cell.inputs)
 
 
 def xavier(scale: float = 1.0, distribution: Distribution = "uniform") -> Init:
     """Initialise so that a linear layer keeps variances forward and backward; `scale` multiplies every number."""
-    return _spread("xavier", scale, distribution, lambda inputs, outputs: 2 / (inputs + outputs))
+    return _spread("xavier", scale, distribution, lambda cell: 2 / (cell.inputs + cell.outputs))
 
 
-def _spread(name: str, scale: float, distribution: str, variance: Callable[[int, int], float]) -> Init:
+def _spread(name: str, scale: float, distribution: str, variance: Callable[[Cell], Scalar]) -> Init:
     """Numbers around 0 whose variance depends on how many inputs and outputs there are."""
     if distribution not in get_args(Distribution):
         raise WeftError(
             f"there is no distribution {distribution!r} to draw from", fix='use distribution="uniform" or "normal"'
         )
     if distribution == "normal":
-        return lambda cell: cell.normal() * cell.measure(name, lambda *fans: scale * sqrt(variance(*fans)))
-    return lambda cell: _within(cell, cell.measure(name, lambda *fans: scale * sqrt(3 * variance(*fans))))
+        return lambda cell: cell.normal() * Extent(name, scale * call("sqrt", variance(cell)))
+    return lambda cell: _within(cell, Extent(name, scale * call("sqrt", 3 * variance(cell))))
 
 
-def _default() -> Init:
+def _lecun(cell: Cell) -> Scalar:
     """Keep the variance of the inputs; small where there are none."""
-    return lambda cell: _within(
-        cell, cell.measure("lecun", lambda inputs, outputs: sqrt(3 / inputs) if inputs > 1 else 0.1)
-    )
+    return _within(cell, Extent("lecun", where(cell.inputs > 1, call("sqrt", 3 / cell.inputs), 0.1)))
 
 
 def _within(cell: Cell, bound: Scalar) -> Scalar:
@@ -208,27 +210,30 @@ def _make(
     first = read_init(init, given, square)
     batch = first.rows.batch if isinstance(first.source, Tensor) else first.rows.batch or ()
     logic = Parameter(batch, first.rows.input, first.rows.output, square)
-    shape = infer(logic, name=label, title="parameter", origin=origin).result
-    node = Node(label, shape, precision_of(0.0, dtype), origin=origin)
+    operation = infer(logic, name=label, title="parameter", origin=origin)
+    starts: Initial
     match first.source:
-        case Tensor():
-            node.init = computed_init(node, first.source)
-        case np.ndarray():
-            node.init = Fetch(node, Data(first.source))
-        case _:
-            node.init = Fetch(node, Cells(_first_value(init, label, shape, origin)))
+        case Tensor() as source:
+            starts = copied(source, operation.result)
+        case np.ndarray() as values:
+            starts = Data(values)
+        case None:
+            starts = Cells(_first_value(init, label, operation, origin))
+    node = Node(NodeName(label), operation.result, precision_of(0.0, dtype), init=starts, origin=origin)
+    if isinstance(first.source, Tensor):
+        check_copied(node, first.source)
     return Tensor(node, differentiable=True, is_param=True)
 
 
-def _first_value(init: Any, label: str, shape: ShapeVar, origin: Origin | None) -> Scalar:
+def _first_value(init: Any, label: str, operation: Operation, origin: Origin | None) -> Scalar:
     if init is None:
-        init = _default()
+        init = _lecun
     if getattr(init, "__wrapped__", init) in (uniform, normal, kaiming, xavier):
         init = init()
     if isinstance(init, int | float | np.number) and not isinstance(init, bool):
         return scalar(float(init))
     if callable(init):
-        return _drawn(init, Cell(random_key(label), shape), label, origin)
+        return _drawn(init, Cell(random_key(label), operation), label, origin)
     raise WeftError(
         f"`init` of parameter `{label}` is {init!r}",
         origin=origin,
@@ -266,8 +271,3 @@ def given_dims(sizes: Sizes | None, row: str) -> tuple[Dim, ...] | None:
         case Sequence() if not isinstance(sizes, str):
             return tuple(as_dim(size, f"{row}=") for size in sizes)
     return (as_dim(sizes, f"{row}="),)
-
-
-def _fans(shape: ShapeVar) -> tuple[int, int]:
-    closed = close(shape)
-    return prod(dim.size for dim in closed.input), prod(dim.size for dim in closed.output)

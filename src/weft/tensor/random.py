@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from weft.assign import Accum, Arg, Cells, Fetch, Node, Offset, Precision, Record
+from weft.assign import Accum, Arg, Cells, Fetch, Node, NodeName, Offset, Precision, Record
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, call, scalar
 from weft.ops.dtypes import WEAK_FLOAT
@@ -65,15 +65,13 @@ def _random(name: str, step: Step | None, draw: Callable[[Scalar], Scalar]) -> T
             fix='n = wf.index("n", 1000); step=n',
         )
     shape = infer(Varying(), name=name, title="random", origin=origin).result
-    node = Node(name, shape, Precision.from_use(WEAK_FLOAT), origin=origin)
-    if isinstance(step, Tensor):
-        counter = cast(step, "int64")
-        operation = infer(Pointwise(1), [counter.shape], title="step", origin=origin, result=shape, varies=True)
-        value = draw(_counter(Arg(0)))
-        node.definition = Accum(node, "arg2", True, value, (counter.operand,), Record(operation, 0, (1,)), origin)
-    else:
-        node.definition = Fetch(node, Cells(draw(_counter(scalar(step)))), origin)
-    return Tensor(node)
+    node = Node(NodeName(name), shape, Precision.from_use(WEAK_FLOAT), origin=origin)
+    if not isinstance(step, Tensor):
+        return Tensor(node.defined(Fetch(node, Cells(draw(_counter(scalar(step)))), origin)))
+    counter = cast(step, "int64")
+    operation = infer(Pointwise(1), [counter.shape], title="step", origin=origin, result=shape, varies=True)
+    value, record = draw(_counter(Arg(0))), Record(operation, 0, (1,))
+    return Tensor(node.defined(Accum(node, "arg2", True, value, (counter.operand,), record, origin)))
 
 
 def _counter(step: Scalar) -> Scalar:

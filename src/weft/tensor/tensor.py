@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Code, Merge, Node, Operand, Stored, current, node_of
+from weft.assign import Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
 from weft.habits import no_attribute, numpy_refused
@@ -123,9 +123,8 @@ class Tensor:
         with INFERRING:
             if self._grad is None:
                 node = self.node
-                made = Tensor(
-                    Node(f"{node.label}.grad", node.shape, node.precision, origin=node.origin, gradient_of=node)
-                )
+                name = NodeName(f"{node}.grad")
+                made = Tensor(Node(name, node.shape, node.precision, origin=node.origin, gradient_of=node))
                 if self._grad is None:  # a signal handler may have made one meanwhile
                     self._grad = made
         return self._grad
@@ -178,8 +177,9 @@ class Tensor:
 
     def named(self, label: str) -> Tensor:
         """The same tensor under a name of its own, in errors and in printed code."""
-        self.node.label = self.node.shape.name = label
-        self.node.inline = False
+        name = self.node.name
+        name.text = self.node.shape.name = label
+        name.inline = False
         return self
 
     # Arithmetic

@@ -66,7 +66,7 @@ class Operator:
         return Operator(gradient, tuple(gradient.params[at] for at in by))
 
 
-def key_of(definition: Definition) -> str:
+def operator_key(definition: Definition) -> str:
     """The text of a definition's operator."""
     key = json.dumps(definition.source)
     _wrapped[key] = definition

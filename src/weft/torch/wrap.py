@@ -9,7 +9,7 @@ from weft.errors import WeftError
 from weft.ops.dtypes import is_float
 from weft.tc import Definition
 from weft.torch.function import function_of, operator_of
-from weft.torch.operator import key_of
+from weft.torch.operator import operator_key
 
 
 def wrap(definition: Definition, backward: Definition | None = None) -> Wrapped:
@@ -39,7 +39,7 @@ class Wrapped:
         self.__doc__ = str(definition)
         # What a call needs is held here, so that PyTorch's compiler has nothing of weft to look into.
         self._torch, self._plain, self._transformed = torch, operator_of(torch), function_of(torch)
-        self._key, self._own = key_of(definition), key_of(backward) if backward else ""
+        self._key, self._own = operator_key(definition), operator_key(backward) if backward else ""
         self._types = {name: definition.template.flat.types[name] for name in definition.params}
 
     def __call__(self, *args: Any, **named: Any) -> Any:

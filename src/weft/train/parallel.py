@@ -19,7 +19,7 @@ from weft.tensor.gradient import grad_update
 from weft.tensor.leaves import data
 from weft.tensor.slices import StaticIndex, index
 from weft.tensor.tensor import Tensor
-from weft.train.shards import checked_batch, drawn_apart, merges, shares
+from weft.train.shards import checked_batch, drawn_apart, merges, shard_slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class DataParallel:
         """Take one step on a batch and return its loss, as it was before the step."""
         batch = checked_batch(arrays)
         devices, count = self._context.devices, len(batch[0])
-        pieces = [[array[part] for array in batch] for part in shares(count, len(devices))]
+        pieces = [[array[part] for array in batch] for part in shard_slices(count, len(devices))]
         shards = [self._shard(piece) for piece in pieces]
         assert self._model is not None
         self._spread(self._model.params)

@@ -34,7 +34,7 @@ def checked_batch(arrays: Sequence[npt.ArrayLike]) -> list[Array]:
     return batch
 
 
-def shares(count: int, devices: int) -> list[slice]:
+def shard_slices(count: int, devices: int) -> list[slice]:
     """Consecutive shards of `count` examples, as even as can be, at most one for each device and none empty."""
     used = min(count, devices)
     ends = [count * number // used for number in range(used + 1)]

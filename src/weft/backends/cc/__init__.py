@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from weft.backends.cc.build import Compiler, find_compiler
-from weft.backends.cc.kernels import Pieces
-from weft.backends.cc.loader import Loaded, environment, find, load
+from weft.backends.cc.kernels import CFunctions
+from weft.backends.cc.loader import Loaded, environment, find_kernels, load
 from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
 from weft.cache import cache_folder
@@ -41,7 +41,7 @@ class Cc(HostMemory):
         self.folder: Path = cache_folder("cc")
 
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
-        pieces = Pieces(tuple(kernels))
+        pieces = CFunctions(tuple(kernels))
         texts = {piece.call.kernel: piece.text for piece in pieces.all}
         return _Compiled(pieces, load(self.compiler, texts, self.folder))
 
@@ -54,7 +54,7 @@ class Cc(HostMemory):
         return environment(self.compiler)
 
     def recall(self, calls: Sequence[Call]) -> Bindable | None:
-        loaded = find(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
+        loaded = find_kernels(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
         return _Native(calls, loaded) if loaded else None
 
 
@@ -80,25 +80,25 @@ class _Native:
             (ctypes.c_void_p * (len(one.buffers) + 1))(*map(address.get, one.buffers), scratch.ctypes.data)
             for one in self.calls
         ]
-        fixed = [[place if isinstance(place, int) else 0 for place in one.given] for one in self.calls]
-        places = [(ctypes.c_int64 * max(len(one), 1))(*one) for one in fixed]
+        fixed = [[index if isinstance(index, int) else 0 for index in one.given] for one in self.calls]
+        indices = [(ctypes.c_int64 * max(len(one), 1))(*one) for one in fixed]
         entries = (_Entry * max(len(self.calls), 1))(
             *(
                 _Entry(self._loaded.kernels[call.kernel], ctypes.addressof(to), ctypes.addressof(at))
-                for call, to, at in zip(self.calls, pointers, places, strict=True)
+                for call, to, at in zip(self.calls, pointers, indices, strict=True)
             )
         )
         play, count = self._loaded.play, ctypes.c_int64(len(self.calls))
         slots = [
-            (at, number, name)
-            for one, at in zip(self.calls, places, strict=True)
-            for number, name in enumerate(one.given)
+            (at, position, name)
+            for one, at in zip(self.calls, indices, strict=True)
+            for position, name in enumerate(one.given)
             if isinstance(name, str)
         ]
 
-        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, places)) -> None:
-            for at, number, name in slots:
-                at[number] = given[name]
+        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, indices)) -> None:
+            for at, position, name in slots:
+                at[position] = given[name]
             play(entries, count)
 
         return run
@@ -107,7 +107,7 @@ class _Native:
 class _Compiled(_Native):
     """A list of kernels that has just been compiled, and its text."""
 
-    def __init__(self, pieces: Pieces, loaded: Loaded) -> None:
+    def __init__(self, pieces: CFunctions, loaded: Loaded) -> None:
         super().__init__([piece.call for piece in pieces.all], loaded)
         self._pieces = pieces
 

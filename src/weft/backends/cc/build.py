@@ -21,7 +21,7 @@ from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 from weft.machine import Machine
 
-__all__ = ["Compiler", "TIME_LIMIT_S", "build", "build_all", "find_compiler", "key_of", "loaded"]
+__all__ = ["Compiler", "build_library", "build_all", "find_compiler", "library_key", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
@@ -30,22 +30,20 @@ FLAGS = (
     *("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),
 )
 LIBRARIES = ("-lm", "-lpthread")
-TIME_LIMIT_S = 120
-_ENDED_S = 1.0
 
 _UNDER_WAY, _FAILED = "weft-making-", "weft-failed-"
 _loaded: dict[tuple[Path, str], ctypes.CDLL] = {}
 _warned: set[str] = set()
 
 
-def build(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
+def build_library(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
     """The library of a C text. `folder` is the cache: where it cannot be used, what is compiled is not kept."""
     return build_all(compiler, [text], folder)[0]
 
 
 def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ctypes.CDLL]:
     """The libraries of some C texts, those that must be compiled side by side."""
-    keys = [key_of(compiler, text) for text in texts]
+    keys = [library_key(compiler, text) for text in texts]
     wanted = {key: text for key, text in zip(keys, texts, strict=True) if (folder, key) not in _loaded}
     if wanted:
         with opened(folder) as cache:
@@ -67,7 +65,7 @@ def loaded(cache: Cache, key: str) -> ctypes.CDLL | None:
         return None
 
 
-def key_of(compiler: Compiler, text: str) -> str:
+def library_key(compiler: Compiler, text: str) -> str:
     """A name for a C text as compiled here: by this compiler, with these flags, for this processor."""
     parts = [text, compiler.identity, *compiler.command, *FLAGS, *LIBRARIES, Machine.here().identity]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
@@ -86,7 +84,7 @@ class _Compilation:
     """A compiler at work in a folder."""
 
     compiler: Compiler
-    place: Path
+    workdir: Path
     process: subprocess.Popen[bytes]
 
 
@@ -101,8 +99,8 @@ def _make(texts: Mapping[str, str], compiler: Compiler, folder: Path, cache: Cac
 @contextmanager
 def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[_Compilation]:
     """A compiler at work on a text. If it is not done when it is left, it is ended, with all it started."""
-    with _workshop(text) as place:
-        work = _start(compiler, place, lasting or place)
+    with _working_directory(text) as workdir:
+        work = _start(compiler, workdir, lasting or workdir)
         try:
             yield work
         finally:
@@ -110,7 +108,7 @@ def _compiling(compiler: Compiler, text: str, lasting: Path | None) -> Iterator[
                 _end(work.process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], limit_s: float = 1.0) -> None:
     """End a compiler, with all it started.
 
     An interrupt while it was waited for may have left it done but not known to be, or the lock taken under which a
@@ -119,7 +117,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
-        process.wait(_ENDED_S)
+        process.wait(limit_s)
 
 
 def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
@@ -128,76 +126,76 @@ def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
         cache.keep(f"{key}.so", made.read_bytes())
     except OSError as error:
         what = f"what the C compiler made cannot be read: {error.strerror}"
-        raise _failure(what, work.compiler, work.place) from None
+        raise _failure(what, work.compiler, work.workdir) from None
     try:
         return loaded(cache, key) or ctypes.CDLL(str(made))
     except OSError as error:
         cache.forget(f"{key}.so")
         fix = "check WEFT_CC, and that programs may run from TMPDIR or WEFT_CACHE"
         what = f"what the C compiler made cannot be loaded: {error}"
-        raise _failure(what, work.compiler, work.place, fix) from None
+        raise _failure(what, work.compiler, work.workdir, fix) from None
 
 
 @contextmanager
-def _workshop(text: str) -> Iterator[Path]:
+def _working_directory(text: str) -> Iterator[Path]:
     """A folder to compile in, with the source. It is gone afterwards, unless `_failure` gave it another name."""
-    place: Path | None = None
+    workdir: Path | None = None
     try:
         try:
-            place = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
-            (place / "weft.c").write_text(text, encoding="utf-8")
+            workdir = Path(tempfile.mkdtemp(prefix=_UNDER_WAY))
+            (workdir / "weft.c").write_text(text, encoding="utf-8")
         except OSError as error:
             what = f"there is no place to compile: {error}"
             raise WeftError(what, origin=None, fix="set TMPDIR to a folder with room") from None
-        yield place
+        yield workdir
     finally:
-        if place is not None:
-            shutil.rmtree(place, ignore_errors=True)
-            sweep(place.parent, _UNDER_WAY)
+        if workdir is not None:
+            shutil.rmtree(workdir, ignore_errors=True)
+            sweep(workdir.parent, _UNDER_WAY)
 
 
-def _start(compiler: Compiler, place: Path, lasting: Path) -> _Compilation:
+def _start(compiler: Compiler, workdir: Path, lasting: Path) -> _Compilation:
     try:
-        with (place / "messages.txt").open("wb") as messages:
+        with (workdir / "messages.txt").open("wb") as messages:
             process = subprocess.Popen(
-                _command(compiler, place),
-                env=compiler.environment(place, lasting),
+                _command(compiler, workdir),
+                env=compiler.environment(workdir, lasting),
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
     except OSError as error:
-        raise _failure(f"the C compiler could not be started: {error.strerror}", compiler, place) from None
-    return _Compilation(compiler, place, process)
+        raise _failure(f"the C compiler could not be started: {error.strerror}", compiler, workdir) from None
+    return _Compilation(compiler, workdir, process)
 
 
 def _wait(work: _Compilation) -> Path:
     """The library, once it is there."""
-    made = work.place / "weft.so"
+    made = work.workdir / "weft.so"
     try:
-        status = work.process.wait(TIME_LIMIT_S)
+        status = work.process.wait(work.compiler.limit_s)
     except subprocess.TimeoutExpired:
-        what = f"the C compiler did not finish within {TIME_LIMIT_S} s"
-        raise _failure(what, work.compiler, work.place) from None
+        what = f"the C compiler did not finish within {work.compiler.limit_s} s"
+        raise _failure(what, work.compiler, work.workdir) from None
     if status < 0:
-        raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.place)
+        raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.workdir)
     if status:
-        what = f"the C compiler failed: {_complaint(work.place) or f'exit status {status}'}"
-        raise _failure(what, work.compiler, work.place)
+        what = f"the C compiler failed: {_complaint(work.workdir) or f'exit status {status}'}"
+        raise _failure(what, work.compiler, work.workdir)
     if not made.is_file():
-        raise _failure("the C compiler reports success but wrote no library", work.compiler, work.place)
+        raise _failure("the C compiler reports success but wrote no library", work.compiler, work.workdir)
     return made
 
 
-def _command(compiler: Compiler, place: Path) -> list[str]:
-    return [*compiler.command, *FLAGS, str(place / "weft.c"), "-o", str(place / "weft.so"), *LIBRARIES]
+def _command(compiler: Compiler, workdir: Path) -> list[str]:
+    return [*compiler.command, *FLAGS, str(workdir / "weft.c"), "-o", str(workdir / "weft.so"), *LIBRARIES]
 
 
-def _complaint(place: Path) -> str:
+def _complaint(workdir: Path) -> str:
     """The compiler's first error, or whatever it said first."""
     try:
-        with (place / "messages.txt").open(encoding="utf-8", errors="replace") as file:
+        with (workdir / "messages.txt").open(encoding="utf-8", errors="replace") as file:
             lines = [line.strip() for line in file.read(1 << 20).splitlines() if line.strip()]
     except OSError:
         return ""
@@ -209,17 +207,17 @@ def _signal(number: int) -> str:
     return f"signal {number} ({known.get(number, 'unknown')})"
 
 
-def _failure(what: str, compiler: Compiler, place: Path, fix: str = "") -> WeftError:
+def _failure(what: str, compiler: Compiler, workdir: Path, fix: str = "") -> WeftError:
     """An error that shows what was run. The folder is kept, under a name that is not swept, if it is still there."""
-    kept = place.with_name(place.name.replace(_UNDER_WAY, _FAILED))
+    kept = workdir.with_name(workdir.name.replace(_UNDER_WAY, _FAILED))
     try:
-        place.rename(kept)
+        workdir.rename(kept)
     except OSError:
-        note = f"the folder it worked in is gone: {place}"
+        note = f"the folder it worked in is gone: {workdir}"
         fix = "keep what cleans up TMPDIR from folders in use, or set another TMPDIR"
         return WeftError(what, origin=None, notes=[note], fix=fix)
     return WeftError(
-        what.replace(str(place), str(kept)),
+        what.replace(str(workdir), str(kept)),
         origin=None,
         notes=[f"command: {shlex.join(_command(compiler, kept))}", f"the source is kept at {kept / 'weft.c'}"],
         fix=fix or 'check WEFT_CC, or use Context("interp")',

@@ -16,10 +16,11 @@ from weft.errors import WeftError
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler: how it is called, and what identifies it."""
+    """A C compiler: how it is called, what identifies it, and how long it is waited for."""
 
     command: tuple[str, ...]
     identity: str
+    limit_s: float = 120
 
     def environment(self, passing: Path, lasting: Path) -> dict[str, str]:
         """What it runs with: messages in English, its temporary files and zig's caches in folders of ours."""

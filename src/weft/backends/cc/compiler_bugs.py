@@ -1,11 +1,11 @@
 """What compilers get wrong, and how generated code keeps clear of it.
 
     seen in                      what goes wrong                                      what weft does
-    gcc 11, 12 <12.4, 13 <13.2   sums in order of neighbours that lie turned around,  vectors only where asked for, with
+    gcc 11, 12 <12.4, 13 <13.2   sums in order of neighbours that lie in reverse,     vectors only where asked for, with
                                  put on vectors unasked, count some of them twice     sums named: `-fno-tree-vectorize`
     gcc 12                       a function on vectors is taken for one that does     no function knows another:
                                  not read or write what it does                       `WEFT_APART`
-    gcc                          `-fma(x, y, z)` is taken for -x y - z, which is 0.0  a sign is turned as the bit it is:
+    gcc                          `-fma(x, y, z)` is taken for -x y - z, which is 0.0  a sign is flipped as a bit:
                                  where it should be -0.0                              `weft_neg`
 
 `faults.h` has such a text for each, with its answer, and what all generated code rests on besides: choices and named
@@ -24,7 +24,7 @@ from weft.errors import WeftError
 
 #: What the texts do, by number.
 KNOWN = (
-    "sums of neighbours in turned order",
+    "sums of neighbours in reversed order",
     "what functions read through their arguments",
     "choices on vectors",
     "sums on vectors",

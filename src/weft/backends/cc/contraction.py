@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
 from weft.backends.cc.tiles import Tiles
 from weft.loops import Cast
-from weft.loops.legality import points, sums_of
+from weft.loops.legality import MOST_ROWS, WIDEST, points, sums_of
 from weft.ops import Num
 
-#: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel.
-_TILES_AT_ONCE = 32
+#: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel: those of
+#: the largest tiles of two vectors, in double precision, fill a quarter of the smallest second cache.
+_TILES_AT_ONCE = (1 << 16) // (2 * WIDEST * 2 * MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Placed(Tiles):
         ]
         outer, divided = side.loops[:-1], self.tile.threads > 1
         body = steps(at, side.size, wide, body, "first" if divided and not outer else "", "end")
-        for number, (name, size) in reversed(list(enumerate(outer))):
-            start, end = ("first", "end") if divided and not number else ("0", str(size))
+        for depth, (name, size) in reversed(list(enumerate(outer))):
+            start, end = ("first", "end") if divided and not depth else ("0", str(size))
             body = loop(self.writer.variable(name), start, end, body)
         return body
 

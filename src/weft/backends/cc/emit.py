@@ -41,7 +41,7 @@ from weft.loops import (
 )
 from weft.loops.annotations import parts_of
 from weft.loops.effects import effects
-from weft.loops.legality import as_one, on_threads, points, sums_of
+from weft.loops.legality import collapsed_loops, on_threads, points, sums_of
 from weft.loops.walk import everything, free, parts, scoped
 from weft.ops import OPS, Call, Num, Scalar
 
@@ -136,7 +136,7 @@ class Writer:
         if isinstance(stmt, Staged):
             return self.products[stmt].pieces
         assert isinstance(stmt, For)
-        return str(points(as_one(stmt)[0]))
+        return str(points(collapsed_loops(stmt)[0]))
 
     def _loop(self, stmt: For, indent: str) -> Iterator[str]:
         name, first, end = _word(stmt.loop), "0", str(stmt.size)
@@ -172,7 +172,7 @@ class Writer:
                     yield from self._loop(one, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
-                    f"{place} >= 0 && {place} < {test.size}" for test in tests for place in [self._whole(test.index)]
+                    f"{index} >= 0 && {index} < {test.size}" for test in tests for index in [self._whole(test.index)]
                 )
                 yield f"{indent}if ({held}) {{"
                 yield from self.block(body, indent + "    ")
@@ -193,9 +193,9 @@ class Writer:
 
     def _cell(self, buffer: Buffer, at: Sequence[Scalar]) -> str:
         terms, stride = [], 1
-        for place, size in zip(reversed(at), reversed(buffer.shape), strict=True):
-            if place != Affine(()):
-                terms.append(self._whole(place) if stride == 1 else f"{self._whole(place)} * {stride}")
+        for index, size in zip(reversed(at), reversed(buffer.shape), strict=True):
+            if index != Affine(()):
+                terms.append(self._whole(index) if stride == 1 else f"{self._whole(index)} * {stride}")
             stride *= size
         return f"{self.buffers[buffer]}[{' + '.join(reversed(terms)) or '0'}]"
 

@@ -1,8 +1,8 @@
 /* Texts that a compiler has been seen to get wrong, or that all of weft's code rests on, each with a known answer. */
 
-/* Neighbours added in turned order, one after another: gcc 11, 12 before 12.4 and 13 before 13.2 put them on vectors and
+/* Neighbours added in reversed order, one after another: gcc 11, 12 before 12.4 and 13 before 13.2 put them on vectors and
    count some twice (its bug 110381). */
-static WEFT_APART double weft_turned_sum(const double *x, int64_t n)
+static WEFT_APART double weft_reversed_sum(const double *x, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -13,7 +13,7 @@ static bool weft_right_sums(void)
 {
     double x[16];
     for (int64_t at = 0; at < 16; at++) x[at] = at + 1;
-    return weft_turned_sum(x, 8) == 136;
+    return weft_reversed_sum(x, 8) == 136;
 }
 
 /* A function that reads through its arguments on vectors: gcc 12 may tell its callers that it does not, and they then

@@ -12,7 +12,7 @@ from weft.backends.cc.emit import emit, safe, static_in
 from weft.backends.protocol import Call
 from weft.lazy import lazy_property
 from weft.loops import Program, buffers_of
-from weft.schedule.canonical import canonical
+from weft.schedule.canonical import canonical_kernel
 from weft.schedule.nodes import Kernel
 from weft.schedule.relocatable import anchored
 
@@ -32,7 +32,7 @@ void weft_play(const weft_call *calls, int64_t count)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CFunction:
     """One kernel of a program: its C function under neutral names, and how this program calls it."""
 
     text: str
@@ -40,33 +40,33 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class CFunctions:
     """Kernels as calls of C functions."""
 
     kernels: tuple[Kernel, ...]
 
     @lazy_property
-    def all(self) -> tuple[Piece, ...]:
+    def all(self) -> tuple[CFunction, ...]:
         return tuple(_piece(kernel) for kernel in self.kernels)
 
     @lazy_property
     def readable(self) -> str:
         """The kernels under the names of the program, each below the assignments it came from."""
         parts = []
-        for number, kernel in enumerate(self.kernels):
+        for index, kernel in enumerate(self.kernels):
             buffers = buffers_of(Program(kernel.body))
             lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
             remarks = [f"/* {safe(line)} */" for line in lines]
             names = [f"/*     x{at} is {safe(one.name)} */" for at, one in enumerate(buffers)]
-            text = emit(f"kernel_{number}", kernel.body, buffers, static_in(kernel.body))
+            text = emit(f"kernel_{index}", kernel.body, buffers, static_in(kernel.body))
             parts.append("\n".join([*remarks, *names, text]))
         return "\n".join(parts)
 
 
-def _piece(kernel: Kernel) -> Piece:
+def _piece(kernel: Kernel) -> CFunction:
     body, fixed = anchored(kernel.body)
-    neutral, buffers, given = canonical(replace(kernel, body=body))
+    neutral, buffers, given = canonical_kernel(replace(kernel, body=body))
     ordered = sorted(buffers_of(Program(neutral.body)), key=lambda one: one.id)
     text = emit("NAME", neutral.body, ordered, [f"s{at}" for at in range(len(given))])
     name = f"weft_{sha256(text.encode()).hexdigest()[:32]}"
-    return Piece(text.replace("NAME", name), Call(name, buffers, tuple(fixed.get(one, one) for one in given)))
+    return CFunction(text.replace("NAME", name), Call(name, buffers, tuple(fixed.get(one, one) for one in given)))

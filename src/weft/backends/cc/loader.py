@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from weft.backends.cc import compiler_bugs
-from weft.backends.cc.build import build_all, key_of, loaded
+from weft.backends.cc.build import build_all, library_key, loaded
 from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
 from weft.cache import Cache, opened
 
-#: So many kernels are worth starting another compiler for.
+#: Every unit begins with the prelude, which compiles as long as so many kernels do. Code is the same in any unit.
 _WORTH_A_UNIT = 4
 
 
@@ -69,11 +69,11 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
                     function = _Function.of(library, name)
                     assert function is not None, f"the text of {name} is that of a function"
                     _known[folder, keys[name]] = function
-                    kept.keep(f"{keys[name]}.in", key_of(compiler, text).encode())
+                    kept.keep(f"{keys[name]}.in", library_key(compiler, text).encode())
     return _loaded(compiler, folder, keys)
 
 
-def find(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
+def find_kernels(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
     """Functions by name, if all of them are in this process or on disk."""
     keys = _keys(compiler, [*names, "weft_play", "weft_fault"])
     return None if _find(folder, keys) else _loaded(compiler, folder, keys)
@@ -81,7 +81,7 @@ def find(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | Non
 
 def environment(compiler: Compiler) -> str:
     """Whatever a function depends on besides its text."""
-    return key_of(compiler, f"{_prelude()}\n{PLAYER}\n{compiler_bugs.texts()}")
+    return library_key(compiler, f"{_prelude()}\n{PLAYER}\n{compiler_bugs.texts()}")
 
 
 def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:

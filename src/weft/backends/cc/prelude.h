@@ -403,8 +403,8 @@ static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
 }
 
 /* Sums in double precision: a part of them is stored, or added to what is there. */
-#define WEFT_GROW(T, t)                                                                                                \
-    static WEFT_APART void weft_grow_##t(double *restrict sums, const T *restrict part, int64_t cells, bool more)      \
+#define WEFT_ACCUMULATE(T, t)                                                                                          \
+    static WEFT_APART void weft_accumulate_##t(double *restrict sums, const T *restrict part, int64_t cells, bool more) \
     {                                                                                                                  \
         if (!more)                                                                                                     \
             for (int64_t at = 0; at < cells; at++) sums[at] = 0;                                                       \
@@ -412,12 +412,12 @@ static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
         for (int64_t at = 0; at < cells; at++) sums[at] += (double)part[at];                                           \
     }
 
-WEFT_GROW(float, float32)
-WEFT_GROW(double, float64)
+WEFT_ACCUMULATE(float, float32)
+WEFT_ACCUMULATE(double, float64)
 
-/* A small block turned around. */
+/* A small block transposed. */
 enum { weft_block_float32 = 4, weft_block_float64 = 2 };
-static inline void weft_turn_block_float32(const float *from, int64_t stride, float *to, int64_t wide)
+static inline void weft_transpose_block_float32(const float *from, int64_t stride, float *to, int64_t wide)
 {
     const weft_four a = *(const weft_four *)from, b = *(const weft_four *)(from + stride);
     const weft_four c = *(const weft_four *)(from + 2 * stride), d = *(const weft_four *)(from + 3 * stride);
@@ -428,7 +428,7 @@ static inline void weft_turn_block_float32(const float *from, int64_t stride, fl
     *(weft_four *)(to + 2 * wide) = WEFT_MIX(weft_four, ba, dc, 0, 1, 4, 5);
     *(weft_four *)(to + 3 * wide) = WEFT_MIX(weft_four, ba, dc, 2, 3, 6, 7);
 }
-static inline void weft_turn_block_float64(const double *from, int64_t stride, double *to, int64_t wide)
+static inline void weft_transpose_block_float64(const double *from, int64_t stride, double *to, int64_t wide)
 {
     const weft_two a = *(const weft_two *)from, b = *(const weft_two *)(from + stride);
     *(weft_two *)to = WEFT_MIX(weft_two, a, b, 0, 2);
@@ -436,10 +436,10 @@ static inline void weft_turn_block_float64(const double *from, int64_t stride, d
 }
 
 /* Columns, each `stride` after the one before, become rows of a panel `wide` apart, with zeros beyond the last column.
-   Some lines of memory are turned at a time: where the stride is a power of two, a cache holds few of them. */
-#define WEFT_TURN(T, t)                                                                                                \
-    static inline void weft_turn_##t(const T *restrict from, int64_t stride, int64_t depth, int64_t columns,           \
-                                     T *restrict to, int64_t wide)                                                     \
+   Some lines of memory are transposed at a time: where the stride is a power of two, a cache holds few of them. */
+#define WEFT_TRANSPOSE(T, t)                                                                                           \
+    static inline void weft_transpose_##t(const T *restrict from, int64_t stride, int64_t depth, int64_t columns,      \
+                                          T *restrict to, int64_t wide)                                                \
     {                                                                                                                  \
         enum { size = weft_block_##t, line = 64 / sizeof(T) };                                                         \
         const int64_t whole = columns - columns % size;                                                                \
@@ -447,7 +447,7 @@ static inline void weft_turn_block_float64(const double *from, int64_t stride, d
             const int64_t end = depth - first < line ? depth : first + line, blocks = end - (end - first) % size;      \
             for (int64_t c = 0; c < whole; c += size) {                                                                \
                 for (int64_t k = first; k < blocks; k += size)                                                         \
-                    weft_turn_block_##t(from + c * stride + k, stride, to + k * wide + c, wide);                       \
+                    weft_transpose_block_##t(from + c * stride + k, stride, to + k * wide + c, wide);                  \
                 for (int64_t k = blocks; k < end; k++)                                                                 \
                     for (int64_t n = c; n < c + size; n++) to[k * wide + n] = from[n * stride + k];                    \
             }                                                                                                          \
@@ -458,8 +458,8 @@ static inline void weft_turn_block_float64(const double *from, int64_t stride, d
         }                                                                                                              \
     }
 
-WEFT_TURN(float, float32)
-WEFT_TURN(double, float64)
+WEFT_TRANSPOSE(float, float32)
+WEFT_TRANSPOSE(double, float64)
 
 /* Threads share the points of a loop: each claims a piece, works on it and claims the next, the calling thread too. If no
    thread can be started the calling one does it all. Each has a part of the scratch memory, `each` bytes, to itself. */

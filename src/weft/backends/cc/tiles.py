@@ -15,7 +15,7 @@ from weft.backends.cc.types import c_type
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
-from weft.loops.nests import stride
+from weft.loops.nests import stride_of
 from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
 
 #: Types and names of parameters.
-Given = list[tuple[str, str]]
+Parameters = list[tuple[str, str]]
 
 
 class Side(NamedTuple):
@@ -174,8 +174,8 @@ class Tiles:
         added = self._each(count[0], "total[r][n] += sum[r][n];")
         parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
         if self.widens:
-            grow = f"weft_grow_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
-            parts.append(Part(zero["total"], [*done, grow, "more = true;"], self.tile.parts[1]))
+            accumulate = f"weft_accumulate_{self.parts.total.dtype}(sums, part, rows * {self.name}_wide, more);"
+            parts.append(Part(zero["total"], [*done, accumulate, "more = true;"], self.tile.parts[1]))
             begin.append(f"bool more = {'sums_from > 0' if self.tile.block else 'false'};")
             done = []
         else:
@@ -240,15 +240,15 @@ class Tiles:
         assert side.loop is not None
         given = [*self._memory([side.factor]), *self._loops([side.factor])]
         given += [("const int", "columns"), (f"{self.scalar} *restrict", "panel"), *self._range()]
-        if self.tile.panel == "turned":
+        if self.tile.panel == "transposed":
             assert isinstance(side.factor, Read)
             last, size = self.parts.sums[-1]
             first, end = ("sums_from", "sums_to") if self.tile.block and len(self.parts.sums) == 1 else ("0", str(size))
             source = self.writer.calling({last: first, side.loop[0]: self._from(side.loop[0])}).value(side.factor)
             depth = f"({end} - {first})" if first != "0" else end
-            turn = f"weft_turn_{self.parts.total.dtype}"
+            transpose = f"weft_transpose_{self.parts.total.dtype}"
             body = [
-                f"{turn}(&{source}, {stride(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
+                f"{transpose}(&{source}, {stride_of(side.factor, side.loop[0])}, {depth}, columns, panel, {wide});",
                 f"panel += {depth} * {wide};",
             ]
             body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])
@@ -281,7 +281,7 @@ class Tiles:
 
     # Names and parameters
 
-    def _given(self) -> Given:
+    def _given(self) -> Parameters:
         """The parameters of the function of a tile."""
         rows, columns = self.rows.factor, self.columns.factor
         factors = [rows] if self.tile.panel else [rows, columns]
@@ -291,15 +291,15 @@ class Tiles:
         stored = dict.fromkeys([(f"{self.scalar} *restrict", self._stored), (f"{self.accumulator} *restrict", "sums")])
         return [*found, *self._range(), *stored]
 
-    def _range(self) -> Given:
+    def _range(self) -> Parameters:
         """Which iterations of the outermost sum are meant, where not all are."""
         return [("int64_t", "sums_from"), ("int64_t", "sums_to")] if self.tile.block else []
 
-    def _memory(self, factors: Sequence[Scalar]) -> Given:
+    def _memory(self, factors: Sequence[Scalar]) -> Parameters:
         buffers = dict.fromkeys(one.buffer for each in factors for one in walk(each) if isinstance(one, Read))
         return [(f"const {c_type(one.dtype)} *", self.writer.buffers[one]) for one in buffers]
 
-    def _loops(self, factors: Sequence[Scalar]) -> Given:
+    def _loops(self, factors: Sequence[Scalar]) -> Parameters:
         """The loops around, and static indices, that factors mention."""
         inner = {name for name, _ in self.parts.sums}
         names = dict.fromkeys(name for one in factors for name in free(one) if name not in inner)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from weft.ops.convert import constant
+from weft.ops.convert import typed_constant
 from weft.ops.dtypes import is_float
 
 #: Types C computes with; the others are bits that the prelude's functions read and write.
@@ -49,7 +49,7 @@ def literal(value: float | int | bool, dtype: str) -> str:
 
 def _float(value: float, dtype: str) -> str:
     with np.errstate(over="ignore"):
-        number = constant(value, dtype)
+        number = typed_constant(value, dtype)
     if math.isnan(number):
         return "NAN"
     if math.isinf(number):

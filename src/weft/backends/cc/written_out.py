@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 
 from weft.affine import Affine
 from weft.loops import Collapse, For, Jam, Stmt
-from weft.loops.legality import as_one, points
-from weft.loops.walk import mapped, substituted, with_body
+from weft.loops.legality import collapsed_loops, points
+from weft.loops.walk import map_scalars, substituted, with_body
 
 
 def written_out(loop: For) -> tuple[For, ...]:
     """A loop that is neither collapsed nor jammed, or two: whole groups of iterations, and the rest."""
-    loops, body = as_one(loop)
+    loops, body = collapsed_loops(loop)
     name, size = loops[-1][0], points(loops)
     body = tuple(_moved(stmt, {outer: Affine(()) for outer, _ in loops[:-1]}) for stmt in body)
     how = tuple(one for one in loop.how if not isinstance(one, Collapse | Jam))
@@ -44,4 +44,4 @@ def _repeated(body: Sequence[Stmt], loop: str, indices: Sequence[Affine]) -> tup
 
 
 def _moved(stmt: Stmt, indices: Mapping[str, Affine]) -> Stmt:
-    return mapped(stmt, lambda scalar: substituted(scalar, indices)) if indices else stmt
+    return map_scalars(stmt, lambda scalar: substituted(scalar, indices)) if indices else stmt

@@ -13,19 +13,16 @@ import numpy as np
 
 from weft.loops import Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined
 from weft.loops.effects import effects
-from weft.loops.interp.values import Env, Memory, cells_of, value_of
+from weft.loops.interp.values import Env, Memory, cells_of, evaluated
 from weft.loops.sites import independent
 from weft.loops.walk import perfect
 
-#: A block for more points than this is run loop by loop.
-MOST_POINTS = 1 << 20
 
-
-def run_block(stmt: For, memory: Memory, env: Env) -> bool:
-    """Run a nest all points at once, if its points are independent; else do nothing and say so."""
+def run_block(stmt: For, memory: Memory, env: Env, most: int) -> bool:
+    """Run a nest all points at once, so many at most, if they are independent; else do nothing and say so."""
     found, body = perfect((stmt,))
     loops = dict(found)
-    while loops and not (_points_are_apart(loops, body) and prod(loops.values()) <= MOST_POINTS):
+    while loops and not (_points_are_apart(loops, body) and prod(loops.values()) <= most):
         name, size = loops.popitem()
         body = (For(name, size, body),)
     if not loops:
@@ -63,15 +60,15 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
         case If():
             _guarded(stmt, memory, env, shape)
         case Let(local=local, value=value):
-            env[local] = [spread(value_of(value, memory, env))]
+            env[local] = [spread(evaluated(value, memory, env))]
         case Set(local=local, value=value):
-            env[local][0] = spread(value_of(value, memory, env))
+            env[local][0] = spread(evaluated(value, memory, env))
         case Store(buffer=buffer, at=at, value=value):
             cells = tuple(spread(one) for one in cells_of(at, memory, env))
-            memory[buffer][cells] = spread(value_of(value, memory, env))
+            memory[buffer][cells] = spread(evaluated(value, memory, env))
         case Update(buffer=buffer, at=at):
             cells = tuple(spread(one) for one in cells_of(at, memory, env))
-            memory[buffer][cells] = spread(value_of(combined(stmt), memory, env))
+            memory[buffer][cells] = spread(evaluated(combined(stmt), memory, env))
         case Fill():
             raise AssertionError("a fill is not independent for each point")
 
@@ -80,8 +77,8 @@ def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None
     """The block inside for those points whose tests hold; what it sets is set for them alone."""
     held = np.ones(shape, bool)
     for test in stmt.tests:
-        place = value_of(test.index, memory, env)
-        held &= (place >= 0) & (place < test.size)
+        index = evaluated(test.index, memory, env)
+        held &= (index >= 0) & (index < test.size)
     points = int(held.sum())
     if not points:
         return

@@ -16,22 +16,19 @@ import numpy as np
 from weft.affine import AccessMap, Affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
 from weft.loops.interp.blocks import run_block
-from weft.loops.interp.values import Array, Env, Memory, cells_of, value_of
+from weft.loops.interp.values import Array, Env, Memory, cells_of, evaluated
 from weft.loops.walk import perfect, reads
 from weft.ops import OPS, Scalar
-from weft.ops.convert import constant, convert
+from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
 
-#: A nest of more points than this is cut along its outermost loop.
-MOST_POINTS = 1 << 22
 
-
-def run(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
-    """Run the program on `memory`, a nest at a time."""
+def run(
+    program: Program, memory: Memory, given: Mapping[str, int] | None = None, *, most_points: int = 1 << 22
+) -> None:
+    """Run the program on `memory`, a nest at a time; one of more points than `most_points` is cut."""
     with np.errstate(all="ignore"):
-        env: Env = {**(given or {})}
-        for stmt in program.body:
-            _run(stmt, memory, env)
+        _run_all(program.body, memory, {**(given or {})}, most_points)
 
 
 def run_scalar(program: Program, memory: Memory, given: Mapping[str, int] | None = None) -> None:
@@ -46,18 +43,18 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
             for at in range(size):
                 _walk_all(body, memory, {**env, loop: at})
         case If(tests=tests, body=body):
-            if all(0 <= value_of(test.index, memory, env) < test.size for test in tests):
+            if all(0 <= evaluated(test.index, memory, env) < test.size for test in tests):
                 _walk_all(body, memory, dict(env))
         case Store(buffer=buffer, at=at, value=value):
-            memory[buffer][cells_of(at, memory, env)] = value_of(value, memory, env)
+            memory[buffer][cells_of(at, memory, env)] = evaluated(value, memory, env)
         case Update(buffer=buffer, at=at):
-            memory[buffer][cells_of(at, memory, env)] = value_of(combined(stmt), memory, env)
+            memory[buffer][cells_of(at, memory, env)] = evaluated(combined(stmt), memory, env)
         case Fill(buffer=buffer, value=number):
-            memory[buffer][...] = constant(number, buffer.dtype)
+            memory[buffer][...] = typed_constant(number, buffer.dtype)
         case Let(local=local, value=value):
-            env[local] = [value_of(value, memory, env)]
+            env[local] = [evaluated(value, memory, env)]
         case Set(local=local, value=value):
-            env[local][0] = value_of(value, memory, env)
+            env[local][0] = evaluated(value, memory, env)
         case Remark(body=body) | Staged(body=body):
             _walk_all(body, memory, dict(env))
 
@@ -67,28 +64,29 @@ def _walk_all(body: tuple[Stmt, ...], memory: Memory, env: Env) -> None:
         _walk(one, memory, env)
 
 
-def _run(stmt: Stmt, memory: Memory, env: Env) -> None:
+def _run_all(body: tuple[Stmt, ...], memory: Memory, env: Env, most: int) -> None:
+    for one in body:
+        _run(one, memory, env, most)
+
+
+def _run(stmt: Stmt, memory: Memory, env: Env, most: int) -> None:
     match stmt:
         case Remark(body=body) | Staged(body=body):
-            inner = dict(env)
-            for one in body:
-                _run(one, memory, inner)
+            _run_all(body, memory, dict(env), most)
         case For(loop=loop, size=size, body=body):
             loops, core = _perfect(stmt)
-            if core is None and run_block(stmt, memory, env):
+            if core is None and run_block(stmt, memory, env, most // 4):  # it holds several values at each point
                 return
             if core is None:
                 for at in range(size):
-                    inner = {**env, loop: at}
-                    for one in body:
-                        _run(one, memory, inner)
+                    _run_all(body, memory, {**env, loop: at}, most)
             elif (total := _total(core, loops)) and memory[total].dtype == np.float32:
                 wide = memory[total].astype(np.float64)  # sums accumulate in double precision
-                _run(stmt, {**memory, total: wide}, env)
+                _run(stmt, {**memory, total: wide}, env, most)
                 memory[total][...] = wide
-            elif prod(loops.values()) > MOST_POINTS and len(loops) > 1:
+            elif prod(loops.values()) > most and len(loops) > 1:
                 for at in range(size):
-                    _run(body[0], memory, {**env, loop: at})
+                    _run(body[0], memory, {**env, loop: at}, most)
             else:
                 _whole(loops, core, memory, env)
         case _:
@@ -127,8 +125,8 @@ def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
 
 def _distinct(at: tuple[Scalar, ...], loops: dict[str, int]) -> bool:
     """Does every point of the nest have a cell of its own?"""
-    told = tuple([index for index in at if isinstance(index, Affine)])
-    return injective([AccessMap(told, tuple(loops.items()))])
+    affine_indices = tuple([index for index in at if isinstance(index, Affine)])
+    return injective([AccessMap(affine_indices, tuple(loops.items()))])
 
 
 def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
@@ -139,8 +137,8 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     if isinstance(stmt, If):
         held = np.ones(shape, bool)
         for test in stmt.tests:
-            place = value_of(test.index, memory, grid)
-            held &= (place >= 0) & (place < test.size)
+            index = evaluated(test.index, memory, grid)
+            held &= (index >= 0) & (index < test.size)
         points = dict(zip(loops, np.nonzero(held), strict=True))
         grid, shape, stmt = {**env, **points}, (int(held.sum()),), stmt.body[0]
         loops = {}
@@ -149,34 +147,34 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
             cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
-            memory[buffer][cells] = np.broadcast_to(value_of(value, memory, grid), shape)
+            memory[buffer][cells] = np.broadcast_to(evaluated(value, memory, grid), shape)
         case Update(buffer=buffer, at=at):
             cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
             if _distinct(at, loops) and loops:
-                memory[buffer][cells] = np.broadcast_to(value_of(combined(stmt), memory, grid), shape)
+                memory[buffer][cells] = np.broadcast_to(evaluated(combined(stmt), memory, grid), shape)
             elif dtype_of(stmt.value) == buffer.dtype:
                 _accumulate(stmt, memory, shape, loops, grid)
             else:  # each step rounds to the target's type
-                _accumulate_in_turn(stmt, memory, cells, grid)
+                _accumulate_in_order(stmt, memory, cells, grid)
 
 
 def _accumulate(stmt: Update, memory: Memory, shape: tuple[int, ...], loops: dict[str, int], grid: Env) -> None:
     """Accumulate a grid of values into cells, summing the loops the cells do not mention in one reduction."""
     ufunc: Any = OPS[stmt.op].meaning
-    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), shape)
-    mentioned = {name for place in stmt.at if isinstance(place, Affine) for _, name in place.terms}
+    values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), shape)
+    mentioned = {name for index in stmt.at if isinstance(index, Affine) for _, name in index.terms}
     forgotten = tuple(axis for axis, name in enumerate(loops) if name not in mentioned)
-    affine = all(isinstance(place, Affine) for place in stmt.at)
+    affine = all(isinstance(index, Affine) for index in stmt.at)
     if forgotten and affine and ufunc in (np.add, np.multiply, np.maximum, np.minimum):
         values = ufunc.reduce(values, axis=forgotten, keepdims=True, dtype=memory[stmt.buffer].dtype)
     cells = tuple(np.broadcast_to(one, values.shape) for one in cells_of(stmt.at, memory, grid))
     ufunc.at(memory[stmt.buffer], cells, values)
 
 
-def _accumulate_in_turn(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
+def _accumulate_in_order(stmt: Update, memory: Memory, cells: tuple[Array, ...], grid: Env) -> None:
     target, ufunc = memory[stmt.buffer], OPS[stmt.op].meaning
     wanted = numpy_type(dtype_of(stmt.value))
-    values = np.broadcast_to(np.asarray(value_of(stmt.value, memory, grid)), cells[0].shape).ravel()
+    values = np.broadcast_to(np.asarray(evaluated(stmt.value, memory, grid)), cells[0].shape).ravel()
     for *cell, one in zip(*(every.ravel() for every in cells), values, strict=True):
         old = convert(target[*cell], wanted.name)
         target[*cell] = convert(ufunc(old, one), stmt.buffer.dtype)

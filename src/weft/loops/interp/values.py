@@ -11,7 +11,7 @@ import numpy.typing as npt
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Local, Read, dtype_of, show_scalar
 from weft.ops import OPS, Call, Num, Scalar
-from weft.ops.convert import constant, convert
+from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -21,13 +21,13 @@ Memory: TypeAlias = Mapping[Buffer, Array]
 Env: TypeAlias = dict[Any, Any]
 
 
-def value_of(scalar: Scalar, memory: Memory, env: Env) -> Any:
+def evaluated(scalar: Scalar, memory: Memory, env: Env) -> Any:
     """The value of a scalar of a typed program."""
     match scalar:
         case Cast(dtype=dtype, value=Num(value=value)):
-            return constant(value, dtype)
+            return typed_constant(value, dtype)
         case Cast(dtype=dtype, value=value):
-            return convert(value_of(value, memory, env), dtype)
+            return convert(evaluated(value, memory, env), dtype)
         case Local():
             return env[scalar][0]
         case Affine(terms=terms, offset=offset):
@@ -38,14 +38,14 @@ def value_of(scalar: Scalar, memory: Memory, env: Env) -> Any:
         case Read(buffer=buffer, at=at):
             return memory[buffer][cells_of(at, memory, env)]
         case Call(op=op, args=args):
-            value = OPS[op].meaning(*(value_of(arg, memory, env) for arg in args))
+            value = OPS[op].meaning(*(evaluated(arg, memory, env) for arg in args))
             return np.asarray(value).astype(numpy_type(dtype_of(scalar)), copy=False)[()]
     raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
 
 def cells_of(at: tuple[Scalar, ...], memory: Memory, env: Env) -> tuple[Any, ...]:
     """The subscripts of a cell, or of a cell for each point."""
-    cells = tuple(value_of(one, memory, env) for one in at)
+    cells = tuple(evaluated(one, memory, env) for one in at)
     for one, cell in zip(at, cells, strict=True):
         if not isinstance(one, Affine) and np.any(np.asarray(cell) < 0):  # NumPy would count from the end
             raise IndexError(f"{show_scalar(one)} is negative: it lies outside its axis")
