@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from shape.pool import blank, kind_of
-from weft.einsum import Position, parse_spec
+from weft.einsum import Label, Position, parse_spec
 from weft.errors import ShapeError
 from weft.shape import Dim, Shape, ShapeVar, close, infer
 from weft.shape.cells import Role
@@ -24,7 +24,7 @@ from weft.shape.logic import (
     Transpose,
     arity,
 )
-from weft.shape.nodes import Bound, Constraint, ElementCount, RowRef, RowSame
+from weft.shape.nodes import AxisBelow, AxisIs, Bound, Constraint, ElementCount, RowRef, RowSame, Size
 
 Marks = tuple[int, int, int]
 
@@ -146,8 +146,21 @@ def einsums(draw: st.DrawFn) -> tuple[Logic, tuple[Constraint, ...], tuple[tuple
     names = sorted(infer(logic, [blank() for _ in logic.spec.operands]).labels)
     if not names:
         return logic, (), ()
+    label = st.sampled_from(names).map(Label)
+    also = draw(
+        st.lists(
+            st.one_of(
+                st.builds(AxisIs, label, some_dim.map(Size)),
+                st.builds(AxisBelow, label, some_dim.map(Size)),
+                st.builds(AxisBelow, some_dim.map(Size), label),
+                st.builds(AxisBelow, label, label),
+                st.builds(AxisIs, label, label),
+            ),
+            max_size=1,
+        )
+    )
     given_sizes = draw(st.dictionaries(st.sampled_from(names), some_dim, max_size=1))
-    return logic, (), tuple(given_sizes.items())
+    return logic, tuple(also), tuple(given_sizes.items())
 
 
 @st.composite

@@ -10,6 +10,7 @@ from weft.errors import Origin, ShapeError, Span
 from weft.shape import errors
 from weft.shape.cells import CODE, MODEL, AxisCell, Product, Role, RowCell, ShapeVar, Step, Store, Why
 from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule
+from weft.shape.dims import Below, Same
 from weft.shape.logic import (
     Assigned,
     Compose,
@@ -28,6 +29,8 @@ from weft.shape.logic import (
     marks,
 )
 from weft.shape.nodes import (
+    AxisBelow,
+    AxisIs,
     Bound,
     Computed,
     Constraint,
@@ -284,6 +287,12 @@ class _Laying:
                 below, above = self._row(operand), self._row(result)
                 if below is not above:
                     solver.add(RowBelowRule(why, below, above), below, above)
+            case AxisIs(left=one, right=other):
+                a, b = self._axis(one), self._axis(other)
+                solver.add(Same(Why(step, _span(one)), a, b), a, b)
+            case AxisBelow(operand=one, result=other):
+                a, b = self._axis(one), self._axis(other)
+                solver.add(Below(Why(step, _span(one)), a, b), a, b)
             case ElementCount(slot=slot, count=count):
                 shape = step.slots[slot]
                 solver.add(CountRule(why, f"`{shape.name}`", shape.rows, count), *shape.rows)

@@ -9,6 +9,8 @@ the rows of its slots and over names local to it, the same list whichever tensor
     constraint = RowIs(row, lead, middle, trail)          row = lead middle trail, no broadcasting
                | RowSame(first, second)                   two rows of one shape are equal
                | RowBelow(operand, result)                operand broadcasts to result, axis by axis and in rank
+               | AxisIs(left, right)                      two axis terms have one size
+               | AxisBelow(operand, result)               one axis broadcasts to the other
                | ElementCount(slot, count)                all axes of a shape multiply to count
                | Computed(label, of, size)                a size computed from others by somebody else
     middle     = RowVar                                   the axes this row variable stands for
@@ -155,6 +157,18 @@ class RowBelow:
 
 
 @dataclass(frozen=True, slots=True)
+class AxisIs:
+    left: Term
+    right: Term
+
+
+@dataclass(frozen=True, slots=True)
+class AxisBelow:
+    operand: Term
+    result: Term
+
+
+@dataclass(frozen=True, slots=True)
 class ElementCount:
     slot: int
     count: int
@@ -177,4 +191,4 @@ class Computed:
     size: SizeRule
 
 
-Constraint: TypeAlias = RowIs | RowSame | RowBelow | ElementCount | Computed
+Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount | Computed
