@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from weft.machine import Machine
     from weft.project import Plan, plan
     from weft.runtime import Context, Device, Event, Routine, Stream
+    from weft.runtime.gradcheck import gradcheck
     from weft.schedule import CompileOptions
     from weft.shape import Dim, Shape
     from weft.tensor.assignments import assign, cd, node
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         tanh,
         where,
     )
+    from weft.tensor.grad import grad, jvp
     from weft.tensor.gradient import grad_update
     from weft.tensor.layers import Layer, op
     from weft.tensor.leaves import constant, counted, data, from_dlpack, from_file, number, offsets
@@ -129,7 +131,10 @@ __all__ = [
     "from_dlpack",
     "from_file",
     "given",
+    "grad",
     "grad_update",
+    "gradcheck",
+    "jvp",
     "index",
     "intermediate",
     "kaiming",
@@ -191,6 +196,7 @@ _HOMES = {
     "machine": "Machine",
     "project": "Plan plan",
     "runtime": "Context Device Event Routine Stream",
+    "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
     "tensor.assignments": "assign cd node",
@@ -198,6 +204,7 @@ _HOMES = {
     "tensor.einsum": "dim einsum",
     "tensor.functions": "abs=absolute cast cos equal erf exp exp2 floor fma less less_equal log log2 logical_and "
     "logical_not logical_or maximum minimum not_equal recip recip_sqrt relu sat01 sigmoid sin sqrt tanh where",
+    "tensor.grad": "grad jvp",
     "tensor.gradient": "grad_update",
     "tensor.layers": "Layer op",
     "tensor.leaves": "constant counted data from_dlpack from_file number offsets",

@@ -119,7 +119,8 @@ _MODULE: Mapping[str, str] = {
     "manual_seed": "wf.seed(0)",
     **dict.fromkeys(("no_grad", "detach", "stop_grad"), "wf.stop_gradient(t)"),
     **dict.fromkeys(
-        ("grad", "value_and_grad", "GradientTape", "backward"), "t.grad after wf.grad_update(loss); " + _STEP
+        ("value_and_grad", "GradientTape", "backward"),
+        "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
     ),
     **dict.fromkeys(("jit", "compile", "function", "run", "session", "Session"), _STEP),
     **dict.fromkeys(

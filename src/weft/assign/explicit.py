@@ -76,8 +76,10 @@ class SpellingOut:
         if code.accum == "arg2" and (not space.injective or any(not loop.size for loop in space.projection.reduced)):
             raise _overwrites(code, space.projection)
         values = _present(code.value, space.regions, len(operands))
-        runs = (one.run(value, operands, target) for one, value in zip(space.regions, values, strict=True))
-        return Explicit(target, code.accum, code.reset, tuple(runs), operands, space.injective, space.surjective)
+        present = [(one, value) for one, value in zip(space.regions, values, strict=True) if value is not None]
+        runs = tuple(one.run(value, operands, target) for one, value in present)
+        surjective = space.surjective and len(runs) == len(values)
+        return Explicit(target, code.accum, code.reset, runs, operands, space.injective, surjective)
 
     def _projection(self, code: Accum) -> Projection:
         operation = code.record.operation
@@ -104,8 +106,11 @@ def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
 # By projection
 
 
-def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> list[Scalar]:
-    """The value in each region, with the operands left out that are absent from this part of a concatenation."""
+def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> Sequence[Scalar | None]:
+    """The value in each region, with the operands left out that are absent from this part of a concatenation.
+
+    Where all are, as where a derivative by one of the parts is none, it is None.
+    """
     if all(len(one.index_maps) == 1 + operands for one in regions):
         return [value] * len(regions)
     terms = Terms.of(value)

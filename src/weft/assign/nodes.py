@@ -113,6 +113,11 @@ class Node:
         """The element type; asking for it settles what was still open."""
         return self.precision.dtype
 
+    @property
+    def is_grad(self) -> bool:
+        """Is it what backpropagation adds to, `t.grad`, rather than a gradient that is computed when it is needed?"""
+        return self.gradient_of is not None and self.definition is None
+
 
 @dataclass(frozen=True, slots=True)
 class Merge:

@@ -170,7 +170,7 @@ class Printer:
         """The type a computed tensor or a node was given, where it is first written; leaves bring theirs."""
         node = target(code)
         made = node.declared is not None
-        own = node.gradient_of is None and (made or node.definition is not None or node.init is None)
+        own = not node.is_grad and (made or node.definition is not None or node.init is None)
         if not own or node in self._introduced:
             return ""
         if node.precision.origin == "given":
@@ -271,7 +271,7 @@ class Printer:
         names = FreshNames()
 
         def name(node: Node) -> str:
-            if node.gradient_of is not None:
+            if node.is_grad and node.gradient_of is not None:
                 return f"{name(node.gradient_of)}.grad"
             if node not in chosen:
                 chosen[node] = names.fresh(node.label)

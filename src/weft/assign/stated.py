@@ -139,7 +139,7 @@ def _reads(node: Node) -> list[Node]:
 
 def _is_declared(node: Node) -> bool:
     """Is it a node of the text's own, rather than one that somebody gives?"""
-    made = node if node.gradient_of is None else node.gradient_of
+    made = node.gradient_of if node.is_grad and node.gradient_of else node
     return made.declared is not None or made.definition is not None
 
 

@@ -8,7 +8,7 @@ from sys import float_info
 
 import numpy as np
 
-from weft.assign import Code
+from weft.assign import Code, node_of
 from weft.comprehension.apply import Application
 from weft.comprehension.axes import leading
 from weft.comprehension.builtins import spelled
@@ -16,6 +16,7 @@ from weft.comprehension.gradient import backward
 from weft.comprehension.signature import Template
 from weft.errors import WeftError, user_origin, warn
 from weft.ops.dtypes import is_float, numpy_type
+from weft.tensor.adjoint import Adjoint
 from weft.tensor.leaves import data, number
 from weft.tensor.scope import as_tensor, is_array
 from weft.tensor.tensor import Tensor, TensorLike
@@ -63,10 +64,10 @@ def _warn_of_mixing(application: Application) -> None:
             warn(WeftError(what, origin=user_origin(), fix=fix))
 
 
-def _pullback(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
-    children = zip(application.template.flat.params, tensor.children, strict=True)
-    into = {param: child.grad.node for param, child in children if child.differentiable}
-    return application.backward({result: tensor.grad.node}, into, masked=masked)
+def _pullback(application: Application, result: str, tensor: Tensor, adjoint: Adjoint) -> Code:
+    children = zip(application.template.flat.params, adjoint.into, strict=True)
+    into = {param: node for param, node in children if node is not None}
+    return application.backward({result: node_of(adjoint.gradient)}, into, masked=adjoint.masked)
 
 
 def _operand(template: Template, param: str, given: TensorLike) -> Tensor:

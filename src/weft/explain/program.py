@@ -59,7 +59,7 @@ def _is_bound(code: Piece) -> bool:
 
 def _is_gradient(node: Node) -> bool:
     """Is it the gradient of something that is not computed, which somebody will want?"""
-    return node.gradient_of is not None and node.gradient_of.definition is None
+    return node.is_grad and node.gradient_of is not None and node.gradient_of.definition is None
 
 
 def program_of(what: Sayable) -> Program:
