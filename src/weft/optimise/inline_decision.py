@@ -18,8 +18,9 @@ from itertools import product
 from math import prod
 
 from weft.affine import Affine
+from weft.loops.contraction import contraction_of
 from weft.loops.nests import Nest
-from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
+from weft.loops.nodes import Buffer, Cast, Read, Role, Store
 from weft.loops.walk import free, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
@@ -107,7 +108,7 @@ def _too_large(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Set
             stored[one] = "functions would wait for it"
             del times[one], inside[one]
         length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
-        products = _is_product(nest, settings.tiled) + sum(inside[one].products for one in times)
+        products = _is_placed(nest, settings.tiled) + sum(inside[one].products for one in times)
         for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
             own = inside[one]
             competes = own.products and products > 1
@@ -137,11 +138,10 @@ def _length(nest: Nest) -> int:
     return 1 + calls + len(nest.tests) + sum(name not in indexed for name, _ in nest.loops)
 
 
-def _is_product(nest: Nest, points: int) -> bool:
-    """Is it a sum of products that a backend may have tiles for?"""
-    sums = isinstance(nest.core, Update) and nest.core.op == "add" and _reduces(nest)
-    factors = isinstance(nest.core.value, Call) and nest.core.value.op == "mul"
-    return sums and factors and prod(size for _, size in nest.loops) >= points
+def _is_placed(nest: Nest, points: int) -> bool:
+    """Is it a contraction that a backend may place in tiles?"""
+    found = contraction_of(nest)
+    return found is not None and not found.why and found.points >= points
 
 
 class _Uses:
