@@ -88,9 +88,11 @@ def _obstacle(one: Contraction, core: Store | Update) -> str:
         return f"no backend has tiles for {one.ops[0]} of {one.ops[1]} in {core.buffer.dtype}"
     if one.tests:
         return "it runs under tests"
-    for factor in one.factors:
+    for factor, others in zip(one.factors, (one.right, one.left), strict=True):
         if trouble := _trouble(factor, dtype_of(core.value)):
             return trouble
+        if not isinstance(factor, Read) and not others:
+            return "a factor is computed, and used once"
     loops = {name for name, _ in one.kept}
     moving = [[name for name in free(index) if name in loops] for index in core.at]
     if any(not isinstance(index, Affine) for index in core.at) or any(len(some) > 1 for some in moving):
@@ -110,9 +112,9 @@ def _trouble(factor: Scalar, dtype: str) -> str:
         return "a factor is a variable computed elsewhere"
     if any(not isinstance(index, Affine) for one in tensors for index in one.at):
         return "a factor is gathered"
-    if len(tensors) != 1:
-        return "a factor is not one tensor's"
-    if dtype_of(factor) != dtype or any(one.buffer.dtype != dtype for one in tensors):
+    if not tensors:
+        return "a factor is no tensor's"
+    if dtype_of(factor) != dtype:
         return "a factor is of another type"
     if any(isinstance(one, Call) and OPS[one.op].price > 1 for one in inside):
         return "a factor takes long to compute"  # it is recomputed for every tile

@@ -60,8 +60,9 @@ def show_kernels(found: Schedule | Sequence[Kernel] | None) -> str:
         return "every assignment is a kernel of its own: the program is not optimised"
     parts = []
     for index, kernel in enumerate(found.kernels if isinstance(found, Schedule) else found):
-        lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
         title = f"kernel {index}" + (f": {kernel.why}" if kernel.why else "")
         plain = [f"# in plain loops: {kernel.plain}"] if kernel.plain else []
-        parts.append("\n".join([title, *(f"# {line}" for line in lines), *plain, show_loops(Program(kernel.body))]))
+        parts.append(
+            "\n".join([title, *(f"# {line}" for line in kernel.remarks), *plain, show_loops(Program(kernel.body))])
+        )
     return "\n\n".join(parts)

@@ -142,7 +142,14 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    return replace(stage, formed=tuple(fused(stage.kernels, stage.rematerialised.late, task.options, task.placing)))
+    order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
+    found = fused(stage.kernels, stage.rematerialised.late, task.options, task.placing)
+    return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
+
+
+def _in_order(remarks: Collection[str], order: Mapping[str, int]) -> tuple[str, ...]:
+    """Remarks as the program has them: what is inlined, or cleared first, comes to stand where it was assigned."""
+    return tuple(sorted(set(remarks), key=order.__getitem__))
 
 
 def forward_stores(stage: Stage, task: Task) -> Stage:

@@ -55,8 +55,7 @@ class CFunctions:
         parts = []
         for index, kernel in enumerate(self.kernels):
             buffers = buffers_of(Program(kernel.body))
-            lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
-            remarks = [f"/* {safe(line)} */" for line in lines]
+            remarks = [f"/* {safe(line)} */" for line in kernel.remarks]
             names = [f"/*     x{at} is {safe(one.name)} */" for at, one in enumerate(buffers)]
             text = emit(f"kernel_{index}", kernel.body, buffers, static_in(kernel.body))
             parts.append("\n".join([*remarks, *names, text]))
