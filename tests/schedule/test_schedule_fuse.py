@@ -233,6 +233,85 @@ for i in range(4):
     W[i] = W_total
 """,
     ),
+    "it moves behind what its epilogue reads": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for j in range(3):
+            for p in range(4):
+                Z[p, j] = X[p, j]
+        for q in range(4):
+            W[q] = V[q] * Z[q, 0]
+        """,
+        """
+for j in range(3):
+    for p in range(4):
+        Z[p, j] = X[p, j]
+---
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+    W[i] = V[i] * Z[i, 0]
+""",
+    ),
+    "it does not move behind what overwrites a factor": (
+        """
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[0, k]
+        for j in range(3):
+            for p in range(4):
+                X[p, j] = Z[p, j]
+        for q in range(4):
+            W[q] = V[q] * X[q, 0]
+        """,
+        """
+for i in range(4):
+    V_total: float32 = V[i]
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[0, k])
+    V[i] = V_total
+---
+for j in range(3):
+    for p in range(4):
+        X[p, j] = Z[p, j]
+---
+for q in range(4):
+    W[q] = V[q] * X[q, 0]
+""",
+    ),
+    "it moves behind one whose dead variable read a factor": (
+        """
+        for i in range(4):
+            for k in range(3):
+                W[i] += Z[i, k] * Y[0, k]
+        for p in range(4):
+            dead: float32 = Z[p, 0]
+            V[p] = K[p]
+        for i in range(4):
+            for k in range(3):
+                V[i] += X[i, k] * Y[1, k]
+        for q in range(4):
+            C[q] = W[q] * V[3 - q]
+        """,
+        """
+for i in range(4):
+    V_total: float32 = float32(K[i])
+    for k in range(3):
+        V_total = V_total + (X[i, k] * Y[1, k])
+    V[i] = V_total
+---
+for i in range(4):
+    W_total: float32 = W[i]
+    for k in range(3):
+        W_total = W_total + (Z[i, k] * Y[0, k])
+    W[i] = W_total
+    C[i] = W[i] * V[-i + 3]
+""",
+    ),
     "the loops of batches are shared": (
         """
         for i in range(4):

@@ -49,6 +49,14 @@ for i in range(24):
     assert text(vectorised(program(before).body)) == after
 
 
+def test_what_is_added_to_a_cell_may_not_be_read_from_it() -> None:
+    before = """
+for j in range(40):
+    D[0] += D[0] * C[j]
+"""
+    assert text(vectorised(program(before).body)) == before
+
+
 @pytest.mark.parametrize(
     ("loops", "stmt", "line"),
     [

@@ -212,10 +212,13 @@ class _Fusing:
         return sorted({key for buffer in touched for key in self.users.get(buffer, ())[-most:]}, reverse=True)
 
     def _may_move(self, key: _Key, behind: _Key) -> bool:
-        """Is a kernel a contraction that may as well run behind a later one, where something may join it?"""
+        """Is a kernel a contraction that may as well run behind a later one, where something may join it?
+
+        A kernel between may have dropped a dead variable with what that read: it no longer touches all it was noted for.
+        """
         part = self.parts[key]
         return part.product is not None and not any(
-            key < other and other[0] <= behind[0] and _dependent(mine, self.parts[other].level.touched[buffer])
+            key < other and other[0] <= behind[0] and _dependent(mine, self.parts[other].level.touched.get(buffer, ()))
             for buffer, mine in part.level.touched.items()
             for other in self.users[buffer]
         )
