@@ -214,7 +214,7 @@ class _Fusing:
     def _may_move(self, key: _Key, behind: _Key) -> bool:
         """Is a kernel a contraction that may as well run behind a later one, where something may join it?
 
-        A kernel between may have dropped a dead variable with what that read: it no longer touches all it was noted for.
+        One between may have dropped a dead variable with what that read: it does not touch all that was noted.
         """
         part = self.parts[key]
         return part.product is not None and not any(
