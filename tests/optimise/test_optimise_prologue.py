@@ -60,6 +60,12 @@ CASES = {
     "a sum": (nest("f[k, j] = 0.0", "kj") + "\n" + nest("f[k, j] += b[l, j]", "kjl"), PRODUCT, STORED),
     "gathered": (nest("f[k, j] = b[n[k, j], j] * 2.0", "kj"), PRODUCT, STORED),
     "partly written": (nest("f[k, j] = 0.0", "kj") + "\n" + nest("f[k, 0] = b[k, 0]", "k"), PRODUCT, STORED),
+    "under a test": (
+        "for k in range(32):\n    for j in range(32):\n        if 0 <= k - 1 < 9:\n            f[k, j] = b[k, j] * 2.0",
+        PRODUCT,
+        STORED,
+    ),
+    "stored again and again": (nest("f[k, j] = b[l, j] * 2.0", "kjl"), PRODUCT, STORED),
     "both factors": (
         nest("f[k, j] = relu(b[k, j])", "kj"),
         nest("c[i, j] += f[k, i] * f[k, j]"),

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.legality import lies_along
 from weft.loops.nests import Nest, stride_of
-from weft.loops.nodes import Read, Store
+from weft.loops.nodes import Read
 from weft.loops.walk import Loop, reads, rewritten, substituted, walk
 from weft.ops import Call, Scalar
 from weft.optimise.inline import solve
@@ -31,16 +31,16 @@ def joined(nest: Nest, writers: Sequence[Nest], points: int, operations: int) ->
 
     Copies join any factor, up to so many operations one that is packed.
     """
+    writer, *others = writers
+    if others or writer.tests or writer.reduces:
+        return None
     ranges, cells = dict(nest.loops), dict[Scalar, Scalar]()
     for read in nest.reads:
-        for writer in writers:
-            if writer.target == read.buffer:
-                solution = solve(writer, read.at)
-                if solution is None or not _is_pointwise(writer) or len(writers) > 1:
-                    return None
-                if not all(test.always(ranges) for test in solution.tests):
-                    return None
-                cells[read] = substituted(writer.core.value, solution.indices)
+        if read.buffer == writer.target:
+            solution = solve(writer, read.at)
+            if solution is None or not all(test.always(ranges) for test in solution.tests):
+                return None
+            cells[read] = substituted(writer.core.value, solution.indices)
     new = nest.mapped(lambda scalar: rewritten(scalar, cells.get))
     what = placed(new, points)
     if what is None:
@@ -49,10 +49,6 @@ def joined(nest: Nest, writers: Sequence[Nest], points: int, operations: int) ->
     computed = [(factor, own) for factor, own in sides if not isinstance(factor, Read)]
     fits = all(_is_packed(*one, nest.target.dtype) and _operations(one[0]) <= operations for one in computed)
     return new if fits and len(computed) <= 1 else None
-
-
-def _is_pointwise(writer: Nest) -> bool:
-    return isinstance(writer.core, Store) and not writer.tests and not writer.reduces
 
 
 def _is_packed(factor: Scalar, own: Sequence[Loop], dtype: str) -> bool:
