@@ -65,6 +65,7 @@ CASES = {
         PRODUCT,
         STORED,
     ),
+    "moved": ("for k in range(31):\n    for j in range(32):\n        f[k + 1, j] = b[k, j] * 2.0", PRODUCT, STORED),
     "stored again and again": (nest("f[k, j] = b[l, j] * 2.0", "kjl"), PRODUCT, STORED),
     "both factors": (
         nest("f[k, j] = relu(b[k, j])", "kj"),
