@@ -66,6 +66,12 @@ CASES = {
         STORED,
     ),
     "moved": ("for k in range(31):\n    for j in range(32):\n        f[k + 1, j] = b[k, j] * 2.0", PRODUCT, STORED),
+    "partly side by side": (nest("f[k, j] = b[k, j] + d[j, k]", "kj"), PRODUCT, STORED),
+    "fewer columns than a vector has": (
+        nest("f[k, j] = relu(b[k, j])", "kj"),
+        PRODUCT.replace("j in range(32)", "j in range(15)"),
+        STORED,
+    ),
     "stored again and again": (nest("f[k, j] = b[l, j] * 2.0", "kjl"), PRODUCT, STORED),
     "both factors": (
         nest("f[k, j] = relu(b[k, j])", "kj"),
