@@ -7,7 +7,7 @@ An einsum comes to this by projection, a comprehension by the ranges of its indi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -21,7 +21,7 @@ from weft.assign.scratch import untaken
 from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Cast, Inside, Local, Read
-from weft.loops.walk import children, with_children
+from weft.loops.walk import children, distinct, with_children
 from weft.ops import OPS, Call, Num, Scalar, call, fold, substitute
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.nodes import Choice, Projection
@@ -226,7 +226,7 @@ def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken
 
     value, *subscripts = (fold(one, change, children) for one in (code.value, *code.at))
     at, once = tuple(map(as_affine, subscripts)), code.accum == "arg2"
-    parts = list(_parts(value, *at))
+    parts = list(distinct(value, *at))
     read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
     named = {name for one in parts if isinstance(one, Affine) for name in one.names}
     used = named if OPS[code.accum].idempotent else sizes
@@ -248,17 +248,6 @@ def _loop_name(index: str, ranges: Mapping[str, object], taken: frozenset[str]) 
     while name in taken or (name != index and name in ranges):
         name += "_"
     return name
-
-
-def _parts(*values: Scalar) -> Iterator[Scalar]:
-    """Scalars and everything in them, each once, however deep they are."""
-    rest, seen = list(values), set[int]()
-    while rest:
-        one = rest.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            rest += children(one)
 
 
 def held(run: Run, target: Buffer) -> Run:

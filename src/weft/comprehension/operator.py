@@ -15,7 +15,7 @@ from weft.comprehension.builtins import spelled
 from weft.comprehension.gradient import backward
 from weft.comprehension.signature import Template
 from weft.errors import WeftError, user_origin, warn
-from weft.ops.dtypes import is_float, numpy_type
+from weft.ops.dtypes import is_float, limits
 from weft.tensor.adjoint import Adjoint
 from weft.tensor.leaves import data, number
 from weft.tensor.scope import as_tensor, is_array
@@ -83,13 +83,13 @@ def _operand(template: Template, param: str, given: TensorLike) -> Tensor:
 
 def check_number(value: float, dtype: str, name: str) -> None:
     """Refuse a number that is none of a type."""
-    wanted = numpy_type(dtype)
     if is_float(dtype):
         fits = isinstance(value, float) or abs(value) <= float_info.max
     elif dtype == "bool" or isinstance(value, bool | float):
         fits = dtype == "bool" and isinstance(value, bool)
     else:
-        fits = bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
+        low, high = limits(dtype)
+        fits = low <= value <= high
     if not fits:
         what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
         raise WeftError(what, origin=user_origin(), fix="pass another number, or change the type in the text")

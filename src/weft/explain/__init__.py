@@ -47,7 +47,7 @@ def _said(program: Program, notation: str) -> str:
 def _has_words(program: Program, notation: str) -> bool:
     try:
         return bool(_NOTATIONS[notation](program))
-    except Unsayable:
+    except WeftError:
         return False
 
 

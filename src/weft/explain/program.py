@@ -9,18 +9,19 @@ from typing import TypeAlias
 from weft.assign import Cells, Code, Fetch, Keep, Node, NodeName, Precision, complete, seq, statements, target
 from weft.assign.definitions import needed
 from weft.assign.nodes import Piece, keeps, rebuilt
-from weft.comprehension.apply import Application
-from weft.comprehension.nodes import Ident
+from weft.comprehension.definition_text import Unsayable
 from weft.comprehension.signature import Template
-from weft.errors import WeftError, user_origin
+from weft.errors import ShapeError, WeftError, user_origin
 from weft.explain.contraction import sizes_to_give
 from weft.project import Plan
 from weft.project.show import tensor_names
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close
 from weft.shape.infer import infer
 from weft.shape.logic import Literal
 from weft.shape.nodes import Shape
 from weft.tc import Definition
-from weft.tc.call import leaf
+from weft.tc.call import on_leaves
 from weft.tensor.einsum import contract
 from weft.tensor.tensor import Tensor
 
@@ -62,6 +63,25 @@ def _is_gradient(node: Node) -> bool:
     return node.is_grad and node.gradient_of is not None and node.gradient_of.definition is None
 
 
+def check_alone(program: Program, notation: str, found: Mapping[Node, ShapeVar]) -> None:
+    """Refuse a text by which tensors get other sizes, or none: one that is written at a position has any size it meets.
+
+    `found` are the shapes that reading it gives.
+    """
+    for code in statements(program.code):
+        node = target(code)
+        if node in found and not _same(node.shape, found[node]):
+            why = f"where that is all that is read, nothing says that `{node}` is {close(node.shape)}"
+            raise Unsayable.of(code, notation, why)
+
+
+def _same(one: ShapeVar, other: ShapeVar) -> bool:
+    try:
+        return close(one).array_shape == close(other).array_shape
+    except ShapeError:
+        return False
+
+
 def program_of(what: Sayable) -> Program:
     """What there is to say of a tensor or several, of code, or of a plan."""
     tensors = [what] if isinstance(what, Tensor) else what if isinstance(what, list | tuple) else []
@@ -79,26 +99,20 @@ def program_of(what: Sayable) -> Program:
 
 def applied(template: Template, shapes: Sequence[tuple[int, ...]]) -> Program:
     """What there is to say of a comprehension on tensors of these shapes."""
-    flat, extents = template.flat, template.extents(shapes)
-    params = [leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)]
-    application = Application(template, params, None, {}, extents)
-    named = dict(zip((*flat.params, *flat.results), (*params, *application.results), strict=True))
+    flat, application = template.flat, on_leaves(template, shapes)
+    params = [application.node(one) for one in flat.params]
     program = Program.of(Keep(application.results), template.name, application.results, params)
-    return replace(program, ranks={node: flat.ranks[name] for name, node in named.items()})
+    return replace(program, ranks={application.node(one): flat.ranks[one] for one in (*flat.params, *flat.results)})
 
 
 def supposed(template: Template) -> Iterator[list[tuple[int, ...]]]:
     """Shapes for the parameters of a comprehension: sizes that fall or rise by even steps, so that windows fit."""
-    params = template.definition.params
-    names = dict.fromkeys(dim.name for param in params for dim in param.type.dims if isinstance(dim, Ident))
+    types = [one.type for one in template.definition.params]
+    names = dict.fromkeys(size for one in types for size in one.sizes)
     for least, step in ((9, 2), (15, 4)):
         rising = [least + step * number for number in range(len(names))]
         for order in (rising[::-1], rising):
-            sizes = dict(zip(names, order, strict=True))
-            yield [
-                tuple(sizes[dim.name] if isinstance(dim, Ident) else dim.value for dim in one.type.dims)
-                for one in params
-            ]
+            yield [one.shape(dict(zip(names, order, strict=True))) for one in types]
 
 
 def _planned(plan: Plan) -> Program:

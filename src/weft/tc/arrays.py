@@ -15,6 +15,9 @@ from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
 from weft.tensor.leaves import numbers
 
+#: Rounding differs with the order of sums.
+_CLOSE = 1e-3
+
 
 def as_array(value: Any, name: str) -> Array:
     """An argument as an array, on the same memory where that can be."""
@@ -62,6 +65,13 @@ def _overlaps(array: Array) -> bool:
     for stride, size in axes:
         offsets = np.add.outer(offsets, stride * np.arange(size))
     return bool(array.size and np.diff(np.sort(offsets, None)).min() < array.itemsize)
+
+
+def is_close(found: Array, expected: Array) -> Array:
+    """In which cells two arrays are as near as sums in any order come: that much of the largest number."""
+    one, other = found.astype(np.float64), expected.astype(np.float64)
+    scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
+    return np.isclose(one, other, rtol=_CLOSE, atol=_CLOSE * scale, equal_nan=True)
 
 
 def kind_of(given: Sequence[Any]) -> Callable[[Array], Any]:

@@ -22,6 +22,7 @@ import numpy as np
 from weft.backends import Array
 from weft.machine import Machine
 from weft.schedule import Options
+from weft.tc.arrays import is_close
 from weft.tc.tuning_store import Found
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _TILES = (8, 16, 32, 64, 128, 256)
-#: Rounding differs with the order of sums: this much of the largest result, for a sum of many.
-_CLOSE = 1e-3
 #: What is better by less is chance.
 _CLEARLY = 0.98
 _TIMED_S = 0.02
@@ -187,9 +186,7 @@ def _orders(names: Sequence[str]) -> list[tuple[str, ...]]:
 def _agree(found: Array, expected: Array) -> bool:
     if expected.dtype.kind not in "fV":
         return bool(np.array_equal(found, expected))
-    one, other = found.astype(np.float64), expected.astype(np.float64)
-    scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
-    return bool(np.allclose(one, other, rtol=_CLOSE, atol=_CLOSE * scale, equal_nan=True))
+    return bool(is_close(found, expected).all())
 
 
 # What is shown
