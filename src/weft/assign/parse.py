@@ -21,7 +21,7 @@ from weft.assign.syntax import (
     Name,
     Number,
     Quoted,
-    Remark,
+    RemarkBlock,
     Right,
     Sign,
     Slots,
@@ -172,11 +172,13 @@ def _spaced(op: str) -> str:
     return f"put a space between `{heads[0]}` and `{op[len(heads[0]) :]}`" if heads else ""
 
 
-def _remark(tree: Tree) -> Remark:
+def _remark(tree: Tree) -> RemarkBlock:
     trees = subtrees(tree)
     parts = [one for one in trees if one.data in ("string", "name")]
     body = _statements(trees[len(parts) :])
-    return Remark(tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, span_of(tree))
+    return RemarkBlock(
+        tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, span_of(tree)
+    )
 
 
 # The right side

@@ -3,7 +3,7 @@
 program   = statement; statement; …
 statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; o = [3; rgb = 4]; init = 2 } =: …
                                                       ~let part = …; ~let more = part + …; p =+ more *. more
-          | Remark(parts, body)                       ~~("words" p; …)
+          | RemarkBlock(parts, body)                  ~~("words" p; …)
 right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
                                                       or ~at_least:"float32" for its type, ~logic:y for that of y
 value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
@@ -138,13 +138,13 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class RemarkBlock:
     parts: tuple[Quoted | Name, ...]
     body: tuple[Statement, ...]
     span: Span
 
 
-Statement: TypeAlias = Assign | Remark
+Statement: TypeAlias = Assign | RemarkBlock
 
 
 def operands_in(value: Value) -> tuple[Value, ...]:

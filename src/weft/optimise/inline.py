@@ -23,14 +23,14 @@ from weft.ops.steps import Steps, finished
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class InverseAccess:
     """The loops of a write as affine indices of a reader, and the tests under which the cell is written."""
 
     indices: Mapping[str, Affine]
     tests: tuple[Inside, ...]
 
 
-def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
+def solve(writer: Nest, at: Sequence[Scalar]) -> InverseAccess | None:
     """The iterations in which `writer` writes the cell `at`; None if the indices cannot be solved for them."""
     sizes = dict(writer.loops)
     indices: dict[str, Affine] = {}
@@ -56,7 +56,7 @@ def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
             tests.append(Inside(quotient, sizes[loop]))
         elif indices[loop] != quotient:
             tests.append(Inside(quotient - indices[loop], 1))
-    return Solution(indices, tuple(tests))
+    return InverseAccess(indices, tuple(tests))
 
 
 def inlined(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:

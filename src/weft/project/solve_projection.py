@@ -14,7 +14,7 @@ from weft.errors import ProjectionError, Span
 from weft.naming import FreshNames
 from weft.project.concat_nests import with_runs
 from weft.project.equations import AxisId, Derive, Eq, Equation, Id, LabelId, equations
-from weft.project.nodes import Concat, Factor, Index, LoopVariable, Projection
+from weft.project.nodes import Concat, Factor, IndexExpr, LoopVariable, Projection
 from weft.project.union_axes import Classes, solve_axes
 from weft.shape.logic import Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
@@ -129,7 +129,7 @@ class _ProjectionBuilder:
                 factors[members[0]] = tuple(self.loops[one] for one in members if one in self.loops)
         return tuple(factors.values())
 
-    def _index(self, axis: Id) -> Index:
+    def _index(self, axis: Id) -> IndexExpr:
         key = self.classes.find(axis)
         if key in self.classes.pins:
             return self.classes.pins[key]
@@ -140,7 +140,7 @@ class _ProjectionBuilder:
             return first
         return Affine.of(self.loops[key].name) if key in self.loops else Affine()
 
-    def _evaluate(self, term: notation.Affine | notation.Concat) -> Index:
+    def _evaluate(self, term: notation.Affine | notation.Concat) -> IndexExpr:
         if isinstance(term, notation.Concat):
             return self._concatenated(term)
         found = self._affine(term.over) * term.stride + term.offset
