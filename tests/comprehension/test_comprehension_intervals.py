@@ -14,7 +14,7 @@ from weft.comprehension.piecewise import Piecewise, Range
 from weft.comprehension.scalars import Known, cell, reads
 from weft.loops import Cast, Local
 from weft.loops.walk import children
-from weft.ops import Call, Num, Scalar, call, fold, where
+from weft.ops import Call, Num, Scalar, call, fold_tree, where
 
 RANGES = {"i": Range(-2, 2), "k": Range(1, 4)}
 KNOWN = Known({"A": (5,)}, {"N": 3})
@@ -69,7 +69,7 @@ def evaluated(value: Scalar, at: Mapping[str, int]) -> int:
                 return int(_called(op, parts))
         return at["t"]
 
-    return fold(value, combine, lambda one: children(one) if one != READ else ())
+    return fold_tree(value, combine, lambda one: children(one) if one != READ else ())
 
 
 def _called(op: str, parts: Sequence[int]) -> int:

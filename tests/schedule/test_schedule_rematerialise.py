@@ -20,7 +20,7 @@ from weft.loops import Buffer, Program, Stmt
 from weft.loops.nests import Nest, nests
 from weft.ops import call
 from weft.runtime import Routine
-from weft.schedule.fuse import fuse
+from weft.schedule.fuse import fused
 from weft.schedule.min_cut import SINK, Network
 from weft.schedule.nodes import as_kernels
 from weft.schedule.rematerialise import rematerialised
@@ -172,7 +172,7 @@ def test_what_is_late_joins_nothing_early() -> None:
     a, b, c = (floats(number, name, N) for number, name in enumerate("abc"))
     body = [loop("i", N, store(to, at("i"), read(a, "i"))) for to in (b, c)]
     parts = as_kernels(Program(tuple(body)))
-    assert [len(fuse(parts, late)) for late in ((), (b,), (c,), (b, c))] == [1, 1, 2, 1]
+    assert [len(fused(parts, late)) for late in ((), (b,), (c,), (b, c))] == [1, 1, 2, 1]
 
 
 # Cuts

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 
 from weft.assign.nodes import Accum, Arg, Node, node_of
-from weft.einsum import Concat, Spec, labels_in
+from weft.einsum import ConcatAxis, Spec, labels_in
 from weft.einsum.nodes import Label
 from weft.ops import Call, Scalar, computed, leaves
 from weft.shape.logic import Einsum
@@ -63,10 +63,10 @@ def together(spec: Spec) -> list[Collection[int]] | None:
     return _sharing(spec, {label.name for label in labels_in(axis)}) if axis else None
 
 
-def concatenation(spec: Spec) -> Concat | None:
+def concatenation(spec: Spec) -> ConcatAxis | None:
     """The axis of a spec that is made of parts, if there is one."""
     axes = (axis for shape in (spec.result, *spec.operands) for axis in shape.axes)
-    return next((axis for axis in axes if isinstance(axis, Concat)), None)
+    return next((axis for axis in axes if isinstance(axis, ConcatAxis)), None)
 
 
 def operation_node(code: Accum) -> Node | None:

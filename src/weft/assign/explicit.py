@@ -22,7 +22,7 @@ from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Cast, Inside, Local, Read
 from weft.loops.walk import children, distinct, with_children
-from weft.ops import OPS, Call, Num, Scalar, call, fold, substitute
+from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, substitute
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.nodes import Choice, Projection
 from weft.project.plan import project
@@ -100,7 +100,7 @@ def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
             else with_children(one, tuple(parts))
         )
 
-    return fold(value, change, children)
+    return fold_tree(value, change, children)
 
 
 # By projection
@@ -224,7 +224,7 @@ def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken
                 return Read(buffers[named.name], tuple(map(as_affine, parts)))
         return with_children(one, tuple(parts))
 
-    value, *subscripts = (fold(one, change, children) for one in (code.value, *code.at))
+    value, *subscripts = (fold_tree(one, change, children) for one in (code.value, *code.at))
     at, once = tuple(map(as_affine, subscripts)), code.accum == "arg2"
     parts = list(distinct(value, *at))
     read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
@@ -264,7 +264,7 @@ def held(run: Run, target: Buffer) -> Run:
         buffer = one.buffer
         return Read(buffer, _inside(parts, buffer, loops)) if prod(buffer.shape) else Cast(buffer.dtype, Num(0))
 
-    value, *subscripts = (fold(one, change, children) for one in (run.value, *run.at))
+    value, *subscripts = (fold_tree(one, change, children) for one in (run.value, *run.at))
     return replace(run, at=_inside(subscripts, target, loops), value=value)
 
 
@@ -281,7 +281,7 @@ def _clamped(index: Scalar, size: int, loops: Mapping[str, int]) -> Scalar:
 
 def as_affine(index: Scalar) -> Scalar:
     """A whole number as a sum of loops times constants, if it is one."""
-    found = fold(index, _affine, lambda one: one.args if isinstance(one, Call) else ())
+    found = fold_tree(index, _affine, lambda one: one.args if isinstance(one, Call) else ())
     return index if found is None else found
 
 

@@ -36,9 +36,9 @@ from weft.assign.nodes import (
     Offset,
     Operand,
     Seq,
-    Source,
     Stored,
     Symbol,
+    ValueSource,
     first_number,
     node_of,
     operands_of,
@@ -256,7 +256,7 @@ class Printer:
         shown = [piece for value in values for piece in (between, partial(self._value, value, line, place))]
         return shown[1:]
 
-    def _source(self, source: Source, place: _Place) -> Sequence[_Piece]:
+    def _source(self, source: ValueSource, place: _Place) -> Sequence[_Piece]:
         match source:
             case Cells(value=value):
                 return self._value(value, _Line(()), place)

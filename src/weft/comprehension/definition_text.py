@@ -33,7 +33,7 @@ from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Read, Role
 from weft.loops.walk import children, with_children
 from weft.naming import FreshNames
-from weft.ops import OPS, Num, Scalar, call, fold, substitute
+from weft.ops import OPS, Num, Scalar, call, fold_tree, substitute
 from weft.ops.dtypes import numpy_type, promote
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def definition(
     given, found = ([reading.buffer(one) for one in some] for some in (params, results))
     every = [one for some in said(code, "as a comprehension", reading.explicit) for one in some]
     known = {reading.buffer(node): rank for node, rank in (ranks or {}).items()}
-    text = _Text(_ranks((one for _, one in every), known))
+    text = _StatementWriter(_ranks((one for _, one in every), known))
     lines = _converted([line for code, one in every for line in text.lines(code, one)], text.types)
     typed = tuple(Param(text.type(one), Ident(one.name)) for one in given)
     return Definition(Ident(name), typed, tuple(Result(Ident(one.name)) for one in found), lines)
@@ -175,7 +175,7 @@ def _ranks(every: Iterable[Explicit], known: Mapping[Buffer, int]) -> dict[Buffe
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _StatementWriter:
     """Writes assignments as statements; tensors have so many subscripts."""
 
     ranks: Mapping[Buffer, int]
@@ -220,7 +220,7 @@ class _Text:
                 return Read(part.buffer, tuple(parts[: self.ranks[part.buffer]]))
             return with_children(part, tuple(parts))
 
-        plain = replace(run, value=fold(run.value, change, children))
+        plain = replace(run, value=fold_tree(run.value, change, children))
         return statement(buffer.name, self._shape(buffer), plain, accum, keeps, self.types)
 
 

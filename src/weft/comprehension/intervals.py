@@ -11,7 +11,7 @@ from weft.comprehension.piecewise import Range
 from weft.comprehension.scalars import operands
 from weft.loops import Cast, Local, Read
 from weft.loops.insert_casts import type_before
-from weft.ops import Call, Num, Scalar, fold
+from weft.ops import Call, Num, Scalar, fold_tree
 from weft.ops.dtypes import is_float, limits
 
 #: The least and the greatest value; infinite where nothing is known.
@@ -45,7 +45,7 @@ def interval(value: Scalar, ranges: Mapping[str, Range], number: Callable[[str],
         wraps = -inf < found[0] < -_WORD or inf > found[1] >= _WORD
         return _ANY if wraps else found
 
-    return fold(value, combine, operands)
+    return fold_tree(value, combine, operands)
 
 
 def inside(value: Interval, bounds: Interval) -> bool:

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from weft.errors import Span
-from weft.ops import fold as fold_tree
+from weft.ops import fold_tree
 
 T = TypeVar("T")
 

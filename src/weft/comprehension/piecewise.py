@@ -16,7 +16,7 @@ import islpy as isl
 from weft.affine import Affine
 from weft.comprehension.scalars import operands
 from weft.loops import Cast, Local
-from weft.ops import Call, Num, Scalar, fold
+from weft.ops import Call, Num, Scalar, fold_tree
 
 #: Functions of more pieces than this are treated as unknown, so that no text keeps isl busy for long.
 _MOST_PIECES = 32
@@ -61,7 +61,7 @@ class Piecewise:
 
     def _of(self, scalar: Scalar) -> _Found:
         if scalar not in self._known:
-            self._known[scalar] = fold(scalar, self._combined, operands)
+            self._known[scalar] = fold_tree(scalar, self._combined, operands)
         return self._known[scalar]
 
     def _combined(self, one: Scalar, parts: Sequence[_Found]) -> _Found:

@@ -21,7 +21,7 @@ from weft.errors import WeftError
 from weft.loops import Buffer, Cast, Local, Read
 from weft.loops.insert_casts import type_before
 from weft.loops.walk import children, distinct
-from weft.ops import Call, Num, Scalar, call, fold, where
+from weft.ops import Call, Num, Scalar, call, fold_tree, where
 from weft.ops.dtypes import UNKNOWN, is_float
 
 #: No other names.
@@ -132,7 +132,7 @@ def index_names(*values: Scalar) -> frozenset[str]:
 
 def written(value: Scalar, names: Mapping[str, str] = AS_THEY_ARE) -> Expr:
     """A scalar as the language writes it; tensors are called as `names` says."""
-    return fold(value, lambda one, parts: _written(one, parts, names), children)
+    return fold_tree(value, lambda one, parts: _written(one, parts, names), children)
 
 
 def _written(value: Scalar, parts: Sequence[Expr], names: Mapping[str, str]) -> Expr:

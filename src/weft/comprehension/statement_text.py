@@ -22,7 +22,7 @@ from weft.comprehension.scalars import index_names, number, written
 from weft.errors import WeftError
 from weft.loops import Inside
 from weft.loops.walk import children, with_children
-from weft.ops import OPS, Call, Num, Scalar, call, fold, where
+from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, where
 from weft.ops.dtypes import numpy_type
 
 
@@ -62,7 +62,7 @@ def put(value: Scalar, name: str, instead: Scalar) -> Scalar:
         term = instead if factor == 1 else factor * instead
         return term if rest == Affine() else term + rest
 
-    return fold(value, change, children)
+    return fold_tree(value, change, children)
 
 
 @dataclass(slots=True)

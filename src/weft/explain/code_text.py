@@ -29,7 +29,7 @@ from weft.comprehension.definition_text import Unsayable, is_said
 from weft.einsum import parse_spec
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.explain.contraction import contraction, sizes_to_give, spec_text
-from weft.explain.program import Program, check_alone, example
+from weft.explain.program import NamedProgram, check_alone, example
 from weft.loops import Buffer
 from weft.ops import Num
 from weft.shape.close import close
@@ -40,7 +40,7 @@ from weft.tensor.read_code import parse_cd
 from weft.tensor.tensor import Tensor
 
 
-def code_text(program: Program) -> str:
+def code_text(program: NamedProgram) -> str:
     """The program as `wf.parse_cd` reads it."""
     text = show(rebuilt(program.code, _said))
     written = {target_of(one) for one in statements(program.code)}

@@ -27,8 +27,8 @@ from weft.assign.explicit import Explicit, SpellingOut
 from weft.comprehension.definition_text import filling, identifier, node_here, said
 from weft.einsum import nodes as ein
 from weft.errors import WeftError
-from weft.explain.contraction import Contraction, contraction, labelled, letters, sizes_to_give, spec_text
-from weft.explain.program import Program, check_alone, example
+from weft.explain.contraction import EinsumForm, contraction, labelled, letters, sizes_to_give, spec_text
+from weft.explain.program import NamedProgram, check_alone, example
 from weft.loops import Buffer
 from weft.naming import FreshNames
 from weft.ops import OPS, Call, Num, Scalar
@@ -43,7 +43,7 @@ from weft.tensor.tensor import Tensor
 _CELL = ein.ShapeSpec(ein.Row(), ein.Row(), ein.Row(trail=(ein.Position(0),)))
 
 
-def einsum_calls(program: Program) -> str:
+def einsum_calls(program: NamedProgram) -> str:
     """The calls that compute what a program does.
 
     They are made on examples of the tensors it reads, and what that computes is written: so every tensor has a variable
@@ -54,11 +54,11 @@ def einsum_calls(program: Program) -> str:
     check_alone(program, "as einsums", tried)
     params = [made.examples[made.buffer(one)] for one in program.params]
     results = [made.tried[made.buffer(one).name].node for one in program.results]
-    return "\n".join(_written(Program.of(Keep(tuple(results)), program.name, results, params)).lines)
+    return "\n".join(_written(NamedProgram.of(Keep(tuple(results)), program.name, results, params)).lines)
 
 
-def _written(program: Program) -> _Writing:
-    writing = _Writing()
+def _written(program: NamedProgram) -> _CallWriter:
+    writing = _CallWriter()
     for node in (*program.params, *program.results):
         writing.buffer(node)
     for _ in said(program.code, "as einsums", writing.statement):
@@ -67,7 +67,7 @@ def _written(program: Program) -> _Writing:
 
 
 @dataclass(slots=True)
-class _Writing:
+class _CallWriter:
     names: FreshNames = field(default_factory=lambda: FreshNames(["wf", *kwlist]))
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     shapes: dict[Buffer, Shape] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class _Writing:
         every = labelled(letters(len(one.target.shape)), self.shapes[one.target])
         self._call(target, [every, every], every, [target, added], one.accum, "add", {})
 
-    def _contracted(self, target: str, made: Contraction, accum: str) -> None:
+    def _contracted(self, target: str, made: EinsumForm, accum: str) -> None:
         """An einsum for the value's last operation, after those for what that combines."""
         operands = [one.name for one in made.operands]
         op = _combination(made.value, len(operands))
@@ -154,11 +154,11 @@ class _Writing:
             parts, operands = [part for part, _ in found], [name for _, name in found]
         self._call(target, parts, made.result, operands, op, _accumulation(accum), made.labels)
 
-    def _read(self, operand: int, made: Contraction) -> ein.ShapeSpec:
+    def _read(self, operand: int, made: EinsumForm) -> ein.ShapeSpec:
         """How an operand is read; a number that is written is the same everywhere."""
         return _CELL if made.operands[operand] in self.literals else made.parts[operand]
 
-    def _part(self, value: Scalar, made: Contraction) -> tuple[ein.ShapeSpec, str]:
+    def _part(self, value: Scalar, made: EinsumForm) -> tuple[ein.ShapeSpec, str]:
         """A part of a value, as a tensor of its own if it is computed: how it is read, and its name."""
         match value:
             case Num():

@@ -1,8 +1,8 @@
 """Primitive scalar operations and expressions over them."""
 
 from weft.ops.row import Op
-from weft.ops.scalar import Call, Num, Number, Scalar, call, computed, fold, leaves, scalar, substitute, where
-from weft.ops.table import OPS, accumulator, find, starter, type_of
+from weft.ops.scalar import Call, Num, Number, Scalar, call, computed, fold_tree, leaves, scalar, substitute, where
+from weft.ops.table import OPS, accumulator, find, scalar_type, starter
 
 __all__ = [
     "OPS",
@@ -15,11 +15,11 @@ __all__ = [
     "call",
     "computed",
     "find",
-    "fold",
+    "fold_tree",
     "leaves",
     "scalar",
     "starter",
     "substitute",
-    "type_of",
+    "scalar_type",
     "where",
 ]

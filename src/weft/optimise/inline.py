@@ -30,7 +30,7 @@ class InverseAccess:
     tests: tuple[Inside, ...]
 
 
-def solve(writer: Nest, at: Sequence[Scalar]) -> InverseAccess | None:
+def invert_access(writer: Nest, at: Sequence[Scalar]) -> InverseAccess | None:
     """The iterations in which `writer` writes the cell `at`; None if the indices cannot be solved for them."""
     sizes = dict(writer.loops)
     indices: dict[str, Affine] = {}
@@ -175,7 +175,7 @@ class _Expansion:
         self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _InlinedBlock, *, first: bool
     ) -> Steps[None]:
         """What one of the buffer's writers does to the variable of a cell."""
-        solution = solve(writer, at)
+        solution = invert_access(writer, at)
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
         own = [(name, size) for name, size in writer.loops if name not in solution.indices]
         loops = [(fresh_identifier(name, self.names), size) for name, size in own]

@@ -26,7 +26,7 @@ from weft.loops.walk import free, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
 from weft.optimise.gather import compares
-from weft.optimise.inline import solve
+from weft.optimise.inline import invert_access
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
 from weft.optimise.prologue import joined, placed
@@ -263,7 +263,7 @@ class _Deciding:
             return "accumulates across iterations of an outer loop"
         for index in writes:
             for reader, read in reads:
-                if solve(self.uses.nests[index], read.at) is None:
+                if invert_access(self.uses.nests[index], read.at) is None:
                     name = self.uses.nests[reader].target.name
                     return f"`{name}` reads it at indices that its loops cannot be solved for"
         return ""
@@ -343,7 +343,7 @@ class _Deciding:
             if not isinstance(scalar, Read) or len(writers) != 1 or writers[0] >= index:
                 break
             writer = self.uses.nests[writers[0]]
-            solution = solve(writer, scalar.at) if isinstance(writer.core, Store) else None
+            solution = invert_access(writer, scalar.at) if isinstance(writer.core, Store) else None
             if solution is None:
                 break
             scalar, index = substituted(writer.core.value, solution.indices), writers[0]

@@ -17,7 +17,7 @@ from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read
 from weft.loops.walk import Loop, reads, rewritten, substituted, walk
 from weft.ops import Call, Scalar
-from weft.optimise.inline import solve
+from weft.optimise.inline import invert_access
 
 
 def placed(nest: Nest, points: int) -> Contraction | None:
@@ -37,7 +37,7 @@ def joined(nest: Nest, writers: Sequence[Nest], points: int, operations: int) ->
     ranges, cells = dict(nest.loops), dict[Scalar, Scalar]()
     for read in nest.reads:
         if read.buffer == writer.target:
-            solution = solve(writer, read.at)
+            solution = invert_access(writer, read.at)
             if solution is None or not all(test.always(ranges) for test in solution.tests):
                 return None
             cells[read] = substituted(writer.core.value, solution.indices)

@@ -22,7 +22,7 @@ from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
-from weft.schedule.memory import Plan
+from weft.schedule.memory import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Routine:
         return first_difference(self.trace(), self.state.engine.backend, found, kept, self.given(values))
 
     @public
-    def memory(self) -> Plan:
+    def memory(self) -> MemoryPlan:
         """Where its intermediate values lie: bytes, lives, what shares with what. Printed, it is a table."""
         return self._schedule.plan
 

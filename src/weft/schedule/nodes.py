@@ -14,7 +14,7 @@ from weft.loops import Buffer, Program, Remark, Stmt
 from weft.optimise.inline_decision import Verdict
 
 if TYPE_CHECKING:
-    from weft.schedule.memory import Plan
+    from weft.schedule.memory import MemoryPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Schedule:
 
     kernels: tuple[Kernel, ...]
     verdicts: Mapping[Buffer, Verdict]
-    plan: Plan
+    plan: MemoryPlan
 
 
 def as_program(kernels: Iterable[Kernel]) -> Program:

@@ -22,9 +22,9 @@ from weft.schedule.collapse import collapsed
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fuse as fused
+from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
-from weft.schedule.memory import Plan, planned
+from weft.schedule.memory import MemoryPlan, planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
 from weft.schedule.options import arranged
 from weft.schedule.parallelise import parallelised
@@ -66,7 +66,7 @@ class Stage:
     #: The buffers that never hold -0.0, and those that are kept or given.
     unsigned: Collection[Buffer] = ()
     outside: Collection[Buffer] = ()
-    plan: Plan | None = None
+    plan: MemoryPlan | None = None
 
     @property
     def nests(self) -> Sequence[Nest]:

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 #: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed. A node that code
 #: assigns to, a constant and what is computed are no larger than they must be; a node nobody assigned to is a leaf.
-Role: TypeAlias = Literal["leaf", "varying", "param", "node", "constant", "inner"]
+TensorRole: TypeAlias = Literal["leaf", "varying", "param", "node", "constant", "inner"]
 
 #: What belongs to the model, and what to code that updates it.
 MODEL, CODE = 0, 1
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class InferenceStep:
     """One operation as errors speak of it: where it was written, what it is, the shapes it relates.
 
     `claims` are what it says about them, so that it can be said again; a step without any looks at a shape of the
@@ -67,7 +67,7 @@ class Step:
     order: int = field(default_factory=itertools.count().__next__)
 
 
-class Product(NamedTuple):
+class SizeProduct(NamedTuple):
     """A size given for a row variable: what all its axes multiply to."""
 
     name: str
@@ -81,10 +81,10 @@ class Why(NamedTuple):
     `product`: as what is left of a row variable's size.
     """
 
-    step: Step
+    step: InferenceStep
     span: Span | None = None
     before: Why | None = None
-    product: Product | None = None
+    product: SizeProduct | None = None
 
 
 class Cap(NamedTuple):
@@ -105,7 +105,7 @@ class Propagator(ABC):
         self.queued = False
 
     @property
-    def step(self) -> Step:
+    def step(self) -> InferenceStep:
         """The operation that states it."""
         return self.why.step
 
@@ -158,7 +158,7 @@ class AxisCell:
         self.why_plain: Why | None = None
 
     @property
-    def role(self) -> Role:
+    def role(self) -> TensorRole:
         return self.row.role if self.row else "inner"
 
     @property
@@ -204,10 +204,10 @@ class RowCell:
     )
 
     def __init__(
-        self, kind: Kind, role: Role = "inner", owner: ShapeVar | None = None, mark: int = 0, level: int = MODEL
+        self, kind: Kind, role: TensorRole = "inner", owner: ShapeVar | None = None, mark: int = 0, level: int = MODEL
     ) -> None:
         self.kind = kind
-        self.role: Role = role
+        self.role: TensorRole = role
         self.owner = owner
         self.mark = mark
         self.level = level
@@ -270,8 +270,8 @@ class ShapeVar:
     def __init__(
         self,
         name: str,
-        role: Role,
-        store: Store,
+        role: TensorRole,
+        store: ConstraintStore,
         marks: tuple[int, int, int] = (0, 0, 0),
         origin: Origin | None = None,
         operands: Sequence[ShapeVar] = (),
@@ -282,7 +282,7 @@ class ShapeVar:
         self.origin = origin
         self.operands = tuple(operands)
         self.level = level
-        self.steps: tuple[Step, ...] = ()  # the operations that say what it is
+        self.steps: tuple[InferenceStep, ...] = ()  # the operations that say what it is
         self.view: ShapeVar | None = None  # how code sees it
         self.used = False  # an operation of the model takes it
         self.assigned = False  # code says what it is
@@ -334,7 +334,7 @@ class ShapeVar:
 
 
 @dataclass(slots=True, eq=False)
-class Store:
+class ConstraintStore:
     """The unknowns of one connected graph of tensors. Stores that meet become one; `into` points to it.
 
     `weight` counts the stores that went into it: the lighter one joins the heavier, so chains of `into` stay short.
@@ -342,17 +342,17 @@ class Store:
     with what is wrong with it. `open` is who writes here now, or was interrupted at it.
     """
 
-    into: Store | None = None
+    into: ConstraintStore | None = None
     weight: int = 1
     rows: list[RowCell] = field(default_factory=list)
     axes: list[AxisCell] = field(default_factory=list)
-    demands: list[tuple[AxisCell, Step]] = field(default_factory=list)
-    broken: dict[Step, ShapeError] = field(default_factory=dict)
+    demands: list[tuple[AxisCell, InferenceStep]] = field(default_factory=list)
+    broken: dict[InferenceStep, ShapeError] = field(default_factory=dict)
     solution: Solution | None = None
     open_rows: int = 0  # when what is closed was last dropped
     open: Solver | None = None
 
-    def find(self) -> Store:
+    def find(self) -> ConstraintStore:
         store = self
         while store.into is not None:
             store = store.into

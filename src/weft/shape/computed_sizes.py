@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
-from weft.einsum.nodes import KINDS, Affine
+from weft.einsum.nodes import KINDS, AffineAxis
 from weft.errors import WeftError
 from weft.shape import errors
 from weft.shape.cells import AxisCell, Propagator, RowCell, Why
@@ -41,7 +41,7 @@ class AffineRule(Propagator):
 
     __slots__ = ("axis", "kernel", "over", "term")
 
-    def __init__(self, axis: AxisCell, over: AxisCell, kernel: AxisCell | None, term: Affine, why: Why) -> None:
+    def __init__(self, axis: AxisCell, over: AxisCell, kernel: AxisCell | None, term: AffineAxis, why: Why) -> None:
         super().__init__(why)
         self.axis = axis
         self.over = over

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from weft.errors import Span
 from weft.shape import errors
-from weft.shape.cells import AxisCell, Propagator, RowCell, Step, Why
+from weft.shape.cells import AxisCell, InferenceStep, Propagator, RowCell, Why
 from weft.shape.dims import Below, Join, Same, Seen
 from weft.shape.nodes import MAX_RANK
 
@@ -41,7 +41,7 @@ class RowIsRule(Propagator):
         lead: Sequence[AxisCell],
         middle: RowCell | None,
         trail: Sequence[AxisCell],
-        step: Step,
+        step: InferenceStep,
         spans: Sequence[Span | None] = (),
         tracked: bool = True,
         least: int = 0,
@@ -121,7 +121,7 @@ class RowSeenRule(Propagator):
 
     __slots__ = ("from_back", "from_front", "model", "view")
 
-    def __init__(self, model: RowCell, view: RowCell, step: Step) -> None:
+    def __init__(self, model: RowCell, view: RowCell, step: InferenceStep) -> None:
         super().__init__(Why(step))
         self.model = model
         self.view = view
@@ -166,7 +166,7 @@ class RowBelowRule(Propagator):
 
     __slots__ = ("from_back", "from_front", "operand", "result")
 
-    def __init__(self, operand: RowCell, result: RowCell, step: Step) -> None:
+    def __init__(self, operand: RowCell, result: RowCell, step: InferenceStep) -> None:
         super().__init__(Why(step))
         self.operand = operand
         self.result = result
@@ -198,7 +198,7 @@ class RowJoinRule(Propagator):
 
     __slots__ = ("linked", "operands", "result")
 
-    def __init__(self, result: RowCell, operands: Sequence[RowCell], step: Step) -> None:
+    def __init__(self, result: RowCell, operands: Sequence[RowCell], step: InferenceStep) -> None:
         super().__init__(Why(step))
         self.result = result
         self.operands = tuple(operands)

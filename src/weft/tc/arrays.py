@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.backends import Array
 from weft.comprehension.operator import check_number
-from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_of
+from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_name
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
 from weft.tensor.leaves import numbers
@@ -47,7 +47,7 @@ def written(value: Any, name: str) -> Array:
             reason = "cells of it lie in the same memory" if array.flags.writeable else "its memory is read-only"
         except ExchangeError as error:
             reason = error.what
-    what = f"the output given for `{name}`, {type_of(value)}, cannot be written: {reason}"
+    what = f"the output given for `{name}`, {type_name(value)}, cannot be written: {reason}"
     raise WeftError(what, origin=user_origin(), fix="pass a NumPy array or a tensor that may be written")
 
 

@@ -22,7 +22,7 @@ from weft.shape.logic import Literal
 from weft.shape.nodes import Dim, Shape
 
 
-class Call:
+class CompiledCall:
     """A definition on parameters of known shapes."""
 
     def __init__(
@@ -59,7 +59,9 @@ class Call:
 class GradientCall:
     """The gradients of some results by some parameters, on parameters of known shapes."""
 
-    def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str], options: Options | None = None) -> None:
+    def __init__(
+        self, call: CompiledCall, of: Sequence[str], wrt: Sequence[str], options: Options | None = None
+    ) -> None:
         self.shapes = [call.shapes[one] for one in wrt]
         self.options = options or Options()
         code, seeds, found = gradient_code(call.application, of, wrt)
@@ -94,7 +96,7 @@ def gradient_definition(
     return definition(name, complete(code), [*params.values(), *seeds.values()], list(found.values()), ranks)
 
 
-def gradient_loops(call: Call, of: Sequence[str], wrt: Sequence[str]) -> dict[str, int]:
+def gradient_loops(call: CompiledCall, of: Sequence[str], wrt: Sequence[str]) -> dict[str, int]:
     """The loops of gradients by name, those of what they are computed from included."""
     flat, extents = call.template.flat, call.application.extents
     made = backward(flat, of, wrt, afresh=True)

@@ -25,10 +25,10 @@ from weft.schedule import CompileOptions, Options
 from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
 from weft.tc.arrays import kind_of
-from weft.tc.call import Call, GradientCall, gradient_definition, gradient_loops
+from weft.tc.call import CompiledCall, GradientCall, gradient_definition, gradient_loops
 from weft.tc.equivalence import check_equivalents
 from weft.tc.show import STAGES, show_stage
-from weft.tc.tune import Run, Tuning, console, knobs, summary
+from weft.tc.tune import TimedRun, Tuning, console, knobs, summary
 from weft.tc.tuning_store import Subject
 from weft.tensor.tensor import Tensor
 
@@ -112,11 +112,11 @@ class Definition:
         self.template = template
         self.arguments = Arguments(template)
         self._engine = engine
-        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], Call] = LRU(config.options.kept_programs)
+        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], CompiledCall] = LRU(config.options.kept_programs)
         self._gradients: LRU[tuple[object, ...], GradientCall] = LRU(config.options.kept_programs)
         #: Options in use for parameters of some shapes: of the definition, or of its gradients by some parameters.
         self._options: dict[tuple[_Shapes, tuple[str, ...]], Options] = {}
-        self._last: tuple[_Shapes, CompileOptions, Call] | None = None  # most calls are like the one before
+        self._last: tuple[_Shapes, CompileOptions, CompiledCall] | None = None  # most calls are like the one before
 
     @property
     def name(self) -> str:
@@ -235,19 +235,21 @@ class Definition:
 
     def _asked(
         self, args: Sequence[Any], named: Mapping[str, Any], wrt: str | Sequence[str] | None
-    ) -> tuple[list[Array], Call, tuple[str, ...]]:
+    ) -> tuple[list[Array], CompiledCall, tuple[str, ...]]:
         """The arrays that are given, the call they make, and the parameters whose gradients are meant, if any are."""
         arrays = self.arguments.arrays(self.arguments.ordered(args, named))
         return arrays, self._call(arrays), () if wrt is None else self.arguments.wrt(wrt)
 
-    def _made(self, call: Call, wanted: tuple[str, ...]) -> Call | GradientCall:
+    def _made(self, call: CompiledCall, wanted: tuple[str, ...]) -> CompiledCall | GradientCall:
         """What is compiled: the definition, or its gradients by some parameters."""
         return self._gradient(call, self._real, wanted) if wanted else self._call_of(call.given)
 
-    def _loops(self, call: Call, wanted: tuple[str, ...]) -> dict[str, int]:
+    def _loops(self, call: CompiledCall, wanted: tuple[str, ...]) -> dict[str, int]:
         return gradient_loops(call, self._real, wanted) if wanted else call.loops
 
-    def _trying(self, call: Call, arrays: list[Array], wanted: tuple[str, ...]) -> Callable[[Options], Run]:
+    def _trying(
+        self, call: CompiledCall, arrays: list[Array], wanted: tuple[str, ...]
+    ) -> Callable[[Options], TimedRun]:
         """How to compile a candidate, and run it on arrays."""
         if not wanted:
             return lambda options: partial(self._compiled(call.given, options), arrays, [None] * len(self.results))
@@ -266,7 +268,7 @@ class Definition:
                 fix = f"its loops are {', '.join(loops) or 'none'}"
                 raise WeftError(f"`{self.name}` has no loop `{name}`", origin=user_origin(), fix=fix)
 
-    def _use(self, call: Call, wanted: tuple[str, ...], options: Options) -> None:
+    def _use(self, call: CompiledCall, wanted: tuple[str, ...], options: Options) -> None:
         """Use options for parameters of the shapes of a call from now on, if what they choose can be compiled."""
         before = self._options.get((call.given, wanted))
         self._options[call.given, wanted], self._last = options, None
@@ -288,19 +290,19 @@ class Definition:
             return str(self.derived(call.given, self.arguments.wrt(None)))
         return show_stage(stage, call)
 
-    def _call(self, arrays: Sequence[Array]) -> Call:
+    def _call(self, arrays: Sequence[Array]) -> CompiledCall:
         shapes = tuple([array.shape for array in arrays])
         last = self._last
         return last[2] if last and last[0] == shapes and last[1] is config.options else self._call_of(shapes)
 
-    def _call_of(self, shapes: _Shapes) -> Call:
+    def _call_of(self, shapes: _Shapes) -> CompiledCall:
         options, chosen = self._used(shapes), config.options
         key = shapes, options, chosen
         found = self._calls.get(key) or self._calls.put(key, self._compiled(shapes, options))
         self._last = (shapes, chosen, found)
         return found
 
-    def _gradient(self, call: Call, of: tuple[str, ...], wanted: tuple[str, ...]) -> GradientCall:
+    def _gradient(self, call: CompiledCall, of: tuple[str, ...], wanted: tuple[str, ...]) -> GradientCall:
         options = self._used(call.given, wanted)
         key = call.given, of, wanted, options, config.options
         return self._gradients.get(key) or self._gradients.put(key, GradientCall(call, of, wanted, options))
@@ -313,8 +315,8 @@ class Definition:
             self._options[shapes, wanted] = found
         return found if found != Options() else config.options.schedule
 
-    def _compiled(self, shapes: _Shapes, options: Options) -> Call:
-        return Call(self.template, shapes, self._engine.engine, options)
+    def _compiled(self, shapes: _Shapes, options: Options) -> CompiledCall:
+        return CompiledCall(self.template, shapes, self._engine.engine, options)
 
 
 def restored(text: str, name: str, unchecked: bool, backend: str | None) -> Definition:

@@ -37,7 +37,7 @@ from weft.errors import WeftError
 from weft.ops.dtypes import is_float, numpy_type
 from weft.runtime.engine import Engine
 from weft.tc.arrays import is_close
-from weft.tc.call import Call
+from weft.tc.call import CompiledCall
 
 #: How often it is tried, and with what sizes.
 _TRIES, _LARGEST = 4, 5
@@ -122,7 +122,7 @@ def _run(program: CheckedProgram, name: str, inputs: Sequence[Array], engine: En
     template = Template(program, name)
     if len(template.flat.params) > len(inputs):
         raise WeftError("what it starts from is not known")
-    (found,) = Call(template, [one.shape for one in inputs], engine)(inputs, [None])
+    (found,) = CompiledCall(template, [one.shape for one in inputs], engine)(inputs, [None])
     return found
 
 

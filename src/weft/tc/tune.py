@@ -39,7 +39,7 @@ _ENOUGH = 200
 _ELITE = 4
 
 #: Runs once and gives the results.
-Run: TypeAlias = Callable[[], Sequence[Array]]
+TimedRun: TypeAlias = Callable[[], Sequence[Array]]
 #: The ways to change one choice.
 Knob: TypeAlias = Callable[[Options], list[Options]]
 
@@ -48,7 +48,7 @@ Knob: TypeAlias = Callable[[Options], list[Options]]
 class Tuning:
     """How to compile a candidate, what to change about it, and what was found so far."""
 
-    make: Callable[[Options], Run]
+    make: Callable[[Options], TimedRun]
     knobs: Sequence[Knob]
     known: Options = Options()  # noqa: RUF009 it is frozen
     seed: int = 0
@@ -96,7 +96,7 @@ class Tuning:
         """How many times as fast as the default the best is."""
         return self.default / self._best[0] if self.default < math.inf else 1.0
 
-    def _try(self, candidate: Options, plain: Run, expected: Sequence[Array]) -> None:
+    def _try(self, candidate: Options, plain: TimedRun, expected: Sequence[Array]) -> None:
         """Compile a candidate, check its answer, and time it and the default in turns; one that fails is left out."""
         self.tried += 1
         try:
@@ -138,7 +138,7 @@ class Tuning:
         return child
 
 
-def _time(run: Run) -> float:
+def _time(run: TimedRun) -> float:
     """The best of some runs."""
     best, spent = math.inf, 0.0
     while spent < _TIMED_S:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from weft.assign import Accum, Code, Node, NodeName, Operand, Precision, Slot, in_code, recording, statements
-from weft.assign.definitions import needed
+from weft.assign.definitions import inputs_of
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call
@@ -88,7 +88,7 @@ class Operator:
         if not list(statements(forward.code)):
             fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
             raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
-        if node in needed(forward.code):
+        if node in inputs_of(forward.code):
             raise WeftError(
                 f"the forward function of {self.name} reads its result before computing it",
                 origin=origin,
