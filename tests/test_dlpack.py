@@ -15,8 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from producers import OldProducer, Producer, Versioned, whole
 from weft.dlpack import CPU, VERSION, ExchangeError, borrow, is_producer, to_capsule

@@ -11,104 +11,98 @@ from typing import TYPE_CHECKING, Any
 from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
-    from weft import optim as optim
-    from weft import tc as tc
-    from weft import torch as torch
-    from weft import train as train
-    from weft.assign import comment as comment
-    from weft.assign import intermediate as intermediate
-    from weft.assign import seq as seq
+    from weft import optim as optim, tc as tc, torch as torch, train as train
+    from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
     from weft.dlpack import ExchangeError as ExchangeError
-    from weft.errors import ArgumentError as ArgumentError
-    from weft.errors import EinsumError as EinsumError
-    from weft.errors import IndexOutOfBounds as IndexOutOfBounds
-    from weft.errors import NoSuchName as NoSuchName
-    from weft.errors import OutOfMemory as OutOfMemory
-    from weft.errors import ProjectionError as ProjectionError
-    from weft.errors import ShapeError as ShapeError
-    from weft.errors import UnderdeterminedShapeError as UnderdeterminedShapeError
-    from weft.errors import WeftError as WeftError
-    from weft.errors import WeftWarning as WeftWarning
+    from weft.errors import (
+        ArgumentError as ArgumentError,
+        EinsumError as EinsumError,
+        IndexOutOfBounds as IndexOutOfBounds,
+        NoSuchName as NoSuchName,
+        OutOfMemory as OutOfMemory,
+        ProjectionError as ProjectionError,
+        ShapeError as ShapeError,
+        UnderdeterminedShapeError as UnderdeterminedShapeError,
+        WeftError as WeftError,
+        WeftWarning as WeftWarning,
+    )
     from weft.explain import show_as as show_as
     from weft.machine import Machine as Machine
-    from weft.project import Plan as Plan
-    from weft.project import plan as plan
-    from weft.runtime import Context as Context
-    from weft.runtime import Device as Device
-    from weft.runtime import Event as Event
-    from weft.runtime import Routine as Routine
-    from weft.runtime import Stream as Stream
+    from weft.project import Plan as Plan, plan as plan
+    from weft.runtime import Context as Context, Device as Device, Event as Event, Routine as Routine, Stream as Stream
+    from weft.runtime.gradcheck import gradcheck as gradcheck
     from weft.schedule import CompileOptions as CompileOptions
-    from weft.shape import Dim as Dim
-    from weft.shape import Shape as Shape
-    from weft.tensor.assignments import assign as assign
-    from weft.tensor.assignments import cd as cd
-    from weft.tensor.assignments import node as node
-    from weft.tensor.concat import concat as concat
-    from weft.tensor.concat import stack as stack
-    from weft.tensor.einsum import dim as dim
-    from weft.tensor.einsum import einsum as einsum
-    from weft.tensor.functions import abs as abs
-    from weft.tensor.functions import cast as cast
-    from weft.tensor.functions import cos as cos
-    from weft.tensor.functions import equal as equal
-    from weft.tensor.functions import erf as erf
-    from weft.tensor.functions import exp as exp
-    from weft.tensor.functions import exp2 as exp2
-    from weft.tensor.functions import floor as floor
-    from weft.tensor.functions import fma as fma
-    from weft.tensor.functions import less as less
-    from weft.tensor.functions import less_equal as less_equal
-    from weft.tensor.functions import log as log
-    from weft.tensor.functions import log2 as log2
-    from weft.tensor.functions import logical_and as logical_and
-    from weft.tensor.functions import logical_not as logical_not
-    from weft.tensor.functions import logical_or as logical_or
-    from weft.tensor.functions import maximum as maximum
-    from weft.tensor.functions import minimum as minimum
-    from weft.tensor.functions import not_equal as not_equal
-    from weft.tensor.functions import recip as recip
-    from weft.tensor.functions import recip_sqrt as recip_sqrt
-    from weft.tensor.functions import relu as relu
-    from weft.tensor.functions import sat01 as sat01
-    from weft.tensor.functions import sigmoid as sigmoid
-    from weft.tensor.functions import sin as sin
-    from weft.tensor.functions import sqrt as sqrt
-    from weft.tensor.functions import tanh as tanh
-    from weft.tensor.functions import where as where
+    from weft.shape import Dim as Dim, Shape as Shape
+    from weft.tensor.assignments import assign as assign, cd as cd, node as node
+    from weft.tensor.concat import concat as concat, stack as stack
+    from weft.tensor.einsum import dim as dim, einsum as einsum
+    from weft.tensor.functions import (
+        abs as abs,
+        cast as cast,
+        cos as cos,
+        equal as equal,
+        erf as erf,
+        exp as exp,
+        exp2 as exp2,
+        floor as floor,
+        fma as fma,
+        less as less,
+        less_equal as less_equal,
+        log as log,
+        log2 as log2,
+        logical_and as logical_and,
+        logical_not as logical_not,
+        logical_or as logical_or,
+        maximum as maximum,
+        minimum as minimum,
+        not_equal as not_equal,
+        recip as recip,
+        recip_sqrt as recip_sqrt,
+        relu as relu,
+        sat01 as sat01,
+        sigmoid as sigmoid,
+        sin as sin,
+        sqrt as sqrt,
+        tanh as tanh,
+        where as where,
+    )
+    from weft.tensor.grad import grad as grad, jvp as jvp
     from weft.tensor.gradient import grad_update as grad_update
-    from weft.tensor.layers import Layer as Layer
-    from weft.tensor.layers import op as op
-    from weft.tensor.leaves import constant as constant
-    from weft.tensor.leaves import counted as counted
-    from weft.tensor.leaves import data as data
-    from weft.tensor.leaves import from_dlpack as from_dlpack
-    from weft.tensor.leaves import from_file as from_file
-    from weft.tensor.leaves import number as number
-    from weft.tensor.leaves import offsets as offsets
-    from weft.tensor.literals import batch as batch
-    from weft.tensor.literals import labelled as labelled
-    from weft.tensor.literals import tensor as tensor
-    from weft.tensor.operator import Operator as Operator
-    from weft.tensor.operator import operator as operator
-    from weft.tensor.params import kaiming as kaiming
-    from weft.tensor.params import normal as normal
-    from weft.tensor.params import param as param
-    from weft.tensor.params import seed as seed
-    from weft.tensor.params import uniform as uniform
-    from weft.tensor.params import xavier as xavier
-    from weft.tensor.random import bernoulli as bernoulli
-    from weft.tensor.random import dropout as dropout
-    from weft.tensor.random import random_standard_normal as random_standard_normal
-    from weft.tensor.random import random_uniform as random_uniform
+    from weft.tensor.layers import Layer as Layer, op as op
+    from weft.tensor.leaves import (
+        constant as constant,
+        counted as counted,
+        data as data,
+        from_dlpack as from_dlpack,
+        from_file as from_file,
+        number as number,
+        offsets as offsets,
+    )
+    from weft.tensor.literals import batch as batch, labelled as labelled, tensor as tensor
+    from weft.tensor.operator import Operator as Operator, operator as operator
+    from weft.tensor.params import (
+        kaiming as kaiming,
+        normal as normal,
+        param as param,
+        seed as seed,
+        uniform as uniform,
+        xavier as xavier,
+    )
+    from weft.tensor.random import (
+        bernoulli as bernoulli,
+        dropout as dropout,
+        random_standard_normal as random_standard_normal,
+        random_uniform as random_uniform,
+    )
     from weft.tensor.read_code import parse_cd as parse_cd
-    from weft.tensor.slices import StaticIndex as StaticIndex
-    from weft.tensor.slices import index as index
-    from weft.tensor.tensor import Tensor as Tensor
-    from weft.tensor.tensor import given as given
-    from weft.tensor.tensor import require_grad as require_grad
-    from weft.tensor.tensor import stop_gradient as stop_gradient
+    from weft.tensor.slices import StaticIndex as StaticIndex, index as index
+    from weft.tensor.tensor import (
+        Tensor as Tensor,
+        given as given,
+        require_grad as require_grad,
+        stop_gradient as stop_gradient,
+    )
 
 __version__ = "0.1.0.dev0"
 
@@ -124,6 +118,7 @@ _HOMES = {
     "machine": "Machine",
     "project": "Plan plan",
     "runtime": "Context Device Event Routine Stream",
+    "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
     "tensor.assignments": "assign cd node",
@@ -131,6 +126,7 @@ _HOMES = {
     "tensor.einsum": "dim einsum",
     "tensor.functions": "abs cast cos equal erf exp exp2 floor fma less less_equal log log2 logical_and "
     "logical_not logical_or maximum minimum not_equal recip recip_sqrt relu sat01 sigmoid sin sqrt tanh where",
+    "tensor.grad": "grad jvp",
     "tensor.gradient": "grad_update",
     "tensor.layers": "Layer op",
     "tensor.leaves": "constant counted data from_dlpack from_file number offsets",

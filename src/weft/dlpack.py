@@ -133,10 +133,10 @@ def borrow(source: Any, copy: bool | None = None) -> Array:
     """
     if type(source).__name__ == "PyCapsule":
         return _take(source, "the capsule")
-    return _take(_capsule_of(source, copy), type_of(source))
+    return _take(_capsule_of(source, copy), type_name(source))
 
 
-def type_of(source: object) -> str:
+def type_name(source: object) -> str:
     """The type of something given, with the package it is from: `torch.Tensor`."""
     package = type(source).__module__.partition(".")[0]
     return type(source).__name__ if package in ("builtins", "__main__") else f"{package}.{type(source).__name__}"
@@ -145,7 +145,7 @@ def type_of(source: object) -> str:
 def _capsule_of(source: Any, copy: bool | None) -> Any:
     if isinstance(source, np.ndarray):
         return to_capsule(source, max_version=VERSION, copy=copy)
-    what = type_of(source)
+    what = type_name(source)
     if not is_producer(source):
         raise ExchangeError(
             f"{what} does not speak DLPack: it has no __dlpack__",

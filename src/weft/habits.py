@@ -99,7 +99,7 @@ _MODULE = _table(
         "rand randn random normal_ randint": _RANDOM,
         "manual_seed": "wf.seed(0)",
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
-        "grad value_and_grad GradientTape backward": "t.grad after wf.grad_update(loss); " + _STEP,
+        "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
         "jit compile function run session Session": _STEP,
         "optimizer optimizers SGD Adam sgd adam": "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',

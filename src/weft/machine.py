@@ -41,8 +41,8 @@ class Machine:
     at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on vectors.
     `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps, multiply-adds of
     vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose it there,
-    `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache lines. `identity` tells
-    machines apart that cannot share compiled code.
+    `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache lines, `scalar_steps` for
+    an operation on one number. `identity` tells machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -63,6 +63,7 @@ class Machine:
     copy_steps: float = 0.1
     transpose_steps: float = 0.4
     load_steps: float = 1.4
+    scalar_steps: float = 4.0
     identity: str = ""
 
     def __post_init__(self) -> None:

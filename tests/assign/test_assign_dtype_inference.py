@@ -9,8 +9,7 @@ from functools import partial
 from itertools import permutations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import weft as wf
 from weft.assign import Arg

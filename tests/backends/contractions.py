@@ -76,16 +76,31 @@ def contractions(draw: st.DrawFn, most: int = MOST_POINTS) -> Contraction:
     factors = []
     for number, own in enumerate((left, right)):
         buffer, places = draw(tensors(number, dtype, [*batch, *own, *sums], own, sums))
-        read: Scalar = Read(buffer, places)
-        change = draw(st.sampled_from(["", "", "", "relu", "half"]))
-        read = Call("relu", (read,)) if change == "relu" else read
-        factors.append(Call("mul", (read, Cast(dtype, Num(0.5)))) if change == "half" else read)
+        used_again = (right, left)[number]  # what is computed and used once stays as loops
+        factors.append(draw(computed(Read(buffer, places))) if used_again else Read(buffer, places))
     value = Call("mul", tuple(draw(st.permutations(factors))))
     axes = draw(st.permutations(kept))
     target = Buffer(2, "c", tuple(size for _, size in axes) or (1,), dtype)
     cell = at(*(name for name, _ in axes))
     body, results = draw(st.sampled_from([number_form, memory_form]))(draw, value, target, cell, kept, sums)
     return Contraction(body, tuple(results), prod(size for _, size in sums), points)
+
+
+@st.composite
+def computed(draw: st.DrawFn, read: Read) -> Scalar:
+    """A factor as it is read, or computed from what is read."""
+    one, dtype = read.buffer, read.buffer.dtype
+    match draw(st.sampled_from(["", "", "", "relu", "half", "masked", "converted"])):
+        case "relu":
+            return Call("relu", (read,))
+        case "half":
+            return Call("mul", (read, Cast(dtype, Num(0.5))))
+        case "masked":
+            return Call("relu_gate", (Read(Buffer(20 + one.id, f"{one.name}_mask", one.shape, dtype), read.at), read))
+        case "converted":
+            other = {"float32": "float64", "float64": "float32"}[dtype]
+            return Cast(dtype, Read(Buffer(one.id, one.name, one.shape, other), read.at))
+    return read
 
 
 @st.composite

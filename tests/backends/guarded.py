@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from weft.backends.cc import Cc
-from weft.backends.protocol import Bound, Executable, Memory
+from weft.backends.protocol import BoundProgram, Executable, Memory
 from weft.loops import Program
 
 PAGE = mmap.PAGESIZE
@@ -46,7 +46,7 @@ class Guarded:
     def source(self) -> str:
         return self.executable.source
 
-    def bind(self, memory: Memory) -> Bound:
+    def bind(self, memory: Memory) -> BoundProgram:
         def run(given: Mapping[str, int]) -> None:
             results = []
             for at_end in (True, False):

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from loops.programs import EXACT, FLOATS, GIVEN, SIGNED, UNSIGNED, VALUES, Sample, samples

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.comprehension import Ident, parse
+from weft.comprehension import parse
+from weft.comprehension.nodes import Ident
 from weft.ops.dtypes import numpy_type
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.comprehension import (
-    BUILTINS,
+from weft.comprehension import CheckedProgram, infer
+from weft.comprehension.builtins import BUILTINS
+from weft.comprehension.nodes import (
+    UNWANTED,
     Apply,
     Binary,
-    Called,
     Cast,
-    CheckedProgram,
     Choose,
     Dim,
     Expr,
@@ -21,17 +21,15 @@ from weft.comprehension import (
     Int,
     Let,
     Local,
-    Loops,
-    Ranges,
     Read,
     Real,
     Size,
     Truth,
     Unary,
-    infer,
+    left,
 )
-from weft.comprehension.nodes import UNWANTED, left
-from weft.ops import OPS, Call, Num, Scalar
+from weft.comprehension.ranges import Called, Loops, Ranges
+from weft.ops import OPS, Call, Num, Scalar, call
 from weft.ops.dtypes import numpy_type
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -139,7 +137,7 @@ def evaluate(expr: Expr, env: Mapping[str, Array], ranges: Ranges) -> Any:
             return (np.trunc(inner) if whole else inner).astype(_wide(dtype))
         case Apply(function=function, args=args):
             leaves = [_Leaf(evaluate(one, env, ranges)) for one in args]
-            return _scalar(BUILTINS[function].build(*leaves))
+            return _scalar(call(BUILTINS[function].name, *leaves))
         case Unary(op=op, value=value):
             inner = evaluate(value, env, ranges)
             return np.logical_not(inner) if op == "!" else -inner

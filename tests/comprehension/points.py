@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 
-from weft.comprehension import Apply, Binary, Choose, Expr, Index, Int, Read, Size, Unary
+from weft.comprehension.nodes import Apply, Binary, Choose, Expr, Index, Int, Read, Size, Unary
 
 OPERATIONS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.floordiv, "%": operator.mod,

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from hypothesis import strategies as st
 
-from weft.comprehension import CheckedProgram, Ranges, check, infer, parse
+from weft.comprehension import CheckedProgram, check, infer, parse
+from weft.comprehension.ranges import Ranges
 from weft.errors import WeftError
 from weft.ops.dtypes import is_float, numpy_type
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from comprehension.corpus import CORPUS
 from weft.comprehension import check, infer, parse, show

@@ -10,7 +10,8 @@ import pytest
 from comprehension.corpus import CORPUS, Entry
 from comprehension.oracle import run
 from comprehension.running import Array, assert_near, assert_slopes, backends, definition, seeds_of, several
-from weft.comprehension import BUILTINS, check, parse
+from weft.comprehension import check, parse
+from weft.comprehension.builtins import BUILTINS
 
 DIFFERENTIABLE = [one for one in CORPUS if one.differentiable]
 

@@ -7,7 +7,8 @@ import pytest
 
 import weft as wf
 from comprehension.running import assert_slopes, backends, definition
-from weft.comprehension import ComprehensionError, Ranges, check, infer, parse
+from weft.comprehension import ComprehensionError, check, infer, parse
+from weft.comprehension.ranges import Ranges
 
 X = np.array([1, -2, 3, 5, 4], "float32")
 

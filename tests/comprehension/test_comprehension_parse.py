@@ -13,14 +13,14 @@ import pytest
 
 import weft
 from comprehension.corpus import CORPUS
-from weft.comprehension import (
+from weft.comprehension import ComprehensionError, parse
+from weft.comprehension.nodes import (
     Apply,
     Between,
     Binary,
     Cast,
     Choose,
     Comprehension,
-    ComprehensionError,
     Definition,
     Dim,
     Exists,
@@ -41,7 +41,6 @@ from weft.comprehension import (
     Truth,
     Unary,
     indices,
-    parse,
     reduced,
 )
 from weft.errors import Span, WeftError

@@ -6,21 +6,13 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from weft.comprehension import (
-    Called,
-    Comprehension,
-    ComprehensionError,
-    Loops,
-    Range,
-    Ranges,
-    check,
-    infer,
-    parse,
-)
+from weft.comprehension import ComprehensionError, check, infer, parse
 from weft.comprehension.gather_checks import Indirect, unproved
+from weft.comprehension.nodes import Comprehension
+from weft.comprehension.piecewise import Range
+from weft.comprehension.ranges import Called, Loops, Ranges
 from weft.comprehension.signature import Template
 from weft.errors import WeftError
 
@@ -43,7 +35,7 @@ def watched(text: str, **shapes: Sequence[int]) -> list[Indirect]:
     """The subscripts that are checked while the last definition runs on tensors of these shapes."""
     program = check(parse(text))
     template = Template(program, list(program.definitions)[-1])
-    left = unproved(template.indirect, template.flat, template.extents([shapes[one] for one in template.flat.params]))
+    left = unproved(template.indirect, template.extents([shapes[one] for one in template.flat.params]))
     return [one for ones in left.values() for one in ones]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from weft.comprehension import (
+from weft.comprehension import parse, show
+from weft.comprehension.nodes import (
     Apply,
     Between,
     Binary,
@@ -35,11 +35,8 @@ from weft.comprehension import (
     Truth,
     Unary,
     Where,
-    parse,
-    show,
-    show_expr,
-    show_statement,
 )
+from weft.comprehension.show import show_expr, show_statement
 from weft.ops.dtypes import ELEMENT_TYPES
 
 TENSORS, SIZES, LOCALS, INDICES = ("A", "B", "out", "t_1"), ("M", "N"), ("x", "y2"), ("i", "j", "kk", "_", "2q")

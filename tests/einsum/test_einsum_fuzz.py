@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from weft.einsum import Spec, parse_spec, show_spec
 from weft.errors import EinsumError

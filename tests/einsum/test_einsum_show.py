@@ -5,16 +5,15 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from weft.einsum import (
     KINDS,
-    Affine,
+    AffineAxis,
     Axis,
-    Concat,
+    ConcatAxis,
+    ConvKernel,
     Hole,
-    Kernel,
     Label,
     Position,
     Row,
@@ -35,11 +34,11 @@ from weft.einsum import (
         (Label("row"), "row"),
         (Hole(), "_"),
         (Position(12), "12"),
-        (Affine(2, Label("i"), None, 1), "2*i+1"),
-        (Affine(1, Label("o"), Kernel(Label("k"), 1, padded=True), 0), "o=+k"),
-        (Affine(2, Label("o"), Kernel(Label("k"), 3, padded=False), 0), "2*o<+3*k"),
-        (Affine(2, Label("o"), Kernel(Label("k"), 3, padded=False), 1), "2*o<+3*k+1"),
-        (Concat((Label("a"), Skip(3), Label("b"))), "a^3^b"),
+        (AffineAxis(2, Label("i"), None, 1), "2*i+1"),
+        (AffineAxis(1, Label("o"), ConvKernel(Label("k"), 1, padded=True), 0), "o=+k"),
+        (AffineAxis(2, Label("o"), ConvKernel(Label("k"), 3, padded=False), 0), "2*o<+3*k"),
+        (AffineAxis(2, Label("o"), ConvKernel(Label("k"), 3, padded=False), 1), "2*o<+3*k+1"),
+        (ConcatAxis((Label("a"), Skip(3), Label("b"))), "a^3^b"),
     ],
 )
 def test_an_axis(axis: Axis, text: str) -> None:
@@ -77,19 +76,19 @@ NUMBERS = st.integers(0, 9) | st.integers(0, 2**31 - 1)
 FACTORS = st.integers(1, 3) | st.integers(1, 2**31 - 1)
 
 
-def affines(label: st.SearchStrategy[Label]) -> st.SearchStrategy[Affine]:
-    kernel = st.none() | st.builds(Kernel, label, FACTORS, st.booleans())
+def affines(label: st.SearchStrategy[Label]) -> st.SearchStrategy[AffineAxis]:
+    kernel = st.none() | st.builds(ConvKernel, label, FACTORS, st.booleans())
     parts = FACTORS.flatmap(lambda stride: st.tuples(st.just(stride), label, kernel, st.integers(0, stride - 1)))
-    return parts.map(lambda parts: Affine(*parts)).filter(
+    return parts.map(lambda parts: AffineAxis(*parts)).filter(
         lambda axis: (axis.stride, axis.kernel, axis.offset) != (1, None, 0)
     )
 
 
-def concats(label: st.SearchStrategy[Label]) -> st.SearchStrategy[Concat]:
+def concats(label: st.SearchStrategy[Label]) -> st.SearchStrategy[ConcatAxis]:
     part = label | st.builds(Skip, NUMBERS)
     parts = st.tuples(st.lists(part, max_size=2), label, st.lists(part, max_size=2))
     several = parts.map(lambda p: (*p[0], p[1], *p[2])).filter(lambda parts: len(parts) > 1)
-    return several.map(Concat)
+    return several.map(ConcatAxis)
 
 
 def specs(name: st.SearchStrategy[str], place: st.SearchStrategy[int]) -> st.SearchStrategy[Spec]:

@@ -88,6 +88,49 @@ def test_a_plan() -> None:
     assert wf.show_as(wf.plan("o<+k => ok", 9, k=3), "cd") == 'R =:+ A ~logic:"o<+k => ok" ~sizes:"k=3"'
 
 
+@pytest.mark.parametrize(
+    ("dtype", "accum", "neutral"),
+    [
+        ("float32", "max", "-(1.0 / 0.0)"),
+        ("float16", "min", "1.0 / 0.0"),
+        ("int16", "max", "-32768"),
+        ("int64", "max", "-9223372036854775807 - 1"),
+        ("uint8", "min", "255"),
+        ("float32", "*", "1"),
+    ],
+)
+def test_padding_counts_for_nothing_under_every_accumulation(dtype: str, accum: str, neutral: str) -> None:
+    values = np.array([5, 3, 1, 2, 9]).astype(dtype)
+    y = wf.einsum("i=+k=>i", wf.data(values, label="x"), accum=accum, label="y", k=3)
+    text = wf.show_as(y, "tc")
+    assert f"? x(i + k - 1) : {neutral}" in text
+    found = wf.tc.define(text, backend="interp").forward(values)
+    assert found.dtype == y.dtype
+    np.testing.assert_array_equal(found, wf.Context("interp")[y])
+    assert wf.show_as(wf.tc.define(text, backend="interp").forward, "tc", values) == text
+
+
+def test_a_size_that_only_the_program_around_it_says() -> None:
+    """What is written at a position takes the size of what it meets: a text by itself must say it, or is refused."""
+    placed = wf.einsum("i=>1", leaf("a", 3), label="placed")
+    assert str((placed + leaf("b", 4)).dims) == "4"
+    shown = wf.show_as(placed, "tc")
+    assert shown.splitlines()[1:3] == [
+        "    placed(i0) = 0.0 where i0 in 0:4",
+        "    placed(1) += a(i) where i in 0:3",
+    ]
+    a = np.arange(3, dtype="float32")
+    np.testing.assert_array_equal(wf.tc.define(shown, backend="interp").forward(a), [0, 3, 0, 0])
+    for notation, said in (("einsum", "as einsums"), ("cd", "as code")):
+        with pytest.raises(wf.WeftError) as error:
+            wf.show_as(placed, notation)
+        assert error.value.what == (
+            f'`placed =:+ a ~logic:"i=>1"` cannot be said {said}: '
+            "where that is all that is read, nothing says that `placed` is 4"
+        )
+        assert error.value.fix == 'say it as "tc"'
+
+
 def test_a_concatenation_is_written_part_by_part() -> None:
     joined = wf.einsum("i;j=>i^j", leaf("a", 3), leaf("b", 4), label="joined")
     assert wf.show_as(joined, "tc").splitlines()[1:4] == [
@@ -143,10 +186,10 @@ def test_gradients() -> None:
             '"tc"',
         ),
         (
-            wf.einsum("o=+k=>o", leaf("x", 8), accum="max", k=3, label="m"),
+            wf.einsum("o=+k=>o", wf.data(np.ones(8, "uint64"), label="x"), accum="min", k=3, label="m"),
             "tc",
-            '`m =:@^ x ~logic:"o=+k=>o" ~sizes:"k=3"` cannot be said as a comprehension: it leaves some values out, '
-            "and there is no number for what counts for nothing",
+            '`m =:^^ x ~logic:"o=+k=>o" ~sizes:"k=3"` cannot be said as a comprehension: '
+            "18446744073709551615 is too large to be written",
             '"einsum" or "cd"',
         ),
     ],

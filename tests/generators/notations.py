@@ -12,8 +12,6 @@ from comprehension.programs import grown
 from comprehension.running import definition, several
 from generators.comprehensions import quietly
 from weft.assign import statements, target
-from weft.einsum.nodes import Position
-from weft.shape.logic import Einsum
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Pick: TypeAlias = Callable[..., Any]
@@ -79,17 +77,9 @@ def expression(pick: Pick) -> Callable[[Mapping[str, wf.Tensor]], wf.Tensor]:
                 made.append(_next(pick, made, f"t{number}"))
             except (wf.WeftError, KeyError):
                 continue  # it does not fit
-            if _is_placed(made[-1]):
-                break  # how large it is depends on what it meets, which a text does not repeat
         return made[-1] if len(made) > len(given) else _plain(given)
 
     return make
-
-
-def _is_placed(tensor: wf.Tensor) -> bool:
-    """Is it written at one position of an axis of whatever size?"""
-    logic = tensor.operation.logic if tensor.operation else None
-    return isinstance(logic, Einsum) and any(isinstance(axis, Position) for axis in logic.spec.result.axes)
 
 
 def _plain(given: Mapping[str, wf.Tensor]) -> wf.Tensor:
@@ -144,7 +134,8 @@ def assert_tensor(make: Callable[..., wf.Tensor], given: dict[str, wf.Tensor], g
             found = RUN[notation](text, given, arrays, [*wanted])
             for name, array in wanted.items():
                 shown = f"{name} by\n{text}\nof {made.forward}"
-                np.testing.assert_allclose(found[name].reshape(array.shape), array, 1e-6, 1e-6, err_msg=shown)
+                assert found[name].shape == array.shape, shown
+                np.testing.assert_allclose(found[name], array, 1e-6, 1e-6, err_msg=shown)
 
 
 def _words(what: Any, notation: str, *arrays: Array) -> str | None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import weft as wf
 from weft.ops import OPS, Call, Num, Op, Scalar, accumulator, find, leaves, scalar, substitute, where

@@ -6,14 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from loops.written import K, V, program
 from weft.affine import Affine
 from weft.loops import Cast, Local, Read, Store, dtype_of, show_scalar
-from weft.loops.constants import constant_of
-from weft.loops.constants import constant_value as number_of
+from weft.loops.constants import constant_of, constant_value as number_of
 from weft.loops.interp.values import evaluated
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import convert, exact, needless

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from weft.einsum import parse_spec
-from weft.einsum.nodes import Affine, Concat, Hole, Label, Position, RowVar, Skip, labels_in
+from weft.einsum.nodes import AffineAxis, ConcatAxis, Hole, Label, Position, RowVar, Skip, labels_in
 from weft.project import Plan
 from weft.shape.nodes import MEMORY_ORDER, Shape
 
@@ -142,7 +142,7 @@ class Meaning:
         coupled = {label for group in self.groups for label in group}
         for axis in self.slots[slot]:
             mine = {label.name for label in _labels_of(axis)} & coupled
-            if isinstance(axis, Concat):
+            if isinstance(axis, ConcatAxis):
                 if not mine & active:
                     return False
             elif mine - active:
@@ -167,13 +167,13 @@ class Meaning:
                 return at[key]
             case Position(at=place):
                 return place
-            case Affine(stride=stride, over=over, kernel=None, offset=offset):
+            case AffineAxis(stride=stride, over=over, kernel=None, offset=offset):
                 return stride * at[over.name] + offset
-            case Affine(stride=stride, over=over, kernel=kernel, offset=offset):
+            case AffineAxis(stride=stride, over=over, kernel=kernel, offset=offset):
                 window = kernel.dilation * (self.sizes[kernel.label.name] - 1) + 1
                 outside = max(window, 0) // 2 if kernel.padded else 0
                 return stride * at[over.name] + kernel.dilation * at[kernel.label.name] + offset - outside
-            case Concat(parts=parts):
+            case ConcatAxis(parts=parts):
                 before = 0
                 for part in parts:
                     if isinstance(part, Label) and part.name in active:
@@ -212,7 +212,7 @@ def _keys(axis: Any) -> list[Key]:
 def _groups(slots: Sequence[Sequence[Any]]) -> list[dict[str, None]]:
     """The labels laid in sequence by the same concatenations."""
     groups: list[dict[str, None]] = []
-    for axis in (axis for axes in slots for axis in axes if isinstance(axis, Concat)):
+    for axis in (axis for axes in slots for axis in axes if isinstance(axis, ConcatAxis)):
         merged = dict.fromkeys(label.name for label in labels_in(axis))
         for group in [group for group in groups if group.keys() & merged.keys()]:
             groups.remove(group)

@@ -8,8 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 import weft as wf
 from project.brute import Meaning, Run, execute, run
@@ -23,7 +22,7 @@ from weft.project import Plan, plan, project
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.equations import equations
 from weft.project.evaluate import evaluate
-from weft.project.nodes import Concat, Index, LoopVariable, Projection
+from weft.project.nodes import Concat, IndexExpr, LoopVariable, Projection
 from weft.project.show import show_nest
 from weft.project.solve_projection import build_projection, derive
 from weft.shape.close import close
@@ -132,7 +131,7 @@ def canonical(projection: Projection) -> tuple[object, ...]:
     def name(loop: str) -> str:
         return names.setdefault(loop, f"loop {len(names)}")
 
-    def show(index: Index) -> object:
+    def show(index: IndexExpr) -> object:
         match index:
             case Affine(terms=terms, offset=offset):
                 return sorted((name(loop), coefficient) for coefficient, loop in terms), offset

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.backends.host_memory import HostMemory
 from weft.backends.interp import Interp
-from weft.backends.protocol import Array, Bound, Executable, Memory
+from weft.backends.protocol import Array, BoundProgram, Executable, Memory
 from weft.loops import Buffer
 from weft.runtime.worker import Worker
 from weft.schedule import Kernel
@@ -28,7 +28,7 @@ class _Hooked:
     def source(self) -> str:
         return self.inner.source
 
-    def bind(self, memory: Memory) -> Bound:
+    def bind(self, memory: Memory) -> BoundProgram:
         bound = self.inner.bind(memory)
 
         def run(given: Mapping[str, int]) -> None:
@@ -65,7 +65,7 @@ class _Unboxing:
     def source(self) -> str:
         return self.inner.source
 
-    def bind(self, memory: Memory) -> Bound:
+    def bind(self, memory: Memory) -> BoundProgram:
         assert len({box.device for box in memory.values()}) <= 1
         return self.inner.bind({buffer: box.array for buffer, box in memory.items()})
 

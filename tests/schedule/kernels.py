@@ -27,7 +27,7 @@ from weft.runtime.footprint import footprint_of, nodes_in
 from weft.schedule import Kernel
 from weft.schedule.contractions import stage
 from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fuse
+from weft.schedule.fuse import fused
 from weft.schedule.nodes import as_kernels
 from weft.shape.close import close
 
@@ -82,14 +82,14 @@ def scheduled(code: Code, sizes: Mapping[str, int] | None = None, bound: Mapping
     parts = [ordered(nest) for nest in nests(lower(full, buffer, list(sizes or {})))]
     kept = {buffer(node): "kept" for node in footprint.leaves}
     virtual = [one for one, verdict in decide(parts, kept).items() if not verdict.stored]
-    found = forwarded(fuse(as_kernels(inlined(parts, virtual, sizes or {}))), kept)
+    found = forwarded(fused(as_kernels(inlined(parts, virtual, sizes or {}))), kept)
     return Sample(found, tuple(kept), tuple(dict.fromkeys(map(buffer, footprint.needs))), dict(bound or {}))
 
 
 def placed(kernels: Iterable[Kernel], kept: Collection[Buffer], points: int = 1 << 10) -> list[Kernel]:
     """Kernels fused for a backend that places contractions of so many points, with those staged."""
     options = wf.CompileOptions(contraction_points=points)
-    return stage(forwarded(fuse(list(kernels), (), options, placing=True), kept), points)
+    return stage(forwarded(fused(list(kernels), (), options, placing=True), kept), points)
 
 
 @st.composite

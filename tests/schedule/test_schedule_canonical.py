@@ -12,12 +12,10 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import weft as wf
-from loops.programs import Sample as LoopSample
-from loops.programs import samples
+from loops.programs import Sample as LoopSample, samples
 from schedule.kernels import Sample, at, buffers_in, floats, inside, loop, model_samples, plus, read, scheduled, store
 from weft.affine import Affine
 from weft.loops import (  # fmt: skip

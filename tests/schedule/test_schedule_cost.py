@@ -177,9 +177,9 @@ def test_a_machine_is_as_slow_as_its_slower_half() -> None:
 
 
 def test_costs_are_shown_as_a_table() -> None:
-    first = replace(product(), remarks=('a comment\nc =:+ a * b ~logic:"@"',))
+    first = replace(product(), remarks=("a comment", 'c =:+ a * b ~logic:"@"'))
     tested = loop("i", 8, If((inside("i", 4),), (add(V, at("i"), read(W, "i")),)))
-    many = ("v =+ w", "one = two", "three =: four " + "+ five " * 9, "v =+ w")
+    many = ("v =+ w", "one = two", "three =: four " + "+ five " * 9)
     assert show_costs([first, Kernel(many, (tested,))]) == (
         "kernel  flops  bytes  flops/byte     assignments\n"
         '0         420    428        0.98     c =:+ a * b ~logic:"@"\n'

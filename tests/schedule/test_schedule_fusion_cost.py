@@ -11,8 +11,8 @@ from weft.loops import Buffer, Cast, For, Read, Stmt, Store, Update
 from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.schedule import CompileOptions, Options
-from weft.schedule.fuse import fuse
-from weft.schedule.fusion_cost import Scales
+from weft.schedule.fuse import fused
+from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level
 from weft.schedule.nodes import Kernel
 
@@ -43,7 +43,7 @@ def after(op: str) -> Kernel:
 
 def test_what_runs_on_vectors_stays_beside_a_sum() -> None:
     """The loop over rows is shared; that over a row's numbers is not, so that it has no loop inside."""
-    (kernel,) = fuse([SUM, after("tanh")])
+    (kernel,) = fused([SUM, after("tanh")])
     (loop,) = kernel.body
     assert isinstance(loop, For)
     assert [type(one) for one in loop.body] == [For, For]
@@ -55,7 +55,7 @@ def test_what_runs_on_vectors_stays_beside_a_sum() -> None:
 
 
 def test_what_does_not_joins_it() -> None:
-    (kernel,) = fuse([SUM, after("max")])
+    (kernel,) = fused([SUM, after("max")])
     (loop,) = kernel.body
     assert isinstance(loop, For)
     (inner,) = loop.body
@@ -66,19 +66,19 @@ def test_what_does_not_joins_it() -> None:
 def test_it_says_what_would_be_saved_and_lost() -> None:
     shared = (("i", "i"), ("j", "j"))
     mine, theirs = Level.of(SUM.body), Level.of(after("tanh").body)
-    said = Scales(CompileOptions()).obstacle(mine, theirs, shared)
+    said = FusionCost(CompileOptions()).obstacle(mine, theirs, shared)
     assert said == "sharing `j` would save 97 ns of memory and lose 14336 ns of vectorisation"
     machine = replace(Machine(), scalar_function_ns=1.0)  # as fast on one number as on several
-    assert Scales(CompileOptions(machine=machine)).obstacle(mine, theirs, shared) == ""
-    assert Scales(CompileOptions()).obstacle(mine, theirs, shared[:1]) == ""
-    assert Scales(CompileOptions()).obstacle(mine, Level.of(after("max").body), shared) == ""
+    assert FusionCost(CompileOptions(machine=machine)).obstacle(mine, theirs, shared) == ""
+    assert FusionCost(CompileOptions()).obstacle(mine, theirs, shared[:1]) == ""
+    assert FusionCost(CompileOptions()).obstacle(mine, Level.of(after("max").body), shared) == ""
 
 
 @pytest.mark.parametrize(("threads", "apart"), [(1, False), (2, True)])
 def test_a_loop_for_threads_is_not_joined_to_one_that_cannot_have_them(threads: int, apart: bool) -> None:
     total = buffer(3, "total", 1)
     adding = nest(("i", 64), ("j", 32), stmt=Update(total, (Affine(()),), "add", Read(B, (I, J))))
-    found = fuse([SUM, adding], (), CompileOptions(schedule=Options(threads=threads)))
+    found = fused([SUM, adding], (), CompileOptions(schedule=Options(threads=threads)))
     assert len(found) == 1 + apart
     if apart:
         assert found[1].why == "sharing `i` would leave both to one thread"
@@ -94,7 +94,7 @@ def test_sums_over_the_same_numbers_run_together() -> None:
         nest(("i", 64), stmt=Store(mean, (I,), Call("neg", (Read(total, (I,)),)))),
         nest(("i", 64), ("j", 32), stmt=Update(squares, (I,), "add", Call("mul", (value, value)))),
     ]
-    (kernel,) = fuse(parts)
+    (kernel,) = fused(parts)
     (loop,) = kernel.body
     assert isinstance(loop, For)
     inner, after = loop.body
@@ -112,7 +112,7 @@ def test_a_sum_that_needs_what_comes_between_waits_for_it() -> None:
         nest(("i", 64), stmt=Store(mean, (I,), Call("neg", (Read(total, (I,)),)))),
         nest(("i", 64), ("j", 32), stmt=Update(squares, (I,), "add", Call("mul", (away, away)))),
     ]
-    (kernel,) = fuse(parts)
+    (kernel,) = fused(parts)
     (loop,) = kernel.body
     assert isinstance(loop, For)
     assert [type(one) for one in loop.body] == [For, Store, For]

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from schedule.kernels import (
@@ -30,7 +29,7 @@ from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.fold_storage import folded
 from weft.schedule.in_place import coalesced, takes_over
-from weft.schedule.memory import ALIGNMENT, Plan, planned, size_of
+from weft.schedule.memory import ALIGNMENT, MemoryPlan, planned, size_of
 from weft.schedule.reaching import sites
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
@@ -46,7 +45,7 @@ def turned(new: Buffer, old: Buffer) -> Kernel:
     return Kernel((), (loop("i", 4, loop("j", 4, store(new, at("i", "j"), read(old, "j", "i")))),))
 
 
-def views(plan: Plan, arena: np.ndarray) -> dict[Buffer, np.ndarray]:
+def views(plan: MemoryPlan, arena: np.ndarray) -> dict[Buffer, np.ndarray]:
     """The planned buffers as parts of an arena."""
     return {
         one: arena[offset : offset + size_of(one)].view(numpy_type(one.dtype)).reshape(one.shape)
@@ -54,7 +53,7 @@ def views(plan: Plan, arena: np.ndarray) -> dict[Buffer, np.ndarray]:
     }
 
 
-def check_apart(plan: Plan) -> None:
+def check_apart(plan: MemoryPlan) -> None:
     """No two buffers alive at once overlap unless one takes over from the other."""
     chains = {one: _origin(one, plan.shares) for one in plan.offsets}
     for one, offset in plan.offsets.items():
@@ -201,7 +200,7 @@ def sequences(draw: st.DrawFn) -> Sample:
     return Sample(kernels, tuple(kept.values()), (X,))
 
 
-def in_arena(sample: Sample, kernels: list[Kernel], found: Plan, garbage: int) -> dict[Buffer, np.ndarray]:
+def in_arena(sample: Sample, kernels: list[Kernel], found: MemoryPlan, garbage: int) -> dict[Buffer, np.ndarray]:
     """Memory for kernels, all planned buffers in one arena full of garbage."""
     arena = np.full(found.size, garbage, np.uint8)
     return {**sample.memory(kernels), **views(found, arena)}

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from weft.backends import find_backend
 from weft.runtime.engine import Engine
 from weft.schedule.options import Options
-from weft.tc.call import Call
+from weft.tc.call import CompiledCall
 
 TEXT = """
 def softmax(float(M,K) A) -> (C) {
@@ -61,8 +60,8 @@ def test_whatever_is_chosen_the_numbers_are_the_same(name: str, data: st.DataObj
     engine = Engine(find_backend("cc"), 1)
     chosen = data.draw(options(name))
     shapes = [one.shape for one in given]
-    (expected,) = Call(template, shapes, engine)(given, [None])
-    (found,) = Call(template, shapes, engine, chosen)(given, [None])
+    (expected,) = CompiledCall(template, shapes, engine)(given, [None])
+    (found,) = CompiledCall(template, shapes, engine, chosen)(given, [None])
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
 
 

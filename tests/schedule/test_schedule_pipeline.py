@@ -51,6 +51,15 @@ def test_any_pass_can_be_shown() -> None:
     assert '"fuse"' in caught.value.fix
 
 
+def test_remarks_of_a_kernel_are_in_the_order_of_the_program() -> None:
+    """What is inlined into a sum stands before it, though the sum's cells are cleared first."""
+    x = wf.data(X, label="x")
+    y = wf.einsum("i,j => i", (x * 2.0).named("twice"), label="y")
+    routine = wf.Context(Fusing()).compile(y.forward, keep=[y])
+    lines = [line for line in routine.show("kernels").splitlines() if line.startswith("# ")]
+    assert lines == ["# twice =: x *. 2.0", '# y =:+ twice ~logic:"i,j => i"']
+
+
 def test_what_is_not_optimised_has_no_passes() -> None:
     with wf.config.using(optimise=False):
         routine = compiled()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 import weft.schedule as schedule
@@ -20,7 +19,7 @@ from weft.loops import Buffer, Program, Stmt
 from weft.loops.nests import Nest, nests
 from weft.ops import call
 from weft.runtime import Routine
-from weft.schedule.fuse import fuse
+from weft.schedule.fuse import fused
 from weft.schedule.min_cut import SINK, Network
 from weft.schedule.nodes import as_kernels
 from weft.schedule.rematerialise import rematerialised
@@ -172,7 +171,7 @@ def test_what_is_late_joins_nothing_early() -> None:
     a, b, c = (floats(number, name, N) for number, name in enumerate("abc"))
     body = [loop("i", N, store(to, at("i"), read(a, "i"))) for to in (b, c)]
     parts = as_kernels(Program(tuple(body)))
-    assert [len(fuse(parts, late)) for late in ((), (b,), (c,), (b, c))] == [1, 1, 2, 1]
+    assert [len(fused(parts, late)) for late in ((), (b,), (c,), (b, c))] == [1, 1, 2, 1]
 
 
 # Cuts

@@ -9,9 +9,9 @@ import pytest
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
-from weft.loops.annotations import staged_product
+from weft.loops.annotations import parts_of, staged_product
 from weft.machine import Machine
-from weft.ops import Num
+from weft.ops import Call, Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
 from weft.schedule.tile import best_tile, tiled
@@ -190,3 +190,11 @@ def test_panels_depend_on_what_packing_takes(
 ) -> None:
     staged = contraction(text, i=rows, j=999, k=700)
     assert [shape_of(staged, options).panel for options in (DEFAULTS, on(**facts))] == [usual, other]
+
+
+def test_what_is_computed_is_packed_rather_than_computed_again_for_every_tile() -> None:
+    found = parts_of(contraction("ik;kj=>ij", i=16, j=1024, k=1024))
+    factors = (found.factors[0], Call("relu", found.factors[1:]))
+    staged = staged_product(found.left, found.right, found.sums, Let(TOTAL, ZERO), factors, found.rest)
+    shapes = [shape_of(staged, options).panel for options in (DEFAULTS, on(scalar_steps=1e-6))]
+    assert shapes == ["copied", "transposed"]

@@ -49,6 +49,18 @@ for i in range(24):
     assert text(vectorised(program(before).body)) == after
 
 
+@pytest.mark.parametrize("core", ["D[0] += D[0] * C[j]", "K[0] += j", "D[0] max= C[j]"])
+def test_what_is_no_sum_in_one_cell_stays_as_it_is(core: str) -> None:
+    """What is added is read from the cell; the sum is of whole numbers; it is none."""
+    before = f"\nfor j in range(40):\n    {core}\n"
+    assert text(vectorised(program(before).body)) == before
+
+
+def test_sums_in_a_cell_for_each_iteration_need_no_variable() -> None:
+    before = "\nfor j in range(40):\n    C[j] += A[0, j]\n"
+    assert text(vectorised(program(before).body)) == before.replace("(40)", "(40) on vectors")
+
+
 @pytest.mark.parametrize(
     ("loops", "stmt", "line"),
     [

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from weft.einsum import KINDS, parse_spec
 from weft.errors import Origin, ShapeError, UnderdeterminedShapeError
 from weft.shape import Dim, Operation, ShapeVar, as_shape, close, infer
-from weft.shape.cells import Role, Store
+from weft.shape.cells import ConstraintStore, TensorRole
 from weft.shape.logic import Compose, Constant, Counted, Einsum, Literal, Parameter, Pointwise, Transpose, Varying
 from weft.shape.nodes import Constraint
 
 
-def blank(name: str = "t", role: Role = "inner", marks: tuple[int, int, int] = (0, 0, 0)) -> ShapeVar:
+def blank(name: str = "t", role: TensorRole = "inner", marks: tuple[int, int, int] = (0, 0, 0)) -> ShapeVar:
     """A shape of which nothing is known."""
-    shape = ShapeVar(name, role, Store(), marks)
+    shape = ShapeVar(name, role, ConstraintStore(), marks)
     shape.store.rows += [shape.row(kind) for kind in KINDS]
     return shape
 

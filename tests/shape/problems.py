@@ -10,7 +10,7 @@ from shape.pool import blank, kind_of
 from weft.einsum import Label, Position, parse_spec
 from weft.errors import ShapeError
 from weft.shape import Dim, Shape, ShapeVar, close, infer
-from weft.shape.cells import Role
+from weft.shape.cells import TensorRole
 from weft.shape.logic import (
     Compose,
     Constant,
@@ -49,7 +49,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Problem:
-    pool: tuple[tuple[Role, Marks], ...]
+    pool: tuple[tuple[TensorRole, Marks], ...]
     uses: tuple[Use, ...]
 
     def shapes(self) -> list[ShapeVar]:
@@ -75,7 +75,7 @@ def settled(pool: list[ShapeVar]) -> str | list[tuple[Shape, str]]:
     return [(close(shape), str(shape)) for shape in pool]  # closing others may have given one a label
 
 
-ROLES: list[Role] = ["inner", "inner", "leaf", "leaf", "param"]
+ROLES: list[TensorRole] = ["inner", "inner", "leaf", "leaf", "param"]
 sizes = st.sampled_from([1, 1, 2, 2, 3, 4])
 bases = st.sampled_from([None, None, None, "rgb", "pos"])
 some_dim = st.builds(Dim, sizes, bases)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shape.pool import closed, compose, einsum, known, param, pointwise, transpose, varying
 from weft.errors import ShapeError

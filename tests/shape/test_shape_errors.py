@@ -14,8 +14,7 @@ import weft
 from shape.pool import blank, closed, compose, counted, einsum, kind_of, known, param, pointwise, varying
 from shape.problems import Problem, problems, settled
 from weft.einsum import parse_spec
-from weft.errors import ShapeError, UnderdeterminedShapeError, WeftError
-from weft.errors import user_origin as here
+from weft.errors import ShapeError, UnderdeterminedShapeError, WeftError, user_origin as here
 from weft.shape import ShapeVar, as_shape, close, infer
 from weft.shape.logic import Compose, Einsum, Literal, Pointwise, Slice
 from weft.shape.nodes import Bound

@@ -7,8 +7,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shape.pool import blank, closed, einsum, kind_of, known, pointwise, transpose
 from shape.problems import Problem, problems

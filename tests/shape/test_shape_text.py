@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from weft.errors import EinsumError, ShapeError, Span, WeftError
 from weft.shape import Dim, Shape, as_shape

@@ -7,8 +7,7 @@ import pytest
 
 import weft as wf
 from ops.library import EDGES, VALUES, check, exact
-from weft.comprehension import BUILTINS
-from weft.comprehension.builtins import EXTRAS, WRITTEN
+from weft.comprehension.builtins import BUILTINS, EXTRAS, WRITTEN
 from weft.ops import OPS
 
 #: tc/lang/builtins.h of Tensor Comprehensions: its functions by how many arguments they take.
@@ -31,7 +30,7 @@ def test_every_builtin_of_tensor_comprehensions_is_there() -> None:
 
 
 def test_every_builtin_is_a_row_of_the_table() -> None:
-    assert {one.row for one in BUILTINS.values()} <= set(OPS)
+    assert {one.name for one in BUILTINS.values()} <= set(OPS)
 
 
 def all_at_once(dtype: str) -> tuple[str, list[np.ndarray], list[str]]:

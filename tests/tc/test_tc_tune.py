@@ -35,7 +35,7 @@ def tuning(monkeypatch: pytest.MonkeyPatch, made: dict[Options, tuple[float, flo
     clock = [0.0]
     monkeypatch.setattr(tune, "perf_counter", lambda: clock[0])
 
-    def make(options: Options) -> tune.Run:
+    def make(options: Options) -> tune.TimedRun:
         seconds, answer = made[options]
 
         def run() -> list[np.ndarray]:
@@ -94,7 +94,7 @@ def test_several_choices_are_changed_together() -> None:
 
     clock = [0.0]
 
-    def make(options: Options) -> tune.Run:
+    def make(options: Options) -> tune.TimedRun:
         def run() -> list[np.ndarray]:
             clock[0] += seconds(options)
             return [np.ones(1, "float32")]
@@ -118,7 +118,7 @@ def test_an_interrupt_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     search = tuning(monkeypatch, made)
     make = search.make
 
-    def interrupted(options: Options) -> tune.Run:
+    def interrupted(options: Options) -> tune.TimedRun:
         if options.unroll == 4:
             raise KeyboardInterrupt
         return make(options)
@@ -128,7 +128,7 @@ def test_an_interrupt_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_interrupt_before_anything_is_timed_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(options: Options) -> tune.Run:
+    def interrupted(options: Options) -> tune.TimedRun:
         raise KeyboardInterrupt
 
     search = Tuning(interrupted, [])
@@ -142,7 +142,7 @@ def test_a_candidate_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch, 
     search = tuning(monkeypatch, made)
     make = search.make
 
-    def failing(options: Options) -> tune.Run:
+    def failing(options: Options) -> tune.TimedRun:
         if options.unroll == 4:
             raise error
         return make(options)

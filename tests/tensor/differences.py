@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -97,7 +98,36 @@ def check_gradient(
     values: Mapping[wf.Tensor, object] | None = None,
     bound: Mapping[wf.StaticIndex, int] | None = None,
 ) -> Differences:
-    """Compare the gradients of a loss of `tensor` with its slopes."""
-    found = Differences(total(tensor), params or tensor.params, values, bound)
+    """Compare the gradients of a loss of `tensor` with its slopes, and gradients of gradients with theirs."""
+    params = params or tensor.params
+    found = Differences(total(tensor), params, values, bound)
     found.check()
+    check_second_order(found, values, bound)
     return found
+
+
+def check_second_order(
+    first: Differences,
+    values: Mapping[wf.Tensor, object] | None = None,
+    bound: Mapping[wf.StaticIndex, int] | None = None,
+) -> None:
+    """Compare the gradients as tensors with those of backpropagation, and a loss of theirs with its slopes."""
+    loss, params = first.loss, tuple(first.params)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* is zero: nothing passes it on", wf.WeftWarning)
+        gradients = wf.grad(loss, params)
+    directions = [wf.data(first.numbers.normal(size=first.ctx[one].shape), **_rows(one)) for one in params]
+    moved = wf.jvp(loss, params, tuple(directions))
+    first.ctx.compile(wf.seq(*(one.forward for one in (*gradients, moved))), bindings=list(bound or {}))(**first.bound)
+    for param, one in zip(params, gradients, strict=True):
+        np.testing.assert_allclose(first.ctx[one], first.gradients[param], rtol=1e-12, atol=1e-14)
+    along = sum((first.gradients[one] * first.ctx[way]).sum() for one, way in zip(params, directions, strict=True))
+    np.testing.assert_allclose(first.ctx[moved].sum(), along, rtol=1e-10, atol=1e-10)
+    changing = [total(one) for one in (*gradients, *params)]
+    second = Differences(sum(changing[1:], changing[0]), params, values, bound)
+    second.check()
+
+
+def _rows(tensor: wf.Tensor) -> dict[str, int]:
+    """How many axes of data that is like a tensor are batch and input axes."""
+    return {"batch": len(tensor.dims.batch), "input": len(tensor.dims.input)}

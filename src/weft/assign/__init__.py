@@ -2,46 +2,48 @@
 
 from weft.assign.definitions import complete as complete
 from weft.assign.dtype_inference import Precision as Precision
-from weft.assign.extents import Extent as Extent
-from weft.assign.extents import SizeOf as SizeOf
+from weft.assign.extents import Extent as Extent, SizeOf as SizeOf
 from weft.assign.fingerprint import Fingerprint as Fingerprint
-from weft.assign.lower import closed_buffer as closed_buffer
-from weft.assign.lower import lower as lower
-from weft.assign.nodes import Accum as Accum
-from weft.assign.nodes import Arg as Arg
-from weft.assign.nodes import Assignment as Assignment
-from weft.assign.nodes import Cells as Cells
-from weft.assign.nodes import Code as Code
-from weft.assign.nodes import Comment as Comment
-from weft.assign.nodes import Copied as Copied
-from weft.assign.nodes import Data as Data
-from weft.assign.nodes import Declared as Declared
-from weft.assign.nodes import Direct as Direct
-from weft.assign.nodes import Fetch as Fetch
-from weft.assign.nodes import File as File
-from weft.assign.nodes import Keep as Keep
-from weft.assign.nodes import Merge as Merge
-from weft.assign.nodes import Node as Node
-from weft.assign.nodes import NodeName as NodeName
-from weft.assign.nodes import Noop as Noop
-from weft.assign.nodes import Offset as Offset
-from weft.assign.nodes import Operand as Operand
-from weft.assign.nodes import Record as Record
-from weft.assign.nodes import Seq as Seq
-from weft.assign.nodes import Stored as Stored
-from weft.assign.nodes import Symbol as Symbol
-from weft.assign.nodes import infer_precision as infer_precision
-from weft.assign.nodes import node_of as node_of
-from weft.assign.nodes import operands_of as operands_of
-from weft.assign.nodes import seq as seq
-from weft.assign.nodes import statements as statements
-from weft.assign.nodes import symbols as symbols
-from weft.assign.nodes import target as target
-from weft.assign.record import Slot as Slot
-from weft.assign.record import comment as comment
-from weft.assign.record import current as current
-from weft.assign.record import in_code as in_code
-from weft.assign.record import intermediate as intermediate
-from weft.assign.record import record as record
-from weft.assign.record import recording as recording
+from weft.assign.lower import closed_buffer as closed_buffer, lower as lower
+from weft.assign.nodes import (
+    Accum as Accum,
+    Arg as Arg,
+    Assignment as Assignment,
+    Cells as Cells,
+    Code as Code,
+    Comment as Comment,
+    Copied as Copied,
+    Data as Data,
+    Declared as Declared,
+    Direct as Direct,
+    Fetch as Fetch,
+    File as File,
+    Keep as Keep,
+    Merge as Merge,
+    Node as Node,
+    NodeName as NodeName,
+    Noop as Noop,
+    Offset as Offset,
+    Operand as Operand,
+    Record as Record,
+    Seq as Seq,
+    Stored as Stored,
+    Symbol as Symbol,
+    infer_precision as infer_precision,
+    node_of as node_of,
+    operands_of as operands_of,
+    seq as seq,
+    statements as statements,
+    symbols as symbols,
+    target as target,
+)
+from weft.assign.record import (
+    Slot as Slot,
+    comment as comment,
+    current as current,
+    in_code as in_code,
+    intermediate as intermediate,
+    record as record,
+    recording as recording,
+)
 from weft.assign.show import show as show

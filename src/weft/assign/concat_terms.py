@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 
 from weft.assign.nodes import Accum, Arg, Node, node_of
-from weft.einsum import Concat, Spec, labels_in
+from weft.einsum import ConcatAxis, Spec, labels_in
 from weft.einsum.nodes import Label
 from weft.ops import Call, Scalar, computed, leaves
 from weft.shape.logic import Einsum
@@ -43,15 +43,14 @@ class Terms:
                 mentioning.setdefault(number, []).append(position)
         return Terms(("", *reversed(ops)), tuple(terms), mentioning)
 
-    def present(self, operands: Collection[int]) -> Scalar:
-        """The value with all but these operands left out."""
+    def present(self, operands: Collection[int]) -> Scalar | None:
+        """The value with all but these operands left out; None if nothing remains."""
         positions = {position for number in operands for position in self.mentioning.get(number, ())}
         found: Scalar | None = None
         for position in sorted(positions.union(self.mentioning.get(None, ()))):
             term = _present(self.terms[position], operands)
             if term is not None:
                 found = term if found is None else Call(self.ops[position], (found, term))
-        assert found is not None, "a part of a concatenation that nothing is read from is dropped"
         return found
 
 
@@ -64,10 +63,10 @@ def together(spec: Spec) -> list[Collection[int]] | None:
     return _sharing(spec, {label.name for label in labels_in(axis)}) if axis else None
 
 
-def concatenation(spec: Spec) -> Concat | None:
+def concatenation(spec: Spec) -> ConcatAxis | None:
     """The axis of a spec that is made of parts, if there is one."""
     axes = (axis for shape in (spec.result, *spec.operands) for axis in shape.axes)
-    return next((axis for axis in axes if isinstance(axis, Concat)), None)
+    return next((axis for axis in axes if isinstance(axis, ConcatAxis)), None)
 
 
 def operation_node(code: Accum) -> Node | None:

@@ -43,7 +43,7 @@ class _Completion:
                 self.ready[node] = None
                 return code
             case Accum(lhs=lhs) | Direct(lhs=lhs):
-                needed = seq(*(self._define(node) for node in reads(code)))
+                needed = seq(*(self._define(node) for node in nodes_read(code)))
                 self.ready[lhs] = None
                 return seq(needed, code)
             case Keep(nodes=nodes):
@@ -60,7 +60,7 @@ class _Completion:
             if node in self.ready or node.definition is None:
                 stack.pop()
                 continue
-            missing = [one for one in needed(node.definition) if one not in self.ready and one.definition]
+            missing = [one for one in inputs_of(node.definition) if one not in self.ready and one.definition]
             if missing:
                 stack += missing
             else:
@@ -80,7 +80,7 @@ def initial(node: Node) -> Code:
     return Fetch(node, node.init, node.origin)
 
 
-def reads(statement: Assignment) -> list[Node]:
+def nodes_read(statement: Assignment) -> list[Node]:
     """The nodes whose computed values a statement reads, its own left side included when it accumulates into it."""
     found = [operand for operand in operands_of(statement) if isinstance(operand, Node)]
     return list(dict.fromkeys([*found, target(statement)] if accumulates(statement) else found))
@@ -93,11 +93,11 @@ def accumulates(statement: Assignment) -> bool:
     return isinstance(statement, Direct) and statement.keeps
 
 
-def needed(code: Code) -> list[Node]:
+def inputs_of(code: Code) -> list[Node]:
     """The nodes that code reads before it computes them."""
     written: dict[Node, None] = {}
     needed: dict[Node, None] = {}
     for statement in statements(code):
-        needed |= {node: None for node in reads(statement) if node not in written}
+        needed |= {node: None for node in nodes_read(statement) if node not in written}
         written[target(statement)] = None
     return list(needed)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from weft.errors import Origin, WeftError, user_origin
-from weft.ops import Scalar, leaves, type_of
+from weft.ops import Scalar, leaves, scalar_type
 from weft.ops.dtypes import (
     DEFAULT,
     UNKNOWN,
@@ -72,7 +72,7 @@ class Precision:
     def computed_by(self, value: Scalar, operands: Sequence[TypedLeaf], *, sums: bool) -> None:
         """One of the assignments that compute the node; `sums`: it adds or multiplies many values up."""
         makes = self.origin == "from its operands" and self.settled is None
-        truth = type_of(value, lambda leaf: DEFAULT) == "bool"
+        truth = scalar_type(value, lambda leaf: DEFAULT) == "bool"
         rule = TypeRule(self, value, tuple(operands), sums, makes, truth, user_origin())
         rule.meeting({})  # what is given cannot rise any more: if it does not agree, say so here
         for cell in {cell for _, cell in operands} | ({self} if makes else set()):
@@ -99,7 +99,7 @@ class TypeRule:
     def meeting(self, types: dict[Precision, str]) -> str:
         """The type the operands meet in; a truth value counts as a number like those compared."""
         known = {leaf: cell.settled or types.get(cell, UNKNOWN) for leaf, cell in self.operands}
-        found = type_of(self.value, lambda leaf: known.get(leaf, WEAK_INT))
+        found = scalar_type(self.value, lambda leaf: known.get(leaf, WEAK_INT))
         return promote(*(known.get(leaf, UNKNOWN) for leaf in leaves(self.value))) if self.truth else found
 
     def result(self, meeting: str) -> str:

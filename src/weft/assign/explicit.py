@@ -7,7 +7,7 @@ An einsum comes to this by projection, a comprehension by the ranges of its indi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -21,8 +21,8 @@ from weft.assign.scratch import untaken
 from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Cast, Inside, Local, Read
-from weft.loops.walk import children, with_children
-from weft.ops import OPS, Call, Num, Scalar, call, fold, substitute
+from weft.loops.walk import children, subexpressions, with_children
+from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, substitute
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.nodes import Choice, Projection
 from weft.project.plan import project
@@ -76,8 +76,10 @@ class SpellingOut:
         if code.accum == "arg2" and (not space.injective or any(not loop.size for loop in space.projection.reduced)):
             raise _overwrites(code, space.projection)
         values = _present(code.value, space.regions, len(operands))
-        runs = (one.run(value, operands, target) for one, value in zip(space.regions, values, strict=True))
-        return Explicit(target, code.accum, code.reset, tuple(runs), operands, space.injective, space.surjective)
+        present = [(one, value) for one, value in zip(space.regions, values, strict=True) if value is not None]
+        runs = tuple(one.run(value, operands, target) for one, value in present)
+        surjective = space.surjective and len(runs) == len(values)
+        return Explicit(target, code.accum, code.reset, runs, operands, space.injective, surjective)
 
     def _projection(self, code: Accum) -> Projection:
         operation = code.record.operation
@@ -95,14 +97,17 @@ def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
         reads = isinstance(one, Read) and one.buffer == buffer
         return Read(other, tuple(parts)) if reads else with_children(one, tuple(parts))
 
-    return fold(value, change, children)
+    return fold_tree(value, change, children)
 
 
 # By projection
 
 
-def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> list[Scalar]:
-    """The value in each region, with the operands left out that are absent from this part of a concatenation."""
+def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> Sequence[Scalar | None]:
+    """The value in each region, with the operands left out that are absent from this part of a concatenation.
+
+    Where all are, as where a derivative by one of the parts is none, it is None.
+    """
     if all(len(one.index_maps) == 1 + operands for one in regions):
         return [value] * len(regions)
     terms = Terms.of(value)
@@ -210,9 +215,9 @@ def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken
                 return Read(buffers[named.name], tuple(map(as_affine, parts)))
         return with_children(one, tuple(parts))
 
-    value, *subscripts = (fold(one, change, children) for one in (code.value, *code.at))
+    value, *subscripts = (fold_tree(one, change, children) for one in (code.value, *code.at))
     at, once = tuple(map(as_affine, subscripts)), code.accum == "arg2"
-    parts = list(_parts(value, *at))
+    parts = list(subexpressions(value, *at))
     read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
     named = {name for one in parts if isinstance(one, Affine) for name in one.names}
     used = named if OPS[code.accum].idempotent else sizes
@@ -236,17 +241,6 @@ def _loop_name(index: str, ranges: Mapping[str, object], taken: frozenset[str]) 
     return name
 
 
-def _parts(*values: Scalar) -> Iterator[Scalar]:
-    """Scalars and everything in them, each once, however deep they are."""
-    rest, seen = list(values), set[int]()
-    while rest:
-        one = rest.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            rest += children(one)
-
-
 def held(run: Run, target: Buffer) -> Run:
     """A run whose subscripts all stay inside their buffers.
 
@@ -261,7 +255,7 @@ def held(run: Run, target: Buffer) -> Run:
         buffer = one.buffer
         return Read(buffer, _inside(parts, buffer, loops)) if prod(buffer.shape) else Cast(buffer.dtype, Num(0))
 
-    value, *subscripts = (fold(one, change, children) for one in (run.value, *run.at))
+    value, *subscripts = (fold_tree(one, change, children) for one in (run.value, *run.at))
     return replace(run, at=_inside(subscripts, target, loops), value=value)
 
 
@@ -278,7 +272,7 @@ def _clamped(index: Scalar, size: int, loops: Mapping[str, int]) -> Scalar:
 
 def as_affine(index: Scalar) -> Scalar:
     """A whole number as a sum of loops times constants, if it is one."""
-    found = fold(index, _affine, lambda one: one.args if isinstance(one, Call) else ())
+    found = fold_tree(index, _affine, lambda one: one.args if isinstance(one, Call) else ())
     return index if found is None else found
 
 

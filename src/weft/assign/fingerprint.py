@@ -24,7 +24,7 @@ from weft.assign.nodes import (
 )
 from weft.loops import Buffer, Cast, Local, Read
 from weft.loops.walk import children
-from weft.ops import Call, Scalar, fold
+from weft.ops import Call, Scalar, fold_tree
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -111,5 +111,5 @@ def _value(value: Scalar, number: Callable[[str], int] | None = None) -> str:
                 return str(number(name))
         return repr(one.number if isinstance(one, Extent) else one)
 
-    last = fold(value, combine, children)
+    last = fold_tree(value, combine, children)
     return f"{';'.join(lines)};{last}"

@@ -12,7 +12,7 @@ from math import prod
 
 from weft.assign.explicit import Buffers, Explicit, SpellingOut, held, placed_leaf, redirected
 from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
-from weft.assign.scratch import accumulation_buffer, before, copied, every_cell, neutral_fill
+from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill
 from weft.assign.show import Printer
 from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
 from weft.loops.walk import around, reads
@@ -69,16 +69,16 @@ class _Lowering:
         if one.reset and OPS[accum].begins is not None and not (plain and one.surjective):
             stmts.append(neutral_fill(cells, accum, target))
         elif cells != target:
-            stmts.append(copied(cells, target, self.static))
+            stmts.append(copied_cells(cells, target, self.static))
         runs = one.runs
         if not _reads_only_own_cells(one, bool(stmts)):
             old = before(target)
-            stmts.insert(0, copied(old, target, self.static))
+            stmts.insert(0, copied_cells(old, target, self.static))
             runs = tuple(replace(run, value=redirected(run.value, target, old)) for run in runs)
         for run in runs:
             core: Stmt = Store(cells, run.at, run.value) if plain else Update(cells, run.at, accum, run.value)
             stmts += around(run.loops, (If(run.guards, (core,)) if run.guards else core,))
-        return stmts if cells == target else [*stmts, copied(target, cells, self.static)]
+        return stmts if cells == target else [*stmts, copied_cells(target, cells, self.static)]
 
     def _fetch(self, code: Fetch) -> Stmt:
         assert isinstance(code.source, Cells), "data and files are bound, not computed"

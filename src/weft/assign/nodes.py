@@ -30,7 +30,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy.typing as npt
 
 from weft.assign.dtype_inference import Precision
-from weft.einsum.nodes import Concat, ShapeSpec, labels_in
+from weft.einsum.nodes import ConcatAxis, ShapeSpec, labels_in
 from weft.errors import Origin, WeftError
 from weft.ops import Num, Number, Scalar, leaves, where
 from weft.public import public
@@ -112,6 +112,11 @@ class Node:
     def dtype(self) -> str:
         """The element type; asking for it settles what was still open."""
         return self.precision.dtype
+
+    @property
+    def is_grad(self) -> bool:
+        """Is it what backpropagation adds to, `t.grad`, rather than a gradient that is computed when it is needed?"""
+        return self.gradient_of is not None and self.definition is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +242,7 @@ class File:
     path: str
 
 
-Source: TypeAlias = Cells | Data | File
+ValueSource: TypeAlias = Cells | Data | File
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +253,13 @@ class Copied:
     record: Record
 
 
-Initial: TypeAlias = Source | Copied
+Initial: TypeAlias = ValueSource | Copied
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Fetch(Printed):
     node: Node
-    source: Source
+    source: ValueSource
     origin: Origin | None = None
 
 
@@ -371,7 +376,7 @@ def _joins(code: Accum) -> bool:
     logic = code.record.operation.logic
     if not isinstance(logic, Einsum) or not code.record.direct or len(code.operands) < 2:
         return False
-    concatenations = (axis for axis in logic.spec.result.axes if isinstance(axis, Concat))
+    concatenations = (axis for axis in logic.spec.result.axes if isinstance(axis, ConcatAxis))
     parts = [{label.name for label in labels_in(axis)} for axis in concatenations]
     own = [[labels & _named(operand) for operand in logic.spec.operands] for labels in parts]
     return any(all(each) and sum(map(len, each)) == len(set().union(*each)) for each in own)

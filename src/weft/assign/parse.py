@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from weft.assign.diagnose import NOTATION
 from weft.assign.syntax import (
-    Apply,
     Assign,
     At,
     Bracket,
-    Contraction,
+    EinsumCall,
+    FunctionCall,
     Infix,
     Lift,
     Name,
-    Number,
+    NumberLiteral,
     Quoted,
-    Remark,
+    RemarkBlock,
     Right,
     Sign,
     Slots,
@@ -172,11 +172,13 @@ def _spaced(op: str) -> str:
     return f"put a space between `{heads[0]}` and `{op[len(heads[0]) :]}`" if heads else ""
 
 
-def _remark(tree: Tree) -> Remark:
+def _remark(tree: Tree) -> RemarkBlock:
     trees = subtrees(tree)
     parts = [one for one in trees if one.data in ("string", "name")]
     body = _statements(trees[len(parts) :])
-    return Remark(tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, span_of(tree))
+    return RemarkBlock(
+        tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, span_of(tree)
+    )
 
 
 # The right side
@@ -299,12 +301,12 @@ def _infix(op: Token, left: Value, right: Value) -> Value:
     span = Span(left.span.start, right.span.end)
     if op != "@|":
         return Infix(str(op), left, right, span)
-    if not isinstance(right, Name | Number):
+    if not isinstance(right, Name | NumberLiteral):
         raise Mistake("a slice is taken at a static index or at a number", right.span, "write `x @| i`")
     return At(left, right, span)
 
 
-def _contraction(tree: Tree, first: Value) -> Contraction:
+def _contraction(tree: Tree, first: Value) -> EinsumCall:
     op, spec = tokens(tree)
     _check_known(op, CONTRACTIONS, "before a spec ")
     args = (first, *map(_value, subtrees(tree)))
@@ -312,7 +314,7 @@ def _contraction(tree: Tree, first: Value) -> Contraction:
     if len(args) != CONTRACTIONS[op]:
         what = f"`{op}` takes {'one tensor' if CONTRACTIONS[op] == 1 else 'two tensors'}, not {len(args)}"
         raise Mistake(what, span, 'write `a ++ "ij=>j"` or `a +* "ij;jk=>ik" b`')
-    return Contraction(Quoted(unescaped(spec[1:-1]), span_of(spec)), args, span)
+    return EinsumCall(Quoted(unescaped(spec[1:-1]), span_of(spec)), args, span)
 
 
 def _check_known(op: Token, known: Mapping[str, object], where: str = "") -> None:
@@ -325,39 +327,39 @@ def _value(tree: Tree) -> Value:
     return VALUES[tree.data](tree)
 
 
-def _number(tree: Tree) -> Number:
+def _number(tree: Tree) -> NumberLiteral:
     word = word_of(tree)
-    return Number(int(word) if word.isdigit() and len(word) < 300 else float(word), span_of(tree))
+    return NumberLiteral(int(word) if word.isdigit() and len(word) < 300 else float(word), span_of(tree))
 
 
 def _name(tree: Tree) -> Name:
     return Name(name_in(word_of(tree)), span_of(tree))
 
 
-def _plain(tree: Tree) -> Number | Name:
+def _plain(tree: Tree) -> NumberLiteral | Name:
     """A name, unless it is a word for a number."""
     if tree.data == "number":
         return _number(tree)
     word = word_of(tree)
-    return Number(NUMBERS[word], span_of(tree)) if word in NUMBERS else _name(tree)
+    return NumberLiteral(NUMBERS[word], span_of(tree)) if word in NUMBERS else _name(tree)
 
 
 def _lift(tree: Tree) -> Lift:
     return Lift(_plain(subtrees(tree)[0]), span_of(tree))
 
 
-def _apply(tree: Tree) -> Apply:
-    return Apply(word_of(tree), tuple(_chain(one) for one in subtrees(tree)), span_of(tree))
+def _apply(tree: Tree) -> FunctionCall:
+    return FunctionCall(word_of(tree), tuple(_chain(one) for one in subtrees(tree)), span_of(tree))
 
 
-def _curried(tree: Tree) -> Apply:
+def _curried(tree: Tree) -> FunctionCall:
     """A function with its operands side by side: `max a b`."""
     head, *others = subtrees(tree)
     if not names_operation(word_of(head)):
         raise _side_by_side(head, others[0])
     if others[0].data == "tuple":
-        return Apply(word_of(head), tuple(map(_chain, subtrees(others[0]))), span_of(tree))
-    return Apply(word_of(head), tuple(map(_value, others)), span_of(tree))
+        return FunctionCall(word_of(head), tuple(map(_chain, subtrees(others[0]))), span_of(tree))
+    return FunctionCall(word_of(head), tuple(map(_value, others)), span_of(tree))
 
 
 def names_operation(word: str) -> bool:
@@ -382,10 +384,10 @@ def _prefix(tree: Tree) -> Value:
     value = _value(tree)
     for op in reversed(ops):
         span = Span(op.start_pos or 0, value.span.end)
-        if op == "-" and isinstance(value, Number):
-            value = Number(-value.value, span)
+        if op == "-" and isinstance(value, NumberLiteral):
+            value = NumberLiteral(-value.value, span)
         else:
-            value = Apply(PREFIX[op], (value,), span)
+            value = FunctionCall(PREFIX[op], (value,), span)
     return value
 
 

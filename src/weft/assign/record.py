@@ -72,7 +72,7 @@ def in_code(operands: Iterable[Operand]) -> bool:
     where = _current.get()
     if where is not None and where.operation is None:
         return True
-    return any(isinstance(one, Merge) or node_of(one).gradient_of is not None for one in operands)
+    return any(isinstance(one, Merge) or node_of(one).is_grad for one in operands)
 
 
 def record(code: Code) -> None:

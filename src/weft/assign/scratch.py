@@ -52,7 +52,7 @@ def neutral_fill(cells: Buffer, op: str, target: Buffer) -> Fill:
     return Fill(cells, number if isinstance(number, bool | int) else float(number))  # type: ignore[arg-type]
 
 
-def copied(copy: Buffer, source: Buffer, taken: Collection[str]) -> Stmt:
+def copied_cells(copy: Buffer, source: Buffer, taken: Collection[str]) -> Stmt:
     """Every cell of a buffer into another; no loop is called like one of `taken`."""
     at, loops = every_cell(source, taken)
     return around(loops, (Store(copy, at, Read(source, at)),))[0]

@@ -36,9 +36,9 @@ from weft.assign.nodes import (
     Offset,
     Operand,
     Seq,
-    Source,
     Stored,
     Symbol,
+    ValueSource,
     first_number,
     node_of,
     operands_of,
@@ -170,7 +170,7 @@ class Printer:
         """The type a computed tensor or a node was given, where it is first written; leaves bring theirs."""
         node = target(code)
         made = node.declared is not None
-        own = node.gradient_of is None and (made or node.definition is not None or node.init is None)
+        own = not node.is_grad and (made or node.definition is not None or node.init is None)
         if not own or node in self._introduced:
             return ""
         if node.precision.origin == "given":
@@ -256,7 +256,7 @@ class Printer:
         shown = [piece for value in values for piece in (between, partial(self._value, value, line, place))]
         return shown[1:]
 
-    def _source(self, source: Source, place: _Place) -> Sequence[_Piece]:
+    def _source(self, source: ValueSource, place: _Place) -> Sequence[_Piece]:
         match source:
             case Cells(value=value):
                 return self._value(value, _Line(()), place)
@@ -271,7 +271,7 @@ class Printer:
         names = FreshNames()
 
         def name(node: Node) -> str:
-            if node.gradient_of is not None:
+            if node.is_grad and node.gradient_of is not None:
                 return f"{name(node.gradient_of)}.grad"
             if node not in chosen:
                 chosen[node] = names.fresh(node.label)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.assign.definitions import needed
+from weft.assign.definitions import inputs_of
 from weft.assign.nodes import Assignment, Node, Operand, next_id, node_of, target
 from weft.errors import WeftError
 
@@ -53,7 +53,7 @@ class Writes:
             if one in self._seen or one.definition is None or one.id <= self._started:
                 continue
             self._seen.add(one)
-            for read in needed(one.definition):
+            for read in inputs_of(one.definition):
                 self._readers.setdefault(read, []).append(one)
                 stack.append(read)
                 moment, statement = self._last.get(read, (0, None))

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Set
 
 from weft.assign.concat_terms import operation_node
-from weft.assign.definitions import complete, needed
+from weft.assign.definitions import complete, inputs_of
 from weft.assign.nodes import (
     Accum,
     Assignment,
@@ -134,12 +134,12 @@ class _Stating:
 
 def _reads(node: Node) -> list[Node]:
     """The nodes that a node is computed from."""
-    return needed(node.definition) if node.definition else []
+    return inputs_of(node.definition) if node.definition else []
 
 
 def _is_declared(node: Node) -> bool:
     """Is it a node of the text's own, rather than one that somebody gives?"""
-    made = node if node.gradient_of is None else node.gradient_of
+    made = node.gradient_of if node.is_grad and node.gradient_of else node
     return made.declared is not None or made.definition is not None
 
 

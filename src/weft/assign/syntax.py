@@ -3,13 +3,13 @@
 program   = statement; statement; …
 statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; o = [3; rgb = 4]; init = 2 } =: …
                                                       ~let part = …; ~let more = part + …; p =+ more *. more
-          | Remark(parts, body)                       ~~("words" p; …)
+          | RemarkBlock(parts, body)                  ~~("words" p; …)
 right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
                                                       or ~at_least:"float32" for its type, ~logic:y for that of y
-value     = Number | Name | Lift(value)               2.5   w.grad   !.rate
+value     = NumberLiteral | Name | Lift(value)        2.5   w.grad   !.rate
           | Infix(op, left, right)                    a + b
-          | Apply(function, args)                     relu(x), max a b, and -x
-          | Contraction(spec, args)                   a +* "spec" b   a ++ "spec"
+          | FunctionCall(function, args)              relu(x), max a b, and -x
+          | EinsumCall(spec, args)                    a +* "spec" b   a ++ "spec"
           | At(value, index)                          x @| i
           | Bracket(sign, right)                      (a * b ~logic:"@"), a tensor without a name
 """
@@ -25,7 +25,7 @@ from weft.shape.nodes import Dim
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberLiteral:
     value: float | int | bool
     span: Span
 
@@ -58,7 +58,7 @@ class Quoted:
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    value: Number | Name
+    value: NumberLiteral | Name
     span: Span
 
 
@@ -71,14 +71,14 @@ class Infix:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class FunctionCall:
     function: str
     args: tuple[Value, ...]
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
+class EinsumCall:
     spec: Quoted
     args: tuple[Value, ...]
     span: Span
@@ -87,7 +87,7 @@ class Contraction:
 @dataclass(frozen=True, slots=True)
 class At:
     value: Value
-    index: Number | Name
+    index: NumberLiteral | Name
     span: Span
 
 
@@ -98,7 +98,7 @@ class Bracket:
     span: Span
 
 
-Value: TypeAlias = Number | Name | Lift | Infix | Apply | Contraction | At | Bracket
+Value: TypeAlias = NumberLiteral | Name | Lift | Infix | FunctionCall | EinsumCall | At | Bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,13 @@ class Assign:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class RemarkBlock:
     parts: tuple[Quoted | Name, ...]
     body: tuple[Statement, ...]
     span: Span
 
 
-Statement: TypeAlias = Assign | Remark
+Statement: TypeAlias = Assign | RemarkBlock
 
 
 def operands_in(value: Value) -> tuple[Value, ...]:
@@ -152,7 +152,7 @@ def operands_in(value: Value) -> tuple[Value, ...]:
     match value:
         case Infix(left=left, right=right):
             return (left, right)
-        case Apply(args=args) | Contraction(args=args):
+        case FunctionCall(args=args) | EinsumCall(args=args):
             return args
         case Lift(value=inner) | At(value=inner):
             return (inner,)

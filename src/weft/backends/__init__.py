@@ -9,18 +9,20 @@ from functools import cache
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
-from weft.backends.protocol import Array as Array
-from weft.backends.protocol import Backend as Backend
-from weft.backends.protocol import Bindable as Bindable
-from weft.backends.protocol import Block as Block
-from weft.backends.protocol import Bound as Bound
-from weft.backends.protocol import Call as Call
-from weft.backends.protocol import Executable as Executable
-from weft.backends.protocol import Lasting as Lasting
-from weft.backends.protocol import Memory as Memory
-from weft.backends.protocol import Placing as Placing
-from weft.backends.protocol import Played as Played
-from weft.backends.protocol import Prompt as Prompt
+from weft.backends.protocol import (
+    Array as Array,
+    Backend as Backend,
+    Bindable as Bindable,
+    Block as Block,
+    BoundProgram as BoundProgram,
+    Executable as Executable,
+    KernelCall as KernelCall,
+    Lasting as Lasting,
+    Memory as Memory,
+    Placing as Placing,
+    Played as Played,
+    Prompt as Prompt,
+)
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
 _BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from weft.backends.host_memory import HostMemory
-from weft.backends.protocol import Bound, Executable, Memory
+from weft.backends.protocol import BoundProgram, Executable, Memory
 from weft.errors import OutOfMemory
 from weft.loops import Program, buffers_of, show
 from weft.loops.interp import run
@@ -24,7 +24,7 @@ class _Interpreted:
     def source(self) -> str:
         return show(self.program)
 
-    def bind(self, memory: Memory) -> Bound:
+    def bind(self, memory: Memory) -> BoundProgram:
         return partial(_run, self.program, {buffer: memory[buffer] for buffer in buffers_of(self.program)})
 
 

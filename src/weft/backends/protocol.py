@@ -21,13 +21,13 @@ Array: TypeAlias = npt.NDArray[Any]
 Block: TypeAlias = Any
 Memory: TypeAlias = Mapping[Buffer, Block]
 #: A program on its memory: a call runs it with static indices bound. Two threads never call the same one at once.
-Bound: TypeAlias = Callable[[Mapping[str, int]], None]
+BoundProgram: TypeAlias = Callable[[Mapping[str, int]], None]
 
 
 class Bindable(Protocol):
     """Something that runs on memory."""
 
-    def bind(self, memory: Memory) -> Bound:
+    def bind(self, memory: Memory) -> BoundProgram:
         """The program on `memory`, which holds a block of one device for every buffer."""
         ...
 
@@ -101,7 +101,7 @@ class Placing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class KernelCall:
     """A kernel, by a name that says all about it, and what a program calls it with.
 
     That are buffers and indices: static ones by name, or numbers.
@@ -117,7 +117,7 @@ class Played(Protocol):
     """A compiled program that is a list of calls, and nothing more."""
 
     @property
-    def calls(self) -> Sequence[Call]: ...
+    def calls(self) -> Sequence[KernelCall]: ...
 
 
 @runtime_checkable
@@ -129,7 +129,7 @@ class Lasting(Protocol):
         """Whatever the meaning of kernels' names depends on: compiler, flags, machine."""
         ...
 
-    def recall(self, calls: Sequence[Call]) -> Bindable | None:
+    def recall(self, calls: Sequence[KernelCall]) -> Bindable | None:
         """The program that makes these calls; None if a kernel is not there any more."""
         ...
 

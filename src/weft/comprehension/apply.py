@@ -41,7 +41,7 @@ class Application:
         self.sizes = Sizes(template, tuple(node_of(one).shape for one in operands))
         self._origin = origin
         flat, found = template.flat, template.indirect
-        self._indirect = unproved(found, flat, extents) if extents else found
+        self._indirect = unproved(found, extents) if extents else found
         self._watched = {tensor: self._distances(tensor) for tensor in self._indirect}
         self.operands |= {strayed(tensor): node for tensor, node in self._watched.items()}
         self.operations: dict[str, Operation] = {}
@@ -51,7 +51,7 @@ class Application:
         for tensor in computed:
             self.node(tensor).defined(seq(*map(self.assign, flat.writing(tensor))))
         for tensor, node in self._watched.items():
-            steps = watching(tensor, self._indirect[tensor], flat.types)
+            steps = watching(tensor, self._indirect[tensor])
             node.defined(seq(Fetch(node, Cells(Num(0))), *map(self.assign, steps)))
 
     def _distances(self, tensor: str) -> Node:
@@ -187,7 +187,7 @@ class StepDomain:
     @lazy_property
     def idle(self) -> bool:
         flat, extents, watched = self.sizes.template.flat, self.sizes.extents, self.step.watches
-        return is_proved(watched, flat, extents) if watched else is_lost(self.step, flat, extents)
+        return is_proved(watched, extents) if watched else is_lost(self.step, flat, extents)
 
     def show(self, names: Sequence[str]) -> str:
         own = (self.step.target, *(one for one in self.step.reads if one != self.step.target))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from weft.comprehension.accesses import accesses, place_of
+from weft.comprehension.accesses import Accesses, place_of
 from weft.comprehension.mistakes import Mistake
 from weft.comprehension.nodes import (
-    Between,
     Comprehension,
     Definition,
     Expr,
@@ -32,7 +31,7 @@ def axis_name(tensor: str, axis: int) -> str:
     return f"{tensor}.{axis}"
 
 
-def find_axes(definition: Definition, scope: Scope, done: Mapping[str, Checked]) -> Axes:
+def find_axes(definition: Definition, scope: Scope, done: Mapping[str, Checked], types: Mapping[str, str]) -> Axes:
     """The size variables of all axes of a definition's tensors. What runs along two different ones is doubted."""
     found: Axes = {one.name.name: _declared(one.type.dims) for one in definition.params}
     for one in scope.accumulates:
@@ -43,7 +42,7 @@ def find_axes(definition: Definition, scope: Scope, done: Mapping[str, Checked])
             for target, axes in _called(statement, callee, found) if callee else ():
                 found.setdefault(target.name, axes)
         else:
-            for doubt in _along_two(statement, found):
+            for doubt in _along_two(statement, found, types) if not scope.mistakes else ():
                 scope.doubt(doubt)
             here = tuple(_along(one, statement, found) for one in statement.at)
             found.setdefault(statement.target.name, here)
@@ -73,9 +72,8 @@ def _along(at: Index | Int, statement: Comprehension, axes: Axes) -> str | None:
     """The size variable that an index runs to: the only one of the axes it stands alone in, or that of its `where`."""
     if isinstance(at, Int):
         return None
-    for clause in statement.where:
-        if isinstance(clause, Between) and clause.index.name == at.name:
-            return clause.high.name if clause.low == Int(0) and isinstance(clause.high, Size) else None
+    if clause := statement.given.get(at.name):
+        return clause.high.name if clause.low == Int(0) and isinstance(clause.high, Size) else None
     found = {name for expr in exprs(statement) for name in _stands_in(expr, at.name, axes)}
     return next(iter(found)) if len(found) == 1 else None
 
@@ -98,11 +96,11 @@ def _stands_in(expr: Expr, index: str, axes: Axes) -> Iterator[str | None]:
             waiting += children(one)
 
 
-def _along_two(statement: Comprehension, axes: Axes) -> Iterator[Mistake]:
+def _along_two(statement: Comprehension, axes: Axes, types: Mapping[str, str]) -> Iterator[Mistake]:
     """Indices that stand alone in axes of different sizes: they run as far as the shorter one, which few mean."""
-    given = {clause.index.name for clause in statement.where if isinstance(clause, Between)}
+    given = {*statement.given}
     seen: dict[str, tuple[str, str]] = {}
-    for access in accesses(statement):
+    for access in Accesses.of(statement, types).every:
         index, sizes = access.subscript, axes.get(access.tensor, ())
         if not isinstance(index, Index) or index.name in given or access.guards or access.axis >= len(sizes):
             continue

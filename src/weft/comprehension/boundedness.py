@@ -6,45 +6,22 @@ an index: what it refuses could not run for any sizes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from itertools import count
 
 from weft.affine import Affine
-from weft.comprehension.accesses import Access, accesses, place_of
-from weft.comprehension.linear import is_size, linear, never_negative, spelled, with_sizes, written
+from weft.assign.explicit import as_affine
+from weft.comprehension.accesses import Access, Accesses, place_of
 from weft.comprehension.mistakes import Mistake, listed, meant
-from weft.comprehension.nodes import (
-    Apply,
-    Between,
-    Binary,
-    Cast,
-    Choose,
-    Comprehension,
-    Dim,
-    Expr,
-    Index,
-    Int,
-    Let,
-    Local,
-    Read,
-    Size,
-    Truth,
-    Unary,
-    indices,
-    left,
-    walk,
-)
+from weft.comprehension.nodes import Comprehension, Index, Read, indices, left, walk
+from weft.comprehension.piecewise import Piecewise
+from weft.comprehension.scalars import index_names, written
 from weft.comprehension.show import show_expr
-
-
-@dataclass(frozen=True, slots=True)
-class Subscript:
-    """A subscript, the indices in it, also behind local names, and whether isl can look at it."""
-
-    access: Access
-    indices: frozenset[str]
-    affine: bool
+from weft.loops import Local
+from weft.loops.walk import rewritten
+from weft.ops import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,50 +32,48 @@ class Names:
     scalars: Sequence[str]
 
 
-def subscripts(statement: Comprehension, shaped: Collection[str]) -> list[Subscript]:
-    """The subscripts of a statement in tensors whose shapes are known before it runs."""
-    lets = [clause for clause in statement.where if isinstance(clause, Let)]
-    behind: dict[str, frozenset[str]] = {}
-    affine: dict[str, bool] = {}
-    for let in lets:
-        behind[let.name.name] = _indices(let.value, behind)
-        affine[let.name.name] = is_affine(let.value, affine)
-    return [
-        Subscript(access, _indices(access.subscript, behind), is_affine(access.subscript, affine))
-        for access in accesses(statement)
-        if access.tensor in shaped
-    ]
+def is_affine(value: Scalar) -> bool:
+    """Could a scalar be affine for some sizes? It is tried with sizes that are all different."""
+    if isinstance(as_affine(value), Affine):
+        return True
+    sizes = defaultdict[str, int](count(1009, 10).__next__)
+    return Piecewise([*index_names(value)], sizes.__getitem__).value(value) is not None
 
 
 def check_bounded(
-    statement: Comprehension, shaped: Collection[str], declared: Collection[str], names: Names
+    accesses: Accesses, shaped: Collection[str], declared: Collection[str], names: Names
 ) -> Iterator[Mistake]:
-    """An index of a statement that nothing bounds; `declared` are those that the type of a result bounds."""
-    parts = subscripts(statement, shaped)
-    given = {clause.index.name for clause in statement.where if isinstance(clause, Between)}
-    pending = [name for name in indices(statement) if name not in given]
+    """An index of a statement that nothing bounds, in tensors whose shapes are known before it runs.
+
+    `declared` are those that the type of a result bounds.
+    """
+    statement, parts = accesses.statement, [one for one in accesses.every if one.tensor in shaped]
+    affine = [one for one in parts if is_affine(one.at)]
+    pending = [name for name in indices(statement) if name not in statement.given]
     while pending:
-        found = [one for one in pending if any(part.affine and part.indices & {*pending} == {one} for part in parts)]
-        found = found or [one for one in pending if one in declared]
+        alone = [one.indices & {*pending} for one in affine]
+        found = [one for one in pending if {one} in alone] or [one for one in pending if one in declared]
         if not found:
-            yield unbounded(pending, statement, parts, names)
+            yield unbounded(pending, statement, parts, affine, names)
             return
         pending = [one for one in pending if one not in found]
 
 
-def unbounded(pending: Sequence[str], statement: Comprehension, parts: Sequence[Subscript], names: Names) -> Mistake:
-    """That nothing says how far the first of some indices runs, and why."""
+def unbounded(
+    pending: Sequence[str], statement: Comprehension, parts: Sequence[Access], affine: Sequence[Access], names: Names
+) -> Mistake:
+    """That nothing says how far the first of some indices runs, and why; `affine` are those isl can look at."""
     name = pending[0]
     mine = [one for one in parts if name in one.indices]
     others = [one for one in pending if any({name, one} <= both.indices for both in mine) and one != name]
-    shown = listed(dict.fromkeys(str(one.access) for one in mine))
+    shown = listed(dict.fromkeys(str(one) for one in mine))
     size = next(iter(names.sizes), "N")
     fix = f"give its range: `where {name} in 0:{size}`"
     if not mine:
         guess = meant(name, [*names.scalars, *names.sizes])
         return Mistake(f"nothing says how far `{name}` runs", place_of(name, statement), guess or fix)
-    if not any(one.affine for one in mine):
-        data = any(isinstance(part, Read) for one in mine for part in walk(one.access.subscript))
+    if not any(name in one.indices for one in affine):
+        data = any(isinstance(part, Read) for one in mine for part in walk(one.subscript))
         why = "depends on what tensors hold" if data else "is not affine"
         what = f"{shown} does not say how far `{name}` runs: the subscript {why}"
     elif others:
@@ -109,10 +84,11 @@ def unbounded(pending: Sequence[str], statement: Comprehension, parts: Sequence[
     return Mistake(what, place_of(name, statement), fix)
 
 
-def check_begins(statement: Comprehension) -> Iterator[Mistake]:
+def check_begins(accesses: Accesses) -> Iterator[Mistake]:
     """The indices on the left of a tensor's only statement that begin later than 0 whatever the sizes."""
+    statement = accesses.statement
     for index in left(statement):
-        low = _begins(index, statement)
+        low = _begins(index, accesses)
         if low is not None:
             place = next(one for one in statement.at if isinstance(one, Index) and one.name == index)
             yield late(index, f"begins at {low}", statement.target.name, low, place)
@@ -124,18 +100,16 @@ def late(index: str, runs: str, target: str, low: int | str, place: Index) -> Mi
     return Mistake(f"`{index}` {runs}, so nothing defines `{target}` below {low}", place.span, fix)
 
 
-def _begins(index: str, statement: Comprehension) -> str | None:
+def _begins(index: str, accesses: Accesses) -> str | None:
     """A value above 0, whatever the sizes, that an index is never below, as far as numbers and sizes tell."""
-    given = [one for one in statement.where if isinstance(one, Between) and one.index.name == index]
-    if given:
-        lows = [with_sizes(given[0].low)]
+    if index in accesses.given:
+        lows = [with_sizes(accesses.given[index][0])]
     else:
-        forms = (with_sizes(access.subscript) for access in accesses(statement) if not access.guards)
+        forms = (with_sizes(one.at) for one in accesses.every if not one.guards)
         lows = [_least(form, index) for form in forms if form is not None and index in form.names]
-    late = [low for low in lows if low is not None and all(map(is_size, low.names))]
-    late = [low for low in late if never_negative(low - 1)]
-    found = max(late, key=lambda low: low.offset, default=None)
-    return show_expr(written(spelled(found))) if found is not None else None
+    late = [low for low in lows if low is not None and {*indices(accesses.statement)}.isdisjoint(low.names)]
+    found = max((low for low in late if never_negative(low - 1)), key=lambda low: low.offset, default=None)
+    return show_expr(written(found)) if found is not None else None
 
 
 def _least(form: Affine, index: str) -> Affine | None:
@@ -146,38 +120,16 @@ def _least(form: Affine, index: str) -> Affine | None:
     return Affine((), -(rest.offset // factor)) if factor > 0 and rest.is_constant else None
 
 
-def _indices(expr: Expr, behind: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """The indices in an expression, also behind its local names."""
-    own = frozenset(one.name for one in walk(expr) if isinstance(one, Index))
-    return own.union(*(behind.get(one.name, frozenset()) for one in walk(expr) if isinstance(one, Local)))
+def with_sizes(value: Scalar) -> Affine | None:
+    """A scalar as a sum of indices and sizes times constants, None if it is none."""
+    sized = rewritten(
+        value, lambda one: Affine.of(one.name) if isinstance(one, Local) and "." not in one.name else None
+    )
+    found = as_affine(sized)
+    return found if isinstance(found, Affine) else None
 
 
-def is_affine(expr: Expr, variables: Mapping[str, bool] = MappingProxyType({})) -> bool:
-    """Could an expression be affine for some sizes? What affine.py says once they are known implies it."""
-
-    def all_of(*parts: Expr) -> bool:
-        return all(is_affine(part, variables) for part in parts)
-
-    match expr:
-        case Int() | Size() | Dim() | Index() | Truth():
-            return True
-        case Local(name=name):
-            return variables.get(name, False)
-        case Cast(dtype="int32" | "int64", value=value) | Unary(value=value):
-            return all_of(value)
-        case Binary(op="*", left=one, right=other):
-            return all_of(one, other) and (_is_constant(one) or _is_constant(other))
-        case Binary(op="/" | "%", left=one, right=other):
-            return all_of(one, other) and _is_constant(other)
-        case Binary(left=one, right=other):
-            return all_of(one, other)
-        case Apply(function="min" | "fmin" | "max" | "fmax" | "abs" | "fabs", args=args):
-            return all_of(*args)
-        case Choose(condition=condition, yes=yes, no=no):
-            return all_of(condition, yes, no)
-    return False
-
-
-def _is_constant(expr: Expr) -> bool:
-    form = linear(expr, lambda size: 1)
-    return form.is_constant if form is not None else not any(isinstance(one, Index | Local) for one in walk(expr))
+def never_negative(form: Affine) -> bool:
+    """Is a sum of sizes at least 0, whatever the sizes from 1 on?"""
+    factors = [factor for factor, _ in form.terms]
+    return all(factor > 0 for factor in factors) and form.offset + sum(factors) >= 0

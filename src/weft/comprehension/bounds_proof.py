@@ -7,29 +7,26 @@ from collections.abc import Mapping, Sequence
 import islpy as isl
 
 from weft.comprehension.accesses import Access
-from weft.comprehension.affine import Affine, Known, Range
 from weft.comprehension.mistakes import Mistake
-from weft.comprehension.nodes import Binary, Comprehension, Int, Let
+from weft.comprehension.nodes import Binary, Int
+from weft.comprehension.piecewise import Piecewise, Range
 from weft.comprehension.range_inference import guarded
+from weft.comprehension.scalars import Known
 from weft.comprehension.show import show_expr
 
 
-def outside(
-    statement: Comprehension, reads: Sequence[Access], ranges: Mapping[str, Range], known: Known
-) -> list[Mistake]:
+def outside(reads: Sequence[Access], ranges: Mapping[str, Range], known: Known, points: Piecewise) -> list[Mistake]:
     """The reads that leave their tensors, where that does not depend on what tensors hold."""
-    lets = [clause for clause in statement.where if isinstance(clause, Let)]
-    affine = Affine(tuple(ranges), known, lets)
-    box = affine.box(ranges)
+    box = points.box(ranges)
     wrong: list[Mistake] = []
     for access in reads if not box.is_empty() else ():
         size = known.shapes[access.tensor][access.axis]
-        value = affine.value(access.subscript)
+        value = points.value(access.at)
         if value is None:
             continue
-        leaves = box.intersect(affine.below(value).union(affine.above(value, size)))
+        leaves = box.intersect(points.below(value).union(points.above(value, size)))
         if not leaves.is_empty():
-            reached = guarded(box, access.guards, affine)
+            reached = guarded(box, access.guards, points)
             if not reached.intersect(leaves).is_empty():
                 wrong.append(_leaves(access, value.intersect_domain(reached), size))
     return wrong

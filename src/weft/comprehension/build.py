@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
@@ -70,9 +71,9 @@ def _definition(tree: Tree, names: frozenset[str], mistakes: list[Mistake]) -> D
     bodies = [one for one in rest if one.data in ("comprehension", "invoke")]
     tensors = {one.name.name for one in params} | {one.name.name for one in results}
     tensors |= {target.name for one in bodies for target in _targets(one)}
-    sizes = {dim.name for one in params for dim in one.type.dims if isinstance(dim, Ident)}
+    sizes = {size for one in params for size in one.type.sizes}
     build = _Builder(frozenset(tensors), frozenset(sizes), names, mistakes)
-    return Definition(_ident(name), params, results, tuple(map(build.statement, bodies)), span_of(tree))
+    return Definition(_ident(name), params, results, tuple(map(build.statement, bodies)), span=span_of(tree))
 
 
 def _targets(tree: Tree) -> list[Ident]:
@@ -88,12 +89,12 @@ def _param(tree: Tree, mistakes: list[Mistake]) -> Param:
     if not kinds:
         fix = f"say what it is: `float(N) {name}`"
         mistakes.append(Mistake(f"the parameter `{name}` has no type", name.span, fix))
-    return Param(_type(kinds[0], mistakes) if kinds else TensorType("float32"), name, span_of(tree))
+    return Param(_type(kinds[0], mistakes) if kinds else TensorType("float32"), name, span=span_of(tree))
 
 
 def _result(tree: Tree, mistakes: list[Mistake]) -> Result:
     *kinds, name = subtrees(tree)
-    return Result(_ident(name), _type(kinds[0], mistakes) if kinds else None, span_of(tree))
+    return Result(_ident(name), _type(kinds[0], mistakes) if kinds else None, span=span_of(tree))
 
 
 def _type(tree: Tree, mistakes: list[Mistake]) -> TensorType:
@@ -102,7 +103,7 @@ def _type(tree: Tree, mistakes: list[Mistake]) -> TensorType:
         fix = meant(token, SCALAR_TYPES, f"use one of {_PRINTED_TYPES}")
         mistakes.append(Mistake(f"there is no element type `{token}`", span_of(token), fix))
     sizes = tuple(_ident(one) if one.data == "name" else _size(one, mistakes) for one in subtrees(tree))
-    return TensorType(SCALAR_TYPES.get(token, "float32"), sizes, span_of(tree))
+    return TensorType(SCALAR_TYPES.get(token, "float32"), sizes, span=span_of(tree))
 
 
 def _size(tree: Tree, mistakes: list[Mistake]) -> Int:
@@ -110,7 +111,7 @@ def _size(tree: Tree, mistakes: list[Mistake]) -> Int:
     if isinstance(number, Int):
         return number
     mistakes.append(Mistake("a size is a whole number", span_of(tree), "write a name or a whole number"))
-    return Int(1, span_of(tree))
+    return Int(1, span=span_of(tree))
 
 
 def _number(tree: Tree, mistakes: list[Mistake]) -> Int | Real:
@@ -125,8 +126,8 @@ def _number(tree: Tree, mistakes: list[Mistake]) -> Int | Real:
         value = float(digits.rstrip("fl"))
     if value == math.inf or (isinstance(value, int) and value >= _TOO_LARGE):
         mistakes.append(Mistake(f"`{word[:40]}` is too large", span, "write a number below 2**63, or a real number"))
-        return Int(0, span)
-    return Int(value, span) if isinstance(value, int) else Real(value, span)
+        return Int(0, span=span)
+    return Int(value, span=span) if isinstance(value, int) else Real(value, span=span)
 
 
 def _whole(digits: str, base: int) -> float:
@@ -140,15 +141,16 @@ def _power_of_two(digits: str) -> float:
         return math.inf
 
 
+@dataclass(slots=True)
 class _Builder:
     """Builds the statements of one definition, whose names it knows."""
 
-    def __init__(
-        self, tensors: frozenset[str], sizes: frozenset[str], functions: frozenset[str], mistakes: list[Mistake]
-    ) -> None:
-        self.tensors, self.sizes, self.functions, self.mistakes = tensors, sizes, functions, mistakes
-        self.locals: frozenset[str] = frozenset()
-        self.depth = 0
+    tensors: frozenset[str]
+    sizes: frozenset[str]
+    functions: frozenset[str]
+    mistakes: list[Mistake]
+    values: frozenset[str] = frozenset()
+    depth: int = 0
 
     def wrong(self, what: str, span: Span, fix: str) -> None:
         self.mistakes.append(Mistake(what, span, fix))
@@ -161,27 +163,27 @@ class _Builder:
     def _invoke(self, tree: Tree) -> Invoke:
         targets, function, args = subtrees(tree)
         given = tuple(map(self.expr, subtrees(args)))
-        return Invoke(tuple(map(_ident, subtrees(targets))), _ident(function), given, span_of(tree))
+        return Invoke(tuple(map(_ident, subtrees(targets))), _ident(function), given, span=span_of(tree))
 
     def _comprehension(self, tree: Tree) -> Statement:
         left, value, *_ = subtrees(tree)
         (sign,) = tokens(tree)
         after = by_rule(tree)
         clauses = subtrees(after["where"]) if "where" in after else []
-        self.locals = frozenset(_ident(subtrees(one)[0]).name for one in clauses if one.data == "let")
+        self.values = frozenset(_ident(subtrees(one)[0]).name for one in clauses if one.data == "let")
         target, *subscripts = subtrees(left)
         plain = sign == "=" and not subscripts and len(tree.children) == 3
         if plain and value.data == "call" and (called := self._call_of_definition(target, value, span_of(tree))):
             return called
         return Comprehension(
             _ident(target),
-            tuple(map(self._place, subscripts)),
+            tuple(map(self._on_the_left, subscripts)),
             REDUCTIONS.get(sign.rstrip("!")),
             sign.endswith("!"),
             self.expr(value),
             tuple(map(self._clause, clauses)),
             self._equivalent(after["equivalent"]) if "equivalent" in after else None,
-            span_of(tree),
+            span=span_of(tree),
         )
 
     def _call_of_definition(self, target: Tree, value: Tree, span: Span) -> Invoke | None:
@@ -190,31 +192,31 @@ class _Builder:
         builtin = name.name in BUILTINS or name.name in SCALAR_TYPES
         if name.name in self.tensors or (builtin and name.name not in self.functions):
             return None
-        return Invoke((_ident(target),), name, tuple(map(self.expr, args)), span)
+        return Invoke((_ident(target),), name, tuple(map(self.expr, args)), span=span)
 
     def _equivalent(self, tree: Tree) -> Apply:
         function, *args = subtrees(subtrees(tree)[0])
-        return Apply(word_of(function), tuple(map(self.expr, args)), span_of(subtrees(tree)[0]))
+        return Apply(word_of(function), tuple(map(self.expr, args)), span=span_of(subtrees(tree)[0]))
 
-    def _place(self, tree: Tree) -> Index | Int:
+    def _on_the_left(self, tree: Tree) -> Index | Int:
         """What stands on the left side for an axis."""
         if tree.data == "name":
-            return Index(word_of(tree), span_of(tree))
+            return Index(word_of(tree), span=span_of(tree))
         number = _number(tree, self.mistakes) if tree.data == "number" else None
         if isinstance(number, Int):
             return number
         fix = "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`"
         self.wrong("the left side takes indices and whole numbers", span_of(tree), fix)
-        return Index("_", span_of(tree))
+        return Index("_", span=span_of(tree))
 
     def _clause(self, tree: Tree) -> Where:
         parts = subtrees(tree)
         match tree.data:
             case "between":
-                return Between(_ident(parts[0]), self.expr(parts[1]), self.expr(parts[2]), span_of(tree))
+                return Between(_ident(parts[0]), self.expr(parts[1]), self.expr(parts[2]), span=span_of(tree))
             case "exists":
-                return Exists(self.expr(parts[0]), span_of(tree))
-        return Let(_ident(parts[0]), self.expr(parts[1]), span_of(tree))
+                return Exists(self.expr(parts[0]), span=span_of(tree))
+        return Let(_ident(parts[0]), self.expr(parts[1]), span=span_of(tree))
 
     # Expressions
 
@@ -240,39 +242,38 @@ class _Builder:
         return _number(tree, self.mistakes)
 
     def truth(self, tree: Tree) -> Expr:
-        return Truth(word_of(tree) == "true", span_of(tree))
+        return Truth(word_of(tree) == "true", span=span_of(tree))
 
     def name(self, tree: Tree) -> Expr:
         name, span = word_of(tree), span_of(tree)
-        if name in self.locals:
-            return Local(name, span)
+        if name in self.values:
+            return Local(name, span=span)
         if name in self.tensors:
-            return Read(name, (), span)
-        return Size(name, span) if name in self.sizes else Index(name, span)
+            return Read(name, (), span=span)
+        return Size(name, span=span) if name in self.sizes else Index(name, span=span)
 
     def call(self, tree: Tree) -> Expr:
         function, *rest = subtrees(tree)
         name, args = word_of(function), tuple(map(self.expr, rest))
         if name in self.tensors:
-            return Read(name, args, span_of(tree))
+            return Read(name, args, span=span_of(tree))
         if name not in SCALAR_TYPES:
-            return Apply(name, args, span_of(tree))
+            return Apply(name, args, span=span_of(tree))
         if len(args) != 1:
             fix = f"write `{name}(x)`"
             self.wrong(f"`{name}` converts one value, not {counted(len(args), 'value')}", span_of(tree), fix)
-            return Cast(SCALAR_TYPES[name], args[0] if args else Int(0, span_of(tree)), span_of(tree))
-        return Cast(SCALAR_TYPES[name], args[0], span_of(tree))
+        return Cast(SCALAR_TYPES[name], args[0] if args else Int(0, span=span_of(tree)), span=span_of(tree))
 
     def dim(self, tree: Tree) -> Expr:
         (tensor,), (select,) = subtrees(tree), tokens(tree)
         digits = select.lstrip(". \t\r\n\f").lstrip("0") or "0"
-        return Dim(word_of(tensor), int(digits) if len(digits) < 10 else 10**9, span_of(tree))
+        return Dim(word_of(tensor), int(digits) if len(digits) < 10 else 10**9, span=span_of(tree))
 
     def signed(self, tree: Tree) -> Expr:
         (last,), signs = subtrees(tree), tokens(tree)
         value = self._below(last, len(signs) - 1)
         for sign in reversed(signs):
-            value = Unary(cast(UnaryOp, str(sign)), value, Span(span_of(sign).start, tree.meta.end_pos))
+            value = Unary(cast(UnaryOp, str(sign)), value, span=Span(span_of(sign).start, tree.meta.end_pos))
         return value
 
     def chain(self, tree: Tree) -> Expr:
@@ -281,12 +282,12 @@ class _Builder:
         value = self._below(first, len(rest) - 1)
         for sign, right in zip(signs, rest, strict=True):
             span = Span(tree.meta.start_pos, right.meta.end_pos)
-            value = Binary(cast(BinaryOp, str(sign)), value, self.expr(right), span)
+            value = Binary(cast(BinaryOp, str(sign)), value, self.expr(right), span=span)
         return value
 
     def choose(self, tree: Tree) -> Expr:
         condition, yes, no = map(self.expr, subtrees(tree))
-        return Choose(condition, yes, no, span_of(tree))
+        return Choose(condition, yes, no, span=span_of(tree))
 
 
 EXPRESSIONS: Mapping[str, Callable[[_Builder, Tree], Expr]] = {
@@ -305,4 +306,4 @@ EXPRESSIONS: Mapping[str, Callable[[_Builder, Tree], Expr]] = {
 
 
 def _ident(tree: Tree) -> Ident:
-    return Ident(word_of(tree), span_of(tree))
+    return Ident(word_of(tree), span=span_of(tree))

@@ -6,11 +6,11 @@ A builtin is a row of the table of operations, from which typing, gradients and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from weft.ops import OPS, Number, Scalar, call
+from weft.ops import OPS
 from weft.ops.dtypes import ELEMENT_TYPES
 from weft.ops.library import LIBRARY
+from weft.ops.row import Op
 
 #: weft's name of each element type of Tensor Comprehensions: these are words of the language.
 _WORDS = {
@@ -38,41 +38,24 @@ def spelled(dtype: str) -> str:
     return _PRINTED.get(dtype, dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class Builtin:
-    """A function: a row of the table of operations."""
-
-    row: str
-
-    @property
-    def arity(self) -> int:
-        return OPS[self.row].arity
-
-    def build(self, *args: Number) -> Scalar:
-        """The scalar expression it stands for."""
-        return call(self.row, *args)
-
-
 #: The functions of Tensor Comprehensions, which are those of CUDA: rows of the table of operations.
 _FUNCTIONS = ("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "tanh", "erf", "floor", "pow", "fma")
 
 #: Functions that Tensor Comprehensions does not have: a definition may use their names for something of its own.
-EXTRAS: Mapping[str, Builtin] = {
-    **{name: Builtin(name) for name in ("abs", "relu", "sigmoid", "digamma", "trigamma")},
-}
+EXTRAS: Mapping[str, Op] = {name: OPS[name] for name in ("abs", "relu", "sigmoid", "digamma", "trigamma")}
 
-BUILTINS: Mapping[str, Builtin] = {
-    **{name: Builtin(name) for name in (*_FUNCTIONS, *(op.name for op in LIBRARY))},
-    "fabs": Builtin("abs"),
-    "rsqrt": Builtin("recip_sqrt"),
-    "fdivide": Builtin("div"),
-    "min": Builtin("min"),
-    "max": Builtin("max"),
+BUILTINS: Mapping[str, Op] = {
+    **{name: OPS[name] for name in (*_FUNCTIONS, *(op.name for op in LIBRARY))},
+    "fabs": OPS["abs"],
+    "rsqrt": OPS["recip_sqrt"],
+    "fdivide": OPS["div"],
+    "min": OPS["min"],
+    "max": OPS["max"],
     **EXTRAS,
 }
 
 #: The function that each row of the table is written as.
-WRITTEN: Mapping[str, str] = {one.row: name for name, one in BUILTINS.items() if one.row != "div"}
+WRITTEN: Mapping[str, str] = {one.name: name for name, one in BUILTINS.items() if one.name != "div"}
 
 #: What no tensor, value or definition can be called, and why.
 TAKEN: Mapping[str, str] = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from weft.comprehension.builtins import BUILTINS, spelled
 from weft.comprehension.mistakes import Mistake, counted, meant
 from weft.comprehension.nodes import UNWANTED, Expr, Ident, Index, Int, Invoke, Param, Read, Unary, walk
@@ -13,7 +11,7 @@ from weft.comprehension.scope import Checked, Scope
 from weft.comprehension.show import show_expr
 from weft.comprehension.statements import check_expr
 from weft.comprehension.types import Report, fits, settled, type_of
-from weft.ops.dtypes import UNKNOWN, is_float, numpy_type
+from weft.ops.dtypes import UNKNOWN, limits
 
 
 def check_call(call: Invoke, scope: Scope, done: Mapping[str, Checked]) -> None:
@@ -118,7 +116,5 @@ def check_argument(call: Invoke, param: Param, arg: Expr, types: Mapping[str, st
 def _holds(arg: Expr, dtype: str) -> bool:
     """Is a number that is written one of a type?"""
     sign, number = (-1, arg.value) if isinstance(arg, Unary) and arg.op == "-" else (1, arg)
-    if not isinstance(number, Int) or is_float(dtype) or dtype == "bool":
-        return True
-    limits = np.iinfo(numpy_type(dtype))
-    return bool(limits.min <= sign * number.value <= limits.max)
+    low, high = limits(dtype)
+    return not isinstance(number, Int) or dtype == "bool" or low <= sign * number.value <= high

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from weft.comprehension.accesses import Accesses
 from weft.comprehension.axes import find_axes
 from weft.comprehension.boundedness import Names, check_begins, check_bounded
 from weft.comprehension.builtins import TAKEN, spelled
@@ -23,7 +24,6 @@ from weft.comprehension.nodes import (
     Definition,
     Ident,
     Index,
-    Int,
     Invoke,
     Program,
     Read,
@@ -36,10 +36,10 @@ from weft.comprehension.nodes import (
 )
 from weft.comprehension.out_of_bounds import check_inside
 from weft.comprehension.parse import parse, parse_all
-from weft.comprehension.scope import Checked, Scope
+from weft.comprehension.scope import ONE_NAMESPACE, Checked, Scope
 from weft.comprehension.show import show_type
 from weft.comprehension.statements import check_statement
-from weft.comprehension.types import Report, accumulated, check_whole, fits, joined, local_types, settled, type_of
+from weft.comprehension.types import Report, accumulated, check_whole, fits, join_types, local_types, settled, type_of
 from weft.ops.dtypes import UNKNOWN
 
 #: Deeper calls than this are refused, so that nobody runs out of stack.
@@ -144,8 +144,8 @@ def _calls(definition: Definition) -> Iterator[Ident]:
 
 def _definition(definition: Definition, done: Mapping[str, Checked], scope: Scope) -> Checked:
     _check_head(definition, scope, scope.report)
-    declared = _declared(definition, scope)
-    types = {one.name.name: one.type for one in reversed(definition.params)}
+    declared, types = definition.declared(dict.fromkeys(scope.sizes, 1)), _types(definition, done, scope.report)
+    params = {one.name.name: one.type for one in reversed(definition.params)}
     writes = Counter(name for one in definition.body for name in {target.name for target in targets(one)})
     for statement in definition.body:
         if isinstance(statement, Invoke):
@@ -156,29 +156,18 @@ def _definition(definition: Definition, done: Mapping[str, Checked], scope: Scop
             if scope.mistakes == mistakes:
                 bounds = declared.get(statement.target.name, ())
                 once = writes[statement.target.name] == 1
-                _check_runs(statement, shaped, bounds, types, once, scope)
-    element_types = _types(definition, done, scope.report)
+                _check_runs(statement, shaped, bounds, params, types, once, scope)
     _check_results(definition, scope, scope.report)
-    outside = {one.name.name for one in definition.params} | {one.name.name for one in definition.results}
-    temporaries = tuple(name for name in scope.ranks if name not in outside)
-    axes = find_axes(definition, scope, done)
-    return Checked(definition, element_types, dict(scope.ranks), axes, temporaries, tuple(scope.accumulates))
-
-
-def _declared(definition: Definition, scope: Scope) -> dict[str, list[bool]]:
-    """Of the results with a type, which axes it bounds: those of a number or of a size that the parameters tell."""
-    return {
-        one.name.name: [isinstance(dim, Int) or dim.name in scope.sizes for dim in one.type.dims]
-        for one in definition.results
-        if one.type
-    }
+    axes = find_axes(definition, scope, done, types)
+    return Checked(definition, types, dict(scope.ranks), axes, tuple(scope.accumulates))
 
 
 def _check_runs(
     statement: Comprehension,
     shaped: set[str],
-    declared: Sequence[bool],
-    types: Mapping[str, TensorType],
+    declared: Sequence[int | None],
+    params: Mapping[str, TensorType],
+    types: Mapping[str, str],
     once: bool,
     scope: Scope,
 ) -> None:
@@ -186,13 +175,12 @@ def _check_runs(
     target = statement.target.name
     shaped |= {*scope.accumulates}
     bounds = declared if target not in shaped else ()
-    by_type = [one.name for one, known in zip(statement.at, bounds, strict=False) if known and isinstance(one, Index)]
+    sized = (one for one, size in zip(statement.at, bounds, strict=False) if size is not None)
+    by_type = [one.name for one in sized if isinstance(one, Index)]
     names = Names(sorted(scope.sizes), [name for name, rank in scope.ranks.items() if not rank])
-    for mistake in check_bounded(statement, shaped, by_type, names):
-        scope.report(mistake)
-    for mistake in check_inside(statement, types):
-        scope.report(mistake)
-    for mistake in check_begins(statement) if once and target not in shaped else ():
+    accesses = Accesses.of(statement, types)
+    late = check_begins(accesses) if once and target not in shaped else ()
+    for mistake in (*check_bounded(accesses, shaped, by_type, names), *check_inside(accesses, params), *late):
         scope.report(mistake)
 
 
@@ -208,7 +196,7 @@ def _check_head(definition: Definition, scope: Scope, report: Report) -> None:
         scope.check_new(name, "a tensor")
         if name.name in scope.sizes:
             what = f"`{name}` is both a tensor and a size"
-            report(Mistake(what, name.span, "sizes, tensors and indices share one set of names: rename one"))
+            report(Mistake(what, name.span, ONE_NAMESPACE))
     seen: set[str] = set()
     for result in definition.results:
         if result.name.name in seen:
@@ -262,7 +250,7 @@ def _types(definition: Definition, done: Mapping[str, Checked], report: Report) 
         for statement in definition.body:
             for target, dtype in _results(statement, found, done, lambda mistake: None):
                 if target.name not in declared:
-                    found[target.name] = joined(found.get(target.name, UNKNOWN), dtype)
+                    found[target.name] = join_types(found.get(target.name, UNKNOWN), dtype)
         if found == before:
             break
     types = {name: settled(dtype) for name, dtype in found.items()}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import islpy as isl
 
-from weft.comprehension.affine import Range, box, first_point
 from weft.comprehension.mistakes import Mistake
 from weft.comprehension.nodes import Comprehension, Expr, Ident, Int
+from weft.comprehension.piecewise import Range, box, first_point
 from weft.comprehension.show import show_sign
 
 
@@ -49,11 +49,11 @@ class Undefined:
         """What is wrong with reading a tensor now: all of it, or as far as numbers say where."""
         if tensor not in self.cells:
             return
-        places = [Range(0, size) for size in self.shapes[tensor]]
+        extents = [Range(0, size) for size in self.shapes[tensor]]
         for axis, one in enumerate(subscripts):
             if isinstance(one, Int):
-                places[axis] = Range(one.value, one.value + 1)
-        missing = self.cells[tensor].intersect(box(places))
+                extents[axis] = Range(one.value, one.value + 1)
+        missing = self.cells[tensor].intersect(box(extents))
         if not missing.is_empty():
             target, late = self.first[tensor]
             fix = "write every cell before it is read or given out"

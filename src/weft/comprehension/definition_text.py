@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from weft.affine import Affine
 from weft.assign import (
@@ -26,14 +27,16 @@ from weft.assign.show import show_statement
 from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
 from weft.comprehension.nodes import REDUCTIONS, Cast, Comprehension, Definition, Ident, Int, Param, Result, TensorType
 from weft.comprehension.scalars import reads
-from weft.comprehension.statement_text import NEUTRAL, statement
+from weft.comprehension.statement_text import neutral, statement
 from weft.comprehension.types import settled, type_of
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer, Read, Role
 from weft.loops.walk import children, with_children
 from weft.naming import FreshNames
-from weft.ops import OPS, Num, Scalar, call, fold, substitute
+from weft.ops import OPS, Num, Scalar, call, fold_tree, substitute
 from weft.ops.dtypes import numpy_type, promote
+
+T = TypeVar("T")
 
 _WORDS = ("def", "where", "in", "exists", "true", "false")
 
@@ -44,9 +47,9 @@ def definition(
     """A definition of what complete code computes; `ranks` say how many axes tensors have that come of a text."""
     reading = _Reading(FreshNames([name, *_WORDS, *BUILTINS, *SCALAR_TYPES]))
     given, found = ([reading.buffer(one) for one in some] for some in (params, results))
-    every = [one for code in statements(code) for one in reading.explicit(code)]
+    every = [one for some in said(code, "as a comprehension", reading.explicit) for one in some]
     known = {reading.buffer(node): rank for node, rank in (ranks or {}).items()}
-    text = _Text(_ranks((one for _, one in every), known))
+    text = _StatementWriter(_ranks((one for _, one in every), known))
     lines = _converted([line for code, one in every for line in text.lines(code, one)], text.types)
     typed = tuple(Param(text.type(one), Ident(one.name)) for one in given)
     return Definition(Ident(name), typed, tuple(Result(Ident(one.name)) for one in found), lines)
@@ -70,6 +73,33 @@ class Unsayable(WeftError):
 # Code with everything said
 
 
+def is_said(code: Assignment) -> bool:
+    """Is a statement about values? Some only check, and the values of some nobody sees."""
+    return target(code).check is None and not (isinstance(code, Direct) and code.domain.idle)
+
+
+def said(code: Code, notation: str, say: Callable[[Assignment], T]) -> Iterator[T]:
+    """What is said of the statements of code; Unsayable names the one there are no words for."""
+    for one in filter(is_said, statements(code)):
+        try:
+            yield say(one)
+        except WeftError as error:
+            raise Unsayable.of(one, notation, error.what) from None
+
+
+def node_here(operand: Operand) -> Node:
+    if isinstance(operand, Merge):
+        raise WeftError(f"`{operand}` comes from another device")
+    return node_of(operand)
+
+
+def filling(code: Fetch, buffer: Buffer) -> Scalar:
+    """What is put into every cell of a buffer, in terms of where it lies."""
+    assert isinstance(code.source, Cells), "data and files are bound, not computed"
+    at = _every(buffer)
+    return substitute(code.source.value, lambda one: placed_leaf(one, buffer, at))
+
+
 @dataclass(slots=True)
 class _Reading:
     """Reads code; its tensors are called as the language calls them."""
@@ -78,29 +108,17 @@ class _Reading:
     buffers: dict[Node, Buffer] = field(default_factory=dict)
 
     def buffer(self, operand: Operand) -> Buffer:
-        if isinstance(operand, Merge):
-            raise WeftError(f"`{operand}` comes from another device")
-        node = node_of(operand)
+        node = node_here(operand)
         if node not in self.buffers:
             self.buffers[node] = closed_buffer(node, node.id, self.names.fresh(identifier(node.label)))
         return self.buffers[node]
 
     def explicit(self, code: Assignment) -> list[tuple[Assignment, Explicit]]:
-        """A statement with everything said; nothing of those that only check, or whose values nobody sees."""
-        if target(code).check is not None or (isinstance(code, Direct) and code.domain.idle):
-            return []
+        """A statement with everything said."""
         if isinstance(code, Fetch):
-            return [(code, self._filled(code))]
-        try:
-            return [(code, one) for one in self._apart(_by_words(SpellingOut(self.buffer)(code)))]
-        except WeftError as error:
-            raise Unsayable.of(code, "as a comprehension", error.what) from None
-
-    def _filled(self, code: Fetch) -> Explicit:
-        assert isinstance(code.source, Cells), "data and files are bound, not computed"
-        buffer = self.buffer(code.node)
-        at = _every(buffer)
-        return _everywhere(buffer, substitute(code.source.value, lambda one: placed_leaf(one, buffer, at)))
+            buffer = self.buffer(code.node)
+            return [(code, _everywhere(buffer, filling(code, buffer)))]
+        return [(code, one) for one in self._apart(_by_words(SpellingOut(self.buffer)(code)))]
 
     def _apart(self, one: Explicit) -> Iterator[Explicit]:
         """An assignment; before it a copy of its target, where it reads other cells of it than the one it writes."""
@@ -157,7 +175,7 @@ def _ranks(every: Iterable[Explicit], known: Mapping[Buffer, int]) -> dict[Buffe
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _StatementWriter:
     """Writes assignments as statements; tensors have so many subscripts."""
 
     ranks: Mapping[Buffer, int]
@@ -192,9 +210,8 @@ class _Text:
             keeps = True
 
     def _start(self, one: Explicit) -> Comprehension:
-        if one.accum not in ("arg2", *NEUTRAL):
-            raise WeftError("it leaves some cells out, and there is no number for what these hold")
-        whole = _everywhere(one.target, Num(float(NEUTRAL.get(one.accum, Num(0)).value)))
+        number = neutral(one.accum, one.target.dtype).value
+        whole = _everywhere(one.target, Num(number if one.accum in ("min", "max") else float(number)))
         return self._statement(one.target, whole.runs[0], "arg2", False)[0]
 
     def _statement(self, buffer: Buffer, run: Run, accum: str, keeps: bool) -> tuple[Comprehension, bool]:
@@ -203,7 +220,7 @@ class _Text:
                 return Read(part.buffer, tuple(parts[: self.ranks[part.buffer]]))
             return with_children(part, tuple(parts))
 
-        plain = replace(run, value=fold(run.value, change, children))
+        plain = replace(run, value=fold_tree(run.value, change, children))
         return statement(buffer.name, self._shape(buffer), plain, accum, keeps, self.types)
 
 

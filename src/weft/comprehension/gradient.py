@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from weft.assign.scratch import untaken
 from weft.comprehension.scalars import cell
 from weft.comprehension.steps import Flat, Step, cells
 from weft.loops import Read
@@ -86,9 +87,7 @@ class _Backward:
 
     def new(self, wanted: str, like: str) -> str:
         """A tensor of the shape and type of another."""
-        name = wanted
-        while name in self.names:
-            name += "_"
+        name = untaken(wanted, self.names)
         self.names.add(name)
         self.like[name] = like
         return name

@@ -12,11 +12,8 @@ import warnings
 from collections.abc import Sequence
 
 from weft.errors import WeftError, WeftWarning, carets, user_origin
-from weft.notation import Mistake as Mistake
-from weft.notation import Source
-from weft.notation.words import counted as counted
-from weft.notation.words import listed as listed
-from weft.notation.words import meant as meant
+from weft.notation import Mistake as Mistake, Source
+from weft.notation.words import counted as counted, listed as listed, meant as meant
 
 #: As many mistakes of one text as an error shows.
 _LISTED = 20

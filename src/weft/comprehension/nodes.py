@@ -27,12 +27,12 @@ statement. So no later stage looks a name up to learn its kind. Spans take no pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 from weft.errors import Span
-from weft.ops import fold as fold_tree
+from weft.ops import fold_tree
 
 T = TypeVar("T")
 
@@ -47,110 +47,107 @@ BinaryOp: TypeAlias = Literal["||", "&&", "==", "!=", "<", "<=", ">", ">=", "+",
 UnaryOp: TypeAlias = Literal["-", "!"]
 
 
+@dataclass(frozen=True, slots=True)
+class Spanned:
+    """Something with its place in the text."""
+
+    span: Span = field(default=NOWHERE, compare=False, kw_only=True)
+
+
 # Expressions
 
 
 @dataclass(frozen=True, slots=True)
-class Int:
+class Int(Spanned):
     """A whole number, not negative: a sign before it is a Unary."""
 
     value: int
-    span: Span = field(default=NOWHERE, compare=False)
+
+    def __str__(self) -> str:
+        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Real:
+class Real(Spanned):
     value: float
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(Spanned):
     value: bool
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class Index(Spanned):
     """The value of an index of the statement."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class Size(Spanned):
     """The value of a size variable of the parameters."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class Local(Spanned):
     """A name that a `where name = …` of the statement gives to a value."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Dim:
+class Dim(Spanned):
     """The size of an axis of a tensor: `T.0` is that of its first."""
 
     tensor: str
     axis: int
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Read(Spanned):
     tensor: str
     subscripts: tuple[Expr, ...] = ()
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(Spanned):
     """A builtin function, by the name it is written with."""
 
     function: str
     args: tuple[Expr, ...]
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(Spanned):
     """A value converted to an element type, by weft's name for it: `float(x)` has dtype float32."""
 
     dtype: str
     value: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Spanned):
     op: UnaryOp
     value: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Spanned):
     op: BinaryOp
     left: Expr
     right: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Choose:
+class Choose(Spanned):
     """`condition ? yes : no`. What is not chosen is not read."""
 
     condition: Expr
     yes: Expr
     no: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 Expr: TypeAlias = Int | Real | Truth | Index | Size | Local | Dim | Read | Apply | Cast | Unary | Binary | Choose
@@ -160,48 +157,44 @@ Expr: TypeAlias = Int | Real | Truth | Index | Size | Local | Dim | Read | Apply
 
 
 @dataclass(frozen=True, slots=True)
-class Ident:
-    """A name with its place in the text."""
+class Ident(Spanned):
+    """A name that is given to something."""
 
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class Between(Spanned):
     """`index in low:high`."""
 
     index: Ident
     low: Expr
     high: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Spanned):
     """`exists A(i)`: its reads bound indices; nothing is read."""
 
     value: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Let:
+class Let(Spanned):
     """`name = value`: seen by the right side and by the clauses after it."""
 
     name: Ident
     value: Expr
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 Where: TypeAlias = Between | Exists | Let
 
 
 @dataclass(frozen=True, slots=True)
-class Comprehension:
+class Comprehension(Spanned):
     """`target(at) reduction= value where …`.
 
     `reduction` is the name of a row of the table of operations (add, mul, min, max), None for a plain `=`. With
@@ -216,11 +209,19 @@ class Comprehension:
     value: Expr
     where: tuple[Where, ...] = ()
     equivalent: Apply | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def lets(self) -> tuple[Let, ...]:
+        return tuple(one for one in self.where if isinstance(one, Let))
+
+    @property
+    def given(self) -> dict[str, Between]:
+        """The ranges that clauses give, by index."""
+        return {one.index.name: one for one in self.where if isinstance(one, Between)}
 
 
 @dataclass(frozen=True, slots=True)
-class Invoke:
+class Invoke(Spanned):
     """`targets = function(args)`: another definition of the same text. A target `_` is not wanted.
 
     An argument is a whole tensor, written as a Read without subscripts, or a number made of sizes and numbers.
@@ -229,7 +230,6 @@ class Invoke:
     targets: tuple[Ident, ...]
     function: Ident
     args: tuple[Expr, ...]
-    span: Span = field(default=NOWHERE, compare=False)
 
     @property
     def wanted(self) -> tuple[Ident, ...]:
@@ -244,35 +244,48 @@ Statement: TypeAlias = Comprehension | Invoke
 
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(Spanned):
     """An element type, by weft's name for it, and an Ident (a size variable) or an Int for each axis."""
 
     dtype: str
     dims: tuple[Ident | Int, ...] = ()
-    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The size variables among its axes."""
+        return tuple(dim.name for dim in self.dims if isinstance(dim, Ident))
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape, for these values of its size variables."""
+        return tuple(dim.value if isinstance(dim, Int) else sizes[dim.name] for dim in self.dims)
 
 
 @dataclass(frozen=True, slots=True)
-class Param:
+class Param(Spanned):
     type: TensorType
     name: Ident
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Spanned):
     name: Ident
     type: TensorType | None = None
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Spanned):
     name: Ident
     params: tuple[Param, ...]
     results: tuple[Result, ...]
     body: tuple[Statement, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+
+    def declared(self, sizes: Mapping[str, int]) -> dict[str, tuple[int | None, ...]]:
+        """The sizes that the types of results give their axes, where these sizes tell them."""
+        return {
+            one.name.name: tuple(dim.value if isinstance(dim, Int) else sizes.get(dim.name) for dim in one.type.dims)
+            for one in self.results
+            if one.type
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,25 +315,9 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
-def with_children(expr: Expr, parts: Sequence[Expr]) -> Expr:
-    """The same expression made of others, in the order of `children`."""
-    match expr:
-        case Read():
-            return replace(expr, subscripts=tuple(parts))
-        case Apply():
-            return replace(expr, args=tuple(parts))
-        case Cast() | Unary():
-            return replace(expr, value=parts[0])
-        case Binary():
-            return replace(expr, left=parts[0], right=parts[1])
-        case Choose():
-            return replace(expr, condition=parts[0], yes=parts[1], no=parts[2])
-    return expr
-
-
-def fold(expr: Expr, combine: Callable[[Expr, list[T]], T], parts: Callable[[Expr], Sequence[Expr]] = children) -> T:
+def fold(expr: Expr, combine: Callable[[Expr, list[T]], T]) -> T:
     """What an expression comes to, given what its parts come to; however deep it is, the stack is not."""
-    return fold_tree(expr, combine, parts)
+    return fold_tree(expr, combine, children)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -8,14 +8,15 @@ from sys import float_info
 
 import numpy as np
 
-from weft.assign import Code
+from weft.assign import Code, node_of
 from weft.comprehension.apply import Application
 from weft.comprehension.axes import leading
 from weft.comprehension.builtins import spelled
 from weft.comprehension.gradient import backward
 from weft.comprehension.signature import Template
 from weft.errors import WeftError, user_origin, warn
-from weft.ops.dtypes import is_float, numpy_type
+from weft.ops.dtypes import is_float, limits
+from weft.tensor.adjoint import Adjoint
 from weft.tensor.leaves import data, number
 from weft.tensor.scope import as_tensor, is_array
 from weft.tensor.tensor import Tensor, TensorLike
@@ -63,10 +64,10 @@ def _warn_of_mixing(application: Application) -> None:
             warn(WeftError(what, fix=fix))
 
 
-def _pullback(application: Application, result: str, tensor: Tensor, masked: bool) -> Code:
-    children = zip(application.template.flat.params, tensor.children, strict=True)
-    into = {param: child.grad.node for param, child in children if child.differentiable}
-    return application.backward({result: tensor.grad.node}, into, masked=masked)
+def _pullback(application: Application, result: str, tensor: Tensor, adjoint: Adjoint) -> Code:
+    children = zip(application.template.flat.params, adjoint.into, strict=True)
+    into = {param: node for param, node in children if node is not None}
+    return application.backward({result: node_of(adjoint.gradient)}, into, masked=adjoint.masked)
 
 
 def _operand(template: Template, param: str, given: TensorLike) -> Tensor:
@@ -82,13 +83,13 @@ def _operand(template: Template, param: str, given: TensorLike) -> Tensor:
 
 def check_number(value: float, dtype: str, name: str) -> None:
     """Refuse a number that is none of a type."""
-    wanted = numpy_type(dtype)
     if is_float(dtype):
         fits = isinstance(value, float) or abs(value) <= float_info.max
     elif dtype == "bool" or isinstance(value, bool | float):
         fits = dtype == "bool" and isinstance(value, bool)
     else:
-        fits = bool(np.iinfo(wanted).min <= value <= np.iinfo(wanted).max)
+        low, high = limits(dtype)
+        fits = low <= value <= high
     if not fits:
         what = f"`{name}` is {dtype}, and {value!r} is no number of that type"
         raise WeftError(what, fix="pass another number, or change the type in the text")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import islpy as isl
 
-from weft.comprehension.accesses import Guards, place_of
-from weft.comprehension.affine import Affine, Known, Range, at_least, is_interval, span_of
-from weft.comprehension.boundedness import Names, Subscript, subscripts, unbounded
+from weft.comprehension.accesses import Access, Accesses, Guards, place_of
+from weft.comprehension.boundedness import Names, unbounded
 from weft.comprehension.mistakes import Mistake, listed
-from weft.comprehension.nodes import Between, Comprehension, Expr, Index, Let, indices, left
+from weft.comprehension.nodes import Comprehension, Index, left
+from weft.comprehension.piecewise import Piecewise, Range, at_least, box, span_of
+from weft.comprehension.scalars import Known
 from weft.comprehension.show import show_expr
+from weft.ops import Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,33 +25,30 @@ class _Constraint:
     points.
     """
 
-    subscript: Subscript
+    access: Access
     outside: isl.Set | None
     reached: isl.Set | None
 
-    @property
-    def indices(self) -> frozenset[str]:
-        return self.subscript.indices
-
 
 def solve(
-    statement: Comprehension, known: Known, declared: Sequence[int | None] = ()
+    accesses: Accesses, known: Known, points: Piecewise, declared: Sequence[int | None] = ()
 ) -> tuple[dict[str, Range], list[Mistake]]:
     """The range of every index, in the order of `indices(statement)`, or why there is none.
 
     `declared` are the sizes that the type of the result gives its axes: they bound what nothing else does.
     """
-    names = indices(statement)
-    affine = Affine(names, known, _lets(statement))
-    ranges, mistakes = _given(statement, affine)
-    constraints = _constraints(statement, known, affine)
+    statement, names = accesses.statement, points.names
+    ranges, mistakes = _given(accesses, points)
+    constraints = _constraints([one for one in accesses.every if one.tensor in known.shapes], known, points)
     kept = set(left(statement))
     while not mistakes and (pending := [name for name in names if name not in ranges]):
         found: dict[str, Range] = {}
         for name in pending:
-            alone = [one for one in constraints if one.indices & {*pending} == {name} and one.outside is not None]
+            alone = [
+                one for one in constraints if one.access.indices & {*pending} == {name} and one.outside is not None
+            ]
             try:
-                extent = _range_of(name, alone, ranges, affine, kept)
+                extent = _range_of(name, alone, ranges, points, kept)
             except _Scattered:
                 mistakes.append(_scattered(name, statement, alone))
                 continue
@@ -58,8 +57,9 @@ def solve(
         found = found or _of_declared(statement, pending, declared)
         if not found and not mistakes:
             scalars = [tensor for tensor, shape in known.shapes.items() if not shape]
-            parts = [replace(one.subscript, affine=one.outside is not None) for one in constraints]
-            mistakes.append(unbounded(pending, statement, parts, Names(list(known.sizes), scalars)))
+            parts = [one.access for one in constraints]
+            affine = [one.access for one in constraints if one.outside is not None]
+            mistakes.append(unbounded(pending, statement, parts, affine, Names(list(known.sizes), scalars)))
         ranges |= found
     return {name: ranges[name] for name in names if name in ranges}, mistakes
 
@@ -73,75 +73,68 @@ def _of_declared(statement: Comprehension, pending: Sequence[str], declared: Seq
     }
 
 
-def _lets(statement: Comprehension) -> list[Let]:
-    return [clause for clause in statement.where if isinstance(clause, Let)]
-
-
-def _given(statement: Comprehension, affine: Affine) -> tuple[dict[str, Range], list[Mistake]]:
+def _given(accesses: Accesses, points: Piecewise) -> tuple[dict[str, Range], list[Mistake]]:
     """The ranges that `where i in low:high` gives."""
     ranges: dict[str, Range] = {}
     mistakes: list[Mistake] = []
-    for clause in statement.where:
-        if not isinstance(clause, Between):
-            continue
-        bounds = [_number(bound, affine) for bound in (clause.low, clause.high)]
+    for name, clause in accesses.statement.given.items():
+        bounds = [_number(bound, points) for bound in accesses.given[name]]
         for bound, number in zip((clause.low, clause.high), bounds, strict=True):
             if number is None:
                 fix = "use sizes, whole numbers and `+ - * / % min max`"
                 mistakes.append(Mistake(f"`{show_expr(bound)}` is no whole number known beforehand", bound.span, fix))
         low, high = bounds
         if low is not None and high is not None:
-            ranges[clause.index.name] = Range(low, max(low, high))
+            ranges[name] = Range(low, max(low, high))
     return ranges, mistakes
 
 
-def _number(expr: Expr, affine: Affine) -> int | None:
-    value = affine.value(expr)
+def _number(bound: Scalar, points: Piecewise) -> int | None:
+    value = points.value(bound)
     if value is None or not value.is_cst() or not value.max_val().is_int():
         return None
     number: int = value.max_val().to_python()
     return number
 
 
-def _constraints(statement: Comprehension, known: Known, affine: Affine) -> list[_Constraint]:
+def _constraints(parts: Sequence[Access], known: Known, points: Piecewise) -> list[_Constraint]:
     found = []
-    for one in subscripts(statement, known.shapes):
-        access = one.access
-        position = affine.value(access.subscript)
+    for access in parts:
+        position = points.value(access.at)
         if position is None:
-            found.append(_Constraint(one, None, None))
+            found.append(_Constraint(access, None, None))
             continue
-        reached = guarded(affine.all, access.guards, affine) if access.guards else None
-        for outside in (affine.below(position), affine.above(position, known.shapes[access.tensor][access.axis])):
-            found.append(_Constraint(one, outside, reached))
+        reached = guarded(points.all, access.guards, points) if access.guards else None
+        for outside in (points.below(position), points.above(position, known.shapes[access.tensor][access.axis])):
+            found.append(_Constraint(access, outside, reached))
     return found
 
 
-def guarded(points: isl.Set, guards: Guards, affine: Affine) -> isl.Set:
+def guarded(reached: isl.Set, guards: Guards, points: Piecewise) -> isl.Set:
     """The points at which something is read; a guard that is not known may hold anywhere."""
     for condition, holds in guards:
-        where = affine.holds(condition)
+        where = points.holds(condition)
         if where is not None:
-            points = points.intersect(where if holds else where.complement())
-    return points
+            reached = reached.intersect(where if holds else where.complement())
+    return reached
 
 
 def _range_of(
-    name: str, constraints: list[_Constraint], ranges: Mapping[str, Range], affine: Affine, kept: set[str]
+    name: str, constraints: list[_Constraint], ranges: Mapping[str, Range], points: Piecewise, kept: set[str]
 ) -> Range | None:
     """The range of an index in which every constraint holds, wherever the resolved indices are in theirs.
 
     A side that the guards of a read rule out anyway does not bound the index if the others do: in
     `i > 0 ? A(i - 1) : A(i)` nothing says that `i` begins at 1.
     """
-    needed = every = at_least(0) if name in kept else affine.allowed(name, affine.all.complement())
-    box = affine.box(ranges, kept)
+    needed = every = at_least(0) if name in kept else points.allowed(name, points.all.complement())
+    known = points.box(ranges, kept)
     for one in constraints:
         assert one.outside is not None
-        resolved = affine.box({index: ranges[index] for index in one.indices if index in ranges})
-        allowed = affine.allowed(name, resolved.intersect(one.outside))
+        resolved = points.box({index: ranges[index] for index in one.access.indices if index in ranges})
+        allowed = points.allowed(name, resolved.intersect(one.outside))
         every = every.intersect(allowed)
-        if one.reached is None or not box.intersect(one.reached).intersect(one.outside).is_empty():
+        if one.reached is None or not known.intersect(one.reached).intersect(one.outside).is_empty():
             needed = needed.intersect(allowed)
     try:
         found = _range(needed)
@@ -161,12 +154,13 @@ def _range(values: isl.Set) -> Range | None:
     low, high = span_of(values)
     if low is None or high is None:
         return None
-    if not is_interval(values, low, high):
+    found = Range(low, high + 1)
+    if not box([found]).is_subset(values):
         raise _Scattered
-    return Range(low, high + 1)
+    return found
 
 
 def _scattered(name: str, statement: Comprehension, constraints: list[_Constraint]) -> Mistake:
-    reads = listed(dict.fromkeys(str(one.subscript.access) for one in constraints))
+    reads = listed(dict.fromkeys(str(one.access) for one in constraints))
     what = f"the values of `{name}` at which {reads} stays inside are not one range"
     return Mistake(what, place_of(name, statement), f"say which: `where {name} in …:…`")

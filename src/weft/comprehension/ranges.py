@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.comprehension.accesses import accesses
-from weft.comprehension.affine import Known, Range
+from weft.comprehension.accesses import Accesses
 from weft.comprehension.boundedness import late
 from weft.comprehension.bounds_proof import outside
 from weft.comprehension.check import CheckedProgram
@@ -30,18 +29,18 @@ from weft.comprehension.nodes import (
     Index,
     Int,
     Invoke,
-    Param,
     Read,
     TensorType,
     exprs,
+    indices,
     walk,
 )
+from weft.comprehension.piecewise import Piecewise, Range
 from weft.comprehension.range_inference import solve
+from weft.comprehension.scalars import Known
 from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_sign
-from weft.errors import WeftError
-
-_PASS = "pass another tensor"
+from weft.errors import Span, WeftError
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def _infer(program: CheckedProgram, checked: Checked, given: Mapping[str, tuple[
     fail(text, [*mistakes, *_check_given(checked, given)])
     shapes = {one.name.name: given[one.name.name] for one in definition.params}
     shapes |= {one: given[one] for one in checked.accumulates if one in given}
-    declared = _declared(definition, sizes)
+    declared = definition.declared(sizes)
     undefined = Undefined()
     body: list[Loops | Called] = []
     for statement in definition.body:
@@ -118,7 +117,7 @@ def _infer(program: CheckedProgram, checked: Checked, given: Mapping[str, tuple[
             shapes |= {target: shape for target, shape in results if target != UNWANTED}
             continue
         target = statement.target.name
-        loops, mistakes = _loops(statement, Known(sizes, shapes, checked.types), declared.get(target, ()))
+        loops, mistakes = _loops(statement, Known(shapes, sizes), checked.types, declared.get(target, ()))
         fail(text, mistakes)
         body.append(loops)
         if target not in shapes:
@@ -157,59 +156,52 @@ def _call(call: Invoke, program: CheckedProgram, shapes: Mapping[str, tuple[int,
 # Sizes
 
 
+#: The sizes that are known, and who said each.
+_Sizes: TypeAlias = dict[str, tuple[int, str]]
+
+
 def _sizes(definition: Definition, given: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, int], list[Mistake]]:
     """The values of the size variables; two values for one are a mistake that names who asked for each."""
-    found: dict[str, tuple[int, str]] = {}
+    found: _Sizes = {}
     mistakes: list[Mistake] = []
     for param in definition.params:
-        shape = given.get(param.name.name)
+        shape, name = given.get(param.name.name), param.name
         if shape is None:
-            mistakes.append(Mistake(f"no shape is given for `{param.name}`", param.name.span, "pass every parameter"))
+            mistakes.append(Mistake(f"no shape is given for `{name}`", name.span, "pass every parameter"))
         elif len(shape) != len(param.type.dims):
-            mistakes.append(_wrong_rank(param, shape))
+            mistakes.append(_wrong_rank(name, len(param.type.dims), shape, param.type.span))
         else:
-            _match(param.type, param.name, shape, found, mistakes)
+            mistakes += _match(param.type, name, shape, found)
     return {name: size for name, (size, _) in found.items()}, mistakes
 
 
-def _match(
-    kind: TensorType,
-    tensor: Ident,
-    shape: tuple[int, ...],
-    found: dict[str, tuple[int, str]],
-    mistakes: list[Mistake],
-) -> None:
+def _match(kind: TensorType, tensor: Ident, shape: tuple[int, ...], found: _Sizes) -> Iterator[Mistake]:
+    """Take the sizes of a tensor from its shape; what does not agree with those known is a mistake."""
     for axis, (dim, size) in enumerate(zip(kind.dims, shape, strict=True)):
         place = f"axis {axis} of `{tensor}`"
-        if not isinstance(dim, Ident):
+        if isinstance(dim, Int):
             if dim.value != size:
-                what = f"{place} is {size}, and its type says {dim.value}"
-                mistakes.append(Mistake(what, dim.span, f"pass a tensor of that size, or write a name for {dim.value}"))
+                what = f"{place} is {size}, and its type says {dim}"
+                yield Mistake(what, dim.span, f"pass a tensor of that size, or write a name for {dim}")
             continue
         before, where = found.setdefault(dim.name, (size, place))
         if before != size:
             what = f"`{dim}` is {before} as {where} and {size} as {place}"
-            mistakes.append(Mistake(what, dim.span, "make them equal, or give the axes different names"))
+            yield Mistake(what, dim.span, "make them equal, or give the axes different names")
 
 
-def _check_given(checked: Checked, given: Mapping[str, tuple[int, ...]]) -> list[Mistake]:
+def _check_given(checked: Checked, given: Mapping[str, tuple[int, ...]]) -> Iterator[Mistake]:
     """Have the results to accumulate into as many axes as they are written with?"""
-    wrong = [one for one in checked.accumulates if one in given and len(given[one]) != checked.ranks[one]]
-    places = {one.name.name: one.name.span for one in checked.definition.results}
-    axes = {one: counted(checked.ranks[one], "axis", "axes") for one in wrong}
-    return [
-        Mistake(f"`{one}` has {axes[one]}, and what is given is {_shape(given[one])}", places[one], _PASS)
-        for one in wrong
-    ]
+    for name in (one.name for one in checked.definition.results):
+        shape, rank = given.get(name.name), checked.ranks[name.name]
+        if name.name in checked.accumulates and shape is not None and len(shape) != rank:
+            yield _wrong_rank(name, rank, shape, name.span)
 
 
-def _wrong_rank(param: Param, shape: tuple[int, ...]) -> Mistake:
-    axes = counted(len(param.type.dims), "axis", "axes")
-    return Mistake(f"`{param.name}` has {axes}, and what is given is {_shape(shape)}", param.type.span, _PASS)
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape)) if len(shape) > 1 else f"one axis of {shape[0]}" if shape else "a single number"
+def _wrong_rank(name: Ident, rank: int, shape: tuple[int, ...], span: Span) -> Mistake:
+    given = "×".join(map(str, shape)) if len(shape) > 1 else f"one axis of {shape[0]}" if shape else "a single number"
+    what = f"`{name}` has {counted(rank, 'axis', 'axes')}, and what is given is {given}"
+    return Mistake(what, span, "pass another tensor")
 
 
 def _check_declared(
@@ -217,30 +209,21 @@ def _check_declared(
 ) -> list[Mistake]:
     """Do results have the shapes their types say? A size that only results mention is what they make of it."""
     found = {name: (size, "a parameter") for name, size in sizes.items()}
-    mistakes: list[Mistake] = []
-    for result in definition.results:
-        if result.type:
-            _match(result.type, result.name, shapes[result.name.name], found, mistakes)
-    return mistakes
-
-
-def _declared(definition: Definition, sizes: Mapping[str, int]) -> dict[str, tuple[int | None, ...]]:
-    """The sizes that the types of results give their axes, where the parameters tell them."""
-    return {
-        one.name.name: tuple(dim.value if isinstance(dim, Int) else sizes.get(dim.name) for dim in one.type.dims)
-        for one in definition.results
-        if one.type
-    }
+    typed = [(one.type, one.name) for one in definition.results if one.type]
+    return [wrong for kind, name in typed for wrong in _match(kind, name, shapes[name.name], found)]
 
 
 # Statements
 
 
-def _loops(statement: Comprehension, known: Known, declared: Sequence[int | None]) -> tuple[Loops, list[Mistake]]:
-    ranges, mistakes = solve(statement, known, declared)
+def _loops(
+    statement: Comprehension, known: Known, types: Mapping[str, str], declared: Sequence[int | None]
+) -> tuple[Loops, list[Mistake]]:
+    accesses = Accesses.of(statement, types)
+    points = Piecewise(indices(statement), known.number)
+    ranges, mistakes = solve(accesses, known, points, declared)
     if not mistakes:
-        reads = [one for one in accesses(statement) if one.read is not None]
-        mistakes = outside(statement, reads, ranges, known)
+        mistakes = outside([one for one in accesses.every if one.read is not None], ranges, known, points)
     return Loops(statement, tuple(ranges.items())), mistakes
 
 

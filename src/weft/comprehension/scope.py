@@ -18,16 +18,14 @@ ONE_NAMESPACE = "sizes, tensors and indices share one set of names: rename one"
 class Checked:
     """What is known of a definition before sizes are.
 
-    `types`, `ranks` and `axes` (axes.py) are those of all its tensors; `temporaries` the tensors that neither come in
-    nor go out; `accumulates` the results that begin with what the caller put there, though they are no parameters:
-    whoever runs the definition must be given them.
+    `types`, `ranks` and `axes` (axes.py) are those of all its tensors; `accumulates` the results that begin with what
+    the caller put there, though they are no parameters: whoever runs the definition must be given them.
     """
 
     definition: Definition
     types: Mapping[str, str]
     ranks: Mapping[str, int]
     axes: Mapping[str, tuple[str | None, ...]]
-    temporaries: tuple[str, ...]
     accumulates: tuple[str, ...]
 
 
@@ -40,7 +38,7 @@ class Scope:
     def __init__(self, definition: Definition, functions: frozenset[str], report: Report, doubt: Report) -> None:
         self.params = frozenset(one.name.name for one in definition.params)
         self.results = frozenset(one.name.name for one in definition.results)
-        self.sizes = frozenset(dim.name for one in definition.params for dim in one.type.dims if isinstance(dim, Ident))
+        self.sizes = frozenset(size for one in definition.params for size in one.type.sizes)
         self.functions = functions
         self._report, self.doubt = report, doubt
         self.mistakes = 0

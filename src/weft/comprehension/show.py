@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from weft.comprehension.builtins import spelled
@@ -18,7 +18,6 @@ from weft.comprehension.nodes import (
     Dim,
     Exists,
     Expr,
-    Ident,
     Index,
     Int,
     Invoke,
@@ -51,7 +50,8 @@ _CHOICE, _SIGN, _ATOM = 0, 6, 7
 _Text: TypeAlias = tuple[str, int]
 #: Casts are written by words of the language, which no tensor can be called.
 _CAST = {"float32": "float", "float64": "double"}
-_ASSIGN = {row: sign for sign, row in REDUCTIONS.items()}
+#: The signs of assignments, by what they accumulate with.
+SIGNS: Mapping[str | None, str] = {None: "=", **{row: sign for sign, row in REDUCTIONS.items()}}
 
 
 def show(program: Program) -> str:
@@ -60,8 +60,8 @@ def show(program: Program) -> str:
 
 
 def show_definition(definition: Definition) -> str:
-    params = ", ".join(map(_param, definition.params))
-    results = ", ".join(map(_result, definition.results))
+    params = ", ".join(map(_typed, definition.params))
+    results = ", ".join(map(_typed, definition.results))
     body = "".join(f"    {show_statement(one)}\n" for one in definition.body)
     return f"def {definition.name}({params}) -> ({results}) {{\n{body}}}"
 
@@ -69,7 +69,8 @@ def show_definition(definition: Definition) -> str:
 def show_statement(statement: Statement) -> str:
     """`C(m, n) +=! A(m, k) * B(k, n) where k in 0:K`."""
     if isinstance(statement, Invoke):
-        return f"{_names(statement.targets)} = {statement.function}({', '.join(map(show_expr, statement.args))})"
+        targets, args = ", ".join(map(str, statement.targets)), ", ".join(map(show_expr, statement.args))
+        return f"{targets} = {statement.function}({args})"
     same = f" <=> {show_expr(statement.equivalent)}" if statement.equivalent else ""
     where = f" where {', '.join(map(_where, statement.where))}" if statement.where else ""
     return f"{show_left(statement)} {show_sign(statement)} {show_expr(statement.value)}{same}{where}"
@@ -82,28 +83,19 @@ def show_left(statement: Comprehension) -> str:
 
 def show_sign(statement: Comprehension) -> str:
     """`=`, `+=`, `max=!` …"""
-    sign = "=" if statement.reduction is None else _ASSIGN[statement.reduction]
-    return sign + "!" if statement.resets else sign
+    return SIGNS[statement.reduction] + "!" * statement.resets
 
 
 def show_expr(expr: Expr) -> str:
     return fold(expr, _shown)[0]
 
 
-def _names(names: Iterable[Ident]) -> str:
-    return ", ".join(one.name for one in names)
-
-
-def _param(param: Param) -> str:
-    return f"{show_type(param.type)} {param.name}"
-
-
-def _result(result: Result) -> str:
-    return f"{show_type(result.type)} {result.name}" if result.type else result.name.name
+def _typed(one: Param | Result) -> str:
+    return f"{show_type(one.type)} {one.name}" if one.type else one.name.name
 
 
 def show_type(kind: TensorType) -> str:
-    dims = ", ".join(dim.name if isinstance(dim, Ident) else str(dim.value) for dim in kind.dims)
+    dims = ", ".join(map(str, kind.dims))
     return f"{spelled(kind.dtype)}({dims})" if dims else spelled(kind.dtype)
 
 

@@ -15,30 +15,38 @@ from itertools import count
 
 from weft.affine import Affine
 from weft.assign.explicit import Run
-from weft.comprehension.affine import Range
+from weft.assign.scratch import untaken
 from weft.comprehension.nodes import Between, Comprehension, Ident, Index, Int
-from weft.comprehension.scalars import number, written
+from weft.comprehension.piecewise import Range
+from weft.comprehension.scalars import index_names, number, written
 from weft.errors import WeftError
 from weft.loops import Inside
 from weft.loops.walk import children, with_children
-from weft.ops import Call, Num, Scalar, call, fold, where
+from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, where
+from weft.ops.dtypes import numpy_type
 
-#: What changes nothing where there is nothing to accumulate: the language has no word for that of the others.
-NEUTRAL: Mapping[str, Num] = {"add": Num(0), "mul": Num(1)}
+
+def neutral(accum: str, dtype: str) -> Num:
+    """What changes nothing in what is accumulated, and what cells that are left out hold; zero if nothing is."""
+    begins = OPS[accum].begins
+    return Num(begins(numpy_type(dtype)) if begins else 0)  # type: ignore[arg-type]  # numbers, of all kinds
 
 
 def statement(
-    target: str, shape: Sequence[int], run: Run, accum: str, keeps: bool, tensors: Collection[str]
+    target: str, shape: Sequence[int], run: Run, accum: str, keeps: bool, tensors: Mapping[str, str]
 ) -> tuple[Comprehension, bool]:
-    """A run that writes a tensor of that shape, as a statement; and whether it reaches every cell."""
+    """A run that writes a tensor of that shape, as a statement; and whether it reaches every cell.
+
+    `tensors` are the types of all tensors.
+    """
     ranges = {name: Range(0, size) for name, size in run.loops}
-    writing = _Writing(accum, keeps, list(run.at[: len(shape)]), run.value, ranges, tensors)
+    writing = _Writing(accum, keeps, list(run.at[: len(shape)]), run.value, ranges, tensors, tensors[target])
     for test in run.guards:
         writing.guard(test)
     for name in [name for name in ranges if name in tensors]:
         writing.rename(name)
     for axis, size in enumerate(shape):
-        writing.place(axis, size)
+        writing.subscript(axis, size)
     return writing.statement(target, shape)
 
 
@@ -54,22 +62,7 @@ def put(value: Scalar, name: str, instead: Scalar) -> Scalar:
         term = instead if factor == 1 else factor * instead
         return term if rest == Affine() else term + rest
 
-    return fold(value, change, children)
-
-
-def _free(wanted: str, taken: Collection[str]) -> str:
-    while wanted in taken:
-        wanted += "_"
-    return wanted
-
-
-def _names(place: Scalar) -> set[str]:
-    """The indices in a subscript."""
-    return fold(place, lambda one, parts: set().union(*parts, _own(one)), children)
-
-
-def _own(one: Scalar) -> tuple[str, ...]:
-    return one.names if isinstance(one, Affine) else ()
+    return fold_tree(value, change, children)
 
 
 @dataclass(slots=True)
@@ -82,23 +75,23 @@ class _Writing:
     value: Scalar
     ranges: dict[str, Range]
     tensors: Collection[str]
+    dtype: str
 
     def guard(self, test: Inside) -> None:
         """Leave out what padding is about."""
-        self._as_sum()
         inside = call("and", call("le", 0, test.index), call("lt", test.index, test.size))
-        self.value = where(inside, self.value, NEUTRAL[self.accum])
+        self.value = where(inside, self.value, self._nothing())
 
     def rename(self, name: str) -> None:
         """An index that is called like a tensor is called differently."""
-        new = _free(name, {*self.tensors, *self.ranges})
+        new = untaken(name, {*self.tensors, *self.ranges})
         self.ranges = {new if one == name else one: extent for one, extent in self.ranges.items()}
         self._put(name, Affine.of(new))
 
-    def place(self, axis: int, size: int) -> None:
+    def subscript(self, axis: int, size: int) -> None:
         """Make the subscript of an axis an index or a number; what lies outside is left out."""
         subscript = self.at[axis]
-        before = set().union(*map(_names, self.at[:axis]))
+        before = index_names(*self.at[:axis])
         match subscript:
             case Affine(terms=()) | Num():
                 return
@@ -108,44 +101,41 @@ class _Writing:
                 self._put(name, Affine.of(name) - offset)
                 self.at[axis] = Affine.of(name)
                 return
-        self._as_sum()
-        names = (_free(f"j{number}", self.tensors) for number in count())
-        place = next(name for name in names if name not in self.ranges)
-        others = set().union(*(_names(one) for number, one in enumerate(self.at) if number != axis))
-        self.ranges = {place: Range(0, size), **self.ranges}
-        self.at[axis] = Affine.of(place)
+        names = (untaken(f"j{number}", self.tensors) for number in count())
+        index = next(name for name in names if name not in self.ranges)
+        others = index_names(*self.at[:axis], *self.at[axis + 1 :])
+        self.ranges = {index: Range(0, size), **self.ranges}
+        self.at[axis] = Affine.of(index)
         if isinstance(subscript, Affine) and (free := [term for term in subscript.terms if term[1] not in others]):
-            self._solve(place, free[0], subscript)
+            self._solve(index, free[0], subscript)
         else:
-            self._only_if(call("eq", Affine.of(place), subscript))
+            self.value = _only_if(call("eq", Affine.of(index), subscript), self.value, self._nothing())
 
-    def _as_sum(self) -> None:
-        """Where some values are left out, cells are written by adding, to zeros."""
+    def _nothing(self) -> Num:
+        """What counts for nothing; cells that are written afresh, some values left out, are added up instead."""
         if self.accum == "arg2" and not self.keeps:
             self.accum = "add"
-        if self.accum not in NEUTRAL:
+        if self.accum == "arg2":
             raise WeftError("it leaves some values out, and there is no number for what counts for nothing")
+        return neutral(self.accum, self.dtype)
 
-    def _solve(self, place: str, term: tuple[int, str], subscript: Affine) -> None:
+    def _solve(self, index: str, term: tuple[int, str], subscript: Affine) -> None:
         """Put what an index is, in terms of the cell that is written, for the index."""
         factor, name = term
         rest = subscript.without([name])
-        away = Affine.of(place) - rest if factor > 0 else rest - Affine.of(place)
+        away = Affine.of(index) - rest if factor > 0 else rest - Affine.of(index)
         instead = away if abs(factor) == 1 else call("floordiv", away, abs(factor))
         extent = self.ranges.pop(name)
         holds: Scalar = call("and", call("le", extent.low, instead), call("lt", instead, extent.high))
         if abs(factor) != 1:
             holds = call("and", call("eq", call("mod", away, abs(factor)), 0), holds)
         self._put(name, instead)
-        self.value = where(holds, self.value, NEUTRAL[self.accum])
+        self.value = where(holds, self.value, self._nothing())
 
     def _put(self, name: str, instead: Scalar) -> None:
         if instead != Affine.of(name):
             self.value = put(self.value, name, instead)
             self.at = [put(one, name, instead) for one in self.at]
-
-    def _only_if(self, condition: Scalar) -> None:
-        self.value = _only_if(condition, self.value, NEUTRAL[self.accum])
 
     def statement(self, target: str, shape: Sequence[int]) -> tuple[Comprehension, bool]:
         left = [written(one) for one in self.at]
@@ -162,13 +152,13 @@ class _Writing:
         return Comprehension(Ident(target), at, reduction, resets, written(self.value), tuple(clauses)), covers
 
 
-def _only_if(condition: Scalar, value: Scalar, neutral: Num) -> Scalar:
+def _only_if(condition: Scalar, value: Scalar, nothing: Num) -> Scalar:
     """A value under one more condition, not asked where there is no value: it may read what is only inside there."""
     match value:
         case Call(op="select", args=(first, yes)):
-            return _only_if(condition, where(first, yes, 0), neutral)
-        case Call(op="where", args=(first, yes, no)) if no == neutral:
-            return where(first, _only_if(condition, yes, neutral), no)
-        case Call(op="where", args=(first, yes, no)) if yes == neutral:
-            return where(first, yes, _only_if(condition, no, neutral))
-    return where(condition, value, neutral)
+            return _only_if(condition, where(first, yes, 0), nothing)
+        case Call(op="where", args=(first, yes, no)) if no == nothing:
+            return where(first, _only_if(condition, yes, nothing), no)
+        case Call(op="where", args=(first, yes, no)) if yes == nothing:
+            return where(first, yes, _only_if(condition, no, nothing))
+    return where(condition, value, nothing)

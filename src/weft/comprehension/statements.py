@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from weft.comprehension.accesses import place_of
 from weft.comprehension.build import MAX_DEPTH
 from weft.comprehension.builtins import BUILTINS, SCALAR_TYPES
 from weft.comprehension.mistakes import counted, listed, meant
@@ -86,7 +85,7 @@ def _is_tensor(name: str, scope: Scope) -> bool:
 
 def _check_where(statement: Comprehension, scope: Scope) -> None:
     bounded, named = set[str](), set[str]()
-    lets = {clause.name.name for clause in statement.where if isinstance(clause, Let)}
+    lets = {one.name.name for one in statement.lets}
     kept = set(left(statement))
     for clause in statement.where:
         match clause:
@@ -132,9 +131,8 @@ def _check_expanded(statement: Comprehension, scope: Scope) -> None:
         inner = [measure(part) for part in children(expr)]
         return 1 + sum(parts for parts, _ in inner), 1 + max((depth for _, depth in inner), default=0)
 
-    for clause in statement.where:
-        if isinstance(clause, Let):
-            named[clause.name.name] = measure(clause.value)
+    for let in statement.lets:
+        named[let.name.name] = measure(let.value)
     parts, depth = measure(statement.value)
     if parts > MAX_PARTS or depth > MAX_DEPTH:
         what = f"with the names of `where` put in, the right side has {parts} parts, {depth} levels deep"
@@ -228,8 +226,8 @@ def _check_reduction(statement: Comprehension, scope: Scope) -> None:
     if statement.reduction is not None or not names:
         return
     name = names[0]
-    place = next(_uses(statement, name), statement.target.span)
-    lets = [clause.name.name for clause in statement.where if isinstance(clause, Let)]
+    place = place_of(name, statement)
+    lets = [one.name.name for one in statement.lets]
     if name in lets or name in scope.sizes or _is_tensor(name, scope):
         return  # a clause gives it a range, which is what is wrong with it
     scalars = [one for one, rank in scope.ranks.items() if not rank]
@@ -237,13 +235,6 @@ def _check_reduction(statement: Comprehension, scope: Scope) -> None:
     what = f"`{name}` is not on the left, and `=` does not say how to reduce it"
     sign = f"write `{show_left(statement)} +=! …` to sum over it"
     scope.wrong(what, place, guess or f"{sign}, or `*=!`, `min=!`, `max=!`")
-
-
-def _uses(statement: Comprehension, name: str) -> Iterator[Span]:
-    """Where an index is used, in the order written."""
-    for expr in exprs(statement):
-        yield from (one.span for one in walk(expr) if isinstance(one, Index) and one.name == name)
-    yield from (one.index.span for one in statement.where if isinstance(one, Between) and one.index.name == name)
 
 
 def _check_start(statement: Comprehension, scope: Scope) -> None:

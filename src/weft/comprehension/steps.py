@@ -7,42 +7,24 @@ Sizes and tensors of a definition called are told apart by the names of the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from weft.affine import Affine
-from weft.comprehension.affine import Range
 from weft.comprehension.check import CheckedProgram
-from weft.comprehension.nodes import (
-    REDUCTIONS,
-    UNWANTED,
-    Cast,
-    Comprehension,
-    Dim,
-    Expr,
-    Int,
-    Invoke,
-    Let,
-    Local,
-    Read,
-    Size,
-    children,
-    fold,
-    left,
-    with_children,
-)
+from weft.comprehension.nodes import UNWANTED, Comprehension, Expr, Int, Invoke, Read, left
+from weft.comprehension.piecewise import Range
 from weft.comprehension.ranges import Called, Loops, Ranges
-from weft.comprehension.scalars import cell, reads, scalar, written
+from weft.comprehension.scalars import AS_THEY_ARE, Known, Translation, cell, reads, written
 from weft.comprehension.scope import Checked
-from weft.comprehension.show import show_expr
+from weft.comprehension.show import SIGNS, show_expr
+from weft.loops import Cast
 from weft.naming import FreshNames
 from weft.ops import Scalar
 
 if TYPE_CHECKING:
     from weft.comprehension.gather_checks import Indirect
-
-_SIGNS = {row: sign for sign, row in REDUCTIONS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +55,6 @@ class Flat:
     """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is.
 
     Of what is collected for a part of a tensor, `slices` has the statement and the indices that are its axes instead.
-    `written` are the right sides of the statements, each with the tensor it computes and the number of the statement.
     """
 
     params: tuple[str, ...]
@@ -83,7 +64,6 @@ class Flat:
     homes: Mapping[str, tuple[str, str]]
     slices: Mapping[str, tuple[int, tuple[str, ...]]]
     ranks: Mapping[str, int]
-    written: tuple[tuple[str, Expr, int], ...]
 
     def writing(self, tensor: str) -> tuple[Step, ...]:
         """The steps that write a tensor, in order."""
@@ -99,8 +79,7 @@ def flatten(program: CheckedProgram, name: str) -> Flat:
     flattening.run(checked, "", names)
     results = tuple(names[one.name.name] for one in checked.definition.results)
     made = flattening
-    steps, texts = tuple(made.steps), tuple(made.written)
-    return Flat(tuple(params), results, steps, made.types, made.homes, made.slices, made.ranks, texts)
+    return Flat(tuple(params), results, tuple(made.steps), made.types, made.homes, made.slices, made.ranks)
 
 
 def cells(rank: int) -> tuple[Scalar, ...]:
@@ -108,43 +87,17 @@ def cells(rank: int) -> tuple[Scalar, ...]:
     return tuple(Affine.of(f"i{axis}") for axis in range(rank))
 
 
-def show_step(step: Step, names: Mapping[str, str] | None = None) -> str:
+def show_step(step: Step, names: Mapping[str, str] = AS_THEY_ARE) -> str:
     """A step as the language writes it, or as near as that comes; tensors called as `names` says."""
-    called = names or {}
-
-    def change(expr: Expr) -> Expr | None:
-        if isinstance(expr, Read):
-            inner = tuple(rebuilt(one, change) for one in expr.subscripts)
-            return replace(expr, tensor=called.get(expr.tensor, expr.tensor), subscripts=inner)
-        return None
-
-    shown = show_expr(Read(called.get(step.target, step.target), tuple(map(written, step.at))))
-    sign = "=" if step.reduction is None else _SIGNS[step.reduction] + "!" * (not step.keeps)
-    return f"{shown} {sign} {show_expr(rebuilt(written(step.value), change))}"
-
-
-def rebuilt(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """An expression with parts changed, outermost first; None leaves a part as it is and looks inside."""
-    changed: dict[int, Expr] = {}
-
-    def parts(one: Expr) -> Sequence[Expr]:
-        found = change(one)
-        if found is None:
-            return children(one)
-        changed[id(one)] = found
-        return ()
-
-    def combine(one: Expr, inner: list[Expr]) -> Expr:
-        return changed.pop(id(one)) if id(one) in changed else with_children(one, inner)
-
-    return fold(expr, combine, parts)
+    shown = show_expr(Read(names.get(step.target, step.target), tuple(written(one, names) for one in step.at)))
+    sign = SIGNS[step.reduction] + "!" * (not step.keeps and step.reduction is not None)
+    return f"{shown} {sign} {show_expr(written(step.value, names))}"
 
 
 @dataclass(slots=True)
 class _Flattening:
     program: CheckedProgram
     steps: list[Step] = field(default_factory=list)
-    written: list[tuple[str, Expr, int]] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
     homes: dict[str, tuple[str, str]] = field(default_factory=dict)
     slices: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
@@ -186,8 +139,8 @@ class _Flattening:
         if isinstance(arg, Read) and not arg.subscripts:
             return names[arg.tensor]
         name = self.add(f"{inside}{param}".replace(".", "_"), inside, param, callee)
-        value = scalar(Cast(self.types[name], rebuilt(arg, _naming(path, names, {}))), self.types)
-        self._step(Step(name, (), None, False, value, name))
+        value = Translation(self.types, names, path)(arg)
+        self._step(Step(name, (), None, False, Cast(self.types[name], value), name))
         return name
 
     def _step(self, step: Step) -> None:
@@ -196,13 +149,12 @@ class _Flattening:
         self.settled |= set(step.reads)
 
     def _statement(self, statement: Comprehension, checked: Checked, path: str, names: dict[str, str]) -> None:
-        expr = _resolved(statement, path, names)
-        value, local = scalar(expr, self.types), statement.target.name
-        at = tuple(scalar(one, {}) for one in statement.at)
+        scalar, local = Translation(self.types, names, path).within(statement), statement.target.name
+        value, at = scalar(statement.value), tuple(map(scalar, statement.at))
         loops: int | str = self.statements
         resets, reduction = statement.resets, statement.reduction
         if resets and any(isinstance(one, Int) for one in statement.at):
-            loops = self._collected(statement, expr, path, checked)
+            loops = self._collected(statement, value, path, checked)
             at, value = _of_part(at), self._cell(loops)
             resets, reduction = False, None
         self.statements += 1
@@ -215,22 +167,18 @@ class _Flattening:
             every = cells(self.ranks[target])
             self._step(Step(target, every, None, False, self._cell(before), target))
         self._step(Step(target, at, reduction, before is not None, value, loops))
-        if isinstance(loops, int):
-            self.written.append((target, expr, loops))
         self.settled.discard(target)
         if reduction in ("min", "max"):
             self.settled.add(target)  # its gradient asks what attained the value
         names[local] = target
 
-    def _collected(self, statement: Comprehension, expr: Expr, path: str, checked: Checked) -> str:
+    def _collected(self, statement: Comprehension, value: Scalar, path: str, checked: Checked) -> str:
         """What a part of a tensor is to hold, in a tensor of its own: only that part starts afresh."""
         kept, local = left(statement), statement.target.name
         name = self.names.fresh(f"{path}{local}_part".replace(".", "_"))
         self.types[name], self.ranks[name] = checked.types[local], len(kept)
         self.slices[name] = self.statements, kept
-        value = scalar(expr, self.types)
         self._step(Step(name, tuple(map(Affine.of, kept)), statement.reduction, False, value, self.statements))
-        self.written.append((name, expr, self.statements))
         return name
 
     def _cell(self, name: str) -> Scalar:
@@ -249,49 +197,14 @@ def call_path(path: str, call: Invoke, number: int) -> str:
     return f"{path}{call.function}{number}."
 
 
-def _resolved(statement: Comprehension, path: str, names: Mapping[str, str]) -> Expr:
-    """The right side over the tensors of all definitions, names of values put in."""
-    values: dict[str, Expr] = {}
-    change = _naming(path, names, values)
-    for clause in statement.where:
-        if isinstance(clause, Let):
-            values[clause.name.name] = rebuilt(clause.value, change)
-    return rebuilt(statement.value, change)
-
-
-def _naming(path: str, names: Mapping[str, str], values: Mapping[str, Expr]) -> Callable[[Expr], Expr | None]:
-    """How the names of a definition are put in: tensors, sizes and values."""
-
-    def change(expr: Expr) -> Expr | None:
-        match expr:
-            case Local(name=name):
-                return values[name]
-            case Read(tensor=tensor, subscripts=parts):
-                return replace(expr, tensor=names[tensor], subscripts=tuple(rebuilt(one, change) for one in parts))
-            case Dim(tensor=tensor):
-                return replace(expr, tensor=names[tensor])
-            case Size(name=name):
-                return replace(expr, name=f"{path}{name}")
-        return None
-
-    return change
-
-
 # For given shapes
 
 
 @dataclass(frozen=True, slots=True)
-class Extents:
+class Extents(Known):
     """A flat definition for given shapes: the shapes of all tensors, the values of all sizes, the statements' loops."""
 
-    shapes: Mapping[str, tuple[int, ...]]
-    sizes: Mapping[str, int]
     loops: tuple[Mapping[str, Range], ...]
-
-    def number(self, size: str) -> int:
-        """The value of a size of a scalar: of a size variable, or of the axis of a tensor."""
-        tensor, _, axis = size.rpartition(".")
-        return self.shapes[tensor][int(axis)] if axis.isdigit() else self.sizes[size]
 
     def ranges(self, step: Step) -> Mapping[str, Range]:
         """The loops of a step, outermost first."""
@@ -308,8 +221,8 @@ def is_lost(step: Step, flat: Flat, extents: Extents) -> bool:
     if not later or later[0].reduction is not None:
         return False
     ranges = extents.ranges(later[0])
-    places = [ranges[name] for one in later[0].at if isinstance(one, Affine) for name in one.names]
-    return tuple(extent.size for extent in places) == extents.shapes[step.target]
+    covered = [ranges[name] for one in later[0].at if isinstance(one, Affine) for name in one.names]
+    return tuple(extent.size for extent in covered) == extents.shapes[step.target]
 
 
 def measure(flat: Flat, ranges: Ranges) -> Extents:
@@ -331,9 +244,7 @@ def _frames(ranges: Ranges, path: str, calls: list[int]) -> Iterator[tuple[str, 
             yield from _frames(one.ranges, call_path(path, one.statement, calls[0]), calls)
 
 
-def _loops(ranges: Ranges) -> Sequence[Loops]:
+def _loops(ranges: Ranges) -> Iterator[Loops]:
     """The statements of a definition and of those it calls, in the order they run."""
-    found: list[Loops] = []
     for one in ranges.body:
-        found += _loops(one.ranges) if isinstance(one, Called) else [one]
-    return found
+        yield from _loops(one.ranges) if isinstance(one, Called) else (one,)

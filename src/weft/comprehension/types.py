@@ -8,7 +8,6 @@ is a whole number that is written beside one of fewer bits, and a sum keeps the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.comprehension.builtins import BUILTINS, spelled
@@ -22,19 +21,19 @@ from weft.comprehension.nodes import (
     Comprehension,
     Expr,
     Int,
-    Let,
     Local,
     Read,
     Real,
     Truth,
     Unary,
+    UnaryOp,
+    children,
     fold,
 )
 from weft.comprehension.show import show_expr
 from weft.errors import WeftError
-from weft.ops import OPS, Scalar
-from weft.ops import type_of as type_of_scalar
-from weft.ops.dtypes import UNKNOWN, WEAK_FLOAT, WEAK_INT, WHOLE, is_float, promote
+from weft.ops.dtypes import UNKNOWN, WEAK_FLOAT, WEAK_INT, WHOLE, decided, is_float, promote
+from weft.ops.table import result_type
 
 #: The type of indices, of sizes, and of numbers that nothing gives another type.
 INDEX = "int32"
@@ -43,7 +42,9 @@ _NARROW = {"int8", "int16", "uint8", "uint16"}
 
 Report: TypeAlias = Callable[[Mistake], None]
 
-_ROWS: Mapping[BinaryOp, str] = {
+#: The rows of the table of operations that operators mean; that of a quotient depends on types.
+ROWS: Mapping[BinaryOp | UnaryOp, str] = {
+    "!": "not",
     "||": "or",
     "&&": "and",
     "==": "eq",
@@ -60,45 +61,31 @@ _ROWS: Mapping[BinaryOp, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Typed(Scalar):
-    """A value of which only the type is known."""
-
-    dtype: str
-
-
 def row_of(op: BinaryOp, left: str, right: str) -> str:
     """The row of the table of operations that an operator means for operands of these types.
 
     `a > b` and `a >= b` are the rows of `b < a` and `b <= a`.
     """
     whole = op == "/" and not is_float(left) and not is_float(right)
-    return "floordiv" if whole else _ROWS[op]
-
-
-def operation(expr: Binary, tensors: Mapping[str, str]) -> str:
-    """The row of the table that an operator means; only of a quotient that depends on types."""
-    if expr.op != "/":
-        return _ROWS[expr.op]
-    return row_of("/", type_of(expr.left, tensors, {}), type_of(expr.right, tensors, {}))
+    return "floordiv" if whole else ROWS[op]
 
 
 def settled(dtype: str) -> str:
     """The element type of a number that nothing raises any more."""
-    return {WEAK_INT: INDEX, WHOLE: INDEX, WEAK_FLOAT: "float32", UNKNOWN: "float32"}.get(dtype, dtype)
+    return INDEX if dtype in (WEAK_INT, WHOLE) else decided(dtype)
 
 
-def joined(old: str, new: str) -> str:
+def join_types(old: str, new: str) -> str:
     """The type that holds what is of either type; the old one where there is none."""
     try:
-        return promote(old, new) if UNKNOWN not in (old, new) else new if old == UNKNOWN else old
+        return promote(old, new)
     except WeftError:
         return old
 
 
 def fits(dtype: str, declared: str) -> bool:
     """Can what is of a type be put into what is declared so?"""
-    return dtype == UNKNOWN or joined(declared, dtype) == declared
+    return dtype == UNKNOWN or join_types(declared, dtype) == declared
 
 
 def accumulated(dtype: str, reduction: str | None) -> str:
@@ -109,9 +96,8 @@ def accumulated(dtype: str, reduction: str | None) -> str:
 def local_types(statement: Comprehension, tensors: Mapping[str, str]) -> dict[str, str]:
     """The types of the names a statement's clauses give to values."""
     found: dict[str, str] = {}
-    for clause in statement.where:
-        if isinstance(clause, Let):
-            found[clause.name.name] = type_of(clause.value, tensors, found)
+    for let in statement.lets:
+        found[let.name.name] = type_of(let.value, tensors, found)
     return found
 
 
@@ -144,23 +130,19 @@ def _type(
             return tensors.get(tensor, UNKNOWN)
         case Cast(dtype=dtype):
             return dtype
-        case Apply(function=function, args=args):
-            return _applied(expr, function, _beside(args, types), report)
-        case Unary(op="!", value=value):
-            _check_truth(value, types[0], "`!` negates", report)
-            return "bool"
-        case Unary():
-            return _number(OPS["neg"].typing(types[0])[1])
-        case Binary():
-            left, right = _beside((expr.left, expr.right), types)
-            return _operated(expr, left, right, report)
-        case Choose(condition=condition, yes=yes, no=no):
-            _check_truth(condition, types[0], "`?` chooses by", report)
-            return _met(expr, lambda: promote(*_beside((yes, no), types[1:])), report)
+        case Apply(function=function):
+            known = BUILTINS.get(function)
+            return _met(expr, known.name, types, report) if known and known.arity == len(types) else UNKNOWN
+        case Unary(op=op):
+            return _met(expr, "neg" if op == "-" else ROWS[op], types, report)
+        case Binary(op=op):
+            return _met(expr, row_of(op, *_beside(expr, types)), types, report)
+        case Choose():
+            return _met(expr, "where", types, report)
     return INDEX
 
 
-def _beside(parts: Sequence[Expr], types: Sequence[str]) -> list[str]:
+def _beside(expr: Expr, types: Sequence[str]) -> list[str]:
     """The types of operands that meet.
 
     A whole number that is written is an int32 beside one of fewer bits; else it takes the type of what it meets.
@@ -168,43 +150,30 @@ def _beside(parts: Sequence[Expr], types: Sequence[str]) -> list[str]:
     narrow, large = not _NARROW.isdisjoint(types), "uint64" in types
     return [
         INDEX if dtype == WEAK_INT and narrow else WEAK_INT if isinstance(part, Int) and large else dtype
-        for part, dtype in zip(parts, types, strict=True)
+        for part, dtype in zip(children(expr), types, strict=True)
     ]
 
 
-def _operated(expr: Binary, left: str, right: str, report: Report) -> str:
-    if expr.op in ("&&", "||"):
-        _check_truth(expr.left, left, f"`{expr.op}` joins", report)
-        _check_truth(expr.right, right, f"`{expr.op}` joins", report)
-        return "bool"
-    row = OPS[row_of(expr.op, left, right)]
-    return _met(expr, lambda: row.typing(left, right)[1], report)
+#: What takes truth values, how that is said, and of how many parts.
+_OF_TRUTHS = {
+    "not": ("`!` negates", 1),
+    "and": ("`&&` joins", 2),
+    "or": ("`||` joins", 2),
+    "where": ("`?` chooses by", 1),
+}
 
 
-def _applied(expr: Expr, function: str, types: list[str], report: Report) -> str:
-    builtin = BUILTINS.get(function)
-    if builtin is None or builtin.arity != len(types):
-        return UNKNOWN
-    value = builtin.build(*map(_Typed, types))
-    return _met(expr, lambda: type_of_scalar(value, _leaf), report)
-
-
-def _leaf(value: Scalar) -> str:
-    assert isinstance(value, _Typed)
-    return value.dtype
-
-
-def _met(expr: Expr, meet: Callable[[], str], report: Report) -> str:
-    """The type some types meet in; unknown, and reported, when they meet in none."""
+def _met(expr: Expr, row: str, types: Sequence[str], report: Report) -> str:
+    """The type that an operation makes of others; unknown, and reported, where they do not go together."""
+    says, truths = _OF_TRUTHS.get(row, ("", 0))
+    for part, dtype in zip(children(expr)[:truths], types, strict=False):
+        _check_truth(part, dtype, says, report)
     try:
-        return _number(meet())
+        found = result_type(row, *_beside(expr, types))
     except WeftError as error:
         report(Mistake(error.what, expr.span, "convert one of them: `int64(x)`"))
         return UNKNOWN
-
-
-def _number(dtype: str) -> str:
-    return INDEX if dtype == WHOLE else dtype
+    return INDEX if found == WHOLE else found
 
 
 def _check_truth(expr: Expr, dtype: str, says: str, report: Report) -> None:

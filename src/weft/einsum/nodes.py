@@ -8,8 +8,8 @@
     axis     = name                                      Label
              | "_"                                       Hole: aligns its neighbours, says nothing
              | number                                    Position: one fixed place in the axis
-             | [s "*"] name [("<+" | "=+") [d "*"] name] ["+" number]       Affine (at least one part beyond the name)
-             | part ("^" part)+    part = name | number  Concat; a number is the size of a skipped part
+             | [s "*"] name [("<+" | "=+") [d "*"] name] ["+" number]       AffineAxis (with more than the name)
+             | part ("^" part)+    part = name | number  ConcatAxis; a number is the size of a skipped part
 
 A comma anywhere selects multi-character names; otherwise each letter or digit is an axis. A name is that of an axis or
 of a row variable, not of both. Every axis knows its span in the text, which takes no part in equality.
@@ -45,7 +45,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class ConvKernel:
     """The window of an affine axis: read at `dilation * label`, staying inside (`<+`) or padded (`=+`)."""
 
     label: Label
@@ -59,12 +59,12 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class AffineAxis:
     """The axis position `stride * over + dilation * kernel + offset`."""
 
     stride: int
     over: Label
-    kernel: Kernel | None
+    kernel: ConvKernel | None
     offset: int
     span: Span = field(default=NOWHERE, compare=False)
 
@@ -78,12 +78,12 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Concat:
+class ConcatAxis:
     parts: tuple[Label | Skip, ...]
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Axis: TypeAlias = Label | Hole | Position | Affine | Concat
+Axis: TypeAlias = Label | Hole | Position | AffineAxis | ConcatAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ def labels_in(axis: Axis) -> tuple[Label, ...]:
     match axis:
         case Label():
             return (axis,)
-        case Affine(over=over, kernel=None):
+        case AffineAxis(over=over, kernel=None):
             return (over,)
-        case Affine(over=over, kernel=Kernel(label=label)):
+        case AffineAxis(over=over, kernel=ConvKernel(label=label)):
             return (over, label)
-        case Concat(parts=parts):
+        case ConcatAxis(parts=parts):
             return tuple(part for part in parts if isinstance(part, Label))
     return ()

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from weft.einsum.diagnose import GROUP, NOTATION, grouped
 from weft.einsum.nodes import (
-    Affine,
+    AffineAxis,
     Axis,
-    Concat,
+    ConcatAxis,
+    ConvKernel,
     Hole,
-    Kernel,
     Kind,
     Label,
     Position,
@@ -136,7 +136,7 @@ def _label(tree: Tree) -> Label:
     return Label(word_of(tree), span_of(tree))
 
 
-def _affine(tree: Tree) -> Label | Affine:
+def _affine(tree: Tree) -> Label | AffineAxis:
     """`2*o<+3*k+1`; a label that nothing is done to is just that label."""
     parts = by_rule(tree)
     stride, over = _factor(parts, "stride"), _label(parts["label"])
@@ -146,7 +146,7 @@ def _affine(tree: Tree) -> Label | Affine:
         raise _large_offset(span_of(parts["offset"]), stride, f"{offset}^{over.name}" if kernel is None else "")
     if (stride, kernel, offset) == (1, None, 0):
         return Label(over.name, span_of(tree))
-    return Affine(stride, over, kernel, offset, span_of(tree))
+    return AffineAxis(stride, over, kernel, offset, span_of(tree))
 
 
 def _large_offset(span: Span, stride: int, shifted: str) -> Mistake:
@@ -156,9 +156,9 @@ def _large_offset(span: Span, stride: int, shifted: str) -> Mistake:
     return Mistake(what, span, f"use a skipped part to shift: `{shifted}`" if shifted else "remove the offset")
 
 
-def _kernel(tree: Tree) -> Kernel:
+def _kernel(tree: Tree) -> ConvKernel:
     parts = by_rule(tree)
-    return Kernel(_label(parts["label"]), _factor(parts, "dilation"), padded=word_of(tree).startswith("="))
+    return ConvKernel(_label(parts["label"]), _factor(parts, "dilation"), padded=word_of(tree).startswith("="))
 
 
 def _factor(parts: Mapping[str, Tree], rule: str) -> int:
@@ -170,11 +170,11 @@ def _factor(parts: Mapping[str, Tree], rule: str) -> int:
     return factor
 
 
-def _concat(tree: Tree) -> Concat:
+def _concat(tree: Tree) -> ConcatAxis:
     parts = tuple(_label(part) if part.data == "label" else _skip(part) for part in subtrees(tree))
     if not any(isinstance(part, Label) for part in parts):
         raise Mistake("a concatenation of skipped parts only has nothing to read", span_of(tree), "name a part: `1^a`")
-    return Concat(parts, span_of(tree))
+    return ConcatAxis(parts, span_of(tree))
 
 
 def _skip(tree: Tree) -> Skip:

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from weft.einsum.nodes import (
     KINDS,
-    Affine,
+    AffineAxis,
     Axis,
-    Concat,
+    ConcatAxis,
+    ConvKernel,
     Hole,
-    Kernel,
     Kind,
     Label,
     Position,
@@ -45,13 +45,13 @@ def show_axis(axis: Axis) -> str:
             return "_"
         case Position(at=at):
             return str(at)
-        case Concat(parts=parts):
+        case ConcatAxis(parts=parts):
             return "^".join(str(part.size) if isinstance(part, Skip) else part.name for part in parts)
-        case Affine(stride=stride, over=over, kernel=kernel, offset=offset):
+        case AffineAxis(stride=stride, over=over, kernel=kernel, offset=offset):
             return _scaled(stride, over) + _show_kernel(kernel) + (f"+{offset}" if offset else "")
 
 
-def _show_kernel(kernel: Kernel | None) -> str:
+def _show_kernel(kernel: ConvKernel | None) -> str:
     if kernel is None:
         return ""
     return ("=+" if kernel.padded else "<+") + _scaled(kernel.dilation, kernel.label)

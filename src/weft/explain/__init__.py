@@ -12,7 +12,7 @@ from weft.comprehension.show import show_definition
 from weft.errors import WeftError
 from weft.explain.code_text import code_text
 from weft.explain.einsum_calls import einsum_calls
-from weft.explain.program import Program, Sayable, applied, program_of, supposed
+from weft.explain.program import NamedProgram, Sayable, applied, program_of, supposed
 from weft.tc import Definition
 
 __all__ = ["show_as"]
@@ -35,7 +35,7 @@ def show_as(what: Sayable, notation: str, *arrays: Any) -> str:
     return _own_text(what) if notation == "tc" else _whatever_the_sizes(what, notation)
 
 
-def _said(program: Program, notation: str) -> str:
+def _said(program: NamedProgram, notation: str) -> str:
     try:
         return _NOTATIONS[notation](program)
     except Unsayable as error:
@@ -44,10 +44,10 @@ def _said(program: Program, notation: str) -> str:
         raise
 
 
-def _has_words(program: Program, notation: str) -> bool:
+def _has_words(program: NamedProgram, notation: str) -> bool:
     try:
         return bool(_NOTATIONS[notation](program))
-    except Unsayable:
+    except WeftError:
         return False
 
 
@@ -74,11 +74,11 @@ def _whatever_the_sizes(what: Definition, notation: str) -> str:
     raise WeftError(f"how `{what.name}` is said depends on the sizes", fix=fix)
 
 
-def _comprehension(program: Program) -> str:
+def _comprehension(program: NamedProgram) -> str:
     return show_definition(definition(program.name, program.code, program.params, program.results, program.ranks))
 
 
-_NOTATIONS: Mapping[str, Callable[[Program], str]] = {
+_NOTATIONS: Mapping[str, Callable[[NamedProgram], str]] = {
     "tc": _comprehension,
     "einsum": einsum_calls,
     "cd": code_text,

@@ -5,32 +5,63 @@ C(m, n) +=! A(m, k) * B(k, n)      becomes      C =:+ A * B ~logic:"ik;kj=>ij"
 
 from __future__ import annotations
 
-from weft.assign import Accum, Cells, Code, Direct, Fetch, Node, Operand, Record, closed_buffer, node_of, seq, show
+from collections import Counter
+
+from weft.assign import (
+    Accum,
+    Cells,
+    Code,
+    Direct,
+    Fetch,
+    Node,
+    Operand,
+    Record,
+    closed_buffer,
+    node_of,
+    seq,
+    show,
+    statements,
+)
 from weft.assign.explicit import SpellingOut
-from weft.assign.nodes import Piece, rebuilt
-from weft.assign.nodes import target as target_of
-from weft.comprehension.definition_text import Unsayable
+from weft.assign.nodes import Piece, rebuilt, target as target_of
+from weft.comprehension.definition_text import Unsayable, is_said
 from weft.einsum import parse_spec
-from weft.errors import WeftError
+from weft.errors import ShapeError, WeftError, user_origin
 from weft.explain.contraction import contraction, sizes_to_give, spec_text
-from weft.explain.program import Program
+from weft.explain.program import NamedProgram, check_alone, example
 from weft.loops import Buffer
 from weft.ops import Num
 from weft.shape.close import close
 from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Literal
 from weft.shape.nodes import Dim
+from weft.tensor.read_code import parse_cd
+from weft.tensor.tensor import Tensor
 
 
-def code_text(program: Program) -> str:
+def code_text(program: NamedProgram) -> str:
     """The program as `wf.parse_cd` reads it."""
-    return show(rebuilt(program.code, _said))
+    text = show(rebuilt(program.code, _said))
+    written = {target_of(one) for one in statements(program.code)}
+    labels = Counter(one.label for one in {*written, *program.params})
+    try:
+        given = {one.label: Tensor(example(one.label, close(one.shape), one.dtype)) for one in program.params}
+        read = {target_of(one).label: target_of(one).shape for one in statements(parse_cd(text, given, declare=True))}
+    except ShapeError as error:
+        what = f"this cannot be said as code: where that is all that is read, {error.what}"
+        raise Unsayable(what, origin=user_origin()) from None
+    except WeftError:
+        return text  # it reads what is no tensor, such as a static index
+    check_alone(
+        program, "as code", {one: read[one.label] for one in written if labels[one.label] == 1 and one.label in read}
+    )
+    return text
 
 
 def _said(code: Piece) -> Code:
     if not isinstance(code, Accum | Fetch | Direct):
         return code
-    if target_of(code).check is not None or (isinstance(code, Direct) and code.domain.idle):
+    if not is_said(code):
         return seq()
     try:
         return _over_an_operation(code) if isinstance(code, Direct) else code

@@ -29,7 +29,7 @@ _LETTERS = ascii_lowercase[8:] + ascii_lowercase[:8] + ascii_uppercase
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
+class EinsumForm:
     """A run as a spec: a part for each operand, and a value over operands; `labels` are its loops with their sizes."""
 
     parts: tuple[ein.ShapeSpec, ...]
@@ -48,8 +48,8 @@ def sizes_to_give(parts: Sequence[ein.ShapeSpec], result: ein.ShapeSpec, labels:
     """The sizes that operands do not tell: of labels that only the result has, and of windows that no operand is."""
     axes = list(chain.from_iterable(one.axes for one in parts))
     told = {axis.name for axis in axes if isinstance(axis, ein.Label)}
-    told |= {axis.over.name for axis in axes if isinstance(axis, ein.Affine)}
-    told |= {part.name for axis in axes if isinstance(axis, ein.Concat) for part in ein.labels_in(axis)}
+    told |= {axis.over.name for axis in axes if isinstance(axis, ein.AffineAxis)}
+    told |= {part.name for axis in axes if isinstance(axis, ein.ConcatAxis) for part in ein.labels_in(axis)}
     used = {label.name for axis in (*axes, *result.axes) for label in ein.labels_in(axis)}
     return {name: size for name, size in labels.items() if name in used - told}
 
@@ -68,21 +68,22 @@ def letters(count: int) -> str:
     return _LETTERS[:count]
 
 
-def contraction(run: Run, target: Buffer, shapes: Mapping[Buffer, Shape]) -> Contraction:
+def contraction(run: Run, target: Buffer, shapes: Mapping[Buffer, Shape]) -> EinsumForm:
     """The spec of a run; WeftError says why there is none."""
     read = _reads(run.value)
     named = {name: letter for (name, _), letter in zip(run.loops, letters(len(run.loops)), strict=True)}
     labels = {named[name]: size for name, size in run.loops}
     moved = {name: Affine.of(letter) if labels[letter] > 1 else Affine() for name, letter in named.items()}
     accesses = [(target, run.at), *((one.buffer, one.at) for one in read)]
-    places = [_places(at, buffer, moved) for buffer, at in accesses]
-    guards = {one for test in run.guards for one in _places((test.index,), None, moved)}
-    writing = _Writing({name: size for name, size in labels.items() if size > 1}, places[0], guards)
-    result, *parts = (writing.shape(some, shapes[buffer]) for some, (buffer, _) in zip(places, accesses, strict=True))
+    indices = [_indices(at, buffer, moved) for buffer, at in accesses]
+    guards = {one for test in run.guards for one in _indices((test.index,), None, moved)}
+    writing = _SpecWriter({name: size for name, size in labels.items() if size > 1}, indices[0], guards)
+    result, *parts = (writing.shape(some, shapes[buffer]) for some, (buffer, _) in zip(indices, accesses, strict=True))
     numbers: dict[Scalar, Scalar] = {one: Arg(number) for number, one in enumerate(read)}
     value = substitute(run.value, lambda one: numbers.get(one, one))
-    made = Contraction(tuple(parts), result, tuple(one.buffer for one in read), value, writing.sizes, bool(guards))
-    if not _agrees(made, places, [shapes[buffer] for buffer, _ in accesses], guards):
+    padded = any(len(one.terms) > 1 for one in guards)
+    made = EinsumForm(tuple(parts), result, tuple(one.buffer for one in read), value, writing.sizes, padded)
+    if not _agrees(made, indices, [shapes[buffer] for buffer, _ in accesses], guards):
         raise WeftError(f"no spec has just its subscripts: `{spec_text(parts, result)}` comes near")
     return made
 
@@ -100,7 +101,7 @@ def _reads(value: Scalar) -> list[Read]:
     return found
 
 
-def _places(at: Sequence[Scalar], buffer: Buffer | None, moved: Mapping[str, Affine]) -> tuple[Affine, ...]:
+def _indices(at: Sequence[Scalar], buffer: Buffer | None, moved: Mapping[str, Affine]) -> tuple[Affine, ...]:
     """Subscripts by letters; a loop of one iteration is at 0, and so is an axis of 1 that a text does not know."""
     found = []
     for one in at:
@@ -113,46 +114,46 @@ def _places(at: Sequence[Scalar], buffer: Buffer | None, moved: Mapping[str, Aff
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _SpecWriter:
     sizes: Mapping[str, int]
     kept: tuple[Affine, ...]
     guards: set[Affine]
 
-    def shape(self, places: Sequence[Affine], shape: Shape) -> ein.ShapeSpec:
-        rest = iter(places)
+    def shape(self, indices: Sequence[Affine], shape: Shape) -> ein.ShapeSpec:
+        rest = iter(indices)
         rows = {
             kind: ein.Row(trail=tuple(self._axis(next(rest), dim.size) for dim in shape.row(kind)))
             for kind in MEMORY_ORDER
         }
         return ein.ShapeSpec(rows["batch"], rows["input"], rows["output"])
 
-    def _axis(self, place: Affine, size: int) -> ein.Axis:
-        offset = place.offset
-        match place.terms:
+    def _axis(self, index: Affine, size: int) -> ein.Axis:
+        offset = index.offset
+        match index.terms:
             case ():
                 return ein.Position(offset)
             case ((1, name),) if 0 <= offset <= size - self.sizes[name]:
                 after = size - self.sizes[name] - offset
                 before = (ein.Skip(offset),) if offset else ()
                 parts = (*before, ein.Label(name), *((ein.Skip(after),) if after else ()))
-                return ein.Concat(parts) if len(parts) > 1 else ein.Label(name)
+                return ein.ConcatAxis(parts) if len(parts) > 1 else ein.Label(name)
             case ((factor, name),) if factor > 0 and 0 <= offset < factor:
-                return ein.Affine(factor, ein.Label(name), None, offset)
+                return ein.AffineAxis(factor, ein.Label(name), None, offset)
             case ((one, _), (other, _)) if one > 0 and other > 0:
-                return self._window(place)
-        raise WeftError(f"no axis of a spec is read at `{place}`")
+                return self._window(index)
+        raise WeftError(f"no axis of a spec is read at `{index}`")
 
-    def _window(self, place: Affine) -> ein.Axis:
+    def _window(self, index: Affine) -> ein.Axis:
         """`s*over + d*kernel`: what the result forgets is the kernel, else the one of the shorter step."""
         kept = {name for one in self.kept for name in one.names}
-        kernel, over = sorted(place.terms, key=lambda term: (term[1] in kept, term[0]))
-        window = ein.Kernel(ein.Label(kernel[1]), kernel[0], place in self.guards)
+        kernel, over = sorted(index.terms, key=lambda term: (term[1] in kept, term[0]))
+        window = ein.ConvKernel(ein.Label(kernel[1]), kernel[0], index in self.guards)
         left = window.left_of_axis(self.sizes[kernel[1]])
-        return ein.Affine(over[0], ein.Label(over[1]), window, max(place.offset + left, 0))
+        return ein.AffineAxis(over[0], ein.Label(over[1]), window, max(index.offset + left, 0))
 
 
 def _agrees(
-    made: Contraction, places: Sequence[tuple[Affine, ...]], shapes: Sequence[Shape], guards: set[Affine]
+    made: EinsumForm, indices: Sequence[tuple[Affine, ...]], shapes: Sequence[Shape], guards: set[Affine]
 ) -> bool:
     """Has the projection of a spec just these subscripts, for tensors of these shapes?"""
     sizes = sizes_to_give(made.parts, made.result, made.labels)
@@ -165,5 +166,5 @@ def _agrees(
     run = found.runs[0]
     once = [loop.name for loop in run if loop.size == 1]
     loops = {loop.name: loop.size for loop in run if loop.size > 1}
-    maps = [tuple(index.without(once) for index in found.indices(slot, run)) for slot in range(len(places))]
-    return loops == made.labels and maps == list(places) and guards <= set(chain.from_iterable(places))
+    maps = [tuple(index.without(once) for index in found.indices(slot, run)) for slot in range(len(indices))]
+    return loops == made.labels and maps == list(indices) and guards <= set(chain.from_iterable(indices))

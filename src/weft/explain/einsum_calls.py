@@ -17,27 +17,21 @@ from weft.assign import (
     Arg,
     Assignment,
     Cells,
-    Direct,
     Fetch,
     Keep,
     Node,
     Operand,
     closed_buffer,
-    node_of,
-    statements,
 )
-from weft.assign import target as target_of
-from weft.assign.explicit import Explicit, SpellingOut, placed_leaf
-from weft.assign.nodes import Merge
-from weft.assign.scratch import every_cell
-from weft.comprehension.definition_text import Unsayable, identifier
+from weft.assign.explicit import Explicit, SpellingOut
+from weft.comprehension.definition_text import filling, identifier, node_here, said
 from weft.einsum import nodes as ein
 from weft.errors import WeftError
-from weft.explain.contraction import Contraction, contraction, labelled, letters, sizes_to_give, spec_text
-from weft.explain.program import Program, example
+from weft.explain.contraction import EinsumForm, contraction, labelled, letters, sizes_to_give, spec_text
+from weft.explain.program import NamedProgram, check_alone, example
 from weft.loops import Buffer
 from weft.naming import FreshNames
-from weft.ops import OPS, Call, Num, Scalar, substitute
+from weft.ops import OPS, Call, Num, Scalar
 from weft.shape.close import close
 from weft.shape.logic import Einsum
 from weft.shape.nodes import Shape
@@ -49,33 +43,31 @@ from weft.tensor.tensor import Tensor
 _CELL = ein.ShapeSpec(ein.Row(), ein.Row(), ein.Row(trail=(ein.Position(0),)))
 
 
-def einsum_calls(program: Program) -> str:
+def einsum_calls(program: NamedProgram) -> str:
     """The calls that compute what a program does.
 
     They are made on examples of the tensors it reads, and what that computes is written: so every tensor has a variable
     of its own, in the order in which tensors need each other, and writing what is read again changes nothing.
     """
     made = _written(program)
+    tried = {node: made.tried[one.name].node.shape for node, one in made.buffers.items()}
+    check_alone(program, "as einsums", tried)
     params = [made.examples[made.buffer(one)] for one in program.params]
     results = [made.tried[made.buffer(one).name].node for one in program.results]
-    return "\n".join(_written(Program.of(Keep(tuple(results)), program.name, results, params)).lines)
+    return "\n".join(_written(NamedProgram.of(Keep(tuple(results)), program.name, results, params)).lines)
 
 
-def _written(program: Program) -> _Writing:
-    writing = _Writing()
+def _written(program: NamedProgram) -> _CallWriter:
+    writing = _CallWriter()
     for node in (*program.params, *program.results):
         writing.buffer(node)
-    for code in statements(program.code):
-        if target_of(code).check is None and not (isinstance(code, Direct) and code.domain.idle):
-            try:
-                writing.statement(code)
-            except WeftError as error:
-                raise Unsayable.of(code, "as einsums", error.what) from None
+    for _ in said(program.code, "as einsums", writing.statement):
+        pass
     return writing
 
 
 @dataclass(slots=True)
-class _Writing:
+class _CallWriter:
     names: FreshNames = field(default_factory=lambda: FreshNames(["wf", *kwlist]))
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     shapes: dict[Buffer, Shape] = field(default_factory=dict)
@@ -86,9 +78,7 @@ class _Writing:
     examples: dict[Buffer, Node] = field(default_factory=dict)
 
     def buffer(self, operand: Operand) -> Buffer:
-        if isinstance(operand, Merge):
-            raise WeftError(f"`{operand}` comes from another device")
-        node = node_of(operand)
+        node = node_here(operand)
         if node not in self.buffers:
             literal = _literal(node)
             name = self._number(*literal) if literal else self.names.fresh(identifier(node.label))
@@ -117,10 +107,8 @@ class _Writing:
             self._spelled_out(SpellingOut(self.buffer)(code))
 
     def _filled(self, code: Fetch) -> None:
-        assert isinstance(code.source, Cells), "data and files are bound, not computed"
         target = self.buffer(code.node)
-        at, _ = every_cell(target, ())
-        value = substitute(code.source.value, lambda one: placed_leaf(one, target, at))
+        value = filling(code, target)
         if not isinstance(value, Num):
             raise WeftError("its cells are computed from where they lie")
         labels = dict(zip(letters(len(target.shape)), target.shape, strict=True))
@@ -152,17 +140,13 @@ class _Writing:
         every = labelled(letters(len(one.target.shape)), self.shapes[one.target])
         self._call(target, [every, every], every, [target, added], one.accum, "add", {})
 
-    def _contracted(self, target: str, made: Contraction, accum: str) -> None:
+    def _contracted(self, target: str, made: EinsumForm, accum: str) -> None:
         """An einsum for the value's last operation, after those for what that combines."""
         operands = [one.name for one in made.operands]
         op = _combination(made.value, len(operands))
         parts = [self._read(at, made) for at in range(len(operands))]
         if op is None:
-            if any(
-                isinstance(axis, ein.Affine) and axis.kernel and axis.kernel.padded
-                for one in parts
-                for axis in one.axes
-            ):
+            if made.padded:
                 raise WeftError("it is padded, and computed by more than one operation")
             assert isinstance(made.value, Call)
             op = made.value.op
@@ -170,11 +154,11 @@ class _Writing:
             parts, operands = [part for part, _ in found], [name for _, name in found]
         self._call(target, parts, made.result, operands, op, _accumulation(accum), made.labels)
 
-    def _read(self, operand: int, made: Contraction) -> ein.ShapeSpec:
+    def _read(self, operand: int, made: EinsumForm) -> ein.ShapeSpec:
         """How an operand is read; a number that is written is the same everywhere."""
         return _CELL if made.operands[operand] in self.literals else made.parts[operand]
 
-    def _part(self, value: Scalar, made: Contraction) -> tuple[ein.ShapeSpec, str]:
+    def _part(self, value: Scalar, made: EinsumForm) -> tuple[ein.ShapeSpec, str]:
         """A part of a value, as a tensor of its own if it is computed: how it is read, and its name."""
         match value:
             case Num():

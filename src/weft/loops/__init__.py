@@ -1,40 +1,34 @@
 """The loop language."""
 
-from weft.loops.check import MalformedLoops as MalformedLoops
-from weft.loops.check import check as check
-from weft.loops.insert_casts import combine as combine
-from weft.loops.insert_casts import combined as combined
-from weft.loops.insert_casts import dtype_of as dtype_of
-from weft.loops.insert_casts import typed as typed
-from weft.loops.nodes import Buffer as Buffer
-from weft.loops.nodes import Cast as Cast
-from weft.loops.nodes import Collapse as Collapse
-from weft.loops.nodes import Fill as Fill
-from weft.loops.nodes import For as For
-from weft.loops.nodes import How as How
-from weft.loops.nodes import If as If
-from weft.loops.nodes import Inside as Inside
-from weft.loops.nodes import Jam as Jam
-from weft.loops.nodes import Let as Let
-from weft.loops.nodes import Local as Local
-from weft.loops.nodes import Parallel as Parallel
-from weft.loops.nodes import Product as Product
-from weft.loops.nodes import Program as Program
-from weft.loops.nodes import Read as Read
-from weft.loops.nodes import Remark as Remark
-from weft.loops.nodes import Role as Role
-from weft.loops.nodes import Set as Set
-from weft.loops.nodes import Staged as Staged
-from weft.loops.nodes import Stmt as Stmt
-from weft.loops.nodes import Store as Store
-from weft.loops.nodes import Tile as Tile
-from weft.loops.nodes import Unroll as Unroll
-from weft.loops.nodes import Update as Update
-from weft.loops.nodes import Vector as Vector
+from weft.loops.check import MalformedLoops as MalformedLoops, check as check
+from weft.loops.insert_casts import combine as combine, combined as combined, dtype_of as dtype_of, typed as typed
+from weft.loops.nodes import (
+    Buffer as Buffer,
+    Cast as Cast,
+    Collapse as Collapse,
+    Fill as Fill,
+    For as For,
+    How as How,
+    If as If,
+    Inside as Inside,
+    Jam as Jam,
+    Let as Let,
+    Local as Local,
+    Parallel as Parallel,
+    Product as Product,
+    Program as Program,
+    Read as Read,
+    Remark as Remark,
+    Role as Role,
+    Set as Set,
+    Staged as Staged,
+    Stmt as Stmt,
+    Store as Store,
+    Tile as Tile,
+    Unroll as Unroll,
+    Update as Update,
+    Vector as Vector,
+)
 from weft.loops.parse import parse as parse
-from weft.loops.show import declared as declared
-from weft.loops.show import show as show
-from weft.loops.show import show_scalar as show_scalar
-from weft.loops.walk import buffers_of as buffers_of
-from weft.loops.walk import reads as reads
-from weft.loops.walk import walk as walk
+from weft.loops.show import declared as declared, show as show, show_scalar as show_scalar
+from weft.loops.walk import buffers_of as buffers_of, reads as reads, walk as walk

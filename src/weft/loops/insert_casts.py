@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from weft.affine import Affine
 from weft.loops.nodes import Cast, Let, Local, Program, Read, Set, Stmt, Store, Update
 from weft.loops.walk import bottom_up, parts, with_parts
-from weft.ops import OPS, Call, Num, Scalar, computed, type_of
+from weft.ops import OPS, Call, Num, Scalar, computed, scalar_type
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, digits, is_float, is_weak
 from weft.ops.steps import Steps, finished
 from weft.ops.typing import drawn
@@ -28,12 +28,12 @@ def dtype_of(scalar: Scalar) -> str:
     """The type of a scalar of a typed program."""
     if isinstance(scalar, Call):
         return OPS[scalar.op].typing(*map(dtype_of, scalar.args))[1]
-    return "int64" if isinstance(scalar, Affine) else type_of(scalar, _leaf)
+    return "int64" if isinstance(scalar, Affine) else scalar_type(scalar, _leaf)
 
 
 def type_before(scalar: Scalar) -> str:
     """The type of a scalar of a program that is not typed yet."""
-    return type_of(scalar, _leaf)
+    return scalar_type(scalar, _leaf)
 
 
 def combined(update: Update) -> Scalar:
@@ -69,7 +69,7 @@ class _Types:
         computed(scalar, self.of, self._call)
 
     def of(self, scalar: Scalar) -> str:
-        return self._calls[id(scalar)] if isinstance(scalar, Call) else type_of(scalar, _leaf)
+        return self._calls[id(scalar)] if isinstance(scalar, Call) else scalar_type(scalar, _leaf)
 
     def _call(self, call: Call, types: Sequence[str]) -> str:
         found = self._calls[id(call)] = OPS[call.op].typing(*types)[1]

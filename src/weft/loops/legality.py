@@ -237,18 +237,18 @@ def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
     columns, last = found.factors[1], found.sums[-1]
     if tile.dot:
-        lie = all(lies_along(one, last, found.total) for one in found.factors)
+        lie = all(lies_along(one, last, found.total.dtype) for one in found.factors)
     elif tile.panel == "transposed":
         lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1
     else:
         last = found.right[-1]
-        lie = bool(tile.panel) or lies_along(columns, last, found.total)
+        lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)
     return "" if lie else f"its vectors do not lie along `{last[0]}`"
 
 
-def lies_along(factor: Scalar, loop: Loop, total: Local) -> bool:
-    """Is a factor a tensor that lies side by side along a loop, long enough for any vector?"""
-    lanes = WIDEST // numpy_type(total.dtype).itemsize
+def lies_along(factor: Scalar, loop: Loop, dtype: str) -> bool:
+    """Is a factor a tensor that lies side by side along a loop, long enough for any vector of a type?"""
+    lanes = WIDEST // numpy_type(dtype).itemsize
     return isinstance(factor, Read) and stride_of(factor, loop[0]) == 1 and loop[1] >= lanes
 
 

@@ -17,7 +17,7 @@ from weft.naming import FreshNames
 from weft.ops import Call, Scalar
 
 
-class Names:
+class BlockNames:
     """The names of a block, looked up once a new one is needed."""
 
     def __init__(self, body: Sequence[Stmt] = (), taken: Collection[str] = ()) -> None:
@@ -54,5 +54,5 @@ def distinct(body: tuple[Stmt, ...], given: Collection[str] = ()) -> tuple[Stmt,
     taken |= {name for stmt in stmts for part in parts(stmt) for name in free(part)}
     if len(set(declared)) == len(declared) and taken.isdisjoint(declared):
         return body
-    new = Names(taken=taken)
+    new = BlockNames(taken=taken)
     return rename(body, lambda stmt: stmt.loop if isinstance(stmt, For) else new.fresh(stmt.local.name))

@@ -37,7 +37,7 @@ from weft.ops import Num, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """One write under its loops and tests, with the assignments it came from."""
+    """One write under its loops and tests, with the assignments it came from, a line each."""
 
     loops: tuple[Loop, ...]
     tests: tuple[Inside, ...]
@@ -58,6 +58,12 @@ class Nest:
     def accumulates(self) -> bool:
         """Does it combine values with what its cells held before?"""
         return isinstance(self.core, Update)
+
+    @property
+    def reduces(self) -> bool:
+        """Does it write a cell in several iterations?"""
+        mentioned = {name for one in self.core.at for name in free(one)}
+        return any(name not in mentioned for name, size in self.loops if size > 1)
 
     @property
     def fills(self) -> bool:
@@ -107,7 +113,7 @@ def fresh_identifier(name: str, taken: FreshNames) -> str:
 
 def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int], cells: dict[Local, Scalar]) -> Iterator[Nest]:
     if isinstance(stmt, Remark):
-        inner = (*remarks, stmt.text)
+        inner = (*remarks, *stmt.text.splitlines())
         for one in stmt.body:
             yield from _nests(one, inner, ids, cells)
         return

@@ -3,7 +3,8 @@
     children, with_children       the scalars in a scalar, and it with others in their place
     parts, with_parts             the scalars of a statement itself
     body_of, with_body            the statements inside a statement
-    walk, everything, scoped      every scalar; every statement; every statement with what is around it
+    walk, distinct                every scalar in one; in several, each once
+    everything, scoped            every statement; every statement with what is around it
     rewritten, substituted        a scalar by a rule, from the outside in; with loops replaced by indices
     map_scalars                   all scalars of a statement
     around, perfect               loops put around a block; a block taken out of its loops
@@ -18,7 +19,7 @@ all of this may recurse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import NamedTuple, TypeAlias
 
@@ -96,6 +97,17 @@ def _walk(scalar: Scalar, found: list[Scalar]) -> None:
         kind = type(one)
         if kind is Call or kind is Read or kind is Cast:
             _walk(one, found)
+
+
+def subexpressions(*scalars: Scalar) -> Iterator[Scalar]:
+    """Scalars and everything inside them in the order written, each once, however deep they are."""
+    rest, seen = list(reversed(scalars)), set[int]()
+    while rest:
+        one = rest.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            rest += reversed(children(one))
 
 
 def rewritten(scalar: Scalar, rule: Callable[[Scalar], Scalar | None]) -> Scalar:

@@ -13,6 +13,7 @@ raises them any more.
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 from typing import Any
 
 import ml_dtypes
@@ -66,6 +67,15 @@ def is_weak(name: str) -> bool:
 
 def is_float(name: str) -> bool:
     return name in _FLOATS or name in _FLOATS8 or name == WEAK_FLOAT
+
+
+@cache
+def limits(name: str) -> tuple[float, float]:
+    """The least and the greatest number of a type; of floats they are infinite."""
+    kind = numpy_type(name)
+    if kind.kind not in "iu":
+        return (0, 1) if name == "bool" else (-inf, inf)
+    return int(np.iinfo(kind).min), int(np.iinfo(kind).max)
 
 
 @cache

@@ -45,7 +45,7 @@ def power(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     return np.where(exponent >= 0, np.power(base, np.maximum(exponent, 0)), np.where(abs(base) == 1, sign, 0))
 
 
-def fused(x: npt.ArrayLike, y: npt.ArrayLike, z: npt.ArrayLike) -> Array:
+def fused_multiply_add(x: npt.ArrayLike, y: npt.ArrayLike, z: npt.ArrayLike) -> Array:
     """`x * y + z`, rounded once."""
     dtype = np.result_type(x, y, z)
     if dtype.kind != "f":

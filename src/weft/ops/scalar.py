@@ -143,7 +143,7 @@ def computed(expression: Scalar, leaf: Callable[[Scalar], T], call: Callable[[Ca
     return done[0]
 
 
-def fold(tree: Tree, combine: Callable[[Tree, list[T]], T], parts: Callable[[Tree], Sequence[Tree]]) -> T:
+def fold_tree(tree: Tree, combine: Callable[[Tree, list[T]], T], parts: Callable[[Tree], Sequence[Tree]]) -> T:
     """`computed` for trees with other inner nodes than calls: what a tree comes to, given what its parts come to."""
     done: list[T] = []
     known: dict[int, T] = {}

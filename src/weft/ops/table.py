@@ -20,7 +20,7 @@ from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
-from weft.ops.meaning import erf, floor_divide, fused, power, type_as
+from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, type_as
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
 from weft.ops.row import Op, flat, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
@@ -208,7 +208,7 @@ _ROWS: tuple[Op, ...] = (
         lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.selection,
     ),
     Op(
-        "fma", 3, "fma", fused, "weft_fma_{t}({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",
+        "fma", 3, "fma", fused_multiply_add, "weft_fma_{t}({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",
         lambda x, y, z, w: (y, x, 1),
     ),
     *LIBRARY,
@@ -253,7 +253,7 @@ def starter(name: str) -> Op:
     return found
 
 
-def type_of(value: Scalar, leaf: Callable[[Scalar], str]) -> str:
+def scalar_type(value: Scalar, leaf: Callable[[Scalar], str]) -> str:
     """The type of a scalar expression, given that of its leaves."""
     return computed(value, lambda one: _constant_type(one) or leaf(one), lambda one, types: result_type(one.op, *types))
 

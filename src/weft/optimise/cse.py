@@ -20,7 +20,7 @@ from weft.affine import Affine
 from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation, effects
 from weft.loops.insert_casts import dtype_of
-from weft.loops.names import Names, title
+from weft.loops.names import BlockNames, title
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -48,11 +48,11 @@ def eliminate_common(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, 
 
     Operands that a rule would write twice, as in x ** 2 = x * x, get a name as well.
     """
-    finding = _Sharing(frozenset(), Names(body), fast)
+    finding = _Sharing(frozenset(), BlockNames(body), fast)
     finding.block(body, ChainMap())
     if not finding.repeated:
         return body
-    return _Sharing(frozenset(finding.repeated), Names(body), fast).block(body, ChainMap())
+    return _Sharing(frozenset(finding.repeated), BlockNames(body), fast).block(body, ChainMap())
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ _Seen: TypeAlias = ChainMap[int, _First]
 class _Sharing:
     """Walks the code twice: to find what is computed more than once, then to name it where it is computed first."""
 
-    def __init__(self, named: frozenset[int], taken: Names, fast: bool) -> None:
+    def __init__(self, named: frozenset[int], taken: BlockNames, fast: bool) -> None:
         self.named = named
         self.taken = taken
         self.simplifier = Simplifier(fast)

@@ -19,7 +19,7 @@ import numpy as np
 from weft.affine import Affine
 from weft.loops.constants import constant_value
 from weft.loops.insert_casts import dtype_of
-from weft.loops.names import Names
+from weft.loops.names import BlockNames
 from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
 from weft.loops.walk import around, bottom_up, depth, free, map_scalars, rewritten, walk
 from weft.ops import Call, Num, Scalar
@@ -36,7 +36,7 @@ def gathered(body: tuple[Stmt, ...], fast: bool = False, positive: Collection[Bu
 
     `positive` are buffers that never hold -0.0; `fast` allows fast math.
     """
-    return bottom_up(body, _Gathering(fast, never_minus_zero(body, positive), Names(body)).rule)
+    return bottom_up(body, _Gathering(fast, never_minus_zero(body, positive), BlockNames(body)).rule)
 
 
 def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
@@ -65,7 +65,7 @@ class _Effect:
 class _Gathering:
     fast: bool
     positive: Positive
-    names: Names
+    names: BlockNames
 
     def rule(self, stmt: Stmt) -> tuple[Stmt, ...]:
         """A loop over a one-hot without the loop."""

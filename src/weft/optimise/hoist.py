@@ -18,7 +18,7 @@ from weft.affine import Affine
 from weft.loops.constants import constant_value
 from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
-from weft.loops.names import Names, title
+from weft.loops.names import BlockNames, title
 from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.walk import bottom_up, map_scalars, rewritten, walk, with_body
 from weft.ops import Call, Num, Scalar
@@ -26,7 +26,7 @@ from weft.ops import Call, Num, Scalar
 
 def hoist(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
     """The block with loop-invariant code in front of its loops."""
-    taken = Names(body)
+    taken = BlockNames(body)
 
     def rule(stmt: Stmt) -> Sequence[Stmt]:
         if not isinstance(stmt, For) or not stmt.size:
@@ -44,7 +44,7 @@ class _Hoisting:
 
     loop: str
     body: tuple[Stmt, ...]
-    taken: Names
+    taken: BlockNames
     fast: bool
     lead: list[Stmt] = field(default_factory=list)
     #: The variables it sets, those it sets or declares, and the buffers it writes.

@@ -23,14 +23,14 @@ from weft.ops.steps import Steps, finished
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class InverseAccess:
     """The loops of a write as affine indices of a reader, and the tests under which the cell is written."""
 
     indices: Mapping[str, Affine]
     tests: tuple[Inside, ...]
 
 
-def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
+def invert_access(writer: Nest, at: Sequence[Scalar]) -> InverseAccess | None:
     """The iterations in which `writer` writes the cell `at`; None if the indices cannot be solved for them."""
     sizes = dict(writer.loops)
     indices: dict[str, Affine] = {}
@@ -56,7 +56,7 @@ def solve(writer: Nest, at: Sequence[Scalar]) -> Solution | None:
             tests.append(Inside(quotient, sizes[loop]))
         elif indices[loop] != quotient:
             tests.append(Inside(quotient - indices[loop], 1))
-    return Solution(indices, tuple(tests))
+    return InverseAccess(indices, tuple(tests))
 
 
 def inlined(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:
@@ -175,7 +175,7 @@ class _Expansion:
         self, local: Local, writer: Nest, at: tuple[Scalar, ...], home: _InlinedBlock, *, first: bool
     ) -> Steps[None]:
         """What one of the buffer's writers does to the variable of a cell."""
-        solution = solve(writer, at)
+        solution = invert_access(writer, at)
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
         own = [(name, size) for name, size in writer.loops if name not in solution.indices]
         loops = [(fresh_identifier(name, self.names), size) for name, size in own]

@@ -5,7 +5,9 @@ solved for the indices read, what it is computed from has not changed by then, a
 than `max_visits` times. Copies and constants cost nothing to recompute. Where a nest would get longer than `longest` by
 all that is inlined into it, the longest of that is stored after all: however long a program is, its nests are not. Of
 several contractions as large as `tiled` all but one are stored: each has tiles of its own. So is the operand of a
-function that is computed by functions, where their latency takes longer than memory (`latency.py`).
+function that is computed by functions, where their latency takes longer than memory (`latency.py`). The points of a
+contraction run in any order, so what it reads is read at each of them: it is stored, unless it is computed as it is
+packed (`prologue.py`).
 """
 
 from __future__ import annotations
@@ -19,14 +21,15 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops.nests import Nest
-from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
+from weft.loops.nodes import Buffer, Cast, Read, Role, Store
 from weft.loops.walk import free, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
 from weft.optimise.gather import compares
-from weft.optimise.inline import solve
+from weft.optimise.inline import invert_access
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
+from weft.optimise.prologue import joined, placed
 
 #: A one-hot is searched through so many copies: however long their chain is, it is not walked again from each of them.
 _COPIES = 16
@@ -39,7 +42,8 @@ class Settings:
     `max_visits`: how often a cell may be computed instead of stored. `max_tracing_dim`: how far loops are traced where
     visits cannot be counted from the index maps alone. `device_only`: with False, every buffer is stored. `longest`:
     how many statements and operations a nest may have with all that is inlined into it. `tiled`: from so many points on
-    a contraction has tiles of its own. `machine`: its latencies and bandwidth.
+    a contraction has tiles of its own; `prologue`: so many operations may compute a factor as it is packed. `machine`:
+    its latencies and bandwidth.
     """
 
     max_visits: int = 1
@@ -47,6 +51,7 @@ class Settings:
     device_only: bool = True
     longest: int = 128
     tiled: int = 1 << 10
+    prologue: int = 8
     machine: Machine = COMMON
 
 
@@ -76,6 +81,8 @@ def decide(
     deciding = _Deciding(uses, kept, settings, forced, often or {}, verdicts)
     for buffer in sorted(uses.all, key=lambda one: -uses.writes.get(one, [-1])[-1]):  # readers are decided first
         verdicts[buffer] = deciding.verdict(buffer)
+        if not verdicts[buffer].stored:
+            deciding.inline(buffer)
     virtual = {buffer for buffer, one in verdicts.items() if not one.stored and buffer not in forced}
     verdicts |= {one: Verdict(True, why) for one, why in _too_large(nests, virtual, settings).items()}
     return {buffer: verdicts[buffer] for buffer in uses.all}
@@ -107,7 +114,7 @@ def _too_large(nests: Sequence[Nest], virtual: Collection[Buffer], settings: Set
             stored[one] = "functions would wait for it"
             del times[one], inside[one]
         length = _length(nest) + sum(inside[one].length * count for one, count in times.items())
-        products = _is_product(nest, settings.tiled) + sum(inside[one].products for one in times)
+        products = bool(placed(nest, settings.tiled)) + sum(inside[one].products for one in times)
         for one in sorted(times, key=lambda one: (-inside[one].products, -inside[one].length)):
             own = inside[one]
             competes = own.products and products > 1
@@ -135,13 +142,6 @@ def _length(nest: Nest) -> int:
     calls = sum(isinstance(one, Call) for one in walk(nest.core.value))
     indexed = {name for one in nest.core.at for name in free(one)}
     return 1 + calls + len(nest.tests) + sum(name not in indexed for name, _ in nest.loops)
-
-
-def _is_product(nest: Nest, points: int) -> bool:
-    """Is it a sum of products that a backend may have tiles for?"""
-    sums = isinstance(nest.core, Update) and nest.core.op == "add" and _reduces(nest)
-    factors = isinstance(nest.core.value, Call) and nest.core.value.op == "mul"
-    return sums and factors and prod(size for _, size in nest.loops) >= points
 
 
 class _Uses:
@@ -173,6 +173,14 @@ class _Deciding:
     #: The last nest into which a virtual buffer is inlined, and whether that always reads the very cell it writes.
     last: dict[Buffer, int] = field(default_factory=dict)
     aligned: dict[Buffer, bool] = field(default_factory=dict)
+    #: The contractions that are placed, with what is inlined into them so far, and those that read a buffer.
+    placed: dict[int, Nest] = field(default_factory=dict)
+    factors: dict[Buffer, dict[int, None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for index, nest in enumerate(self.uses.nests):
+            if placed(nest, self.settings.tiled):
+                self._place(index, nest)
 
     def verdict(self, buffer: Buffer) -> Verdict:
         obstacle = self._obstacle(buffer)
@@ -193,15 +201,48 @@ class _Deciding:
             )
         if self.visits[buffer] <= self._most_visits(buffer, reads):
             return Verdict(False, "read once" if self.visits[buffer] <= 1 else f"read {self.visits[buffer]} times")
-        if self._is_free(buffer):
+        into = self._contractions(buffer)
+        joins = all(self._joined(buffer, index) for index in into)
+        if self._is_free(buffer) and (joins or self._is_constant(buffer)):
             return Verdict(False, "nothing to compute")
         if self._is_one_hot(buffer):
             return Verdict(False, "a one-hot")
+        if joins and into and len(reads) == 1:
+            return Verdict(False, f"computed as `{self.uses.nests[into[0]].target.name}` packs it")
         return Verdict(True, f"read {self.visits[buffer]} times")
+
+    def inline(self, buffer: Buffer) -> None:
+        """Take note that a buffer is virtual: contractions that read it compute it, or are no longer placed."""
+        for index in self.factors.get(buffer, ()):
+            new = self._joined(buffer, index)
+            del self.placed[index]
+            if new is not None:
+                self._place(index, new)
+
+    def _place(self, index: int, nest: Nest) -> None:
+        self.placed[index] = nest
+        for read in nest.reads:
+            self.factors.setdefault(read.buffer, {})[index] = None
+
+    def _joined(self, buffer: Buffer, index: int) -> Nest | None:
+        """A contraction with a factor computed in it; None if that is better stored."""
+        if index not in self.placed:
+            return None
+        writers = [self.uses.nests[one] for one in self.uses.writes[buffer]]
+        return joined(self.placed[index], writers, self.settings.tiled, self.settings.prologue)
+
+    def _contractions(self, buffer: Buffer) -> list[int]:
+        """The placed contractions that a buffer would be inlined into."""
+        return [index for index in self.factors.get(buffer, ()) if self._is_placed(index)]
+
+    def _is_placed(self, index: int) -> bool:
+        """Is a nest a contraction, and its result stored or followed by pointwise work?"""
+        target = self.uses.nests[index].target
+        return index in self.placed and (self.verdicts[target].stored or self.aligned.get(target, False))
 
     def _most_visits(self, buffer: Buffer, reads: Sequence[tuple[int, Read]]) -> int:
         """How often a cell may be computed."""
-        summed = any(_reduces(self.uses.nests[index]) for index, _ in reads)
+        summed = any(self.uses.nests[index].reduces for index, _ in reads)
         return max(self.settings.max_visits, 0 if summed else self.often.get(buffer, 0))
 
     def _obstacle(self, buffer: Buffer) -> str:
@@ -222,7 +263,7 @@ class _Deciding:
             return "accumulates across iterations of an outer loop"
         for index in writes:
             for reader, read in reads:
-                if solve(self.uses.nests[index], read.at) is None:
+                if invert_access(self.uses.nests[index], read.at) is None:
                     name = self.uses.nests[reader].target.name
                     return f"`{name}` reads it at indices that its loops cannot be solved for"
         return ""
@@ -239,7 +280,7 @@ class _Deciding:
     def _keeps_cell(self, index: int, read: Read) -> bool:
         """Does a nest read just the cell it writes, and so does every nest it is inlined into?"""
         nest = self.uses.nests[index]
-        own = read.at == nest.core.at and not _reduces(nest)
+        own = read.at == nest.core.at and not nest.reduces
         return own and (self.verdicts[nest.target].stored or self.aligned[nest.target])
 
     def _changed(self, buffer: Buffer) -> str:
@@ -251,7 +292,7 @@ class _Deciding:
                 after = bisect(writers, index)
                 if after == len(writers) or writers[after] > last:
                     continue
-                same = read.at == nest.core.at and not _reduces(nest) and self.aligned[buffer]
+                same = read.at == nest.core.at and not nest.reduces and self.aligned[buffer]
                 if writers[after] < last or not same:
                     return read.buffer.name
         return ""
@@ -259,7 +300,7 @@ class _Deciding:
     def _visits(self, index: int, read: Read) -> int:
         """How often a cell is computed for a read of it."""
         nest = self.uses.nests[index]
-        times = _reads_of_a_cell(nest, read, self.settings.max_tracing_dim)
+        times = _reads_of_a_cell(nest, read, self.settings.max_tracing_dim, hoists=not self._is_placed(index))
         verdict = self.verdicts[nest.target]
         return times if verdict.stored else times * self.visits[nest.target]
 
@@ -269,9 +310,12 @@ class _Deciding:
             nest = self.uses.nests[index]
             calls = any(isinstance(one, Call) for one in walk(nest.core.value))
             constant = not list(nest.reads) and not nest.loops
-            if not isinstance(nest.core, Store) or _reduces(nest) or (calls and not constant):
+            if not isinstance(nest.core, Store) or nest.reduces or (calls and not constant):
                 return False
         return True
+
+    def _is_constant(self, buffer: Buffer) -> bool:
+        return not any(self.uses.nests[index].reads for index in self.uses.writes[buffer])
 
     def _is_one_hot(self, buffer: Buffer) -> bool:
         """Does it compare integers with indices, so that a sum with it is a gather?"""
@@ -299,7 +343,7 @@ class _Deciding:
             if not isinstance(scalar, Read) or len(writers) != 1 or writers[0] >= index:
                 break
             writer = self.uses.nests[writers[0]]
-            solution = solve(writer, scalar.at) if isinstance(writer.core, Store) else None
+            solution = invert_access(writer, scalar.at) if isinstance(writer.core, Store) else None
             if solution is None:
                 break
             scalar, index = substituted(writer.core.value, solution.indices), writers[0]
@@ -308,20 +352,12 @@ class _Deciding:
         return scalar, index
 
 
-def _reduces(nest: Nest) -> bool:
-    mentioned = {name for one in nest.core.at for name in free(one)}
-    return any(name not in mentioned for name, size in nest.loops if size > 1)
-
-
-def _reads_of_a_cell(nest: Nest, read: Read, farthest: int) -> int:
-    """How many iterations of the loops around a read read the same cell, at most."""
+def _reads_of_a_cell(nest: Nest, read: Read, farthest: int, *, hoists: bool) -> int:
+    """How many iterations of the loops around a read read the same cell, at most; `hoists`: not those of loops inside
+    all that it mentions."""
     names = {name for one in read.at for name in free(one)}
-    depth = (
-        len(nest.loops)
-        if nest.tests
-        else 1 + max((n for n, loop in enumerate(nest.loops) if loop[0] in names), default=-1)
-    )
-    loops = nest.loops[:depth]
+    moving = [depth for depth, (name, _) in enumerate(nest.loops, 1) if name in names]
+    loops = nest.loops[: max(moving, default=0)] if hoists and not nest.tests else nest.loops
     alone = {one.terms[0][1] for one in read.at if isinstance(one, Affine) and len(one.terms) == 1}
     rest = [(name, size) for name, size in loops if name not in alone]
     tangled = [(name, size) for name, size in rest if name in names]

@@ -19,7 +19,7 @@ from weft.affine import Affine
 from weft.loops.constants import constant_value
 from weft.loops.effects import accumulation, effects, sources
 from weft.loops.insert_casts import combined
-from weft.loops.names import Names
+from weft.loops.names import BlockNames
 from weft.loops.nodes import Buffer, Fill, For, If, Inside, Let, Local, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.walk import everything, map_scalars, parts, rewritten, substituted, variables, walk
 from weft.ops import Call, Scalar
@@ -38,7 +38,7 @@ def propagate(
     """
     uses = Counter(one for stmt in everything(body) for part in parts(stmt) for one in variables(part))
     block = _Block(ranges)
-    _Walk(block, fast, uses, Names(body), never_minus_zero(body, positive)).statements(body)
+    _Walk(block, fast, uses, BlockNames(body), never_minus_zero(body, positive)).statements(body)
     return eliminate_dead_code(block.body)
 
 
@@ -95,7 +95,7 @@ class _Block:
 class _Walk:
     """Walks the code in its order, writing the block it is in."""
 
-    def __init__(self, block: _Block, fast: bool, uses: Counter[Local], taken: Names, positive: Positive) -> None:
+    def __init__(self, block: _Block, fast: bool, uses: Counter[Local], taken: BlockNames, positive: Positive) -> None:
         self.block = block
         self.positive = positive
         self.uses = uses

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of
-from weft.loops.names import Names
+from weft.loops.names import BlockNames
 from weft.loops.nodes import DEEPEST, Cast, For, Let, Local, Program, Read, Stmt, Store, Update
 from weft.loops.walk import bottom_up, children, everything, parts, with_children, with_parts
 from weft.ops import Call, Num, Scalar
@@ -47,7 +47,7 @@ def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], 
         return [], list(scalars)
     lead: list[Stmt] = []
     mentioned = (name for order in orders for one in order if isinstance(one, Affine) for name in one.names)
-    names = Names(taken=loops.union(mentioned))
+    names = BlockNames(taken=loops.union(mentioned))
     done = [
         _smaller(order, names, lead) if cut else scalar
         for scalar, order, cut in zip(scalars, orders, large, strict=True)
@@ -55,7 +55,7 @@ def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], 
     return lead, done
 
 
-def _smaller(order: Sequence[Scalar], names: Names, lead: list[Stmt]) -> Scalar:
+def _smaller(order: Sequence[Scalar], names: BlockNames, lead: list[Stmt]) -> Scalar:
     """A scalar with variables in place of its larger parts, and of its common subexpressions."""
     scalar = order[-1]
     uses = Counter(id(part) for one in order for part in children(one))

@@ -14,7 +14,7 @@ from itertools import product
 from typing import TypeAlias
 
 from weft.errors import ProjectionError, Span
-from weft.project.nodes import Choice, Concat, Index, IndexMap, Projection, loops_in
+from weft.project.nodes import Choice, Concat, IndexExpr, IndexMap, Projection, loops_in
 
 #: The loops of concatenations, and where their parts are written.
 PartSpans: TypeAlias = Mapping[str, Sequence[Span]]
@@ -82,6 +82,6 @@ def _mentions(one: IndexMap, loop: str) -> bool:
     return any(loop in index.offsets if isinstance(index, Concat) else loop in loops_in(index) for index in one)
 
 
-def _without(index: Index, running: set[str]) -> Index:
+def _without(index: IndexExpr, running: set[str]) -> IndexExpr:
     """The index without the parts that never run."""
     return Concat(tuple(part for part in index.parts if part[0] in running)) if isinstance(index, Concat) else index

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from weft.affine import Affine as Index
-from weft.einsum.nodes import KINDS, Affine, Concat, Kind, Label, Position, RowVar, labels_in
+from weft.affine import Affine
+from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, Kind, Label, Position, RowVar, labels_in
 from weft.shape.logic import Logic, elaborate
 from weft.shape.nodes import Bound, RowBelow, RowIs, RowRef, Shape, Term
 
@@ -49,7 +49,7 @@ class Pin:
     """The axis is read at a position that does not come from a loop of this operation."""
 
     axis: Id
-    index: Index
+    index: Affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Derive:
     """The axis is read at a position computed from other loops."""
 
     axis: Id
-    term: Affine | Concat
+    term: AffineAxis | ConcatAxis
 
 
 Equation: TypeAlias = Eq | Pin | Iterate | Derive
@@ -106,10 +106,10 @@ def _term(axis: AxisId, term: Term) -> Iterator[Equation]:
         case Label(name=name):
             yield Eq(axis, LabelId(name))
         case Position(at=at):
-            yield Pin(axis, Index((), at))
+            yield Pin(axis, Affine((), at))
         case Bound(symbol=symbol):
-            yield Pin(axis, Index.of(symbol))
-        case Affine() | Concat():
+            yield Pin(axis, Affine.of(symbol))
+        case AffineAxis() | ConcatAxis():
             yield Derive(axis, term)
             for label in labels_in(term):
                 yield Iterate(LabelId(label.name))
@@ -121,7 +121,7 @@ def _row_below(constraint: RowBelow, shapes: tuple[Shape, ...]) -> Iterator[Equa
     dims, mark = shapes[operand.slot].row(operand.kind), shapes[operand.slot].mark(operand.kind)
     partners = above[:mark] + above[len(above) - (len(below) - mark) :]
     for axis, partner, dim in zip(below, partners, dims, strict=True):
-        yield Pin(axis, Index()) if dim.size == 1 else Eq(axis, partner)
+        yield Pin(axis, Affine()) if dim.size == 1 else Eq(axis, partner)
 
 
 def _axes(ref: RowRef, shapes: tuple[Shape, ...]) -> list[AxisId]:

@@ -45,8 +45,8 @@ class Concat:
         return dict(self.parts)
 
 
-Index: TypeAlias = Affine | Concat
-IndexMap: TypeAlias = tuple[Index, ...]
+IndexExpr: TypeAlias = Affine | Concat
+IndexMap: TypeAlias = tuple[IndexExpr, ...]
 Factor: TypeAlias = tuple[LoopVariable, ...]
 Choice: TypeAlias = tuple[LoopVariable, ...]
 
@@ -176,25 +176,25 @@ class Projection:
         }
 
 
-def loops_in(index: Index) -> tuple[str, ...]:
+def loops_in(index: IndexExpr) -> tuple[str, ...]:
     """The names in an index: loops, or what is given."""
     return index.names if isinstance(index, Affine) else tuple([loop for loop, _ in index.parts])
 
 
-def _at(index: Index, choice: Choice) -> Affine:
+def _at(index: IndexExpr, choice: Choice) -> Affine:
     """The index while `choice` is active."""
     if isinstance(index, Affine):
         return index
     return next(Affine.of(loop.name) + index.offsets[loop.name] for loop in choice if loop.name in index.offsets)
 
 
-def _renamed(index: Index, names: Mapping[str, str]) -> Index:
+def _renamed(index: IndexExpr, names: Mapping[str, str]) -> IndexExpr:
     if isinstance(index, Affine):
         return index.substitute({old: Affine.of(new) for old, new in names.items()})
     return Concat(tuple((names.get(loop, loop), offset) for loop, offset in index.parts))
 
 
-def _running(index: Index, names: Sequence[str]) -> Index:
+def _running(index: IndexExpr, names: Sequence[str]) -> IndexExpr:
     """An index with those parts alone that run."""
     if not isinstance(index, Concat) or len(index.parts) <= 1:
         return index
@@ -203,7 +203,7 @@ def _running(index: Index, names: Sequence[str]) -> Index:
     return Concat(tuple(sorted(kept, key=itemgetter(1)))) if len(kept) < len(offsets) else index
 
 
-def _reachable(index: Index, active: Set[str]) -> bool:
+def _reachable(index: IndexExpr, active: Set[str]) -> bool:
     if isinstance(index, Concat):
         return any(name in index.offsets for name in active)
     return all(name in active for name in loops_in(index))

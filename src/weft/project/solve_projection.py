@@ -14,7 +14,7 @@ from weft.errors import ProjectionError, Span
 from weft.naming import FreshNames
 from weft.project.concat_nests import with_runs
 from weft.project.equations import AxisId, Derive, Eq, Equation, Id, LabelId, equations
-from weft.project.nodes import Concat, Factor, Index, LoopVariable, Projection
+from weft.project.nodes import Concat, Factor, IndexExpr, LoopVariable, Projection
 from weft.project.union_axes import Classes, solve_axes
 from weft.shape.logic import Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
@@ -94,7 +94,7 @@ class _ProjectionBuilder:
         groups: list[dict[Id, None]] = []
         for terms in self.classes.derived.values():
             for term in terms:
-                if isinstance(term, notation.Concat):
+                if isinstance(term, notation.ConcatAxis):
                     _refuse_repeats(term)
                     parts = dict.fromkeys(self.classes.find(_id(label)) for label in notation.labels_in(term))
                     touching = [group for group in groups if group.keys() & parts.keys()]
@@ -129,7 +129,7 @@ class _ProjectionBuilder:
                 factors[members[0]] = tuple(self.loops[one] for one in members if one in self.loops)
         return tuple(factors.values())
 
-    def _index(self, axis: Id) -> Index:
+    def _index(self, axis: Id) -> IndexExpr:
         key = self.classes.find(axis)
         if key in self.classes.pins:
             return self.classes.pins[key]
@@ -140,8 +140,8 @@ class _ProjectionBuilder:
             return first
         return Affine.of(self.loops[key].name) if key in self.loops else Affine()
 
-    def _evaluate(self, term: notation.Affine | notation.Concat) -> Index:
-        if isinstance(term, notation.Concat):
+    def _evaluate(self, term: notation.AffineAxis | notation.ConcatAxis) -> IndexExpr:
+        if isinstance(term, notation.ConcatAxis):
             return self._concatenated(term)
         found = self._affine(term.over) * term.stride + term.offset
         if term.kernel is not None:
@@ -154,7 +154,7 @@ class _ProjectionBuilder:
         assert isinstance(found, Affine), "a part of a sum is no concatenation"
         return found
 
-    def _concatenated(self, term: notation.Concat) -> Concat:
+    def _concatenated(self, term: notation.ConcatAxis) -> Concat:
         offset, parts = 0, []
         for part in term.parts:
             if isinstance(part, notation.Skip):
@@ -167,7 +167,7 @@ class _ProjectionBuilder:
         return Concat(tuple(parts))
 
 
-def _refuse_repeats(term: notation.Concat) -> None:
+def _refuse_repeats(term: notation.ConcatAxis) -> None:
     times = Counter(label.name for label in notation.labels_in(term))
     for label in notation.labels_in(term):
         if times[label.name] > 1:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from weft.affine import Affine as Index
-from weft.einsum.nodes import Affine, Concat
+from weft.affine import Affine
+from weft.einsum.nodes import AffineAxis, ConcatAxis
 from weft.errors import ProjectionError
 from weft.project.equations import Derive, Eq, Equation, Id, Iterate, Pin
 
@@ -21,8 +21,8 @@ class Classes:
 
     sizes: Mapping[Id, int]
     parent: dict[Id, Id] = field(default_factory=dict)
-    pins: dict[Id, Index] = field(default_factory=dict)
-    derived: dict[Id, tuple[Affine | Concat, ...]] = field(default_factory=dict)
+    pins: dict[Id, Affine] = field(default_factory=dict)
+    derived: dict[Id, tuple[AffineAxis | ConcatAxis, ...]] = field(default_factory=dict)
     iterated: dict[Id, None] = field(default_factory=dict)
 
     def find(self, axis: Id) -> Id:

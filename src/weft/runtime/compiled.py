@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.assign.nodes import Check
-from weft.backends import Backend, Bindable, Block, Bound, Executable, Memory
+from weft.backends import Backend, Bindable, Block, BoundProgram, Executable, Memory
 from weft.lazy import lazy_property
 from weft.loops import Buffer, Program
 from weft.schedule import Clock, Kernel, Schedule
@@ -66,7 +66,7 @@ class Compiled:
         """Without its stages: it keeps nothing of the code alive."""
         return replace(self, request=None, made=None)
 
-    def bind(self, blocks: Memory, backend: Backend) -> Bound:
+    def bind(self, blocks: Memory, backend: Backend) -> BoundProgram:
         """The program on blocks for its buffers."""
         memory = dict(blocks)
         if self.arena is not None:
@@ -77,7 +77,7 @@ class Compiled:
         return _checked(bound, checks, backend) if checks else bound
 
 
-def _checked(bound: Bound, checks: Sequence[tuple[Block, Check]], backend: Backend) -> Bound:
+def _checked(bound: BoundProgram, checks: Sequence[tuple[Block, Check]], backend: Backend) -> BoundProgram:
     def run(given: Mapping[str, int]) -> None:
         bound(given)
         for block, check in checks:

@@ -9,7 +9,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.assign import Merge, Node, Operand
-from weft.backends import Array, Block, Bound, Prompt
+from weft.backends import Array, Block, BoundProgram, Prompt
 from weft.loops import Buffer
 from weft.machine import Machine
 from weft.runtime import errors
@@ -43,7 +43,7 @@ class Installed:
     """
 
     replaced: int
-    bound: Bound
+    bound: BoundProgram
     moment: Moment
     marks: Mapping[int, Mark]
     repeats: bool
@@ -53,9 +53,9 @@ class Installed:
 class Work:
     """A run to come: initial values, of the nodes `started`, then the routine; what it touches and changes."""
 
-    first: Sequence[Bound]
+    first: Sequence[BoundProgram]
     started: Collection[int]
-    bound: Bound
+    bound: BoundProgram
     footprint: Footprint
     marks: Mapping[int, Mark]
 
@@ -75,7 +75,7 @@ class DeviceState:
         self._backend = engine.backend
         self._synchronize = None if isinstance(engine.backend, Prompt) else engine.backend.synchronize
         self._installed: Weak[Routine, Installed] = Weak()
-        self._ready: tuple[Routine, Bound, Moment] | None = None  # what ran last, if it can run again as it is
+        self._ready: tuple[Routine, BoundProgram, Moment] | None = None  # what ran last, if it can run again as it is
 
     def new_queue(self) -> Queue:
         """A queue of this device."""
@@ -209,7 +209,7 @@ class DeviceState:
         assert found is not None
         return found
 
-    def _do(self, calls: Sequence[Bound], given: Mapping[str, int]) -> None:
+    def _do(self, calls: Sequence[BoundProgram], given: Mapping[str, int]) -> None:
         for call in calls:
             call(given)
         self._wait()
@@ -227,7 +227,7 @@ class DeviceState:
         shown = routine.compiled.shown()
         executables = [self._backend.compile((kernel,)) for kernel in kernels]
 
-        def ask(access: OrderedWork) -> list[Bound]:
+        def ask(access: OrderedWork) -> list[BoundProgram]:
             calls = self.memory.place_all([replace(shown, program=one, checks={}) for one in executables])
             access.begin(routine.footprint)
             return calls
@@ -282,7 +282,7 @@ class DeviceState:
         buffer = self.engine.layout.buffer(node)
         self._compile_initial_values(work.needs)
 
-        def ask(access: OrderedWork) -> tuple[Sequence[Bound], Block]:
+        def ask(access: OrderedWork) -> tuple[Sequence[BoundProgram], Block]:
             initial = self.residency.missing(work, reader)
             calls, blocks = self._fill(initial), self.memory.blocks
             if program is not None:
@@ -294,7 +294,7 @@ class DeviceState:
                 access.claim({**initial_marks(initial), **used})
             return calls, blocks[buffer]
 
-        def do(access: OrderedWork, asked: tuple[Sequence[Bound], Block]) -> Array:
+        def do(access: OrderedWork, asked: tuple[Sequence[BoundProgram], Block]) -> Array:
             calls, block = asked
             self._do(calls, {})
             return self.memory.download(buffer, block)
@@ -372,7 +372,7 @@ class DeviceState:
             self._ready = None
             self.memory.put(buffer, block)
 
-    def _fill(self, initial: InitialValues) -> list[Bound]:
+    def _fill(self, initial: InitialValues) -> list[BoundProgram]:
         if not initial.nodes:
             return []
         self._ready = None

@@ -87,7 +87,7 @@ class Engine:
             full = complete(seq(code, Keep(kept)))
             touched = nodes_in(full)
             for node in kept:
-                if node.gradient_of is not None and node not in touched:
+                if node.is_grad and node not in touched:
                     raise errors.nothing_to_keep(node)
             close_all(node.shape for node in touched)
             footprint = footprint_of(full)

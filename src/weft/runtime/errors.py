@@ -17,7 +17,7 @@ from weft.runtime.events import Failure
 def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int, completed: bool = False) -> WeftError:
     """Something reads a node that nothing wrote; `completed`: it only writes some of its cells."""
     by = f" by a routine that starts with `{reader().splitlines()[0]}`" if reader is not None else ""
-    if node.gradient_of is not None:
+    if node.is_grad:
         fix = f"run wf.grad_update(loss) before it, of a loss that `{_source(node)}` goes into"
     else:
         fix = f"set it first: {_spelled(device)}[{node.label}] = …, or give it init=…"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from weft.assign import Code, Merge, Node, Operand, Stored, node_of, operands_of, statements, target
 from weft.assign.definite_assignment import Unwritten
-from weft.assign.definitions import reads
+from weft.assign.definitions import nodes_read
 from weft.assign.nodes import keeps
 from weft.errors import WeftError
 from weft.loops import Buffer
@@ -17,7 +17,7 @@ from weft.loops import Buffer
 class Footprint(NamedTuple):
     """What work does to memory: as buffers, and as nodes where it is a program's.
 
-    `reads` are buffers it finds values in, `writes` those it writes, scratch too. Of the nodes, `needs` must have
+    `nodes_read` are buffers it finds values in, `writes` those it writes, scratch too. Of the nodes, `needs` must have
     values and `merges` what another device sent: the `partial` ones because it writes some of their cells and leaves
     the others as they are; the `recurrent` ones are its own, read before it writes them, and start at zero. It changes
     those `written`; `leaves` says why some of them are stored afterwards. Those `computed` from others, by id, can be
@@ -69,7 +69,7 @@ def footprint_of(code: Code) -> Footprint:
                 needs[operand] = None
             else:
                 consumed[node] = True
-        found = reads(statement)
+        found = nodes_read(statement)
         partial.update(node for node in found if node in unwritten and node not in needs)
         needs |= dict.fromkeys(node for node in found if node not in consumed or node in unwritten)
         written = target(statement)

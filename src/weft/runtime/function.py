@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft.backends import Array, Backend, Block, Bound
+from weft.backends import Array, Backend, Block, BoundProgram
 from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.fork import new_lock
@@ -32,7 +32,7 @@ class Function:
         self._backend, self._memory = backend, memory
         self._inputs, self._outputs = list(inputs), outputs
         self._own = {one: self._new(one) for one in (*self._compiled.buffers, *outputs) if one not in inputs}
-        self._last: tuple[tuple[int, ...], Bound] | None = None
+        self._last: tuple[tuple[int, ...], BoundProgram] | None = None
         self._lock = new_lock()
         self._running = False
 
@@ -54,7 +54,7 @@ class Function:
                 found[place] = target
         return found
 
-    def _bound(self, arrays: Sequence[Array]) -> Bound:
+    def _bound(self, arrays: Sequence[Array]) -> BoundProgram:
         """The program on arrays; small ones are often the same again, and then it is the same."""
         small = all(array.nbytes <= _SMALL and array.flags.c_contiguous for array in arrays)
         places = tuple([array.__array_interface__["data"][0] for array in arrays]) if small else ()

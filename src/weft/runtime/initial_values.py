@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.assign import Cells, Copied, Data, File, Node
-from weft.assign.definitions import initial, needed
+from weft.assign.definitions import initial, inputs_of
 from weft.backends import Array
 from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
@@ -45,7 +45,7 @@ def with_sources(nodes: Iterable[Node]) -> tuple[Node, ...]:
     for node in nodes:
         found[node] = None
         if isinstance(node.init, Copied):
-            found |= dict.fromkeys(needed(initial(node)))
+            found |= dict.fromkeys(inputs_of(initial(node)))
     return tuple(found)
 
 

@@ -91,7 +91,7 @@ class Layout:
 
     def name(self, node: Node) -> str:
         """What a node is called: by its label, made distinct."""
-        if node.gradient_of is not None:
+        if node.is_grad and node.gradient_of is not None:
             return f"{self.name(node.gradient_of)}.grad"
         with LOWERING:
             self._asked += 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from weft.backends import Array, Backend, Block, Bound
+from weft.backends import Array, Backend, Block, BoundProgram
 from weft.errors import Origin
 from weft.loops import Buffer
 from weft.ops.convert import convert
@@ -51,7 +51,7 @@ class DeviceMemory:
 
     def place(
         self, program: Compiled, apart: Iterable[Buffer] = (), writes: Iterable[Buffer] = ()
-    ) -> tuple[Bound, dict[Buffer, Block]]:
+    ) -> tuple[BoundProgram, dict[Buffer, Block]]:
         """A program on this memory, which gets blocks for what has none; those it `writes` are not the user's.
 
         Its arena, and the buffers `apart`, have blocks of their own, which come with it. Or there is an error and no
@@ -62,7 +62,7 @@ class DeviceMemory:
         self._own(writes)
         return program.bind(self._blocks(program, own), self._backend), own
 
-    def place_all(self, programs: Sequence[Compiled]) -> list[Bound]:
+    def place_all(self, programs: Sequence[Compiled]) -> list[BoundProgram]:
         """Programs on this memory that share an arena."""
         own = self._new_apart(programs[0]) if programs else {}
         return [program.bind(self._blocks(program, own), self._backend) for program in programs]

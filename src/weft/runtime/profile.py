@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from weft.backends import Bound
+from weft.backends import BoundProgram
 from weft.columns import table
 from weft.machine import Machine
 from weft.schedule import Kernel
@@ -42,7 +42,7 @@ class Profile:
 
 
 def measured(
-    kernels: Sequence[Kernel], calls: Sequence[Bound], given: Mapping[str, int], times: int, machine: Machine
+    kernels: Sequence[Kernel], calls: Sequence[BoundProgram], given: Mapping[str, int], times: int, machine: Machine
 ) -> Profile:
     """Run kernels in their order so many times, and keep the best time of each."""
     best = [float("inf")] * len(calls)

@@ -9,7 +9,7 @@ from weft.errors import user_origin
 from weft.runtime.events import Event
 from weft.runtime.footprint import Footprint
 from weft.runtime.hazards import Hazards, next_key
-from weft.runtime.worker import Task, Worker
+from weft.runtime.worker import Worker, WorkItem
 
 
 class Queue:
@@ -34,7 +34,7 @@ class Queue:
         for hazards, footprint in touched.items():
             after += hazards.before(footprint)
         needs = [need for hazards, footprint in touched.items() for need in hazards.needed(footprint)]
-        task = Task(event, work, tuple(after), tuple(needs), self.device, user_origin())
+        task = WorkItem(event, work, tuple(after), tuple(needs), self.device, user_origin())
         event.push = partial(worker.tasks.put, task)  # if a signal comes before it is put, who waits puts it
         for hazards, footprint in touched.items():
             hazards.enter(self.key, event, footprint)

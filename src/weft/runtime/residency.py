@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.assign import Merge, Node, Operand
-from weft.backends import Bound
+from weft.backends import BoundProgram
 from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
@@ -111,7 +111,7 @@ class Residency:
                     raise errors.never_got_a_value(node, reader, self.device, node in work.partial)
         return InitialValues(tuple(missing), given, self.initial_program(computed))
 
-    def fill(self, initial: InitialValues) -> list[Bound]:
+    def fill(self, initial: InitialValues) -> list[BoundProgram]:
         """Put the values that are given where they belong; what is left to call for those that are computed."""
         for buffer, array in initial.given.items():
             if array is None:

@@ -12,8 +12,7 @@ from weft.assign import Code
 from weft.assign.dtype_inference import show_precisions
 from weft.backends import Executable
 from weft.errors import WeftError
-from weft.loops import Buffer, Program
-from weft.loops import show as show_loops
+from weft.loops import Buffer, Program, show as show_loops
 from weft.machine import Machine
 from weft.public import public, theirs
 from weft.runtime.bisect import Difference, first_difference
@@ -22,7 +21,7 @@ from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
-from weft.schedule.memory import Plan
+from weft.schedule.memory import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class Routine:
         return first_difference(self.trace(), self.state.engine.backend, found, kept, self.given(values))
 
     @public
-    def memory(self) -> Plan:
+    def memory(self) -> MemoryPlan:
         """Where its intermediate values lie: bytes, lives, what shares with what. Printed, it is a table."""
         return self._schedule.plan
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.backends import Call, Lasting
+from weft.backends import KernelCall, Lasting
 from weft.cache import cache_folder, opened, own_identity
 from weft.loops import Buffer, Role
 from weft.runtime.compiled import Compiled
@@ -23,7 +23,7 @@ def key_of(backend: Lasting, *parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
-def remember(key: str, made: Compiled, calls: Sequence[Call], tensors: Sequence[Buffer]) -> None:
+def remember(key: str, made: Compiled, calls: Sequence[KernelCall], tensors: Sequence[Buffer]) -> None:
     """Keep how a routine runs; what belongs to no tensor lies in the arena."""
     numbers = {buffer: number for number, buffer in enumerate(tensors)}
     touched = list(dict.fromkeys(buffer for call in calls for buffer in call.buffers))
@@ -47,7 +47,9 @@ def recall(key: str, backend: Lasting, tensors: Sequence[Buffer], arena: Callabl
         return None
     entry = json.loads(found)
     touched = [_buffer(place, one, tensors) for place, one in enumerate(entry["touched"])]
-    calls = [Call(kernel, tuple([touched[at] for at in on]), tuple(given)) for kernel, on, given in entry["calls"]]
+    calls = [
+        KernelCall(kernel, tuple([touched[at] for at in on]), tuple(given)) for kernel, on, given in entry["calls"]
+    ]
     program = backend.recall(calls)
     if program is None:
         return None

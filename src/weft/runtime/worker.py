@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class WorkItem:
     """Work to do once everything in `after` is over, unless something it `needs` failed."""
 
     event: Event
@@ -54,7 +54,7 @@ class Worker:
     """
 
     def __init__(self, queue: Queue) -> None:
-        self.tasks: SimpleQueue[Task | object] = SimpleQueue()
+        self.tasks: SimpleQueue[WorkItem | object] = SimpleQueue()
         self._queue = ref(queue, self.tasks.put)
         self._ended = Event()
         self._process = os.getpid()
@@ -63,7 +63,7 @@ class Worker:
 
     def _run(self) -> None:
         """Do tasks; hold on to none while waiting for the next."""
-        while isinstance(task := self.tasks.get(), Task):
+        while isinstance(task := self.tasks.get(), WorkItem):
             task.do()
             del task
         self._ended.finish()

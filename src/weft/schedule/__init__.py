@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.loops import Program
-from weft.loops import show as show_loops
+from weft.loops import Program, show as show_loops
 from weft.schedule.annotate import annotate as annotate
 from weft.schedule.compile_options import CompileOptions as CompileOptions
-from weft.schedule.nodes import Kernel as Kernel
-from weft.schedule.nodes import Schedule as Schedule
-from weft.schedule.nodes import as_kernels as as_kernels
-from weft.schedule.nodes import as_program as as_program
+from weft.schedule.nodes import (
+    Kernel as Kernel,
+    Schedule as Schedule,
+    as_kernels as as_kernels,
+    as_program as as_program,
+)
 from weft.schedule.options import Options as Options
-from weft.schedule.pipeline import PASSES as PASSES
-from weft.schedule.pipeline import BrokenPass as BrokenPass
-from weft.schedule.pipeline import Task as Task
-from weft.schedule.pipeline import stages as stages
-from weft.schedule.pipeline import unoptimised as unoptimised
+from weft.schedule.pipeline import (
+    PASSES as PASSES,
+    BrokenPass as BrokenPass,
+    Task as Task,
+    stages as stages,
+    unoptimised as unoptimised,
+)
 from weft.schedule.timings import Clock as Clock
 
 
@@ -44,8 +47,9 @@ def show_kernels(found: Schedule | Sequence[Kernel] | None) -> str:
         return "every assignment is a kernel of its own: the program is not optimised"
     parts = []
     for index, kernel in enumerate(found.kernels if isinstance(found, Schedule) else found):
-        lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
         title = f"kernel {index}" + (f": {kernel.why}" if kernel.why else "")
         plain = [f"# in plain loops: {kernel.plain}"] if kernel.plain else []
-        parts.append("\n".join([title, *(f"# {line}" for line in lines), *plain, show_loops(Program(kernel.body))]))
+        parts.append(
+            "\n".join([title, *(f"# {line}" for line in kernel.remarks), *plain, show_loops(Program(kernel.body))])
+        )
     return "\n\n".join(parts)

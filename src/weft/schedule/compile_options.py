@@ -37,7 +37,8 @@ class CompileOptions:
     vector that adds up. An outer sum does `jam_iterations` at once, where each is up to `jam_operations` long. Sums of
     at most `single_terms` stay in single precision.
     Rematerialisation does so many `recompute_operations` to hold a byte less, and nothing to save less than
-    `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read.
+    `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read,
+    or where tiles pack it.
 
     `schedule`: what loops run like, where that is not left to weft. `machine`: what it is compiled for. A context and a
     comprehension keep `kept_programs` that they compiled by themselves, those used last.
@@ -91,6 +92,7 @@ class CompileOptions:
             self.device_only,
             self.inline_operations,
             self.contraction_points,
+            self.recompute_inline,
             self.machine,
         )
 

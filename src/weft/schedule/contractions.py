@@ -1,15 +1,14 @@
-"""Recognition of contractions: nests that combine two factors and accumulate over loops that do not index the result.
+"""Code that is a contraction (`loops/contraction.py`), whether it accumulates in memory or in a variable.
 
-    for i: for k: for j: c[i, j] += a[i, k] * b[k, j]      is a contraction of left i; right j; sums k
+    for i: for k: for j: c[i, j] += a[i, k] * b[k, j]
 
     becomes, where a backend places contractions,
 
     product of left i; right j; sums k:
         for i: for j: { c = c[i, j];  for k: c = c + a[i, k] * b[k, j];  c[i, j] = c }
 
-The index maps of the result and the two factors classify the loops into batch, left, right and sums. That is a
-property of a nest (`contraction_of`); fusion asks for it before it joins anything (`fuse.py`), and joins the
-initialisation of a contraction's cells and pointwise work on its result (`epilogue.py`).
+Fusion asks for it before it joins anything (`fuse.py`), and joins the initialisation of a contraction's cells and
+pointwise work on its result (`epilogue.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from math import prod
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.annotations import staged_product
+from weft.loops.contraction import PLACED, Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
-from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest, fresh_identifier
 from weft.loops.nodes import DEEPEST
 from weft.loops.walk import (
@@ -40,73 +39,10 @@ from weft.loops.walk import (
     walk,
 )
 from weft.naming import FreshNames
-from weft.ops import OPS, Call, Scalar
+from weft.ops import Call, Scalar
 from weft.optimise.simplify import simplified
 from weft.schedule.any_order import in_any_order
 from weft.schedule.nodes import Kernel
-
-#: What backends place: accumulation and combination, and the types.
-_PLACED, _TYPES = ("add", "mul"), ("float32", "float64")
-
-
-@dataclass(frozen=True, slots=True)
-class Contraction:
-    """A nest by its loops: those of both factors and the result, or of the result alone; those of one factor and the
-    result, of the other and the result; and those that do not index the result.
-
-    `ops` are the accumulation and what combines the factors; `tests` guard every point; `why` is the reason why no
-    backend places it, empty if one may.
-    """
-
-    batch: tuple[Loop, ...]
-    left: tuple[Loop, ...]
-    right: tuple[Loop, ...]
-    sums: tuple[Loop, ...]
-    ops: tuple[str, str]
-    factors: tuple[Scalar, Scalar]
-    tests: tuple[Inside, ...] = ()
-    why: str = ""
-
-    @property
-    def kept(self) -> tuple[Loop, ...]:
-        return (*self.batch, *self.left, *self.right)
-
-    @property
-    def points(self) -> int:
-        """How often factors are combined, in each batch."""
-        return prod(size for _, size in (*self.left, *self.right, *self.sums))
-
-    @property
-    def windows(self) -> tuple[Affine, ...]:
-        """The subscripts that depend on several loops, as those of convolutions do."""
-        indices = (index for factor in self.factors for read in reads(factor) for index in read.at)
-        return tuple(one for one in indices if isinstance(one, Affine) and len(one.terms) > 1)
-
-    def __str__(self) -> str:
-        groups = {"batch": self.batch, "left": self.left, "right": self.right, "sums": self.sums}
-        return "; ".join(f"{name} {', '.join(loop for loop, _ in some)}" for name, some in groups.items() if some)
-
-
-def contraction_of(nest: Nest) -> Contraction | None:
-    """What a nest contracts; None where nothing is accumulated, or nothing reused in more than one iteration."""
-    match nest.core:
-        case Update(op=op, value=Call(op=combined, args=(one, other))) if op in OPS[combined].over:
-            pass
-        case _:
-            return None
-    indexed = {name for index in nest.core.at for name in free(index)}
-    groups: dict[str, list[Loop]] = {"batch": [], "left": [], "right": [], "sums": []}
-    kinds = {(True, False): "left", (False, True): "right"}
-    used = set(free(one)), set(free(other))
-    for name, size in nest.loops:
-        kind = kinds.get((name in used[0], name in used[1]), "batch") if name in indexed else "sums"
-        groups[kind].append((name, size))
-    batch, left, right, sums = (tuple(some) for some in groups.values())
-    scattered = any(len(free(index)) > 1 for index in nest.core.at)
-    if not (sums or scattered) or not (left or right):
-        return None
-    found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests)
-    return replace(found, why=_obstacle(found, nest.core))
 
 
 def may_contract(body: Sequence[Stmt], points: int) -> bool:
@@ -114,7 +50,7 @@ def may_contract(body: Sequence[Stmt], points: int) -> bool:
     for stmt, scope in scoped(body):
         if isinstance(stmt, Set | Update) and prod(size for _, size in scope.loops) >= points:
             indexed = {name for index in stmt.at for name in free(index)} if isinstance(stmt, Update) else {}
-            accumulates = stmt.op == _PLACED[0] if isinstance(stmt, Update) else accumulation(stmt) is not None
+            accumulates = stmt.op == PLACED[0] if isinstance(stmt, Update) else accumulation(stmt) is not None
             if accumulates and any(name not in indexed for name, _ in scope.loops):
                 return True
     return False
@@ -123,47 +59,10 @@ def may_contract(body: Sequence[Stmt], points: int) -> bool:
 def is_hidden(body: Sequence[Stmt], points: int) -> bool:
     """May a block be a contraction of so many points, though it is not seen to be one that can be placed?"""
     scalars = (one for stmt in everything(body) for part in parts(stmt) for one in walk(part))
-    if not any(isinstance(one, Call) and one.op == _PLACED[1] for one in scalars) or not may_contract(body, points):
+    if not any(isinstance(one, Call) and one.op == PLACED[1] for one in scalars) or not may_contract(body, points):
         return False
     found = contracting(body[0]) if len(body) == 1 else None
     return found is None or bool(found.what.why)
-
-
-def _obstacle(one: Contraction, core: Store | Update) -> str:
-    """Why no backend places a contraction; nothing if one may."""
-    if one.ops != _PLACED or core.buffer.dtype not in _TYPES:
-        return f"no backend has tiles for {one.ops[0]} of {one.ops[1]} in {core.buffer.dtype}"
-    if one.tests:
-        return "it runs under tests"
-    for factor in one.factors:
-        if trouble := _trouble(factor, dtype_of(core.value)):
-            return trouble
-    loops = {name for name, _ in one.kept}
-    moving = [[name for name in free(index) if name in loops] for index in core.at]
-    if any(not isinstance(index, Affine) for index in core.at) or any(len(some) > 1 for some in moving):
-        return "its cells are not indexed by one loop each"
-    if sum(map(len, moving)) > len(loops):
-        return "its cells lie on a diagonal"
-    known = {name for factor in one.factors for name in free(factor)}
-    idle = [name for name, _ in one.batch if name not in known]
-    return f"no factor depends on `{idle[0]}`" if idle else ""
-
-
-def _trouble(factor: Scalar, dtype: str) -> str:
-    """Why something cannot be a factor; nothing if it can."""
-    inside = walk(factor)
-    tensors = [one for one in inside if isinstance(one, Read)]
-    if any(isinstance(one, Local) for one in inside):
-        return "a factor is a variable computed elsewhere"
-    if any(not isinstance(index, Affine) for one in tensors for index in one.at):
-        return "a factor is gathered"
-    if len(tensors) != 1:
-        return "a factor is not one tensor's"
-    if dtype_of(factor) != dtype or any(one.buffer.dtype != dtype for one in tensors):
-        return "a factor is of another type"
-    if any(isinstance(one, Call) and OPS[one.op].price > 1 for one in inside):
-        return "a factor takes long to compute"  # it is recomputed for every tile
-    return ""
 
 
 @dataclass(frozen=True, slots=True)

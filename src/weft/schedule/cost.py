@@ -117,8 +117,7 @@ def _row(cost: Cost) -> tuple[str, str, str, str]:
 
 def assignments(kernel: Kernel) -> str:
     """The first assignments of a kernel, without the comments around them."""
-    lines = list(dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines()))
-    found = [line for line in lines if re.search(r" =\S* ", line)] or lines
+    found = [line for line in kernel.remarks if re.search(r" =\S* ", line)] or kernel.remarks
     return shortened([line if len(line) <= 40 else line[:39] + "…" for line in found], 2)
 
 

@@ -1,4 +1,4 @@
-"""Prologue and epilogue fusion of contractions: the nest that initialises the cells, and pointwise uses of the result.
+"""Start and epilogue of contractions: the nest that initialises the cells, and pointwise uses of the result.
 
     c[i, j] = b[j];  c[i, j] += a[i, k] * w[k, j];  y[p, q] = relu(c[p, q])
 

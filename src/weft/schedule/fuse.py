@@ -26,12 +26,12 @@ from weft.loops.walk import Access, accesses
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting, contracting, may_contract
 from weft.schedule.epilogue import followed, started
-from weft.schedule.fusion_cost import Scales
-from weft.schedule.loop_tree import Level, Names, Shared, Touched, bound_names, new_names, renamed, reuses
+from weft.schedule.fusion_cost import FusionCost
+from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
 
 
-def fuse(
+def fused(
     parts: Sequence[Kernel],
     late: Collection[Buffer] = (),
     options: CompileOptions | None = None,
@@ -46,7 +46,7 @@ def fuse(
     found = [_Part.of(one, options, placing) for one in parts]
     before = len(found) + 1
     while len(found) < before:
-        before, fusing = len(found), _Fusing(late, Scales(options))
+        before, fusing = len(found), _Fusing(late, FusionCost(options))
         for part in found:
             fusing.take(part)
         found = fusing.finished
@@ -77,7 +77,7 @@ class _Part:
         tiled = product is not None or reuses(body, points, options.reuse)
         return _Part(list(kernel.remarks), Level.of(body), bound_names(body), tiled, weight(body), product)
 
-    def join(self, other: _Part, scales: Scales) -> str:
+    def join(self, other: _Part, scales: FusionCost) -> str:
         """Take another part in; or leave both as they are and say why not."""
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
@@ -90,7 +90,7 @@ class _Part:
             self.length += other.length
         return why
 
-    def _join_cells(self, other: _Part, names: Names) -> bool:
+    def _join_cells(self, other: _Part, names: LoopNames) -> bool:
         """Join as the initialisation of a contraction, as its epilogue or as what runs before it, if it is that."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
@@ -109,7 +109,7 @@ class _Part:
         self.names |= other.names
         return True
 
-    def _join_loops(self, other: _Part, names: Names, scales: Scales) -> str:
+    def _join_loops(self, other: _Part, names: LoopNames, scales: FusionCost) -> str:
         """Share loops: of a contraction its batch loops alone."""
         if self.tiled and other.tiled:
             return "both are contractions, and each has tiles of its own"
@@ -145,7 +145,7 @@ _Key = tuple[int, int]
 @dataclass(slots=True)
 class _Fusing:
     late: Collection[Buffer]
-    scales: Scales
+    scales: FusionCost
     parts: dict[_Key, _Part] = field(default_factory=dict)
     last: int = 0
     #: The last kernel that writes a buffer, and all that touch it, the latest last.
@@ -212,10 +212,13 @@ class _Fusing:
         return sorted({key for buffer in touched for key in self.users.get(buffer, ())[-most:]}, reverse=True)
 
     def _may_move(self, key: _Key, behind: _Key) -> bool:
-        """Is a kernel a contraction that may as well run behind a later one, where something may join it?"""
+        """Is a kernel a contraction that may as well run behind a later one, where something may join it?
+
+        One between may have dropped a dead variable with what that read: it does not touch all that was noted.
+        """
         part = self.parts[key]
         return part.product is not None and not any(
-            key < other and other[0] <= behind[0] and _dependent(mine, self.parts[other].level.touched[buffer])
+            key < other and other[0] <= behind[0] and _dependent(mine, self.parts[other].level.touched.get(buffer, ()))
             for buffer, mine in part.level.touched.items()
             for other in self.users[buffer]
         )

@@ -22,7 +22,7 @@ from weft.schedule.loop_tree import Level, Shared
 
 
 @dataclass(frozen=True, slots=True)
-class Scales:
+class FusionCost:
     """Weighs joining nests, under some options."""
 
     options: CompileOptions

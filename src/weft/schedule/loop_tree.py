@@ -20,7 +20,7 @@ Shared = tuple[tuple[str, str], ...]
 #: Why two levels had better not share some loops; empty if they had.
 Weighed: TypeAlias = "Callable[[Level, Level, Shared], str]"
 #: New names of loops and variables.
-Names = Mapping[str, str]
+LoopNames = Mapping[str, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ class Level:
         """The index of the first item that is a loop."""
         return next((index for index, item in enumerate(self.items) if isinstance(item, Level)), None)
 
-    def join(self, other: Level, names: Names, weighed: Weighed) -> str:
+    def join(self, other: Level, names: LoopNames, weighed: Weighed) -> str:
         """Run another kernel's items too, sharing loops; or leave both as they are and say why not.
 
         `names` are the new names of its loops and variables where they are not shared. At least one loop must be shared
@@ -76,7 +76,7 @@ class Level:
         self._take(other, len(shared))
         return ""
 
-    def _shared(self, other: Level, names: Names, around: Shared) -> tuple[Shared, str]:
+    def _shared(self, other: Level, names: LoopNames, around: Shared) -> tuple[Shared, str]:
         """The loops that two levels can share, after those around, and why there are no more; empty if none need be."""
         at = other.first_loop
         if at is None or self.first_loop is None:
@@ -156,7 +156,7 @@ def new_names(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
     return {name: fresh.fresh(name, name.rstrip("0123456789").rstrip("_")) for name in sorted(names)}
 
 
-def renamed(body: Sequence[Stmt], names: Names) -> Body:
+def renamed(body: Sequence[Stmt], names: LoopNames) -> Body:
     """A block with other names for loops, its own and those around it, and for its variables."""
     return rename(body, lambda stmt: names.get(_bound(stmt), _bound(stmt)), dict(names.items()))
 
@@ -165,7 +165,7 @@ def _bound(stmt: For | Let) -> str:
     return stmt.loop if isinstance(stmt, For) else stmt.local.name
 
 
-def _obstacle(mine: Level, theirs: Level, names: Names, around: Shared) -> str:
+def _obstacle(mine: Level, theirs: Level, names: LoopNames, around: Shared) -> str:
     """Why two loops cannot be one; empty if they can."""
     if mine.size != theirs.size:
         return f"`{mine.loop}` runs to {mine.size}, `{names[theirs.loop]}` to {theirs.size}"

@@ -33,7 +33,7 @@ Life = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MemoryPlan:
     """Where buffers lie in the arena.
 
     `offsets` in bytes, of every buffer planned; what is not here has memory of its own. `size` is that of the arena,
@@ -86,7 +86,7 @@ class Plan:
         return shortened([*taken, *names], 3)
 
 
-def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> Plan:
+def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place: bool = False) -> MemoryPlan:
     """Plan the memory of kernels run in order, once; buffers in `outside` are live out or given and stay out of it.
 
     `in_place` lets buffers take over memory where that saves any. What runs is `coalesced(kernels, plan.shares)`, for
@@ -138,14 +138,14 @@ def _blocks(chains: Sequence[Sequence[Buffer]], lives: Mapping[Buffer, Life]) ->
     return [_Allocation(tuple(one), (lives[one[0]][0], lives[one[-1]][1]), _rounded(one[0])) for one in chains]
 
 
-def _planned(blocks: Sequence[_Allocation], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> Plan:
+def _planned(blocks: Sequence[_Allocation], lives: Mapping[Buffer, Life], apart: Mapping[Buffer, str]) -> MemoryPlan:
     least = _peak(blocks)
     size, where = _placed(sorted(blocks, key=_ORDERS[0]))
     for order in _ORDERS[1:]:
         if size > least:
             size, where = min((size, where), _placed(sorted(blocks, key=order)), key=lambda one: one[0])
     shares = {new: old for block in blocks for old, new in pairwise(block.buffers)}
-    return Plan({one: where[one] for one in lives}, size, least, lives, shares, apart)
+    return MemoryPlan({one: where[one] for one in lives}, size, least, lives, shares, apart)
 
 
 def _chains(found: Mapping[Buffer, Sequence[Site]], lives: Mapping[Buffer, Life]) -> list[list[Buffer]]:

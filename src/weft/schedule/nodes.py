@@ -1,7 +1,7 @@
 """Kernels, and what is known of a program that is cut into them.
 
 schedule = kernel … verdicts plan           kernels that run one after another; what is stored, and where
-kernel   = remark … stmt … why              statements that run as one, and why they were not joined to others
+kernel   = line … stmt … why                statements that run as one, and why they were not joined to others
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from weft.loops import Buffer, Program, Remark, Stmt
 from weft.optimise.inline_decision import Verdict
 
 if TYPE_CHECKING:
-    from weft.schedule.memory import Plan
+    from weft.schedule.memory import MemoryPlan
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Code that runs as one: the assignments it came from, its statements, and why it was not joined to others.
+    """Code that runs as one: the assignments it came from, each a line; its statements; why they joined no others.
 
     `plain` says why large contractions in it run as plain loops, where some do.
     """
@@ -36,7 +36,7 @@ class Schedule:
 
     kernels: tuple[Kernel, ...]
     verdicts: Mapping[Buffer, Verdict]
-    plan: Plan
+    plan: MemoryPlan
 
 
 def as_program(kernels: Iterable[Kernel]) -> Program:
@@ -56,4 +56,4 @@ def _kernels(stmt: Stmt) -> Iterator[Kernel]:
         for one in stmt.body:
             yield from _kernels(one)
     else:
-        yield Kernel((stmt.text,), stmt.body)
+        yield Kernel(tuple(stmt.text.splitlines()), stmt.body)

@@ -22,9 +22,9 @@ from weft.schedule.collapse import collapsed
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
-from weft.schedule.fuse import fuse as fused
+from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
-from weft.schedule.memory import Plan, planned
+from weft.schedule.memory import MemoryPlan, planned
 from weft.schedule.nodes import Kernel, as_kernels, as_program
 from weft.schedule.options import arranged
 from weft.schedule.parallelise import parallelised
@@ -66,7 +66,7 @@ class Stage:
     #: The buffers that never hold -0.0, and those that are kept or given.
     unsigned: Collection[Buffer] = ()
     outside: Collection[Buffer] = ()
-    plan: Plan | None = None
+    plan: MemoryPlan | None = None
 
     @property
     def nests(self) -> Sequence[Nest]:
@@ -142,7 +142,14 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    return replace(stage, formed=tuple(fused(stage.kernels, stage.rematerialised.late, task.options, task.placing)))
+    order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
+    found = fused(stage.kernels, stage.rematerialised.late, task.options, task.placing)
+    return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
+
+
+def _in_order(remarks: Collection[str], order: Mapping[str, int]) -> tuple[str, ...]:
+    """Remarks as the program has them: what is inlined, or cleared first, comes to stand where it was assigned."""
+    return tuple(sorted(set(remarks), key=order.__getitem__))
 
 
 def forward_stores(stage: Stage, task: Task) -> Stage:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.affine import covers
-from weft.loops.sites import Site as Site
-from weft.loops.sites import sites as sites
+from weft.loops.sites import Site as Site, sites as sites
 
 
 def covered(one_buffer: Sequence[Site]) -> bool:

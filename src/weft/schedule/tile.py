@@ -4,7 +4,8 @@
     dot     vectors along the sums, reduced across lanes at the end: where both factors are contiguous along the sums
             and there are few cells
 
-Columns that are not contiguous, or fill no vector, are packed into a panel first, which pays if there are many rows.
+Columns that are not contiguous, fill no vector or are computed are packed into a panel first, which pays if there are
+many rows. Rows that are computed are so again for each tile.
 Which way is best is estimated in steps of the machine's vector unit for each cell. A contraction that is better left as
 loops becomes loops.
 """
@@ -21,7 +22,7 @@ from weft.loops.legality import MOST_ROWS, MOST_VECTORS, WIDEST, lies_along, poi
 from weft.loops.nests import stride_of
 from weft.loops.walk import Loop, top_down
 from weft.machine import Machine
-from weft.ops import Scalar
+from weft.ops import Call, Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
@@ -82,14 +83,14 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
     for (mine, own), (other, others) in (sides, sides[::-1]):
         for loop in own:
             way = replace(parts, left=_largest(others), right=_with_last(own, loop), factors=(other, mine))
-            if lies_along(mine, loop, parts.total):
+            if lies_along(mine, loop, parts.total.dtype):
                 yield way, Tile(0, 2, panel="copied" if _repays(way, options) else "")
             else:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 way = replace(way, sums=_with_last(parts.sums, inner) if inner else parts.sums)
                 yield way, Tile(0, 2, panel="transposed" if inner and isinstance(mine, Read) else "copied")
     for loop in parts.sums:
-        if all(lies_along(one, loop, parts.total) for one in parts.factors):
+        if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
             if right:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
@@ -127,12 +128,18 @@ def _steps(way: _Way, machine: Machine) -> float:
         return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS + strided
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
+    steps += machine.scalar_steps * depth * _operations(parts.factors[0]) / min(columns, tile.vectors * lanes)
     if tile.panel:
         if points(parts.sums[1:]) > _DEPTH:
             return inf
         transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
     return steps + strided
+
+
+def _operations(factor: Scalar) -> int:
+    """How many operations a factor takes that is computed, not read."""
+    return sum(isinstance(one, Call) for one in walk(factor))
 
 
 def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:

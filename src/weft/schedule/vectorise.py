@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from weft.loops import Cast, For, Let, Local, Read, Set, Stmt, Store, Unroll, Update, Vector, combine, reads
 from weft.loops.legality import NARROWEST, WIDEST, collapsed_loops, illegal, points, sums_of
-from weft.loops.names import Names
+from weft.loops.names import BlockNames
 from weft.loops.walk import around, free
 from weft.ops import Num
 from weft.ops.dtypes import numpy_type
@@ -28,7 +28,7 @@ _FEWEST, _MOST = (size // numpy_type("float32").itemsize for size in (NARROWEST,
 
 def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
     """A block with its innermost loops on vectors; or unrolled, where that is asked and they are no sums."""
-    names = Names(body)
+    names = BlockNames(body)
 
     def change(loop: For) -> Sequence[Stmt] | None:
         if not is_innermost(collapsed_loops(loop)[1]):
@@ -54,7 +54,7 @@ def _lanes(most: int) -> int:
     return 0 if most >= _MOST else max(_FEWEST, 1 << max(most.bit_length() - 1, 0))
 
 
-def _in_variable(loop: For, names: Names) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:
+def _in_variable(loop: For, names: BlockNames) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:
     """A loop that adds up in one cell, adding up in a variable instead; what comes before it, and after."""
     loops, block = collapsed_loops(loop)
     match block:

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 #: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed. A node that code
 #: assigns to, a constant and what is computed are no larger than they must be; a node nobody assigned to is a leaf.
-Role: TypeAlias = Literal["leaf", "varying", "param", "node", "constant", "inner"]
+TensorRole: TypeAlias = Literal["leaf", "varying", "param", "node", "constant", "inner"]
 
 #: What belongs to the model, and what to code that updates it.
 MODEL, CODE = 0, 1
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class InferenceStep:
     """One operation as errors speak of it: where it was written, what it is, the shapes it relates.
 
     `claims` are what it says about them, so that it can be said again; a step without any looks at a shape of the
@@ -68,7 +68,7 @@ class Step:
     order: int = field(default_factory=itertools.count().__next__)
 
 
-class Product(NamedTuple):
+class SizeProduct(NamedTuple):
     """A size given for a row variable: what all its axes multiply to."""
 
     name: str
@@ -82,10 +82,10 @@ class Why(NamedTuple):
     `product`: as what is left of a row variable's size.
     """
 
-    step: Step
+    step: InferenceStep
     span: Span | None = None
     before: Why | None = None
-    product: Product | None = None
+    product: SizeProduct | None = None
 
 
 class Cap(NamedTuple):
@@ -104,7 +104,7 @@ class Propagator(ABC):
     queued: bool = field(default=False, init=False)
 
     @property
-    def step(self) -> Step:
+    def step(self) -> InferenceStep:
         """The operation that states it."""
         return self.why.step
 
@@ -142,7 +142,7 @@ class AxisCell:
     why_plain: Why | None = None
 
     @property
-    def role(self) -> Role:
+    def role(self) -> TensorRole:
         return self.row.role if self.row else "inner"
 
     @property
@@ -170,7 +170,7 @@ class AxisCell:
 @dataclass(slots=True, eq=False, repr=False)
 class RowCell:
     kind: Kind
-    role: Role = "inner"
+    role: TensorRole = "inner"
     owner: ShapeVar | None = None
     mark: int = 0
     level: int = MODEL
@@ -219,14 +219,14 @@ class ShapeVar:
     """
 
     name: str
-    role: InitVar[Role]
-    store: Store
+    role: InitVar[TensorRole]
+    store: ConstraintStore
     grow: InitVar[tuple[int, int, int]] = (0, 0, 0)
     origin: Origin | None = None
     operands: tuple[ShapeVar, ...] = ()
     level: int = MODEL
     shared: InitVar[Mapping[Kind, RowCell]] = MappingProxyType({})
-    steps: tuple[Step, ...] = ()  # the operations that say what it is
+    steps: tuple[InferenceStep, ...] = ()  # the operations that say what it is
     view: ShapeVar | None = None  # how code sees it
     used: bool = False  # an operation of the model takes it
     assigned: bool = False  # code says what it is
@@ -235,7 +235,7 @@ class ShapeVar:
     input: RowCell = field(init=False)
     output: RowCell = field(init=False)
 
-    def __post_init__(self, role: Role, grow: tuple[int, int, int], shared: Mapping[Kind, RowCell]) -> None:
+    def __post_init__(self, role: TensorRole, grow: tuple[int, int, int], shared: Mapping[Kind, RowCell]) -> None:
         self.batch, self.input, self.output = (
             shared.get(kind) or RowCell(kind, role, self, mark, self.level)
             for kind, mark in zip(KINDS, grow, strict=True)
@@ -281,7 +281,7 @@ class ShapeVar:
 
 
 @dataclass(slots=True, eq=False)
-class Store:
+class ConstraintStore:
     """The unknowns of one connected graph of tensors. Stores that meet become one; `into` points to it.
 
     `weight` counts the stores that went into it: the lighter one joins the heavier, so chains of `into` stay short.
@@ -289,17 +289,17 @@ class Store:
     with what is wrong with it. `open` is who writes here now, or was interrupted at it.
     """
 
-    into: Store | None = None
+    into: ConstraintStore | None = None
     weight: int = 1
     rows: list[RowCell] = field(default_factory=list)
     axes: list[AxisCell] = field(default_factory=list)
-    demands: list[tuple[AxisCell, Step]] = field(default_factory=list)
-    broken: dict[Step, ShapeError] = field(default_factory=dict)
+    demands: list[tuple[AxisCell, InferenceStep]] = field(default_factory=list)
+    broken: dict[InferenceStep, ShapeError] = field(default_factory=dict)
     solution: Solution | None = None
     open_rows: int = 0  # when what is closed was last dropped
     open: Solver | None = None
 
-    def find(self) -> Store:
+    def find(self) -> ConstraintStore:
         store = self
         while store.into is not None:
             store = store.into

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.errors import ShapeError, WeftError, user_origin
-from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Store, Why
+from weft.shape.cells import AxisCell, ConstraintStore, InferenceStep, RowCell, ShapeVar, Why
 from weft.shape.decide import Decision
 from weft.shape.errors import CLOSING
 from weft.shape.infer import lay_again
@@ -27,7 +27,7 @@ from weft.shape.reach import reach
 from weft.shape.solver import Solver, undisturbed
 
 #: What closing finds for an axis: its size, or what to raise if somebody needs it.
-Found: TypeAlias = Dim | WeftError
+ClosedAxis: TypeAlias = Dim | WeftError
 
 
 def close(shape: ShapeVar) -> Shape:
@@ -46,7 +46,7 @@ def close_all(shapes: Iterable[ShapeVar]) -> None:
 
 
 def _close(pending: Sequence[ShapeVar]) -> None:
-    graphs: dict[Store, list[ShapeVar]] = {}
+    graphs: dict[ConstraintStore, list[ShapeVar]] = {}
     for shape in pending:
         graphs.setdefault(shape.store.find(), []).append(shape)
     for store, members in graphs.items():
@@ -61,7 +61,7 @@ def _close(pending: Sequence[ShapeVar]) -> None:
             _drop_closed(store)
 
 
-def close_axes(store: Store, axes: Sequence[AxisCell]) -> None:
+def close_axes(store: ConstraintStore, axes: Sequence[AxisCell]) -> None:
     """Settle the sizes of axes of an operation."""
     undisturbed((store,), lambda _: _settle(store.find(), (), axes))
 
@@ -89,8 +89,8 @@ def _peek(shape: ShapeVar) -> Shape | None:
 class Solution:
     """What closing finds for a graph; which rows have their rank not from closing alone, which from nothing else."""
 
-    rows: dict[RowCell, tuple[Found, ...]]
-    axes: dict[AxisCell, Found]
+    rows: dict[RowCell, tuple[ClosedAxis, ...]]
+    axes: dict[AxisCell, ClosedAxis]
     anchored: set[RowCell]
     unasked: set[RowCell]
 
@@ -103,19 +103,19 @@ class Solution:
         return axis.dim if axis.size is not None else _dim(self.axes[axis])
 
 
-def _dim(found: Found) -> Dim:
+def _dim(found: ClosedAxis) -> Dim:
     if not isinstance(found, Dim):
         raise found.with_traceback(None)
     return found
 
 
-def _settle_graph(store: Store, shapes: set[ShapeVar]) -> bool:
+def _settle_graph(store: ConstraintStore, shapes: set[ShapeVar]) -> bool:
     """Settle a graph of which every shape is wanted, all at once; if that cannot be, nothing is settled."""
     _drop_closed(store)
     if store.solution is not None or not all(row.owner is None or row.owner in shapes for row in store.rows):
         return False
     try:
-        with Solver(store, Step(CLOSING, user_origin())) as solver:
+        with Solver(store, InferenceStep(CLOSING, user_origin())) as solver:
             decision, ranks = Decision(solver), [row for row in store.rows if row.axes is None]
             decision.decide()
             for error in decision.stuck.values():
@@ -128,14 +128,14 @@ def _settle_graph(store: Store, shapes: set[ShapeVar]) -> bool:
     return True
 
 
-def _settle(store: Store, shapes: Sequence[ShapeVar], axes: Sequence[AxisCell] = ()) -> None:
+def _settle(store: ConstraintStore, shapes: Sequence[ShapeVar], axes: Sequence[AxisCell] = ()) -> None:
     """Write what closing finds for some shapes, the operations that compute them, and some axes."""
     solution = _solution(store, shapes)
     steps = dict.fromkeys(step for shape in shapes for step in shape.steps)
     rows = {row: solution.dims(row) for shape in shapes for row in shape.rows}
     rows |= {row: solution.dims(row) for step in steps for row in step.rows.values()}
     labels = {axis: solution.dim(axis) for axis in (*axes, *(one for step in steps for one in step.labels.values()))}
-    step = Step(CLOSING, user_origin())
+    step = InferenceStep(CLOSING, user_origin())
     with Solver(store, step) as solver:
         for row, dims in rows.items():
             if row.axes is None:
@@ -153,7 +153,7 @@ def _settle(store: Store, shapes: Sequence[ShapeVar], axes: Sequence[AxisCell] =
     store.solution = solution  # a part of it is written now, and the rest is as it was
 
 
-def _solution(store: Store, shapes: Sequence[ShapeVar]) -> Solution:
+def _solution(store: ConstraintStore, shapes: Sequence[ShapeVar]) -> Solution:
     """What closing finds. Operations that make it impossible are set aside: they are errors for who needs them."""
     while store.solution is None:
         _drop_closed(store)
@@ -166,13 +166,13 @@ def _solution(store: Store, shapes: Sequence[ShapeVar]) -> Solution:
     return found
 
 
-def _refuse_broken(store: Store, shapes: Sequence[ShapeVar]) -> None:
+def _refuse_broken(store: ConstraintStore, shapes: Sequence[ShapeVar]) -> None:
     if store.broken:
         for step in [step for shape in shapes for step in shape.steps if step in store.broken]:
             raise store.broken[step].with_traceback(None)
 
 
-def _set_aside(store: Store, error: ShapeError) -> None:
+def _set_aside(store: ConstraintStore, error: ShapeError) -> None:
     """Take back the first operation, in the order they were written, with which there is no solution any more."""
     steps = sorted(_steps(store) - store.broken.keys(), key=lambda step: step.order)
     low, high = 0, len(steps)  # the first `low` have a solution together, the first `high` have none
@@ -188,16 +188,16 @@ def _set_aside(store: Store, error: ShapeError) -> None:
         lay_again(solver, [step for step in steps if step not in store.broken])
 
 
-def _steps(store: Store) -> set[Step]:
+def _steps(store: ConstraintStore) -> set[InferenceStep]:
     """The operations of a graph that still have something to say."""
     cells: list[RowCell | AxisCell] = [*store.rows, *store.axes]
     stated = (rule.step for cell in cells for rule in cell.watchers)
     return set(reach(stated, lambda step: (one for shape in step.slots if not shape.checked for one in shape.steps)))
 
 
-def _solve(store: Store, again: Sequence[Step] | None = None) -> Solution:
+def _solve(store: ConstraintStore, again: Sequence[InferenceStep] | None = None) -> Solution:
     """What closing finds, decided nowhere; with `again`, from what these operations alone say."""
-    step = Step(CLOSING, user_origin())
+    step = InferenceStep(CLOSING, user_origin())
     with Solver(store, step) as solver:
         if again is not None:
             lay_again(solver, again)
@@ -212,11 +212,11 @@ def _solve(store: Store, again: Sequence[Step] | None = None) -> Solution:
     return solution
 
 
-def _found(axis: AxisCell, stuck: Mapping[AxisCell, WeftError]) -> Found:
+def _found(axis: AxisCell, stuck: Mapping[AxisCell, WeftError]) -> ClosedAxis:
     return axis.dim if axis.size is not None else stuck[axis]
 
 
-def _drop_closed(store: Store) -> None:
+def _drop_closed(store: ConstraintStore) -> None:
     """Forget what needs no decision any more."""
     store.rows = [row for row in store.rows if not row.final]
     store.axes = [axis for axis in store.axes if not (axis.final or _is_spent(axis))]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from weft.einsum.nodes import KINDS, Affine
+from weft.einsum.nodes import KINDS, AffineAxis
 from weft.errors import WeftError
 from weft.shape import errors
 from weft.shape.cells import AxisCell, Propagator, RowCell, Why
@@ -45,7 +45,7 @@ class AffineRule(Propagator):
     axis: AxisCell
     over: AxisCell
     kernel: AxisCell | None
-    term: Affine
+    term: AffineAxis
 
     @property
     def cells(self) -> list[AxisCell]:

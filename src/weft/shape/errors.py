@@ -7,16 +7,16 @@ from dataclasses import replace
 from math import prod
 
 from weft.einsum import long_word, show_axis, text_with_commas
-from weft.einsum.nodes import Affine
+from weft.einsum.nodes import AffineAxis
 from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
-from weft.shape.cells import AxisCell, RowCell, ShapeVar, Step, Why
+from weft.shape.cells import AxisCell, InferenceStep, RowCell, ShapeVar, Why
 from weft.shape.nodes import MAX_RANK, Dim
 
 #: The title of the steps in which shapes are decided because they are needed.
 CLOSING = "closing"
 
 
-def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
+def sizes(step: InferenceStep, axis: AxisCell, size: int, why: Why) -> ShapeError:
     old_why = axis.why or (axis.cap.why if axis.cap else None)
     old = axis.size if axis.size is not None else (axis.cap.size if axis.cap else None)
     for found, other, other_size in ((why, old_why, old), (old_why, why, size)):
@@ -27,7 +27,7 @@ def sizes(step: Step, axis: AxisCell, size: int, why: Why) -> ShapeError:
     return _error(step, what, {f"{old}": old_why, f"{size}": why}, _size_fix(axis, old, size), disputed=axis)
 
 
-def out_of_reach(step: Step, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
+def out_of_reach(step: InferenceStep, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
     size = axis.size if size is None else size
     if least < 1:
         what = f"{name(axis)} would have size {size}"
@@ -37,7 +37,7 @@ def out_of_reach(step: Step, axis: AxisCell, least: int, why: Why, size: int | N
     return _error(step, what, {f"size {size}": axis.why or why}, fix, (why, axis.why))
 
 
-def bases(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError:
+def bases(step: InferenceStep, axis: AxisCell, basis: str, why: Why) -> ShapeError:
     return _error(
         step,
         f"{name(axis)} cannot be labelled both {axis.basis!r} and {basis!r}",
@@ -46,7 +46,7 @@ def bases(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError:
     )
 
 
-def labelled_one(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError:
+def labelled_one(step: InferenceStep, axis: AxisCell, basis: str, why: Why) -> ShapeError:
     return _error(
         step,
         f"{name(axis)} is labelled {basis!r}, so its size 1 does not broadcast",
@@ -56,7 +56,7 @@ def labelled_one(step: Step, axis: AxisCell, basis: str, why: Why) -> ShapeError
     )
 
 
-def ranks(step: Step, row: RowCell) -> ShapeError:
+def ranks(step: InferenceStep, row: RowCell) -> ShapeError:
     if row.hi == MAX_RANK and row.why_hi is None:
         origins = [str(origin) for origin in dict.fromkeys(why.step.origin for why in _chain(row.why_lo)) if origin]
         what = f"{_row_name(row)} would need more than {MAX_RANK} axes: rows that each out-rank the next form a cycle"
@@ -69,7 +69,7 @@ def ranks(step: Step, row: RowCell) -> ShapeError:
     return _error(step, what, sides, _rank_fix(step, row))
 
 
-def not_a_multiple(step: Step, axis: AxisCell, stride: int, why: Why) -> ShapeError:
+def not_a_multiple(step: InferenceStep, axis: AxisCell, stride: int, why: Why) -> ShapeError:
     assert axis.size is not None
     low = axis.size - axis.size % stride
     near = " or ".join(str(size) for size in (low, low + stride) if size > 0)
@@ -77,7 +77,9 @@ def not_a_multiple(step: Step, axis: AxisCell, stride: int, why: Why) -> ShapeEr
     return _error(step, what, {f"{axis.size}": why}, f"make the axis {near} long")
 
 
-def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | None, why: Why) -> ShapeError:
+def window(
+    step: InferenceStep, size: int, term: AffineAxis, over: int | None, kernel: int | None, why: Why
+) -> ShapeError:
     """A window that must stay inside its axis does not tile it; one of `over` and `kernel` may still be unknown."""
     assert term.kernel is not None
     stride, dilation, fixed = term.stride, term.kernel.dilation, term.offset + 1
@@ -106,29 +108,29 @@ def window(step: Step, size: int, term: Affine, over: int | None, kernel: int | 
     return _error(step, what, {f"{size}": why}, fix)
 
 
-def parts(step: Step, axis: AxisCell, known: int, why: Why) -> ShapeError:
+def parts(step: InferenceStep, axis: AxisCell, known: int, why: Why) -> ShapeError:
     """The known parts do not fit their axis."""
     return _parts(step, axis, f"the parts of {name(axis)} make {known}, but the axis has size {axis.size}", why)
 
 
-def shares(step: Step, axis: AxisCell, left: int, times: int, why: Why) -> ShapeError:
+def shares(step: InferenceStep, axis: AxisCell, left: int, times: int, why: Why) -> ShapeError:
     """What the known parts leave does not divide into so many equal ones, or leaves nothing for a parameter."""
     if left == 0:
         return _parts(step, axis, f"the known parts of {name(axis)} leave nothing for the parameter beside them", why)
     return _parts(step, axis, f"the {times} equal parts of {name(axis)} cannot share {left} positions", why)
 
 
-def _parts(step: Step, axis: AxisCell, what: str, why: Why) -> ShapeError:
+def _parts(step: InferenceStep, axis: AxisCell, what: str, why: Why) -> ShapeError:
     fix = "the parts of a concatenation must add up to the whole axis"
     return _error(step, what, {f"{axis.size}": axis.why}, fix, (why, axis.why))
 
 
-def count(step: Step, what: str, shape: str, elements: int) -> ShapeError:
+def count(step: InferenceStep, what: str, shape: str, elements: int) -> ShapeError:
     fix = "give data of a matching length, or change the sizes it is used with"
     return _error(step, f"{what} has {elements} elements, which cannot fill the shape {shape}", {}, fix)
 
 
-def product(step: Step, given: Why, size: int | None = None, why: Why | None = None) -> ShapeError:
+def product(step: InferenceStep, given: Why, size: int | None = None, why: Why | None = None) -> ShapeError:
     """The size given for a row variable is not what its axes make; what was left for one must be `size`, by `why`."""
     assert given.product is not None
     named, row, whole = given.product
@@ -148,12 +150,12 @@ def product(step: Step, given: Why, size: int | None = None, why: Why | None = N
     )
 
 
-def labelled_row(step: Step, named: str, dim: Dim) -> ShapeError:
+def labelled_row(step: InferenceStep, named: str, dim: Dim) -> ShapeError:
     what = f"`..{named}..` stands for any number of axes, so it cannot be labelled {dim.basis!r}"
     return _error(step, what, {}, f"give its size alone, {named}={dim.size}, or name its one axis")
 
 
-def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeError:
+def underdetermined(axis: AxisCell, step: InferenceStep | None) -> UnderdeterminedShapeError:
     """Nothing says how big `axis` is and it must not be guessed; `step` made the demand when it is a spec's label."""
     if step is not None:
         assert axis.label is not None
@@ -179,7 +181,7 @@ def underdetermined(axis: AxisCell, step: Step | None) -> UnderdeterminedShapeEr
     )
 
 
-def decided_before(step: Step, row: RowCell) -> ShapeError:
+def decided_before(step: InferenceStep, row: RowCell) -> ShapeError:
     """A varying tensor would have the shape of what it is used with here, had its value not been asked for before."""
     owner = row.owner
     called = f"`{owner.name}`" if owner is not None else "what is drawn"
@@ -192,7 +194,7 @@ def decided_before(step: Step, row: RowCell) -> ShapeError:
     )
 
 
-def undetermined_count(step: Step, what: str, shape: str, elements: int) -> UnderdeterminedShapeError:
+def undetermined_count(step: InferenceStep, what: str, shape: str, elements: int) -> UnderdeterminedShapeError:
     return UnderdeterminedShapeError(
         f"{what} has {elements} elements, and nothing says how they lie in the shape {shape}",
         origin=step.origin,
@@ -229,7 +231,7 @@ def _size_fix(axis: AxisCell, old: int | None, new: int) -> str:
     return f"make both {old} or both {new}; only an unlabelled 1 broadcasts"
 
 
-def _rank_fix(step: Step, row: RowCell) -> str:
+def _rank_fix(step: InferenceStep, row: RowCell) -> str:
     if step.title == "compose" and row.kind == "input":
         return (
             "`@` feeds the right's outputs to the left's inputs: write `weights @ x`, give the left input axes, or use "
@@ -249,7 +251,7 @@ def _rank_fix(step: Step, row: RowCell) -> str:
 
 
 def _error(
-    step: Step,
+    step: InferenceStep,
     what: str,
     sides: Mapping[str, Why | None],
     fix: str,
@@ -267,7 +269,7 @@ def _error(
     )
 
 
-def _context(step: Step, disputed: AxisCell | None = None) -> list[str]:
+def _context(step: InferenceStep, disputed: AxisCell | None = None) -> list[str]:
     """The shapes the operation relates, and the labels solved so far, but for the one in dispute."""
     operands = [f"{shape.name} is {shape}" for shape in dict.fromkeys(step.slots[1:])]
     known = {label: axis for label, axis in step.labels.items() if axis.size is not None and axis is not disputed}
@@ -293,7 +295,7 @@ def _lines(side: str, why: Why | None) -> list[str]:
     return [f"{side} {said} {first}: {first.code}", *(f"  through {origin}: {origin.code}" for origin in others)]
 
 
-def _spans(step: Step, whys: Iterable[Why | None]) -> list[Span]:
+def _spans(step: InferenceStep, whys: Iterable[Why | None]) -> list[Span]:
     found = (link.span for why in whys for link in _chain(why) if link.step is step and link.span is not None)
     return list(dict.fromkeys(found))
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.einsum.nodes import KINDS, Affine, Concat, Hole, Kind, Label, Position, Row, RowVar, Skip
+from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
 from weft.shape import errors
-from weft.shape.cells import CODE, MODEL, AxisCell, Product, Role, RowCell, ShapeVar, Step, Store, Why
+from weft.shape.cells import (
+    CODE,
+    MODEL,
+    AxisCell,
+    ConstraintStore,
+    InferenceStep,
+    RowCell,
+    ShapeVar,
+    SizeProduct,
+    TensorRole,
+    Why,
+)
 from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule
 from weft.shape.dims import Below, Same
 from weft.shape.logic import (
@@ -54,7 +65,7 @@ class Operation:
 
     logic: Logic
     slots: tuple[ShapeVar, ...]
-    step: Step
+    step: InferenceStep
     sizes: Mapping[str, Dim]
 
     @property
@@ -100,10 +111,10 @@ def infer(
         )
     given = [*operands, *([result] if result else ())]
     level = CODE if code or any(shape.level == CODE for shape in given) else MODEL
-    step = Step(title, origin, _text(logic), level=level)
+    step = InferenceStep(title, origin, _text(logic), level=level)
 
-    def apply(stores: Collection[Store]) -> Operation:
-        home = max(stores, key=lambda store: store.weight, default=None) or Store()
+    def apply(stores: Collection[ConstraintStore]) -> Operation:
+        home = max(stores, key=lambda store: store.weight, default=None) or ConstraintStore()
         with Solver(home, step, level) as solver:
             for store in stores:
                 solver.absorb(store)
@@ -118,7 +129,7 @@ def infer(
     return undisturbed([shape.store for shape in given], apply)
 
 
-def lay_again(solver: Solver, steps: Sequence[Step]) -> None:
+def lay_again(solver: Solver, steps: Sequence[InferenceStep]) -> None:
     """Forget all that is not closed for good in the graph of these operations, and let them say again what they say."""
     store = solver.store
     held = [row for row in store.rows if row.owner is not None]
@@ -140,7 +151,7 @@ def lay_again(solver: Solver, steps: Sequence[Step]) -> None:
         solver.solve()
 
 
-def _lay(solver: Solver, step: Step) -> None:
+def _lay(solver: Solver, step: InferenceStep) -> None:
     """Let a step say what it says of the shapes in its slots."""
     if step.claims is None:
         _look(solver, step)
@@ -158,7 +169,7 @@ def _see(solver: Solver, shape: ShapeVar) -> ShapeVar:
             solver.write(shape, "used", True)
         return shape
     if shape.view is None:
-        step = Step(solver.step.title, shape.origin or solver.step.origin, level=CODE)
+        step = InferenceStep(solver.step.title, shape.origin or solver.step.origin, level=CODE)
         view = ShapeVar(shape.name, shape.batch.role, solver.store, shape.marks, shape.origin, (shape,), CODE)
         step.slots = (view, shape)
         _enter(solver, view, step)
@@ -168,7 +179,7 @@ def _see(solver: Solver, shape: ShapeVar) -> ShapeVar:
     return shape.view
 
 
-def _look(solver: Solver, step: Step) -> None:
+def _look(solver: Solver, step: InferenceStep) -> None:
     """Let a view have what is known of its shape."""
     view, shape = step.slots
     for model, seen in zip(shape.rows, view.rows, strict=True):
@@ -198,7 +209,7 @@ def _fresh(solver: Solver, name: str, operands: Sequence[ShapeVar], claims: Clai
     return made
 
 
-def _enter(solver: Solver, shape: ShapeVar, step: Step) -> None:
+def _enter(solver: Solver, shape: ShapeVar, step: InferenceStep) -> None:
     shape.steps = (step,)
     solver.extend(solver.store.rows, [row for row in shape.rows if row.owner is shape])
 
@@ -231,7 +242,7 @@ class Claims:
 class _Laying:
     """Lays constraints over slots onto cells; row variables and labels are fresh in each application."""
 
-    def __init__(self, claims: Claims, solver: Solver, step: Step) -> None:
+    def __init__(self, claims: Claims, solver: Solver, step: InferenceStep) -> None:
         self.claims = claims
         self.solver = solver
         self.step = step
@@ -272,7 +283,7 @@ class _Laying:
         row = self.step.rows[name]
         if dim.size != 1:
             self.solver.at_least(row, 1, Why(self.step))
-        why = Why(self.step, product=Product(name, row, dim.size))
+        why = Why(self.step, product=SizeProduct(name, row, dim.size))
         self.solver.add(CountRule(why, f"`..{name}..`", (row,), dim.size), row)
 
     def _constrain(self, constraint: Constraint) -> None:
@@ -373,14 +384,14 @@ class _Laying:
                 axis = solver.new_axis()
                 self._written(axis, term)
                 return axis
-            case Affine(over=over, kernel=kernel):
+            case AffineAxis(over=over, kernel=kernel):
                 axis, why = solver.new_axis(), Why(self.step, term.span)
                 rule = AffineRule(why, axis, self._label(over), self._label(kernel.label) if kernel else None, term)
                 for cell in rule.cells:
                     solver.set_least(cell, 1, why)
                 solver.add(rule, *rule.cells)
                 return axis
-            case Concat(parts=parts):
+            case ConcatAxis(parts=parts):
                 axis = solver.new_axis()
                 cells = tuple(self._label(part) for part in parts if isinstance(part, Label))
                 skipped = sum(part.size for part in parts if isinstance(part, Skip))
@@ -390,7 +401,7 @@ class _Laying:
 
 
 #: What a terminal is for closing; what is computed is no larger than it must be.
-_ROLES: Mapping[type, Role] = {
+_ROLES: Mapping[type, TensorRole] = {
     Parameter: "param",
     Literal: "leaf",
     Counted: "leaf",

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from weft.einsum.nodes import Label
 from weft.errors import WeftError
 from weft.shape import errors
-from weft.shape.cells import MODEL, AxisCell, Cap, Propagator, RowCell, Step, Store, Why
+from weft.shape.cells import MODEL, AxisCell, Cap, ConstraintStore, InferenceStep, Propagator, RowCell, Why
 from weft.shape.dims import Same
 from weft.shape.inference_lock import INFERRING
 
@@ -22,10 +22,10 @@ R = TypeVar("R")
 
 
 #: The stores that are looked at and changed now.
-_under_way: list[Store] = []
+_under_way: list[ConstraintStore] = []
 
 
-def undisturbed(stores: Iterable[Store], work: Callable[[Collection[Store]], R]) -> R:
+def undisturbed(stores: Iterable[ConstraintStore], work: Callable[[Collection[ConstraintStore]], R]) -> R:
     """Look at the stores that some belong to and change them, with nothing in them that an interrupt left half done."""
     with INFERRING:
         before, some = [*_under_way], dict.fromkeys(stores)
@@ -40,7 +40,7 @@ def undisturbed(stores: Iterable[Store], work: Callable[[Collection[Store]], R])
             _under_way[:] = before
 
 
-def _not_under_way(store: Store, under_way: Collection[Store]) -> Store:
+def _not_under_way(store: ConstraintStore, under_way: Collection[ConstraintStore]) -> ConstraintStore:
     if store in under_way:
         raise WeftError(
             "a signal handler asks for shapes in the middle of their inference",
@@ -52,12 +52,12 @@ def _not_under_way(store: Store, under_way: Collection[Store]) -> Store:
 class Solver:
     """The only writer of cells. Use as a context manager: on an exception everything written is taken back."""
 
-    def __init__(self, store: Store, step: Step, level: int = MODEL) -> None:
+    def __init__(self, store: ConstraintStore, step: InferenceStep, level: int = MODEL) -> None:
         self.store = store.find()
         self.step = step
         self.level = level
-        self.absorbed: list[Store] = []
-        self.opened: list[Store] = []
+        self.absorbed: list[ConstraintStore] = []
+        self.opened: list[ConstraintStore] = []
         self.queue: deque[Propagator] = deque()
         self.trail: list[tuple[Any, str, Any]] = []
 
@@ -65,7 +65,7 @@ class Solver:
         self._open(self.store)
         return self
 
-    def _open(self, store: Store) -> None:
+    def _open(self, store: ConstraintStore) -> None:
         self.opened.append(store)
         store.open = self
         self.write(store, "solution", None)
@@ -108,7 +108,7 @@ class Solver:
         self.trail.append((items, "", len(items)))
         items.extend(more)
 
-    def absorb(self, other: Store) -> None:
+    def absorb(self, other: ConstraintStore) -> None:
         """Two connected graphs meet: the smaller store's unknowns move to the larger."""
         small, large = other.find(), self.store
         if small is large:

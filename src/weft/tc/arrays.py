@@ -10,10 +10,13 @@ import numpy as np
 
 from weft.backends import Array
 from weft.comprehension.operator import check_number
-from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_of
+from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_name
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
 from weft.tensor.leaves import numbers
+
+#: Rounding differs with the order of sums.
+_CLOSE = 1e-3
 
 
 def as_array(value: Any, name: str) -> Array:
@@ -44,7 +47,7 @@ def written(value: Any, name: str) -> Array:
             reason = "cells of it lie in the same memory" if array.flags.writeable else "its memory is read-only"
         except ExchangeError as error:
             reason = error.what
-    what = f"the output given for `{name}`, {type_of(value)}, cannot be written: {reason}"
+    what = f"the output given for `{name}`, {type_name(value)}, cannot be written: {reason}"
     raise WeftError(what, fix="pass a NumPy array or a tensor that may be written")
 
 
@@ -62,6 +65,13 @@ def _overlaps(array: Array) -> bool:
     for stride, size in axes:
         offsets = np.add.outer(offsets, stride * np.arange(size))
     return bool(array.size and np.diff(np.sort(offsets, None)).min() < array.itemsize)
+
+
+def is_close(found: Array, expected: Array) -> Array:
+    """In which cells two arrays are as near as sums in any order come: that much of the largest number."""
+    one, other = found.astype(np.float64), expected.astype(np.float64)
+    scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
+    return np.isclose(one, other, rtol=_CLOSE, atol=_CLOSE * scale, equal_nan=True)
 
 
 def kind_of(given: Sequence[Any]) -> Callable[[Array], Any]:

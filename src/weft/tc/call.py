@@ -22,7 +22,7 @@ from weft.shape.logic import Literal
 from weft.shape.nodes import Dim, Shape
 
 
-class Call:
+class CompiledCall:
     """A definition on parameters of known shapes."""
 
     def __init__(
@@ -34,11 +34,8 @@ class Call:
     ) -> None:
         self.engine = engine
         self.template, self.given = template, tuple(shapes)
-        flat = template.flat
-        extents = template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
-        self.params = [leaf(name, shape, flat.types[name]) for name, shape in zip(flat.params, shapes, strict=True)]
-        # It belongs to no line of the program: many of them may call it.
-        self.application = Application(template, self.params, None, {}, extents)
+        self.application = on_leaves(template, shapes)
+        self.params = [self.application.node(one) for one in template.flat.params]
         self.options = options or Options()
         results = self.application.results
         chosen = config.options.but(schedule=self.options)
@@ -62,7 +59,9 @@ class Call:
 class GradientCall:
     """The gradients of some results by some parameters, on parameters of known shapes."""
 
-    def __init__(self, call: Call, of: Sequence[str], wrt: Sequence[str], options: Options | None = None) -> None:
+    def __init__(
+        self, call: CompiledCall, of: Sequence[str], wrt: Sequence[str], options: Options | None = None
+    ) -> None:
         self.shapes = [call.shapes[one] for one in wrt]
         self.options = options or Options()
         code, seeds, found = gradient_code(call.application, of, wrt)
@@ -90,15 +89,14 @@ def gradient_definition(
 
     It takes all parameters and the gradients of the results; what these need is computed first.
     """
-    flat, extents = template.flat, template.extents(shapes)
-    params = {one: leaf(one, shape, flat.types[one]) for one, shape in zip(flat.params, shapes, strict=True)}
-    application = Application(template, list(params.values()), None, {}, extents)
+    flat, application = template.flat, on_leaves(template, shapes)
+    params = {one: application.node(one) for one in flat.params}
     code, seeds, found = gradient_code(application, of, wrt)
     ranks = {node: flat.ranks[one] for some in (params, seeds, found) for one, node in some.items()}
     return definition(name, complete(code), [*params.values(), *seeds.values()], list(found.values()), ranks)
 
 
-def gradient_loops(call: Call, of: Sequence[str], wrt: Sequence[str]) -> dict[str, int]:
+def gradient_loops(call: CompiledCall, of: Sequence[str], wrt: Sequence[str]) -> dict[str, int]:
     """The loops of gradients by name, those of what they are computed from included."""
     flat, extents = call.template.flat, call.application.extents
     made = backward(flat, of, wrt, afresh=True)
@@ -112,6 +110,14 @@ def _loops(steps: Sequence[Step], extents: Extents) -> dict[str, int]:
         for name, extent in extents.ranges(step).items():
             found[name] = max(found.get(name, 0), extent.size)
     return found
+
+
+def on_leaves(template: Template, shapes: Sequence[tuple[int, ...]]) -> Application:
+    """A definition on leaves of these shapes. It belongs to no line of the program: many of them may call it."""
+    extents = template.extents(shapes)  # what is wrong with the shapes is said in terms of the text
+    given = zip(template.flat.params, shapes, strict=True)
+    params = [leaf(name, shape, template.flat.types[name]) for name, shape in given]
+    return Application(template, params, None, {}, extents)
 
 
 def leaf(name: str, shape: tuple[int, ...], dtype: str) -> Node:

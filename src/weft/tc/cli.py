@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from weft.backends import Array
-from weft.comprehension.nodes import Ident, Param
+from weft.comprehension.nodes import Param
 from weft.errors import OutOfMemory, WeftError
 from weft.ops.dtypes import is_float, numpy_type
 from weft.tc.definition import Comprehensions, Definition, define
@@ -77,7 +77,7 @@ def chosen(text: Comprehensions, name: str | None) -> Definition:
 def inputs(definition: Definition, sizes: Mapping[str, int], seed: int) -> list[Array]:
     """Random numbers for what a definition takes. Whole numbers are such that they index any axis."""
     params = {one.name.name: one for one in definition.template.definition.params}
-    used = {dim.name for one in params.values() for dim in one.type.dims if isinstance(dim, Ident)}
+    used = {size for one in params.values() for size in one.type.sizes}
     if missing := sorted(used - sizes.keys()):
         given = " ".join(f"{one}=N" for one in missing)
         what = f"`{definition.name}` needs the size{'s' * (len(missing) > 1)} {', '.join(missing)}"
@@ -95,8 +95,7 @@ def inputs(definition: Definition, sizes: Mapping[str, int], seed: int) -> list[
 
 
 def _random(param: Param, sizes: Mapping[str, int], least: int, rng: np.random.Generator) -> Array:
-    shape = tuple(sizes[dim.name] if isinstance(dim, Ident) else dim.value for dim in param.type.dims)
-    dtype = numpy_type(param.type.dtype)
+    shape, dtype = param.type.shape(sizes), numpy_type(param.type.dtype)
     try:
         values = rng.standard_normal(shape) if is_float(param.type.dtype) else rng.integers(0, max(least, 1), shape)
         return np.asarray(values).astype(dtype)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from weft.backends import Array, Backend, find_backend
-from weft.comprehension import Program, check, read, show
+from weft.comprehension import check, read, show
+from weft.comprehension.nodes import Program
 from weft.comprehension.operator import applied
 from weft.comprehension.show import show_definition
 from weft.comprehension.signature import Template
 from weft.config import config
 from weft.errors import WeftError
+from weft.lazy import lazy_property
 from weft.loops import Product, Staged, Stmt
 from weft.loops.walk import everything
 from weft.ops.dtypes import is_float
@@ -22,10 +25,10 @@ from weft.schedule import CompileOptions, Options
 from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
 from weft.tc.arrays import kind_of
-from weft.tc.call import Call, GradientCall, gradient_definition, gradient_loops
+from weft.tc.call import CompiledCall, GradientCall, gradient_definition, gradient_loops
 from weft.tc.equivalence import check_equivalents
 from weft.tc.show import STAGES, show_stage
-from weft.tc.tune import Run, Tuning, console, knobs, summary
+from weft.tc.tune import TimedRun, Tuning, console, knobs, summary
 from weft.tc.tuning_store import Subject
 from weft.tensor.tensor import Tensor
 
@@ -59,13 +62,10 @@ class Comprehensions:
         self._made_of = text, unchecked, backend
 
     def __getattr__(self, name: str) -> Definition:
-        definitions: dict[str, Definition] = self.__dict__.get("_definitions", {})
-        if name in definitions:
-            return definitions[name]
-        if name.startswith("__"):
+        definitions = self.__dict__.get("_definitions", {})
+        if name not in definitions and (name.startswith("__") or not definitions):
             raise AttributeError(name)
-        known = ", ".join(definitions)
-        raise _NoDefinition(f"there is no definition `{name}`", fix=f"there are: {known}")
+        return self[name]
 
     def __getitem__(self, name: str) -> Definition:
         if isinstance(name, str) and name in self._definitions:
@@ -81,7 +81,7 @@ class Comprehensions:
 
     def __reduce__(self) -> tuple[Any, ...]:
         text, unchecked, backend = self._made_of
-        return _defined, (text, unchecked, backend)
+        return partial(define, unchecked=unchecked, backend=backend), (text,)
 
     def __str__(self) -> str:
         return show(self.program.program)
@@ -90,25 +90,19 @@ class Comprehensions:
         return f"<comprehensions {', '.join(self._definitions)}>"
 
 
-def _defined(text: str, unchecked: bool, backend: str | Backend | None) -> Comprehensions:
-    return define(text, unchecked=unchecked, backend=backend)
-
-
 class _NoDefinition(WeftError, AttributeError):
     pass
 
 
+@dataclass(frozen=True, eq=False)
 class _LazyEngine:
     """An engine, made when something first runs."""
 
-    def __init__(self, backend: str | Backend | None) -> None:
-        self.backend = backend
-        self._engine: Engine | None = None
+    backend: str | Backend | None
 
-    def __call__(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(find_backend(self.backend), 1)
-        return self._engine
+    @lazy_property
+    def engine(self) -> Engine:
+        return Engine(find_backend(self.backend), 1)
 
 
 class Definition:
@@ -118,11 +112,11 @@ class Definition:
         self.template = template
         self.arguments = Arguments(template)
         self._engine = engine
-        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], Call] = LRU(config.options.kept_programs)
+        self._calls: LRU[tuple[_Shapes, Options, CompileOptions], CompiledCall] = LRU(config.options.kept_programs)
         self._gradients: LRU[tuple[object, ...], GradientCall] = LRU(config.options.kept_programs)
         #: Options in use for parameters of some shapes: of the definition, or of its gradients by some parameters.
         self._options: dict[tuple[_Shapes, tuple[str, ...]], Options] = {}
-        self._last: tuple[_Shapes, CompileOptions, Call] | None = None  # most calls are like the one before
+        self._last: tuple[_Shapes, CompileOptions, CompiledCall] | None = None  # most calls are like the one before
 
     @property
     def name(self) -> str:
@@ -183,8 +177,7 @@ class Definition:
         """
         given = self.arguments.ordered(args, named)
         arrays = self.arguments.arrays(given)
-        call = self._call(arrays)
-        wanted = self.arguments.wrt(wrt)
+        call, wanted = self._call(arrays), self.arguments.wrt(wrt)
         seeds = self.arguments.seeds(d, call.shapes)
         kind = kind_of(given)
         found = [kind(one) for one in self._gradient(call, tuple(seeds), wanted)(arrays, list(seeds.values()))]
@@ -204,15 +197,14 @@ class Definition:
 
         With `wrt`, those of the gradients by these parameters.
         """
-        call = self._call(self.arguments.arrays(self.arguments.ordered(args, named)))
-        wanted = () if wrt is None else self.arguments.wrt(wrt)
+        _, call, wanted = self._asked(args, named, wrt)
         if choose is not None:
             if not isinstance(choose, Options):
                 fix = "pass wf.tc.Options(threads=2, …)"
                 raise WeftError(f"{choose!r} are no options", fix=fix)
-            self._check_loops(choose, gradient_loops(call, self._real, wanted) if wanted else call.loops)
+            self._check_loops(choose, self._loops(call, wanted))
             self._use(call, wanted, choose)
-        return self._gradient(call, self._real, wanted).options if wanted else self._call_of(call.given).options
+        return self._made(call, wanted).options
 
     def autotune(
         self,
@@ -228,15 +220,12 @@ class Definition:
         is kept, and used by later processes without asking. Ctrl-C ends it early and keeps the best. With `wrt`, the
         gradients by these parameters are tuned.
         """
-        arrays = self.arguments.arrays(self.arguments.ordered(args, named))
-        call = self._call(arrays)
-        wanted = () if wrt is None else self.arguments.wrt(wrt)
-        subject = Subject(self.template, call.given, wanted)
-        used = (self._gradient(call, self._real, wanted) if wanted else call).options
-        make, loops, products = self._tunable(call, arrays, wanted)
-        tuning = Tuning(
-            make, knobs(loops, products, config.options.machine), used, seed=len(tuning_store.known(subject))
-        )
+        arrays, call, wanted = self._asked(args, named, wrt)
+        subject, made = Subject(self.template, call.given, wanted), self._made(call, wanted)
+        large = {name: size for name, size in self._loops(call, wanted).items() if size >= _WORTH_TUNING}
+        products = any(_is_product(one) for kernel in made.function.routine.kernels for one in everything(kernel.body))
+        ways, used = knobs(large, products, config.options.machine), made.options
+        tuning = Tuning(self._trying(call, arrays, wanted), ways, used, seed=len(tuning_store.known(subject)))
         found = tuning.run(seconds, show)
         if found is not None:
             tuning_store.keep(subject, found)
@@ -244,34 +233,28 @@ class Definition:
         console(show).print(summary(f"{self.name}, by {', '.join(wanted)}" if wanted else self.name, tuning, found))
         return found.options if found else used
 
-    def _tunable(
-        self, call: Call, arrays: Sequence[Array], wanted: tuple[str, ...]
-    ) -> tuple[Callable[[Options], Run], dict[str, int], bool]:
-        """How to compile a candidate and run it on arrays; its loops; and whether there are products."""
-        if wanted:
-            seeds = list(self.arguments.seeds(None, call.shapes).values())
+    def _asked(
+        self, args: Sequence[Any], named: Mapping[str, Any], wrt: str | Sequence[str] | None
+    ) -> tuple[list[Array], CompiledCall, tuple[str, ...]]:
+        """The arrays that are given, the call they make, and the parameters whose gradients are meant, if any are."""
+        arrays = self.arguments.arrays(self.arguments.ordered(args, named))
+        return arrays, self._call(arrays), () if wrt is None else self.arguments.wrt(wrt)
 
-            def make(options: Options) -> Run:
-                made = GradientCall(call, self._real, wanted, options)
-                return lambda: made(arrays, seeds)
+    def _made(self, call: CompiledCall, wanted: tuple[str, ...]) -> CompiledCall | GradientCall:
+        """What is compiled: the definition, or its gradients by some parameters."""
+        return self._gradient(call, self._real, wanted) if wanted else self._call_of(call.given)
 
-            loops, function = (
-                gradient_loops(call, self._real, wanted),
-                self._gradient(call, self._real, wanted).function,
-            )
-        else:
+    def _loops(self, call: CompiledCall, wanted: tuple[str, ...]) -> dict[str, int]:
+        return gradient_loops(call, self._real, wanted) if wanted else call.loops
 
-            def make(options: Options) -> Run:
-                made = self._compiled(call.given, options)
-                return lambda: made(arrays, [None] * len(self.results))
-
-            loops, function = call.loops, call.function
-        large = {name: size for name, size in loops.items() if size >= _WORTH_TUNING}
-        return (
-            make,
-            large,
-            any(_is_product(one) for kernel in function.routine.kernels for one in everything(kernel.body)),
-        )
+    def _trying(
+        self, call: CompiledCall, arrays: list[Array], wanted: tuple[str, ...]
+    ) -> Callable[[Options], TimedRun]:
+        """How to compile a candidate, and run it on arrays."""
+        if not wanted:
+            return lambda options: partial(self._compiled(call.given, options), arrays, [None] * len(self.results))
+        seeds = list(self.arguments.seeds(None, call.shapes).values())
+        return lambda options: partial(GradientCall(call, self._real, wanted, options), arrays, seeds)
 
     @property
     def _real(self) -> tuple[str, ...]:
@@ -285,15 +268,12 @@ class Definition:
                 fix = f"its loops are {', '.join(loops) or 'none'}"
                 raise WeftError(f"`{self.name}` has no loop `{name}`", fix=fix)
 
-    def _use(self, call: Call, wanted: tuple[str, ...], options: Options) -> None:
+    def _use(self, call: CompiledCall, wanted: tuple[str, ...], options: Options) -> None:
         """Use options for parameters of the shapes of a call from now on, if what they choose can be compiled."""
         before = self._options.get((call.given, wanted))
         self._options[call.given, wanted], self._last = options, None
         try:
-            if wanted:
-                self._gradient(call, self._real, wanted)
-            else:
-                self._call_of(call.given)
+            self._made(call, wanted)
         except WeftError:
             self._options[call.given, wanted] = before or Options()
             raise
@@ -310,19 +290,19 @@ class Definition:
             return str(self.derived(call.given, self.arguments.wrt(None)))
         return show_stage(stage, call)
 
-    def _call(self, arrays: Sequence[Array]) -> Call:
+    def _call(self, arrays: Sequence[Array]) -> CompiledCall:
         shapes = tuple([array.shape for array in arrays])
         last = self._last
         return last[2] if last and last[0] == shapes and last[1] is config.options else self._call_of(shapes)
 
-    def _call_of(self, shapes: _Shapes) -> Call:
+    def _call_of(self, shapes: _Shapes) -> CompiledCall:
         options, chosen = self._used(shapes), config.options
         key = shapes, options, chosen
         found = self._calls.get(key) or self._calls.put(key, self._compiled(shapes, options))
         self._last = (shapes, chosen, found)
         return found
 
-    def _gradient(self, call: Call, of: tuple[str, ...], wanted: tuple[str, ...]) -> GradientCall:
+    def _gradient(self, call: CompiledCall, of: tuple[str, ...], wanted: tuple[str, ...]) -> GradientCall:
         options = self._used(call.given, wanted)
         key = call.given, of, wanted, options, config.options
         return self._gradients.get(key) or self._gradients.put(key, GradientCall(call, of, wanted, options))
@@ -335,8 +315,8 @@ class Definition:
             self._options[shapes, wanted] = found
         return found if found != Options() else config.options.schedule
 
-    def _compiled(self, shapes: _Shapes, options: Options) -> Call:
-        return Call(self.template, shapes, self._engine(), options)
+    def _compiled(self, shapes: _Shapes, options: Options) -> CompiledCall:
+        return CompiledCall(self.template, shapes, self._engine.engine, options)
 
 
 def restored(text: str, name: str, unchecked: bool, backend: str | None) -> Definition:

@@ -22,7 +22,6 @@ from weft.comprehension.nodes import (
     Expr,
     Ident,
     Index,
-    Int,
     Invoke,
     Param,
     Program,
@@ -37,11 +36,11 @@ from weft.comprehension.signature import Template
 from weft.errors import WeftError
 from weft.ops.dtypes import is_float, numpy_type
 from weft.runtime.engine import Engine
-from weft.tc.call import Call
+from weft.tc.arrays import is_close
+from weft.tc.call import CompiledCall
 
-#: The sizes that are tried, and how far results may differ, of the largest number: rounding differs with the order.
+#: How often it is tried, and with what sizes.
 _TRIES, _LARGEST = 4, 5
-_CLOSE = 1e-3
 
 
 def check_equivalents(program: CheckedProgram) -> None:
@@ -110,15 +109,12 @@ def _alone(statement: Statement, name: str, checked: Checked) -> Definition:
 def _inputs(definition: Definition, rng: np.random.Generator) -> list[Array]:
     sizes: dict[str, int] = {}
     found = []
-    for param in definition.params:
-        dims = param.type.dims
-        for dim in dims:
-            if isinstance(dim, Ident) and dim.name not in sizes:
-                sizes[dim.name] = int(rng.integers(2, _LARGEST + 1))
-        shape = tuple(dim.value if isinstance(dim, Int) else sizes[dim.name] for dim in dims)
-        real = is_float(param.type.dtype)
-        values = rng.standard_normal(shape) if real else rng.integers(0, 2, shape)
-        found.append(np.asarray(values).astype(numpy_type(param.type.dtype)))
+    for kind in (one.type for one in definition.params):
+        for size in kind.sizes:
+            sizes[size] = sizes.get(size) or int(rng.integers(2, _LARGEST + 1))
+        shape = kind.shape(sizes)
+        values = rng.standard_normal(shape) if is_float(kind.dtype) else rng.integers(0, 2, shape)
+        found.append(np.asarray(values).astype(numpy_type(kind.dtype)))
     return found
 
 
@@ -126,7 +122,7 @@ def _run(program: CheckedProgram, name: str, inputs: Sequence[Array], engine: En
     template = Template(program, name)
     if len(template.flat.params) > len(inputs):
         raise WeftError("what it starts from is not known")
-    (found,) = Call(template, [one.shape for one in inputs], engine)(inputs, [None])
+    (found,) = CompiledCall(template, [one.shape for one in inputs], engine)(inputs, [None])
     return found
 
 
@@ -136,11 +132,9 @@ def _difference(one: Array, other: Array, same: Apply) -> Mistake | None:
     fix = "mend one of the two, or leave out what follows `<=>`"
     if one.shape != other.shape:
         return Mistake(f"{what}: it has the shape {list(other.shape)}, not {list(one.shape)}", same.span, fix)
-    first, second = one.astype(np.float64), other.astype(np.float64)
-    scale = float(np.max(np.abs(first), initial=0.0, where=np.isfinite(first)))
-    apart = ~np.isclose(second, first, rtol=_CLOSE, atol=_CLOSE * scale, equal_nan=True)
+    apart = ~is_close(other, one)
     if not apart.any():
         return None
     at = int(np.argmax(apart))
-    values = f"{second.flat[at]:.6g} where the statement gives {first.flat[at]:.6g}"
+    values = f"{float(other.flat[at]):.6g} where the statement gives {float(one.flat[at]):.6g}"
     return Mistake(f"{what}: on random numbers it gives {values}", same.span, fix)

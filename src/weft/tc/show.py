@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from weft.comprehension.steps import show_step
-from weft.tc.call import Call
+from weft.tc.call import CompiledCall
 
 STAGES = ("ranges", "gradient", "assign", "loops", "virtual", "kernels", "source")
 
 
-def show_stage(stage: str, call: Call) -> str:
+def show_stage(stage: str, call: CompiledCall) -> str:
     """A stage of a compiled definition, one of `STAGES` but the gradient, which is a definition of its own."""
     return _ranges(call) if stage == "ranges" else call.function.routine.show(stage)
 
 
-def _ranges(call: Call) -> str:
+def _ranges(call: CompiledCall) -> str:
     """Every statement with the ranges of its indices, then the shapes of all tensors."""
     extents, flat = call.application.extents, call.template.flat
     lines = []

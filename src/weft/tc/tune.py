@@ -22,6 +22,7 @@ import numpy as np
 from weft.backends import Array
 from weft.machine import Machine
 from weft.schedule import Options
+from weft.tc.arrays import is_close
 from weft.tc.tuning_store import Found
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _TILES = (8, 16, 32, 64, 128, 256)
-#: Rounding differs with the order of sums: this much of the largest result, for a sum of many.
-_CLOSE = 1e-3
 #: What is better by less is chance.
 _CLEARLY = 0.98
 _TIMED_S = 0.02
@@ -40,7 +39,7 @@ _ENOUGH = 200
 _ELITE = 4
 
 #: Runs once and gives the results.
-Run: TypeAlias = Callable[[], Sequence[Array]]
+TimedRun: TypeAlias = Callable[[], Sequence[Array]]
 #: The ways to change one choice.
 Knob: TypeAlias = Callable[[Options], list[Options]]
 
@@ -49,7 +48,7 @@ Knob: TypeAlias = Callable[[Options], list[Options]]
 class Tuning:
     """How to compile a candidate, what to change about it, and what was found so far."""
 
-    make: Callable[[Options], Run]
+    make: Callable[[Options], TimedRun]
     knobs: Sequence[Knob]
     known: Options = Options()  # noqa: RUF009 it is frozen
     seed: int = 0
@@ -97,7 +96,7 @@ class Tuning:
         """How many times as fast as the default the best is."""
         return self.default / self._best[0] if self.default < math.inf else 1.0
 
-    def _try(self, candidate: Options, plain: Run, expected: Sequence[Array]) -> None:
+    def _try(self, candidate: Options, plain: TimedRun, expected: Sequence[Array]) -> None:
         """Compile a candidate, check its answer, and time it and the default in turns; one that fails is left out."""
         self.tried += 1
         try:
@@ -139,7 +138,7 @@ class Tuning:
         return child
 
 
-def _time(run: Run) -> float:
+def _time(run: TimedRun) -> float:
     """The best of some runs."""
     best, spent = math.inf, 0.0
     while spent < _TIMED_S:
@@ -187,9 +186,7 @@ def _orders(names: Sequence[str]) -> list[tuple[str, ...]]:
 def _agree(found: Array, expected: Array) -> bool:
     if expected.dtype.kind not in "fV":
         return bool(np.array_equal(found, expected))
-    one, other = found.astype(np.float64), expected.astype(np.float64)
-    scale = float(np.max(np.abs(other), initial=0.0, where=np.isfinite(other)))
-    return bool(np.allclose(one, other, rtol=_CLOSE, atol=_CLOSE * scale, equal_nan=True))
+    return bool(is_close(found, expected).all())
 
 
 # What is shown

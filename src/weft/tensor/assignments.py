@@ -36,7 +36,7 @@ from weft.shape.nodes import Dim, Shape
 from weft.tensor.functions import compose
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.operator import read_logic
-from weft.tensor.params import Sizes, given_dims
+from weft.tensor.params import ParameterSizes, given_dims
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -74,9 +74,9 @@ def node(
     at_least: str | None = None,
     init: float | None = None,
     scalar: bool = False,
-    o: Sizes | None = None,
-    i: Sizes | None = None,
-    b: Sizes | None = None,
+    o: ParameterSizes | None = None,
+    i: ParameterSizes | None = None,
+    b: ParameterSizes | None = None,
 ) -> Tensor:
     """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
 

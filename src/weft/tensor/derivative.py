@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from weft.errors import WeftError
 from weft.loops import Cast
-from weft.ops import OPS, Call, Num, Scalar, call, fold, leaves, scalar, where
+from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, leaves, scalar, where
 from weft.ops.dtypes import is_float
 
 _ZERO, _ONE = Num(0), Num(1)
@@ -33,7 +33,7 @@ def differentiate(value: Scalar, leaf: Scalar) -> Scalar:
                 return reduce(_plus, map(times, map(scalar, OPS[op].gradient(*args, one)), inner))
         return inner[0]
 
-    return fold(value, chained, continuous)
+    return fold_tree(value, chained, continuous)
 
 
 def continuous(value: Scalar) -> tuple[Scalar, ...]:

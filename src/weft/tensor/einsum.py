@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Concat
+from weft.einsum.nodes import KINDS, ConcatAxis
 from weft.errors import EinsumError, WeftError, user_origin
 from weft.ops import Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
@@ -50,7 +50,7 @@ def contract(
         )
     combine, gather = _combination(op, len(operands)), accumulator(accum).name
     check_labels(parsed, sizes)
-    joined = [axis for axis in parsed.result.axes if isinstance(axis, Concat)]
+    joined = [axis for axis in parsed.result.axes if isinstance(axis, ConcatAxis)]
     if joined and len(operands) > 1 and combine.name != "mul":
         raise EinsumError(
             f"a concatenation copies its parts, so `op={op!r}` has nothing to combine",

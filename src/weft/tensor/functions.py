@@ -16,7 +16,7 @@ from weft.tensor.scope import as_tensor, check_truth
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
 #: What a function takes: a tensor or what becomes one; in the definition of an operator, slots.
-Operand: TypeAlias = "TensorLike | Slot"
+TensorOperand: TypeAlias = "TensorLike | Slot"
 
 
 def pointwise(name: str, *args: TensorLike, label: str = "") -> Tensor:
@@ -83,14 +83,14 @@ def _apply(name: str, args: tuple[Any, ...], spec: str, label: str) -> Any:
 
 
 def _unary(op: str, doc: str, name: str = "") -> Callable[..., Any]:
-    def function(x: Operand, *, spec: str = "", label: str = "") -> Any:
+    def function(x: TensorOperand, *, spec: str = "", label: str = "") -> Any:
         return _apply(op, (x,), spec, label)
 
     return _called(function, name or op, doc)
 
 
 def _binary(op: str, doc: str, name: str) -> Callable[..., Any]:
-    def function(x: Operand, y: Operand, *, spec: str = "", label: str = "") -> Any:
+    def function(x: TensorOperand, y: TensorOperand, *, spec: str = "", label: str = "") -> Any:
         return _apply(op, (x, y), spec, label)
 
     return _called(function, name, doc)
@@ -129,12 +129,12 @@ logical_or = _binary("or", "1 where either is not 0.", "logical_or")
 logical_and = _binary("and", "1 where both are not 0.", "logical_and")
 
 
-def where(condition: Operand, x: Operand, y: Operand, *, spec: str = "", label: str = "") -> Any:
+def where(condition: TensorOperand, x: TensorOperand, y: TensorOperand, *, spec: str = "", label: str = "") -> Any:
     """`x` where the condition is not 0, else `y`; no gradient leaks from the branch not taken."""
     return _apply("where", (condition, x, y), spec, label)
 
 
-def fma(x: Operand, y: Operand, z: Operand, *, spec: str = "", label: str = "") -> Any:
+def fma(x: TensorOperand, y: TensorOperand, z: TensorOperand, *, spec: str = "", label: str = "") -> Any:
     """`x * y + z`; with the spec "@", `x @ y + z`."""
     if spec == "@":
         return pointwise("add", compose(x, y), z, label=label)

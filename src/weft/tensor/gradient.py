@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.assign import Accum, Cells, Code, Comment, Fetch, Keep, Node, complete, operands_of, seq, statements
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num
+from weft.tensor.adjoint import Adjoint
 from weft.tensor.einsum import einsum
 from weft.tensor.tensor import Tensor
 
@@ -41,9 +42,18 @@ def backprop(root: Tensor) -> Code:
     tensors = _differentiable(root)
     cleared = (_clear(tensor) for tensor in tensors if tensor.children and tensor is not root)
     start = Fetch(root.grad.node, Cells(Num(1.0)), user_origin())
-    chosen = _chosen_between(tensors)
-    codes = (tensor.pullback(tensor, tensor in chosen) for tensor in reversed(tensors) if tensor.pullback)
+    chosen = chosen_between(tensors)
+    codes = (_pulled_back(tensor, tensor in chosen) for tensor in reversed(tensors))
     return seq(*cleared, start, *codes)
+
+
+def _pulled_back(tensor: Tensor, masked: bool) -> Code:
+    """The code that adds to the gradients of a tensor's children what its own implies."""
+    if tensor.pullback is None:
+        return seq()
+    into = [child.grad.node if child.differentiable else None for child in tensor.children]
+    read = [child.operand for child in tensor.children]
+    return tensor.pullback(tensor, Adjoint(tensor.node, tensor.grad.node, read, into, masked))
 
 
 def _clear(tensor: Tensor) -> Code:
@@ -81,11 +91,11 @@ def _check_reads(loss: Tensor, computed: Code) -> None:
                     f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
                     notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
                     fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
-                    f"`{cleared[node].label}`; gradients of gradients are not there yet",
+                    f"`{cleared[node].label}`; wf.grad(y, x) is a gradient that can be differentiated again",
                 )
 
 
-def _chosen_between(tensors: list[Tensor]) -> set[Tensor]:
+def chosen_between(tensors: list[Tensor]) -> set[Tensor]:
     """What a `where` chooses between, with what that is computed from: there a gradient may be none."""
     found: set[Tensor] = set()
     for tensor in reversed(tensors):

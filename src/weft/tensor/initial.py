@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Copied, Data, File, Node, Record, operands_of, statements, symbols
-from weft.assign.definitions import initial, needed
+from weft.assign.definitions import initial, inputs_of
 from weft.einsum import KINDS, parse_spec
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.shape.cells import ShapeVar
@@ -21,7 +21,7 @@ from weft.tensor.literals import Batch, Labelled, holds_tensors, read_literal, t
 from weft.tensor.scope import is_array
 from weft.tensor.tensor import Tensor
 
-Row: TypeAlias = tuple[Dim, ...] | None
+RowDims: TypeAlias = tuple[Dim, ...] | None
 _SAME = "...|...->... => ...|...->..."
 
 
@@ -29,9 +29,9 @@ _SAME = "...|...->... => ...|...->..."
 class Rows:
     """What is said of a parameter's axes; a row that nothing is said of is None."""
 
-    batch: Row = None
-    input: Row = None
-    output: Row = None
+    batch: RowDims = None
+    input: RowDims = None
+    output: RowDims = None
 
     @property
     def said(self) -> bool:
@@ -73,7 +73,7 @@ def _written(items: Any, given: Rows) -> First:
     """A literal: its axes must be those that are given."""
     shape, values = read_literal(items)
     for kind in KINDS:
-        row: Row = getattr(given, kind)
+        row: RowDims = getattr(given, kind)
         if row is not None and [dim.size for dim in row] != [dim.size for dim in shape.row(kind)]:
             raise ShapeError(
                 f"the literal is {shape}, which is not what `{kind[0]}=` says",
@@ -108,7 +108,7 @@ def check_copied(node: Node, source: Tensor) -> None:
     code = initial(node)
     changing = [name for name, _, _ in symbols(code)]
     changing += [param.label for param in source.params]
-    changing += [str(leaf) for leaf in needed(code) if not isinstance(leaf.init, Data | File)]
+    changing += [str(leaf) for leaf in inputs_of(code) if not isinstance(leaf.init, Data | File)]
     read = (operand for statement in statements(code) for operand in operands_of(statement))
     changing += [str(operand) for operand in read if not isinstance(operand, Node)]
     if changing:

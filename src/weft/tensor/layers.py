@@ -11,7 +11,7 @@ from weft.errors import WeftError
 from weft.habits import no_layer_attribute
 from weft.public import public, public_methods
 from weft.tensor.leaves import UNNAMED
-from weft.tensor.scope import Scope, current_application, inside, is_array, told_apart
+from weft.tensor.scope import LayerScope, current_application, inside, is_array, told_apart
 from weft.tensor.tensor import Tensor
 
 
@@ -28,7 +28,7 @@ class Layer:
         self.config = config
         self.label = label
         self.labelled = labelled
-        self.scope = Scope(label)
+        self.scope = LayerScope(label)
         self.applied = False
 
     def __call__(self, *args: Any, **tensors: Any) -> Tensor:

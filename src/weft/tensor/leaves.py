@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Cells, Data, Declared, Fetch, File, Node, NodeName, Offset, Precision
-from weft.dlpack import ExchangeError, borrow, is_producer, type_of
+from weft.dlpack import ExchangeError, borrow, is_producer, type_name
 from weft.errors import ShapeError, WeftError, user_origin
-from weft.ops import Number, scalar
-from weft.ops import type_of as kind_of
+from weft.ops import Number, scalar, scalar_type
 from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, name_of, numpy_type
 from weft.shape.infer import infer
 from weft.shape.logic import Constant, Counted, Literal, Logic, Varying, mapped
@@ -108,7 +107,7 @@ def precision_of(value: Number, dtype: str | None) -> Precision:
     """That of a number written in the program: given, or from its use."""
     if dtype is not None:
         return Precision.given(element_type(dtype))
-    kind = kind_of(scalar(value), lambda leaf: WEAK_INT)
+    kind = scalar_type(scalar(value), lambda leaf: WEAK_INT)
     return Precision.from_use(WEAK_FLOAT if is_float(kind) else WEAK_INT, wide=isinstance(value, Offset))
 
 
@@ -135,7 +134,7 @@ def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:
         obstacle = obstacle or _not_an_array(array, values)
         if obstacle:
             raise ExchangeError(
-                f"{type_of(array)} of shape {values.shape} cannot be used without a copy: {obstacle}",
+                f"{type_name(array)} of shape {values.shape} cannot be used without a copy: {obstacle}",
                 fix="leave out copy=False, or give an array whose memory lies in the order of its axes",
             )
     return np.array(values, values.dtype.newbyteorder("="), order="C") if copy or obstacle else values

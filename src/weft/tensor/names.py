@@ -52,7 +52,7 @@ def _entry(name: object, value: object) -> Tensor | Scalar:
     )
 
 
-class Names:
+class TextNames:
     """What names mean: those given, and the nodes the text declares, known in all of it."""
 
     def __init__(

@@ -8,16 +8,15 @@ into `g1`, `g2`, … and may use everything. Without a gradient function it is d
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from weft.assign import Accum, Arg, Code, Node, NodeName, Precision, Slot, in_code, intermediate, recording, statements
-from weft.assign.concat_terms import Terms, together
-from weft.assign.definitions import needed
+from weft.assign import Accum, Code, Node, NodeName, Operand, Precision, Slot, in_code, recording, statements
+from weft.assign.definitions import inputs_of
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call, Num, Scalar, computed, substitute
+from weft.ops import OPS, Call
 from weft.ops.dtypes import element_type, is_float
 from weft.project.plan import check_labels
 from weft.public import public_methods
@@ -25,7 +24,7 @@ from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
-from weft.tensor.derivative import Of, differentiate, passed_on, share, times
+from weft.tensor.adjoint import Adjoint, pull_back
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -84,11 +83,12 @@ class Operator:
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
         with recording(operation) as forward:
-            _call(self.run_forward, {"v": Slot(0, node, operation), **_operands(tensors, operation)}, self.name)
+            values = _numbered("v", [tensor.operand for tensor in tensors], operation)
+            _call(self.run_forward, {"v": Slot(0, node, operation), **values}, self.name)
         if not list(statements(forward.code)):
             fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
             raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
-        if node in needed(forward.code):
+        if node in inputs_of(forward.code):
             raise WeftError(
                 f"the forward function of {self.name} reads its result before computing it",
                 origin=origin,
@@ -104,22 +104,35 @@ class Operator:
             pullback=self._pullback if differentiable else None,
         )
 
-    def _pullback(self, tensor: Tensor, masked: bool) -> Code:
+    def _pullback(self, tensor: Tensor, adjoint: Adjoint) -> Code:
         operation = tensor.operation
         assert operation is not None
         slots = {
-            "v": Slot(0, tensor.node, operation),
-            "g": Slot(0, tensor.grad.node, operation),
-            **_operands(tensor.children, operation),
+            "v": Slot(0, adjoint.value, operation),
+            "g": Slot(0, adjoint.gradient, operation),
+            **_numbered("v", adjoint.operands, operation),
+            **_numbered("g", adjoint.into, operation),
         }
-        for number, child in enumerate(tensor.children, 1):
-            slots[f"g{number}"] = Slot(number, child.grad.node if child.differentiable else None, operation)
         with recording(operation) as backward:
             if self.run_gradient is not None:
                 _call(self.run_gradient, slots, f"the gradient of {self.name}")
             else:
-                _derive(tensor, slots, masked)
+                forward = self._derivable(tensor)
+                read, into = ([slots[f"{name}{slot}"] for slot in forward.record.operands] for name in "vg")
+                pull_back(forward, slots["v"], slots["g"], read, into, adjoint.masked)
         return backward.code
+
+    def _derivable(self, tensor: Tensor) -> Accum:
+        """The one assignment that computes a tensor of this operator."""
+        assert tensor.node.definition is not None
+        forward, *others = statements(tensor.node.definition)
+        if others or not isinstance(forward, Accum):
+            raise WeftError(
+                f"the gradient of `{tensor.label}` cannot be derived: its forward code is not one assignment",
+                origin=tensor.node.origin,
+                fix="give the operator a gradient function",
+            )
+        return forward
 
 
 @overload
@@ -153,76 +166,12 @@ def read_logic(text: str, operands: int = 2) -> Logic:
     return Einsum(parse_spec(text))
 
 
-def _derive(tensor: Tensor, slots: Mapping[str, Slot], masked: bool) -> None:
-    """Accumulate into each operand's gradient what the single forward assignment implies."""
-    definition = tensor.node.definition
-    assert definition is not None
-    forward, *others = statements(definition)
-    if others or not isinstance(forward, Accum):
-        raise WeftError(
-            f"the gradient of `{tensor.label}` cannot be derived: its forward code is not one assignment",
-            origin=tensor.node.origin,
-            fix="give the operator a gradient function",
-        )
-    over_slots = _over_slots(forward, slots)
-    whole = over_slots(forward.value)
-
-    def collect(name: str, accum: str, of: Of) -> Scalar:
-        return intermediate(f"{name}_lhs").accumulate(accum, of(whole, slots["v"]), reset=True)
-
-    part = share(forward.accum, collect)(whole, slots["v"])
-    for number, seen in _seen_by_operands(forward):
-        target = slots[f"g{number}"]
-        value = over_slots(seen)
-        partial = differentiate(value, slots[f"v{number}"])
-        if forward.accum == "arg2" and isinstance(value, Call):
-            partial = _reusing(partial, value, slots["v"])
-        if target.operand is not None and partial != Num(0):
-            target += passed_on(slots["g"], times(part, partial), masked)
-
-
-def _reusing(partial: Scalar, value: Call, v: Scalar) -> Scalar:
-    """A derivative that reads the value computed before instead of computing it again."""
-    return computed(
-        partial,
-        lambda one: one,
-        lambda one, args: v if _alike(one, value) else Call(one.op, tuple(args)),
-    )
-
-
-def _alike(one: Call, value: Call) -> bool:
-    """Is it the same operation on the same arguments? Only leaves are compared: calls are as deep as they are."""
-    return one.op == value.op and all(
-        arg is other or (not isinstance(arg, Call) and arg == other)
-        for arg, other in zip(one.args, value.args, strict=True)
-    )
-
-
 def _is_truth(code: Code) -> bool:
     return isinstance(code, Accum) and isinstance(code.value, Call) and OPS[code.value.op].truth
 
 
-def _seen_by_operands(forward: Accum) -> Iterator[tuple[int, Scalar]]:
-    """The slot of each operand, and the value where it is there: other parts of a concatenation are not."""
-    operation = forward.record.operation
-    groups = together(operation.logic.spec) if isinstance(operation.logic, Einsum) else None
-    if groups is None:
-        yield from ((slot, forward.value) for slot in range(1, len(operation.slots)))
-        return
-    terms, numbers = Terms.of(forward.value), {slot: number for number, slot in enumerate(forward.record.operands)}
-    for slot, group in enumerate(groups, 1):
-        if slot in numbers:
-            yield slot, terms.present({numbers[one + 1] for one in group if one + 1 in numbers})
-
-
-def _over_slots(code: Accum, slots: Mapping[str, Slot]) -> Callable[[Scalar], Scalar]:
-    """Writes slots for the operands in a value."""
-    numbers = {number: slots[f"v{slot}" if slot else "v"] for number, slot in enumerate(code.record.operands)}
-    return lambda value: substitute(value, lambda leaf: numbers[leaf.number] if isinstance(leaf, Arg) else leaf)
-
-
-def _operands(tensors: Sequence[Tensor], operation: Operation) -> dict[str, Slot]:
-    return {f"v{number}": Slot(number, tensor.operand, operation) for number, tensor in enumerate(tensors, 1)}
+def _numbered(name: str, operands: Sequence[Operand | None], operation: Operation) -> dict[str, Slot]:
+    return {f"{name}{slot}": Slot(slot, operand, operation) for slot, operand in enumerate(operands, 1)}
 
 
 def _call(function: Callable[..., None], slots: Mapping[str, Slot], what: str) -> None:

@@ -27,7 +27,7 @@ from weft.tensor.tensor import Tensor
 Distribution: TypeAlias = Literal["uniform", "normal"]
 
 #: One size, several, or `{"label": size}`.
-Sizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
+ParameterSizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def seed(number: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class InitialCell:
     """What an initialiser works with: random numbers of one cell, and the sizes of its parameter."""
 
     key: int
@@ -93,7 +93,7 @@ class Cell:
         return Extent("outputs", SizeOf(self.operation, "output"))
 
 
-Init: TypeAlias = Callable[[Cell], Number]
+Init: TypeAlias = Callable[[InitialCell], Number]
 
 
 def random_unit(key: int, stream: int, counter: Number) -> Scalar:
@@ -136,7 +136,7 @@ def xavier(scale: float = 1.0, distribution: Distribution = "uniform") -> Init:
     return _spread("xavier", scale, distribution, lambda cell: 2 / (cell.inputs + cell.outputs))
 
 
-def _spread(name: str, scale: float, distribution: str, variance: Callable[[Cell], Scalar]) -> Init:
+def _spread(name: str, scale: float, distribution: str, variance: Callable[[InitialCell], Scalar]) -> Init:
     """Numbers around 0 whose variance depends on how many inputs and outputs there are."""
     if distribution not in get_args(Distribution):
         raise WeftError(
@@ -147,21 +147,21 @@ def _spread(name: str, scale: float, distribution: str, variance: Callable[[Cell
     return lambda cell: _within(cell, Extent(name, scale * call("sqrt", 3 * variance(cell))))
 
 
-def _lecun(cell: Cell) -> Scalar:
+def _lecun(cell: InitialCell) -> Scalar:
     """Keep the variance of the inputs; small where there are none."""
     return _within(cell, Extent("lecun", where(cell.inputs > 1, call("sqrt", 3 / cell.inputs), 0.1)))
 
 
-def _within(cell: Cell, bound: Scalar) -> Scalar:
+def _within(cell: InitialCell, bound: Scalar) -> Scalar:
     return (cell.uniform() * 2.0 - 1.0) * bound
 
 
 def param(
     name: str,
     *,
-    o: Sizes | None = None,
-    i: Sizes | None = None,
-    b: Sizes | None = None,
+    o: ParameterSizes | None = None,
+    i: ParameterSizes | None = None,
+    b: ParameterSizes | None = None,
     init: Any = None,
     dtype: str | None = None,
     square: bool = False,
@@ -233,7 +233,7 @@ def _first_value(init: Any, label: str, operation: Operation, origin: Origin | N
     if isinstance(init, int | float | np.number) and not isinstance(init, bool):
         return scalar(float(init))
     if callable(init):
-        return _drawn(init, Cell(random_key(label), operation), label, origin)
+        return _drawn(init, InitialCell(random_key(label), operation), label, origin)
     raise WeftError(
         f"`init` of parameter `{label}` is {init!r}",
         origin=origin,
@@ -241,7 +241,7 @@ def _first_value(init: Any, label: str, operation: Operation, origin: Origin | N
     )
 
 
-def _drawn(init: Callable[[Cell], Any], cell: Cell, label: str, origin: Origin | None) -> Scalar:
+def _drawn(init: Callable[[InitialCell], Any], cell: InitialCell, label: str, origin: Origin | None) -> Scalar:
     """The number an initialiser makes for a cell."""
     cause: Exception | None = None
     try:
@@ -261,7 +261,7 @@ def _drawn(init: Callable[[Cell], Any], cell: Cell, label: str, origin: Origin |
     ) from cause
 
 
-def given_dims(sizes: Sizes | None, row: str) -> tuple[Dim, ...] | None:
+def given_dims(sizes: ParameterSizes | None, row: str) -> tuple[Dim, ...] | None:
     """What `o=`, `i=` or `b=` says of a row."""
     match sizes:
         case None:

@@ -17,22 +17,22 @@ from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, is_number
 
 #: What tells one draw from the next: a number, a static index, or a tensor that counts.
-Step: TypeAlias = Number | Tensor
+DrawStep: TypeAlias = Number | Tensor
 
 
-def random_uniform(name: str, *, step: Step | None = None) -> Tensor:
+def random_uniform(name: str, *, step: DrawStep | None = None) -> Tensor:
     """Numbers in [0, 1), new ones for each `step`; the shape is inferred from use."""
     key = random_key(name)
     return _random(name, step, lambda counter: random_unit(key, 0, counter))
 
 
-def random_standard_normal(name: str, *, step: Step | None = None) -> Tensor:
+def random_standard_normal(name: str, *, step: DrawStep | None = None) -> Tensor:
     """Standard normal numbers, new ones for each `step`; the shape is inferred from use."""
     key = random_key(name)
     return _random(name, step, lambda counter: random_normal(key, counter))
 
 
-def bernoulli(name: str, probability: float, *, step: Step | None = None) -> Tensor:
+def bernoulli(name: str, probability: float, *, step: DrawStep | None = None) -> Tensor:
     """1 with the given probability, else 0, drawn anew for each `step`; the shape is inferred from use."""
     if not is_number(probability) or isinstance(probability, Scalar) or not 0.0 <= probability <= 1.0:
         raise WeftError(f"a probability lies between 0 and 1, not {probability}")
@@ -40,7 +40,7 @@ def bernoulli(name: str, probability: float, *, step: Step | None = None) -> Ten
     return _random(name, step, lambda counter: call("lt", random_unit(key, 0, counter), probability))
 
 
-def dropout(x: Tensor, rate: float, *, step: Step | None = None, name: str = "dropout") -> Tensor:
+def dropout(x: Tensor, rate: float, *, step: DrawStep | None = None, name: str = "dropout") -> Tensor:
     """`x` with each element zeroed with probability `rate` and the others scaled up, drawn anew for each `step`."""
     x = as_tensor(x, "dropout")
     if not is_number(rate) or isinstance(rate, Scalar) or not 0.0 <= rate < 1.0:
@@ -48,7 +48,7 @@ def dropout(x: Tensor, rate: float, *, step: Step | None = None, name: str = "dr
     return x * bernoulli(f"{name}.{x.label}", 1.0 - rate, step=step) * (1.0 / (1.0 - rate))
 
 
-def _random(name: str, step: Step | None, draw: Callable[[Scalar], Scalar]) -> Tensor:
+def _random(name: str, step: DrawStep | None, draw: Callable[[Scalar], Scalar]) -> Tensor:
     """A tensor of what is drawn for each cell and step. It has the shape its use needs, as a constant has."""
     origin = user_origin()
     if step is None:

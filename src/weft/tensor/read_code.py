@@ -18,15 +18,15 @@ from typing import Any
 from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
 from weft.assign.parse import INFIX, parse
 from weft.assign.syntax import (
-    Apply,
     Assign,
     At,
     Bracket,
-    Contraction,
+    EinsumCall,
+    FunctionCall,
     Infix,
     Lift,
     Name,
-    Number,
+    NumberLiteral,
     Quoted,
     Right,
     Sign,
@@ -49,7 +49,7 @@ from weft.tensor.assignments import assignable, record_over
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import compose
 from weft.tensor.leaves import constant
-from weft.tensor.names import Given, Names, checked, said_type, unheld
+from weft.tensor.names import Given, TextNames, checked, said_type, unheld
 from weft.tensor.operator import Operator, read_logic
 from weft.tensor.reading import Reading, operation_of
 from weft.tensor.slices import StaticIndex, slice_batch
@@ -65,7 +65,7 @@ def parse_cd(text: str, names: Mapping[str, Given] | None = None, /, *, declare:
     """
     program = parse(text)
     source = Source(text)
-    reader = _Reader(source, Names(checked({**(names or {}), **more}), program, declare, source))
+    reader = _Reader(source, TextNames(checked({**(names or {}), **more}), program, declare, source))
     with recording() as codes:
         for statement in program:
             reader.run(statement)
@@ -84,7 +84,7 @@ class _Found:
 
 
 class _Reader:
-    def __init__(self, source: Source, names: Names) -> None:
+    def __init__(self, source: Source, names: TextNames) -> None:
         self.source = source
         self.names = names
         self.lets: Mapping[str, Value] = {}  # of the statement that is read
@@ -136,7 +136,12 @@ class _Reader:
         if isinstance(right.logic, Name):
             return self._of_another(right, right.logic)
         logic, value = self._logic(right, right.logic), right.value
-        if isinstance(logic, Compose) and isinstance(value, Apply) and value.function == "fma" and len(value.args) == 3:
+        if (
+            isinstance(logic, Compose)
+            and isinstance(value, FunctionCall)
+            and value.function == "fma"
+            and len(value.args) == 3
+        ):
             product = Infix("*", value.args[0], value.args[1], value.span)
             logic, value = None, Infix("+", product, value.args[2], value.span)
         if right.sizes and not isinstance(logic, Einsum):
@@ -224,7 +229,7 @@ class _Reader:
     def _part(self, value: Value, found: _Found, top: bool = False) -> Scalar:
         """A value as a scalar; each tensor it mentions is added to `found` and stands in it by number."""
         match value:
-            case Number(value=number):
+            case NumberLiteral(value=number):
                 return Num(number)
             case Lift():
                 return self._lifted(value)
@@ -240,7 +245,7 @@ class _Reader:
                 for one in (*row, value):
                     scalar = call(INFIX[one.op], scalar, self._part(one.right, found))
                 return scalar
-            case Apply(function=function, args=args) if function != "given":
+            case FunctionCall(function=function, args=args) if function != "given":
                 op = _function(value)
                 return call(op, *(self._part(arg, found) for arg in args))
         return _place(self._tensor(value), found)
@@ -257,7 +262,7 @@ class _Reader:
             found.parts[name] = self._part(self.lets[name], found)
 
     def _lifted(self, lift: Lift) -> Scalar:
-        if isinstance(lift.value, Number):
+        if isinstance(lift.value, NumberLiteral):
             return Num(lift.value.value)
         meaning = self.names[lift.value]
         if isinstance(meaning, Tensor):
@@ -271,12 +276,12 @@ class _Reader:
             case Infix(op="*"):
                 first, row = in_a_row(value, *(INFIX.keys() - {"*"}))
                 return reduce(compose, (self._tensor(one.right) for one in row), self._tensor(first))
-            case Contraction(spec=spec, args=args):
+            case EinsumCall(spec=spec, args=args):
                 return einsum(spec.text, *(self._tensor(arg) for arg in args))
             case At(value=inner, index=index):
-                at = index.value if isinstance(index, Number) else self._static(index)
+                at = index.value if isinstance(index, NumberLiteral) else self._static(index)
                 return slice_batch(self._tensor(inner), at)
-            case Apply(function="given", args=args):
+            case FunctionCall(function="given", args=args):
                 return self._given(value, args)
             case Bracket():
                 return self._bracket(value)
@@ -287,7 +292,7 @@ class _Reader:
             return constant(scalar)
         return _computed(Reading(Pointwise(len(tensors)), scalar, tensors, _count(tensors), 0, {}, value.span), "arg2")
 
-    def _given(self, call: Apply, args: tuple[Value, ...]) -> Tensor:
+    def _given(self, call: FunctionCall, args: tuple[Value, ...]) -> Tensor:
         meaning = self.names[args[0]] if len(args) == 1 and isinstance(args[0], Name) else None
         if not isinstance(meaning, Tensor):
             raise Mistake("`given` takes the name of a tensor", call.span, "write `given(x)`")
@@ -347,13 +352,15 @@ def _check_type(statement: Assign, target: Node) -> None:
 
 
 def _check_compose(value: Value) -> None:
-    name = INFIX.get(value.op) if isinstance(value, Infix) else value.function if isinstance(value, Apply) else None
+    name = (
+        INFIX.get(value.op) if isinstance(value, Infix) else value.function if isinstance(value, FunctionCall) else None
+    )
     if name in ("div", "pow"):
         what = f'logic "@" with {OPS[name].text!r} reads like a matrix inverse or power and computes neither'
         raise Mistake(what, value.span, 'use logic "." for pointwise, or an explicit einsum spec')
 
 
-def _function(call: Apply) -> str:
+def _function(call: FunctionCall) -> str:
     """The operation a call names."""
     if call.function == "dim":
         raise unheld("dim(…)", call.span)
@@ -370,7 +377,7 @@ def _function(call: Apply) -> str:
 
 def _primitive(value: Value, count: int, right: Right) -> tuple[Scalar, Sequence[Value]]:
     """The assignment's own operation over `count` operands. One written several times in a row takes more than two."""
-    if isinstance(value, Apply) and value.function != "given" and len(value.args) == count:
+    if isinstance(value, FunctionCall) and value.function != "given" and len(value.args) == count:
         return call(_function(value), *map(Arg, range(count))), value.args
     if count == 1:
         return Arg(0), (value,)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Scope:
+class LayerScope:
     """What one configured layer owns: parameters by name, and the layers its body makes, counted by name along it.
 
     Both are in order of first use. What is made becomes owned in one go: a signal may come in the middle of making it.
@@ -58,10 +58,10 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Application:
+class LayerApplication:
     """A body as it runs, in one thread: where it declared which parameter, and how many layers of a name it made."""
 
-    scope: Scope
+    scope: LayerScope
     declared: dict[str, Origin | None] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
@@ -88,19 +88,19 @@ class Application:
         return self.scope.layer(name, self.seen[name] - 1, make)
 
 
-_application: ContextVar[Application | None] = ContextVar("weft_application", default=None)
+_application: ContextVar[LayerApplication | None] = ContextVar("weft_application", default=None)
 
 
-def current_application() -> Application | None:
+def current_application() -> LayerApplication | None:
     return _application.get()
 
 
 @contextmanager
-def inside(scope: Scope) -> Iterator[None]:
+def inside(scope: LayerScope) -> Iterator[None]:
     """Run a layer's body: names belong to `scope`, counted from the start."""
     before = _application.get()
     try:
-        _application.set(Application(scope))
+        _application.set(LayerApplication(scope))
         yield
     finally:
         _application.set(before)

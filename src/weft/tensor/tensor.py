@@ -23,6 +23,7 @@ from weft.shape.inference_lock import INFERRING
 from weft.shape.nodes import Shape
 
 if TYPE_CHECKING:
+    from weft.tensor.adjoint import Adjoint
     from weft.tensor.slices import StaticIndex
 
 #: What an operand of Python's operators may be; a string names a parameter inside `@wf.op`.
@@ -43,7 +44,7 @@ class Tensor:
         children: tuple[Tensor, ...] = (),
         differentiable: bool = False,
         is_param: bool = False,
-        pullback: Callable[[Tensor, bool], Code] | None = None,
+        pullback: Callable[[Tensor, Adjoint], Code] | None = None,
     ) -> None:
         if not isinstance(operand, Operand):
             raise WeftError(

@@ -20,13 +20,13 @@ from weft.errors import Origin, WeftError
 from weft.torch.operator import operator
 
 #: `apply(key, backward, inputs)`: the results of an operator.
-Apply: TypeAlias = Callable[[str, str, list[Any]], Any]
+ApplyFunction: TypeAlias = Callable[[str, str, list[Any]], Any]
 
 _WEFT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @cache
-def operator_of(torch: Any) -> Apply:
+def operator_of(torch: Any) -> ApplyFunction:
     """`weft::apply`, made known to PyTorch."""
 
     def run(key: str, backward: str, inputs: Sequence[Any]) -> list[Any]:
@@ -48,12 +48,12 @@ def operator_of(torch: Any) -> Apply:
     torch.library.impl("weft::apply", "CompositeExplicitAutograd")(run)
     torch.library.register_fake("weft::apply")(fake)
     torch.library.register_autograd("weft::apply", backward, setup_context=setup)
-    apply: Apply = torch.ops.weft.apply.default
+    apply: ApplyFunction = torch.ops.weft.apply.default
     return apply
 
 
 @cache
-def function_of(torch: Any) -> Apply:
+def function_of(torch: Any) -> ApplyFunction:
     """The same for function transforms: it says what a gradient is, and that mapping over an axis is a run for each."""
     inside = operator_of(torch)
 
@@ -94,7 +94,7 @@ def _remember(ctx: Any, key: str, backward: str, inputs: Sequence[Any], output: 
     ctx.real = [one.is_floating_point() for one in output]
 
 
-def _gradients(ctx: Any, apply: Apply, gradients: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
+def _gradients(ctx: Any, apply: ApplyFunction, gradients: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
     """The gradients by the inputs that need one."""
     saved = list(ctx.saved_tensors)
     seeds = [one for one, real in zip(gradients, ctx.real, strict=True) if real]

@@ -18,14 +18,14 @@ from weft.ops.dtypes import is_float
 from weft.tc import Definition
 from weft.tc.definition import restored
 
-Shapes: TypeAlias = Sequence[tuple[int, ...]]
+OperandShapes: TypeAlias = Sequence[tuple[int, ...]]
 
 #: The definitions of this process by their keys: an operator uses the very one that was wrapped, and what it compiled.
 _wrapped: WeakValueDictionary[str, Definition] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class TorchOperator:
     """A definition, or its gradients by some parameters: then the gradients of its real results come in last."""
 
     definition: Definition
@@ -51,19 +51,19 @@ class Operator:
         d = tuple(seeds.get(one) for one in self.definition.results)
         return _several(self.definition.grad(*given[:count], wrt=list(self.wrt), d=d))
 
-    def results(self, shapes: Shapes) -> list[tuple[tuple[int, ...], str]]:
+    def results(self, shapes: OperandShapes) -> list[tuple[tuple[int, ...], str]]:
         """The shapes and types of the results."""
         flat = self.definition.template.flat
         found = self.definition.template.extents(shapes[: len(flat.params)]).shapes
         names = flat.results if self.wrt is None else self.wrt
         return [(found[one], flat.types[one]) for one in names]
 
-    def derivative(self, by: Sequence[int], shapes: Shapes) -> Operator:
+    def derivative(self, by: Sequence[int], shapes: OperandShapes) -> TorchOperator:
         """The gradients of the results by some inputs, for inputs of these shapes."""
         if self.wrt is None:
-            return Operator(self.definition, tuple(self.inputs[at] for at in by))
+            return TorchOperator(self.definition, tuple(self.inputs[at] for at in by))
         gradient = self.definition.derived(shapes[: len(self.definition.params)], self.wrt)
-        return Operator(gradient, tuple(gradient.params[at] for at in by))
+        return TorchOperator(gradient, tuple(gradient.params[at] for at in by))
 
 
 def operator_key(definition: Definition) -> str:
@@ -74,10 +74,10 @@ def operator_key(definition: Definition) -> str:
 
 
 @lru_cache(maxsize=1024)
-def operator(key: str, shapes: tuple[tuple[int, ...], ...]) -> Operator:
+def operator(key: str, shapes: tuple[tuple[int, ...], ...]) -> TorchOperator:
     """The operator of a text, for inputs of these shapes."""
     base, *orders = key.split("\n")
-    found = Operator(_wrapped.get(base) or restored(*json.loads(base)))
+    found = TorchOperator(_wrapped.get(base) or restored(*json.loads(base)))
     for by in orders:
         found = found.derivative([int(one) for one in by.split(",")], shapes)
     return found

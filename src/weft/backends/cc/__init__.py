@@ -11,7 +11,7 @@ from weft.backends.cc.build import Compiler, find_compiler
 from weft.backends.cc.kernels import CFunctions
 from weft.backends.cc.loader import Loaded, environment, find_kernels, load
 from weft.backends.host_memory import HostMemory, aligned
-from weft.backends.protocol import Bindable, Bound, Call, Executable, Memory
+from weft.backends.protocol import Bindable, BoundProgram, Executable, KernelCall, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError
 from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
@@ -53,7 +53,7 @@ class Cc(HostMemory):
     def identity(self) -> str:
         return environment(self.compiler)
 
-    def recall(self, calls: Sequence[Call]) -> Bindable | None:
+    def recall(self, calls: Sequence[KernelCall]) -> Bindable | None:
         loaded = find_kernels(self.compiler, dict.fromkeys(call.kernel for call in calls), self.folder)
         return _Native(calls, loaded) if loaded else None
 
@@ -67,11 +67,11 @@ class _Entry(ctypes.Structure):
 class _Native:
     """A list of calls; binding fixes their pointers, so that a run is a single call."""
 
-    def __init__(self, calls: Sequence[Call], loaded: Loaded) -> None:
+    def __init__(self, calls: Sequence[KernelCall], loaded: Loaded) -> None:
         self.calls = calls
         self._loaded = loaded
 
-    def bind(self, memory: Memory) -> Bound:
+    def bind(self, memory: Memory) -> BoundProgram:
         arrays = {buffer: memory[buffer] for call in self.calls for buffer in call.buffers}
         assert all(array.flags.c_contiguous for array in arrays.values())
         address = {buffer: array.ctypes.data for buffer, array in arrays.items()}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from weft.backends.cc.emit import emit, safe, static_in
-from weft.backends.protocol import Call
+from weft.backends.protocol import KernelCall
 from weft.lazy import lazy_property
 from weft.loops import Program, buffers_of
 from weft.schedule.canonical import canonical_kernel
@@ -36,7 +36,7 @@ class CFunction:
     """One kernel of a program: its C function under neutral names, and how this program calls it."""
 
     text: str
-    call: Call
+    call: KernelCall
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,7 @@ class CFunctions:
         parts = []
         for index, kernel in enumerate(self.kernels):
             buffers = buffers_of(Program(kernel.body))
-            lines = dict.fromkeys(line for remark in kernel.remarks for line in remark.splitlines())
-            remarks = [f"/* {safe(line)} */" for line in lines]
+            remarks = [f"/* {safe(line)} */" for line in kernel.remarks]
             names = [f"/*     x{at} is {safe(one.name)} */" for at, one in enumerate(buffers)]
             text = emit(f"kernel_{index}", kernel.body, buffers, static_in(kernel.body))
             parts.append("\n".join([*remarks, *names, text]))
@@ -69,4 +68,4 @@ def _piece(kernel: Kernel) -> CFunction:
     ordered = sorted(buffers_of(Program(neutral.body)), key=lambda one: one.id)
     text = emit("NAME", neutral.body, ordered, [f"s{at}" for at in range(len(given))])
     name = f"weft_{sha256(text.encode()).hexdigest()[:32]}"
-    return CFunction(text.replace("NAME", name), Call(name, buffers, tuple(fixed.get(one, one) for one in given)))
+    return CFunction(text.replace("NAME", name), KernelCall(name, buffers, tuple(fixed.get(one, one) for one in given)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, unrolled
+from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, simd, unrolled
 from weft.backends.cc.types import c_type
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
@@ -255,6 +255,7 @@ class Tiles:
         else:
             row = [f"panel[c] = {self._value(side, 'c')};"]
             body = [
+                simd(),
                 *loop("c", "0", "columns", row),
                 *loop("c", "columns", wide, ["panel[c] = 0;"]),
                 f"panel += {wide};",

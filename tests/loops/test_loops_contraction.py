@@ -8,15 +8,14 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from weft.affine import Affine
 from weft.loops import Buffer, Inside, Program, Read, Update
+from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.interp import run_scalar
 from weft.loops.nests import Nest
 from weft.ops import OPS, Call, Scalar
-from weft.schedule.contractions import Contraction, contraction_of
 
 PAIRS = [(accumulate, one.name) for one in OPS.values() for accumulate in one.over]
 NAMES = "abcde"

@@ -1,0 +1,331 @@
+"""Gradients as tensors, of any order.
+
+What backpropagation adds to `p.grad` defines a tensor here, whose children are what it reads: it is computed when it is
+needed, and differentiated like everything else.
+
+y =: x * x    by  x    is    d_x =: d_y * x + d_y * x    of  d_y  and  x;    again by  x    it is    d_y + d_y
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import TypeVar, cast
+
+from weft.assign import (
+    Accum,
+    Arg,
+    Assignment,
+    Cells,
+    Code,
+    Direct,
+    Fetch,
+    Node,
+    NodeName,
+    Operand,
+    Record,
+    Slot,
+    operands_of,
+    recording,
+    seq,
+    statements,
+    target,
+)
+from weft.assign.definitions import accumulates
+from weft.errors import WeftError, user_origin, warn
+from weft.ops import Num
+from weft.shape.infer import infer
+from weft.shape.logic import Pointwise
+from weft.tensor.adjoint import Adjoint, pull_back
+from weft.tensor.gradient import chosen_between, topological
+from weft.tensor.scope import as_tensor
+from weft.tensor.tensor import Tensor
+
+#: What is differentiated by, and along.
+T = TypeVar("T", Tensor, tuple[Tensor, ...], list[Tensor], dict[str, Tensor])
+
+
+def grad(y: Tensor, x: T, *, d: Tensor | float | None = None) -> T:
+    """The gradient of `y` by `x`, as a tensor; a tuple or a dict of them for a tuple or a dict.
+
+    `y` is one number, unless `d` is given, of the shape of `y`: then that is pulled back. A gradient can be
+    differentiated again.
+    """
+    asked = _asked(x, "grad")
+    path = _Path.between(_checked(y, "grad"), asked)
+    gradients = path.backward(_ones_like(y) if d is None else _spread(as_tensor(d, "grad"), y, "d"))
+    return _formed(x, [path.gradient(one, gradients) for one in asked])
+
+
+def jvp(y: Tensor, x: T, v: T) -> Tensor:
+    """How `y` changes as `x` moves along `v`, as a tensor; `v` is of the shape of `x`, or a tuple or dict as `x` is."""
+    asked, along = _asked(x, "jvp"), _along(x, v)
+    path = _Path.between(_checked(y, "jvp"), asked)
+    for one in asked:
+        path.check(one)
+    moved = {one: _spread(way, one, "v") for one, way in zip(asked, along, strict=True)}
+    tangents = path.forward({one: moved[known] for one, known in path.asked.items()})
+    return tangents[y] if y in tangents else _zeros_like(y)
+
+
+@dataclass(slots=True)
+class _Path:
+    """The tensors through which `y` changes with what is asked for, operands before users.
+
+    `asked` are the tensors of the graph that are among those asked for: a value may be there as several tensors.
+    """
+
+    y: Tensor
+    tensors: list[Tensor]
+    asked: Mapping[Tensor, Tensor]
+    graph: list[Tensor]
+
+    @staticmethod
+    def between(y: Tensor, asked: Sequence[Tensor]) -> _Path:
+        graph, wanted = topological(y), {one.operand: one for one in asked}
+        found = {one: wanted[one.operand] for one in graph if one.operand in wanted and one.differentiable}
+        path: dict[Tensor, None] = {}
+        for tensor in graph:
+            if tensor in found or (tensor.pullback and any(child in path for child in tensor.children)):
+                path[tensor] = None
+        return _Path(y, list(path), found, graph)
+
+    def backward(self, seed: Tensor) -> dict[Tensor, Tensor]:
+        """The gradient of each tensor, after those of all that read it."""
+        users: dict[Tensor, list[Tensor]] = {tensor: [] for tensor in self.tensors}
+        gradients = {self.y: seed} if self.y in users else {}
+        masked = chosen_between(self.graph)
+        for tensor in reversed(self.tensors):
+            if users[tensor]:
+                block = _GradientBlock(_like(tensor))
+                for user in users[tensor]:
+                    block.pull_back(user, gradients[user], tensor, masked=user in masked)
+                gradients[tensor] = block.tensor()
+            if tensor in gradients and tensor.pullback:
+                for child in dict.fromkeys(tensor.children):
+                    if child in users:
+                        users[child].append(tensor)
+        return gradients
+
+    def forward(self, moved: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+        """The tangent of each tensor, after those of all that it reads."""
+        tangents: dict[Tensor, Tensor] = {}
+        for tensor in self.tensors:
+            children = [child for child in dict.fromkeys(tensor.children) if child in tangents]
+            found = [_tangent(tensor, child, tangents[child]) for child in children]
+            tangents[tensor] = _sum([moved[tensor], *found] if tensor in moved else found)
+        return tangents
+
+    def gradient(self, x: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor:
+        """The gradient by one tensor: of all tensors of the graph that are it."""
+        self.check(x)
+        found = [gradients[one] for one, asked in self.asked.items() if asked is x and one in gradients]
+        if found:
+            return _sum(found)
+        what = f"the gradient of `{self.y.label}` by `{x.label}` is zero: nothing passes it on"
+        fix = "if something should, look for wf.stop_gradient and comparisons"
+        warn(WeftError(what, fix=fix))
+        return _zeros_like(x)
+
+    def check(self, x: Tensor) -> None:
+        """Refuse to differentiate by what cannot make a difference; a gradient may turn out to be constant."""
+        same = [one for one in self.graph if one.node is x.node]
+        if not same and all(one.node.gradient_of is None for one in self.graph):
+            what = f"`{self.y.label}` is not computed from `{x.label}`"
+            raise WeftError(what, fix="differentiate by something that it is computed from")
+        if not any(one.differentiable for one in (x, *same)):
+            what = f"`{x.label}` is not differentiable: it is neither a parameter nor computed from one"
+            fix = f"x = wf.require_grad({x.label}), and build `{self.y.label}` from x"
+            raise WeftError(what, fix=fix)
+
+
+def _tangent(tensor: Tensor, child: Tensor, tangent: Tensor) -> Tensor:
+    """How a tensor changes with one of its children: the transpose of its pullback, which is linear in the gradient."""
+    gradient = Tensor(_like(tensor), differentiable=True)
+    block = _GradientBlock(_like(child))
+    block.pull_back(tensor, gradient, child)
+    found = _Path.between(block.tensor(), [gradient]).backward(tangent).get(gradient)
+    if found is None:
+        return _zeros_like(tensor)
+    if gradient in topological(found):
+        what = f"the gradient function of `{tensor.label}` is not linear in the gradient of its result"
+        raise WeftError(what, fix="multiply g with what does not depend on it")
+    return found
+
+
+def _sum(tensors: Iterable[Tensor]) -> Tensor:
+    return reduce(operator.add, tensors)
+
+
+# From assignments to tensors
+
+
+@dataclass(slots=True)
+class _GradientBlock:
+    """Assignments that add up to a result, written over stand-ins for the tensors they read.
+
+    A stand-in says which tensor is meant where several have the same value, and only one passes gradients on. Where
+    gradients are masked, what is differentiated (`linear`) is not what is computed: a mask tests whether a gradient is
+    there, and that one is zero does not mean that it does not change.
+    """
+
+    result: Node
+    computed: list[Code] = field(default_factory=list)
+    linear: list[Code] = field(default_factory=list)
+    tensors: dict[Operand, Tensor] = field(default_factory=dict)
+
+    def pull_back(self, user: Tensor, gradient: Tensor, child: Tensor, *, masked: bool = False) -> None:
+        """Add what the gradient of a user implies for one of its children."""
+        assert user.pullback is not None
+        value, own, *read = map(self._stand_in, (user, gradient, *user.children))
+        into = [self.result if one is child else None for one in user.children]
+        linear = user.pullback(user, Adjoint(value, own, read, into))
+        self.linear.append(linear)
+        self.computed.append(user.pullback(user, Adjoint(value, own, read, into, masked)) if masked else linear)
+
+    def _stand_in(self, tensor: Tensor) -> Node:
+        made = _like(tensor)
+        self.tensors[made] = tensor
+        return made
+
+    def tensor(self) -> Tensor:
+        """The result as a tensor; what is computed on the way to it becomes tensors too."""
+        computed, linear = _by_target(self.computed), _by_target(self.linear)
+        for node, body in {**linear, **computed}.items():
+            if node is not self.result:
+                self.tensors[node] = _assigned(node, body, body, self.tensors)
+        return _assigned(self.result, computed.get(self.result, []), linear.get(self.result, []), self.tensors)
+
+
+def _by_target(codes: Sequence[Code]) -> dict[Node, list[Assignment]]:
+    """The assignments to each node, in order; refused if one is read before it is complete."""
+    found: dict[Node, list[Assignment]] = {}
+    read: set[Operand] = set()
+    for statement in statements(seq(*codes)):
+        node = target(statement)
+        if node in read or (node in found and not _adds(statement)):
+            what = f"it writes `{node.label}` again after it read it, or otherwise than by adding"
+            fix = "let the gradient function give each value a name of its own, by wf.intermediate"
+            raise WeftError(f"a gradient cannot become a tensor: {what}", fix=fix)
+        read.update(operands_of(statement))
+        found.setdefault(node, []).append(statement)
+    return found
+
+
+def _adds(statement: Assignment) -> bool:
+    return isinstance(statement, Accum | Direct) and statement.accum in ("add", "sub")
+
+
+def _assigned(
+    node: Node, computed: Sequence[Assignment], linear: Sequence[Assignment], tensors: Mapping[Operand, Tensor]
+) -> Tensor:
+    """The tensor that some assignments compute one after another, from zero, and from tensors that are complete."""
+    children = {one: tensors[one] if one in tensors else Tensor(one) for body in linear for one in operands_of(body)}
+    code = _from_zero(node, [_over({**tensors, **children}, one) for one in computed])
+    differentiable = any(child.differentiable for child in children.values())
+    pullback = partial(_pull_back_all, linear, list(children)) if differentiable else None
+    return Tensor(
+        node.defined(code), children=tuple(children.values()), differentiable=differentiable, pullback=pullback
+    )
+
+
+def _over(tensors: Mapping[Operand, Tensor], statement: Assignment) -> Assignment:
+    """An assignment over what the stand-ins stand for."""
+    if isinstance(statement, Fetch):
+        return statement
+    return replace(statement, operands=tuple(tensors[one].operand for one in statement.operands))
+
+
+def _from_zero(node: Node, body: Sequence[Assignment]) -> Code:
+    """Assignments that start from zero rather than from what the node holds."""
+    if body and isinstance(body[0], Accum) and body[0].accum == "add":
+        return seq(replace(body[0], reset=True), *body[1:])
+    return seq(*body) if body and not accumulates(body[0]) else seq(Fetch(node, Cells(Num(0.0))), *body)
+
+
+def _pull_back_all(body: Sequence[Assignment], read: Sequence[Operand], tensor: Tensor, adjoint: Adjoint) -> Code:
+    """The gradients of what several assignments add up to."""
+    values, into = dict(zip(read, adjoint.operands, strict=True)), dict(zip(read, adjoint.into, strict=True))
+    codes = []
+    for forward in body:
+        if not isinstance(forward, Accum):
+            what = f"`{tensor.label}` is a gradient of a comprehension, which cannot be differentiated again"
+            raise WeftError(what, fix="write what is differentiated twice by wf.einsum")
+        operation = forward.record.operation
+        slots = list(zip(forward.record.operands, forward.operands, strict=True))
+        with recording(operation) as backward:
+            pull_back(
+                forward,
+                Slot(forward.record.lhs, adjoint.value, operation),
+                Slot(forward.record.lhs, adjoint.gradient, operation),
+                [Slot(slot, values[one], operation) for slot, one in slots],
+                [Slot(slot, into[one], operation) for slot, one in slots],
+                adjoint.masked,
+            )
+        codes.append(backward.code)
+    return seq(*codes)
+
+
+# Tensors like others
+
+
+def _like(tensor: Tensor) -> Node:
+    """A node for the gradient of a tensor: it is stored as the tensor is."""
+    node = tensor.node
+    return Node(NodeName(f"d_{node.label}"), node.shape, node.precision, origin=user_origin(), gradient_of=node)
+
+
+def _zeros_like(tensor: Tensor) -> Tensor:
+    return _assigned(_like(tensor), [], [], {})
+
+
+def _ones_like(y: Tensor) -> Tensor:
+    """Where a gradient starts: the one number that `y` is checked to be when shapes are known."""
+    node = _like(y)
+    return Tensor(node.defined(Fetch(node, Cells(Num(1.0)), user_origin())))
+
+
+def _spread(value: Tensor, like: Tensor, title: str) -> Tensor:
+    """A value in the shape of another tensor."""
+    operation = infer(Pointwise(1), [value.shape], title=title, origin=user_origin(), result=like.shape)
+    node, where = _like(like), Record(operation, 0, (1,))
+    body = [Accum(node, "arg2", True, Arg(0), (value.operand,), where, user_origin())]
+    return _assigned(node, body, body, {value.operand: value})
+
+
+# What is asked for
+
+
+def _asked(x: object, name: str) -> list[Tensor]:
+    found = list(x.values()) if isinstance(x, dict) else list(x) if isinstance(x, list | tuple) else [x]
+    for one in found:
+        if not isinstance(one, Tensor):
+            what = f"wf.{name} differentiates by tensors, not {type(one).__name__}"
+            raise WeftError(what, fix="give a tensor, or a tuple or dict of tensors")
+    return cast(list[Tensor], found)
+
+
+def _along(x: object, v: object) -> list[Tensor]:
+    """The directions, in the order of what moves along them."""
+    ways = {key: v[key] for key in x if key in v} if isinstance(x, dict) and isinstance(v, dict) else v
+    found, asked = _asked(ways, "jvp"), _asked(x, "jvp")
+    if len(found) != len(asked):
+        what = f"wf.jvp moves {len(asked)} tensors along {len(found)}"
+        raise WeftError(what, fix="give one direction for each tensor, of its shape")
+    return found
+
+
+def _formed(x: T, found: Sequence[Tensor]) -> T:
+    """What was found, in the form in which it was asked for."""
+    if isinstance(x, dict):
+        return dict(zip(x, found, strict=True))
+    return found[0] if isinstance(x, Tensor) else type(x)(found)
+
+
+def _checked(y: object, name: str) -> Tensor:
+    if not isinstance(y, Tensor):
+        what = f"wf.{name} differentiates a tensor, not {type(y).__name__}"
+        raise WeftError(what, fix=f"wf.{name}(loss, w)")
+    return y
