@@ -7,6 +7,7 @@ from weft.assign.fingerprint import Fingerprint as Fingerprint
 from weft.assign.lower import closed_buffer as closed_buffer, lower as lower
 from weft.assign.nodes import (
     Accum as Accum,
+    Adjoint as Adjoint,
     Arg as Arg,
     Assignment as Assignment,
     Cells as Cells,

@@ -263,6 +263,21 @@ class Fetch(Printed):
     origin: Origin | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Adjoint:
+    """What a pullback works on: a tensor's value and gradient, the values of its children, and where the gradients of
+    these are added up, nowhere (None) for those that nobody needs.
+
+    `masked`, below a choice: where there is no gradient there stays none.
+    """
+
+    value: Operand
+    gradient: Operand
+    operands: Sequence[Operand]
+    into: Sequence[Node | None]
+    masked: bool = False
+
+
 class Domain(Protocol):
     """The loops a direct assignment runs, known once shapes are closed."""
 
@@ -282,6 +297,16 @@ class Domain(Protocol):
 
     def show(self, names: Sequence[str]) -> str:
         """The assignment as text, its target and what it reads called so."""
+        ...
+
+    def pull_back(
+        self,
+        body: Sequence[Direct],
+        values: Mapping[Operand, Operand],
+        into: Mapping[Operand, Node | None],
+        adjoint: Adjoint,
+    ) -> Code:
+        """The gradients of a tensor that assignments of this one's definition compute, by the operands they read."""
         ...
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
 
-from weft.assign import Cells, Code, Direct, Fetch, Node, NodeName, Operand, Precision, in_code, node_of, seq
+from weft.assign import Adjoint, Cells, Code, Direct, Fetch, Node, NodeName, Operand, Precision, in_code, node_of, seq
 from weft.comprehension.gather_checks import Indirect, is_indirect, is_proved, strayed, unproved, verify, watching
-from weft.comprehension.gradient import backward
+from weft.comprehension.gradient import Backward, backward
 from weft.comprehension.mistakes import counted
 from weft.comprehension.signature import Split, Template
-from weft.comprehension.steps import Extents, Step, is_lost, show_step
+from weft.comprehension.steps import Extents, Flat, Step, is_lost, show_step
 from weft.errors import Origin, ShapeError, user_origin
 from weft.lazy import lazy_property
 from weft.ops import Num
@@ -101,45 +101,64 @@ class Application:
     def extents(self) -> Extents:
         return self.sizes.extents
 
-    def backward(
-        self, seeds: Mapping[str, Node], into: Mapping[str, Node], *, afresh: bool = False, masked: bool = False
-    ) -> Code:
-        """The code that adds to the gradients of parameters (`into`) what those of results (`seeds`) imply.
-
-        With `afresh` it writes them instead.
-        """
+    def backward(self, seeds: Mapping[str, Node], into: Mapping[str, Node]) -> Code:
+        """The code that writes to the gradients of parameters (`into`) what those of results (`seeds`) imply."""
         flat = self.template.flat
-        made = backward(flat, list(seeds), list(into), afresh=afresh, masked=masked)
-        others = {made.seeds[one]: node for one, node in seeds.items() if one in made.seeds}
-        others |= {made.found[one]: node for one, node in into.items() if one in made.found}
-        for name, like in made.like.items():
-            if name not in others:
-                node = self.node(like)
-                others[name] = Node(NodeName(name), node.shape, Precision.given(flat.types[like]), origin=self._origin)
-        untouched = [node for one, node in into.items() if afresh and one not in made.found]
-        zeros = (Fetch(node, Cells(Num(0.0))) for node in untouched)
-        return seq(*zeros, *(self.assign(step, others) for step in made.steps))
+        made = backward(flat, list(seeds), list(into), afresh=True)
+        zeros = (Fetch(node, Cells(Num(0.0))) for one, node in into.items() if one not in made.found)
+        known = _with_gradients(flat, made, self.operands, seeds, into)
+        watched = tuple(self._watched.values())
+        return seq(*zeros, *_assigned(self.sizes, flat.extended(made.like), made.steps, known, watched, self._origin))
 
-    def assign(self, step: Step, others: Mapping[str, Node] | None = None) -> Direct:
-        """A step as an assignment; `others` are tensors of the step that the definition does not have."""
-        known: dict[str, Operand] = {**self.operands, **(others or {})}
-        read = tuple(one for one in step.reads if one != step.target)
-        operands = [known[one] for one in read]
-        if step.target in self._watched:
-            operands.append(self._watched[step.target])
-        elif others and is_indirect(step):
-            operands += self._watched.values()
-        return Direct(
-            node_of(known[step.target]),
-            step.reduction or "arg2",
-            step.keeps,
-            step.at,
-            step.value,
-            tuple(operands),
-            (step.target, *read),
-            StepDomain(self.sizes, step),
-            self._origin,
-        )
+    def assign(self, step: Step) -> Direct:
+        """A step of the definition as an assignment."""
+        watched = (self._watched[step.target],) if step.target in self._watched else ()
+        return direct(StepDomain(self.sizes, step, self.template.flat), self.operands, watched, self._origin)
+
+
+def direct(
+    domain: StepDomain, known: Mapping[str, Operand], watched: Sequence[Operand], origin: Origin | None
+) -> Direct:
+    """A step as an assignment to and from tensors that are known by name; what is watched must be there before."""
+    step = domain.step
+    read = tuple(one for one in step.reads if one != step.target)
+    return Direct(
+        node_of(known[step.target]),
+        step.reduction or "arg2",
+        step.keeps,
+        step.at,
+        step.value,
+        (*(known[one] for one in read), *watched),
+        (step.target, *read),
+        domain,
+        origin,
+    )
+
+
+def _assigned(
+    sizes: Sizes,
+    flat: Flat,
+    steps: Sequence[Step],
+    known: Mapping[str, Operand],
+    watched: Sequence[Operand],
+    origin: Origin | None,
+) -> Iterator[Direct]:
+    """Steps of a gradient as assignments."""
+    for step in steps:
+        yield direct(StepDomain(sizes, step, flat), known, watched if is_indirect(step) else (), origin)
+
+
+def _with_gradients(
+    flat: Flat, made: Backward, known: Mapping[str, Operand], seeds: Mapping[str, Operand], into: Mapping[str, Node]
+) -> Mapping[str, Operand]:
+    """The tensors that steps of a gradient speak of, by name: those known, gradients, and what it adds besides."""
+    found: dict[str, Operand] = {**known, **{made.seeds[one]: seed for one, seed in seeds.items() if one in made.seeds}}
+    found |= {made.found[one]: node for one, node in into.items() if one in made.found}
+    for name, like in made.like.items():
+        if name not in found or name in known:
+            node = node_of(known[like])
+            found[name] = Node(NodeName(name), node.shape, Precision.given(flat.types[like]), origin=node.origin)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +194,7 @@ class StepDomain:
 
     sizes: Sizes
     step: Step
+    flat: Flat = field(compare=False)
 
     @property
     def ranges(self) -> Mapping[str, tuple[int, int]]:
@@ -188,6 +208,25 @@ class StepDomain:
     def idle(self) -> bool:
         flat, extents, watched = self.sizes.template.flat, self.sizes.extents, self.step.watches
         return is_proved(watched, extents) if watched else is_lost(self.step, flat, extents)
+
+    def pull_back(
+        self,
+        body: Sequence[Direct],
+        values: Mapping[Operand, Operand],
+        into: Mapping[Operand, Node | None],
+        adjoint: Adjoint,
+    ) -> Code:
+        """The gradients of what assignments of this definition add up to."""
+        target, steps = self.step.target, [one.domain.step for one in body if isinstance(one.domain, StepDomain)]
+        read = {name: operand for one in body for name, operand in zip(one.names[1:], one.operands, strict=False)}
+        watched = [values[operand] for one in body for operand in one.operands[len(one.names) - 1 :]]
+        flat = self.flat.only(target, steps)
+        wanted = {name: node for name, operand in read.items() if (node := into[operand]) is not None}
+        made = backward(flat, [target], list(wanted), masked=adjoint.masked)
+        known = {name: values[operand] for name, operand in read.items()} | {target: adjoint.value}
+        every = _with_gradients(flat, made, known, {target: adjoint.gradient}, wanted)
+        origin = body[0].origin
+        return seq(*_assigned(self.sizes, flat.extended(made.like), made.steps, every, watched, origin))
 
     def show(self, names: Sequence[str]) -> str:
         own = (self.step.target, *(one for one in self.step.reads if one != self.step.target))

@@ -105,7 +105,8 @@ class _Backward:
         if grows or any(step.keeps and step.reduction != "add" for step in self.flat.writing(tensor)):
             del self.adjoints[tensor]
             every = cells(self.flat.ranks[tensor])
-            self.steps.append(Step(self.adjoint(tensor), every, None, False, self._cell(seed, every), tensor))
+            copied = self._cell(seed, every)
+            self.steps.append(Step(self.adjoint(tensor), every, None, False, copied, self.flat.base(tensor)))
         self.started.add(tensor)
         return seed
 
@@ -153,7 +154,7 @@ class _Backward:
         held = self._before(step, every)
         if held is not None:
             first = _as_number(of(held, self._cell(step.target, every)))
-            self.steps.append(Step(tensor, every, None, False, first, step.target))
+            self.steps.append(Step(tensor, every, None, False, first, self.flat.base(step.target)))
         value = _as_number(of(step.value, self._cell(step.target, step.at)))
         self.steps.append(Step(tensor, step.at, reduction, held is not None, value, step.loops))
         return self._cell(tensor, step.at)

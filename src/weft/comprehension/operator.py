@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from sys import float_info
 
 import numpy as np
 
-from weft.assign import Code, node_of
+from weft.assign import Direct, Node, Operand, statements
 from weft.comprehension.apply import Application
 from weft.comprehension.axes import leading
 from weft.comprehension.builtins import spelled
@@ -16,7 +17,7 @@ from weft.comprehension.gradient import backward
 from weft.comprehension.signature import Template
 from weft.errors import WeftError, user_origin, warn
 from weft.ops.dtypes import is_float, limits
-from weft.tensor.adjoint import Adjoint
+from weft.tensor.adjoint import pull_back_all
 from weft.tensor.leaves import data, number
 from weft.tensor.scope import as_tensor, is_array
 from weft.tensor.tensor import Tensor, TensorLike
@@ -34,20 +35,39 @@ def applied(template: Template, operands: Sequence[TensorLike], label: str = "")
     labels = {flat.results[0]: label} if label and len(flat.results) == 1 else {}
     application = Application(template, [tensor.operand for tensor in tensors], user_origin(), labels)
     _warn_of_mixing(application)
-    learned = [one for one, tensor in zip(flat.params, tensors, strict=True) if tensor.differentiable]
-    found = []
-    for result in flat.results:
-        differentiable = bool(backward(flat, [result], learned).found)
-        found.append(
-            Tensor(
-                application.operands[result],
-                operation=application.operations.get(result),
-                children=tensors,
-                differentiable=differentiable,
-                pullback=partial(_pullback, application, result) if differentiable else None,
-            )
-        )
-    return tuple(found)
+    known = dict(zip(flat.params, tensors, strict=True))
+    for name in dict.fromkeys(step.target for step in flat.steps):
+        known[name] = _computed(application, name, known)
+    return tuple(known[one] for one in flat.results)
+
+
+def _computed(application: Application, name: str, known: Mapping[str, Tensor]) -> Tensor:
+    """A tensor of a definition, computed from those that its steps read."""
+    node, flat = application.node(name), application.template.flat
+    assert node.definition is not None
+    read = {one: _stand_in(application.node(one)) for one in flat.only(name, flat.writing(name)).params}
+    body = [_over(read, one) for one in statements(node.definition) if isinstance(one, Direct)]
+    children: dict[Operand, Tensor] = {stand_in: known[one] for one, stand_in in read.items()}
+    children |= {one: Tensor(one) for statement in body for one in statement.operands if one not in children}
+    learned = [one for one in read if known[one].differentiable]
+    differentiable = bool(backward(flat.only(name, flat.writing(name)), [name], learned).found)
+    return Tensor(
+        node,
+        operation=application.operations.get(name),
+        children=tuple(children.values()),
+        differentiable=differentiable,
+        pullback=partial(pull_back_all, body, list(children)) if differentiable else None,
+    )
+
+
+def _stand_in(node: Node) -> Node:
+    """A node for one parameter: several may be the same tensor, and only some of them pass gradients on."""
+    return Node(node.name, node.shape, node.precision, origin=node.origin)
+
+
+def _over(read: Mapping[str, Node], statement: Direct) -> Direct:
+    names, watched = statement.names[1:], statement.operands[len(statement.names) - 1 :]
+    return replace(statement, operands=(*(read[one] for one in names), *watched))
 
 
 def _warn_of_mixing(application: Application) -> None:
@@ -62,12 +82,6 @@ def _warn_of_mixing(application: Application) -> None:
             )
             fix = f"let the index of `{late[0]}` come first on the left side of `{result}`"
             warn(WeftError(what, fix=fix))
-
-
-def _pullback(application: Application, result: str, tensor: Tensor, adjoint: Adjoint) -> Code:
-    children = zip(application.template.flat.params, adjoint.into, strict=True)
-    into = {param: node for param, node in children if node is not None}
-    return application.backward({result: node_of(adjoint.gradient)}, into, masked=adjoint.masked)
 
 
 def _operand(template: Template, param: str, given: TensorLike) -> Tensor:

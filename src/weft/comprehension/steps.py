@@ -8,7 +8,7 @@ Sizes and tensors of a definition called are told apart by the names of the call
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from weft.affine import Affine
@@ -55,6 +55,7 @@ class Flat:
     """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is.
 
     Of what is collected for a part of a tensor, `slices` has the statement and the indices that are its axes instead.
+    What gradients add is `like` tensors of the definition.
     """
 
     params: tuple[str, ...]
@@ -64,6 +65,25 @@ class Flat:
     homes: Mapping[str, tuple[str, str]]
     slices: Mapping[str, tuple[int, tuple[str, ...]]]
     ranks: Mapping[str, int]
+    like: Mapping[str, str] = field(default_factory=dict)
+
+    def base(self, tensor: str) -> str:
+        """The tensor of the definition that a tensor is like."""
+        return self.like.get(tensor, tensor)
+
+    def only(self, tensor: str, steps: Sequence[Step]) -> Flat:
+        """What computes one tensor from all that it reads."""
+        read = dict.fromkeys(name for step in steps for name in step.reads if name != tensor)
+        return replace(self, params=tuple(read), results=(tensor,), steps=tuple(steps))
+
+    def extended(self, like: Mapping[str, str]) -> Flat:
+        """The same with more tensors, each like one that there is."""
+        return replace(
+            self,
+            types={**self.types, **{one: self.types[other] for one, other in like.items()}},
+            ranks={**self.ranks, **{one: self.ranks[other] for one, other in like.items()}},
+            like={**self.like, **{one: self.base(other) for one, other in like.items()}},
+        )
 
     def writing(self, tensor: str) -> tuple[Step, ...]:
         """The steps that write a tensor, in order."""

@@ -79,7 +79,7 @@ def gradient_code(
     """Code for the gradients of some results by some parameters: those that come in, and those that it finds."""
     shapes, types = application.extents.shapes, application.template.flat.types
     seeds, found = ({one: leaf(f"d_{one}", shapes[one], types[one]) for one in some} for some in (of, wrt))
-    return application.backward(seeds, found, afresh=True), seeds, found
+    return application.backward(seeds, found), seeds, found
 
 
 def gradient_definition(

@@ -6,28 +6,12 @@ v =: w * x    of    ij; jk => ik        gives        g_w =+ g * x,  g_x =+ g * w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-from weft.assign import Accum, Arg, Node, Operand, Slot, intermediate
+from weft.assign import Accum, Adjoint, Arg, Assignment, Code, Direct, Operand, Slot, intermediate, recording, seq
 from weft.assign.concat_terms import Terms, together
 from weft.ops import Call, Num, Scalar, computed, substitute
 from weft.shape.logic import Einsum
 from weft.tensor.derivative import Of, differentiate, passed_on, share, times
-
-
-@dataclass(frozen=True, slots=True)
-class Adjoint:
-    """What a pullback works on: a tensor's value and gradient, the values of its children, and where the gradients of
-    these are added up, nowhere (None) for those that nobody needs.
-
-    `masked`, below a choice: where there is no gradient there stays none.
-    """
-
-    value: Operand
-    gradient: Operand
-    operands: Sequence[Operand]
-    into: Sequence[Node | None]
-    masked: bool = False
 
 
 def pull_back(
@@ -50,6 +34,32 @@ def pull_back(
         target = into[number]
         if target.operand is not None and partial != Num(0):
             target += passed_on(gradient, times(part, partial), masked)
+
+
+def pull_back_all(body: Sequence[Assignment], read: Sequence[Operand], tensor: object, adjoint: Adjoint) -> Code:
+    """The gradients of a tensor that several assignments compute, by the operands that they read.
+
+    What adds is differentiated by itself; other assignments of a comprehension together, as one builds on the other.
+    """
+    values, into = dict(zip(read, adjoint.operands, strict=True)), dict(zip(read, adjoint.into, strict=True))
+    direct = [one for one in body if isinstance(one, Direct)]
+    groups = [[one] for one in direct] if all(one.accum == "add" for one in direct) else [direct]
+    codes = [group[0].domain.pull_back(group, values, into, adjoint) for group in groups if group]
+    for forward in body:
+        if isinstance(forward, Accum):
+            operation = forward.record.operation
+            slots = list(zip(forward.record.operands, forward.operands, strict=True))
+            with recording(operation) as backward:
+                pull_back(
+                    forward,
+                    Slot(forward.record.lhs, adjoint.value, operation),
+                    Slot(forward.record.lhs, adjoint.gradient, operation),
+                    [Slot(slot, values[one], operation) for slot, one in slots],
+                    [Slot(slot, into[one], operation) for slot, one in slots],
+                    adjoint.masked,
+                )
+            codes.append(backward.code)
+    return seq(*codes)
 
 
 def _over_slots(operands: Sequence[Slot]) -> Callable[[Scalar], Scalar]:

@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 
 from weft.assign import (
     Accum,
+    Adjoint,
     Arg,
     Assignment,
     Cells,
@@ -26,9 +27,7 @@ from weft.assign import (
     NodeName,
     Operand,
     Record,
-    Slot,
     operands_of,
-    recording,
     seq,
     statements,
     target,
@@ -38,7 +37,7 @@ from weft.errors import WeftError, user_origin, warn
 from weft.ops import Num
 from weft.shape.infer import infer
 from weft.shape.logic import Pointwise
-from weft.tensor.adjoint import Adjoint, pull_back
+from weft.tensor.adjoint import pull_back_all
 from weft.tensor.gradient import chosen_between, topological
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
@@ -225,7 +224,7 @@ def _assigned(
     children = {one: tensors[one] if one in tensors else Tensor(one) for body in linear for one in operands_of(body)}
     code = _from_zero(node, [_over({**tensors, **children}, one) for one in computed])
     differentiable = any(child.differentiable for child in children.values())
-    pullback = partial(_pull_back_all, linear, list(children)) if differentiable else None
+    pullback = partial(pull_back_all, linear, list(children)) if differentiable else None
     return Tensor(
         node.defined(code), children=tuple(children.values()), differentiable=differentiable, pullback=pullback
     )
@@ -243,29 +242,6 @@ def _from_zero(node: Node, body: Sequence[Assignment]) -> Code:
     if body and isinstance(body[0], Accum) and body[0].accum == "add":
         return seq(replace(body[0], reset=True), *body[1:])
     return seq(*body) if body and not accumulates(body[0]) else seq(Fetch(node, Cells(Num(0.0))), *body)
-
-
-def _pull_back_all(body: Sequence[Assignment], read: Sequence[Operand], tensor: Tensor, adjoint: Adjoint) -> Code:
-    """The gradients of what several assignments add up to."""
-    values, into = dict(zip(read, adjoint.operands, strict=True)), dict(zip(read, adjoint.into, strict=True))
-    codes = []
-    for forward in body:
-        if not isinstance(forward, Accum):
-            what = f"`{tensor.label}` is a gradient of a comprehension, which cannot be differentiated again"
-            raise WeftError(what, fix="write what is differentiated twice by wf.einsum")
-        operation = forward.record.operation
-        slots = list(zip(forward.record.operands, forward.operands, strict=True))
-        with recording(operation) as backward:
-            pull_back(
-                forward,
-                Slot(forward.record.lhs, adjoint.value, operation),
-                Slot(forward.record.lhs, adjoint.gradient, operation),
-                [Slot(slot, values[one], operation) for slot, one in slots],
-                [Slot(slot, into[one], operation) for slot, one in slots],
-                adjoint.masked,
-            )
-        codes.append(backward.code)
-    return seq(*codes)
 
 
 # Tensors like others

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from weft.assign import Accum, Cells, Code, Comment, Fetch, Keep, Node, complete, operands_of, seq, statements
+from weft.assign import Accum, Adjoint, Cells, Code, Comment, Fetch, Keep, Node, complete, operands_of, seq, statements
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num
-from weft.tensor.adjoint import Adjoint
 from weft.tensor.einsum import einsum
 from weft.tensor.tensor import Tensor
 

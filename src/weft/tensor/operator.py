@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from weft.assign import Accum, Code, Node, NodeName, Operand, Precision, Slot, in_code, recording, statements
+from weft.assign import Accum, Adjoint, Code, Node, NodeName, Operand, Precision, Slot, in_code, recording, statements
 from weft.assign.definitions import inputs_of
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
@@ -24,7 +24,7 @@ from weft.shape.infer import Operation, infer
 from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
-from weft.tensor.adjoint import Adjoint, pull_back
+from weft.tensor.adjoint import pull_back
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Code, Merge, Node, NodeName, Operand, Stored, current, node_of
+from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
 from weft.habits import no_attribute, numpy_refused
@@ -23,7 +23,6 @@ from weft.shape.inference_lock import INFERRING
 from weft.shape.nodes import Shape
 
 if TYPE_CHECKING:
-    from weft.tensor.adjoint import Adjoint
     from weft.tensor.slices import StaticIndex
 
 #: What an operand of Python's operators may be; a string names a parameter inside `@wf.op`.
