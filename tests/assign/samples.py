@@ -31,14 +31,16 @@ def perceptron() -> tuple[wf.Tensor, dict[str, Any]]:
         return wf.relu(wf.param("w") @ x + wf.param("b", o=width))
 
     first, second = layer(width=8, label="net.L1"), layer(width=2, label="net.L2")
-    x = wf.data(RNG.uniform(size=(5, 3)).astype("float32"), batch=1, label="x")
-    y = wf.data(RNG.uniform(size=(5, 2)).astype("float32"), batch=1, label="y")
+    rng = np.random.default_rng(7)
+    x = wf.data(rng.uniform(size=(5, 3)).astype("float32"), batch=1, label="x")
+    y = wf.data(rng.uniform(size=(5, 2)).astype("float32"), batch=1, label="y")
     loss = wf.einsum("...|... => 0", (second(first(x)) - y) ** 2) / 5
     return loss, by_label(x, y, *loss.params)
 
 
 def convolution() -> tuple[wf.Tensor, dict[str, Any]]:
-    image = wf.data(RNG.uniform(size=(2, 6, 6, 1)).astype("float32"), batch=1, label="image")
+    rng = np.random.default_rng(7)
+    image = wf.data(rng.uniform(size=(2, 6, 6, 1)).astype("float32"), batch=1, label="image")
     kernel = wf.param("kernel", i=[3, 3, 1], o=[2])
     spec = "...|h<+kh, w<+kw, ic; kh, kw, ic -> oc => ...|h, w, oc"
     features = wf.relu(wf.einsum(spec, image, kernel))
@@ -48,7 +50,8 @@ def convolution() -> tuple[wf.Tensor, dict[str, Any]]:
 
 def mixture() -> tuple[wf.Tensor, dict[str, Any]]:
     """Gradients with slices, concatenation, transposition, products, and one tensor in several slots."""
-    x = wf.data(RNG.uniform(1, 2, size=(5, 3)).astype("float32"), batch=1, label="x")
+    rng = np.random.default_rng(7)
+    x = wf.data(rng.uniform(1, 2, size=(5, 3)).astype("float32"), batch=1, label="x")
     p, q = wf.param("p", o=3, init=wf.uniform(0.5, 1.0)), wf.param("q", o=3, init=wf.uniform(0.5, 1.0))
     i = wf.index("i", 5)
     joined = wf.concat(p * x[i], wf.exp(x[2] * i), q)
