@@ -2,13 +2,14 @@
 
 A body uses bare strings, declares parameters, makes layers, in loops too, and is applied several times. The labels of a
 model's parameters are unique, every application uses the same parameters, a name is one parameter, and declaring a name
-twice in one application is refused.
+twice in one application is refused. A parameter is reached by the path that its label tells. What the body returns, in
+whatever structure, is what the layer returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,12 @@ NAMES = ("w", "v", "b")
 def check(rng: np.random.Generator) -> None:
     body, twice, shown = _body(rng, 2)
 
+    structure, size = _structure(rng, 2)
+
     @wf.op
-    def model(x: wf.Tensor) -> wf.Tensor:
-        return body(x)
+    def model(x: wf.Tensor) -> Any:
+        y = body(x)
+        return structure([y * float(number) for number in range(size)])
 
     made, x = model(label="model"), wf.data(np.ones(3))
     said = ""
@@ -39,8 +43,44 @@ def check(rng: np.random.Generator) -> None:
     assert len(set(labels)) == len(labels), f"{labels}\n{shown}"
     second = made(wf.data(np.ones((2, 3)), batch=1))
     assert made.params == params, shown
-    assert set(first.params) == set(second.params) <= set(params), shown
+    for one, other in zip(_tensors(first), _tensors(second), strict=True):
+        assert set(one.params) == set(other.params) <= set(params), shown
+        assert one.label == other.label, shown
+        assert one.label.partition(".")[0] == "model", one.label
     assert all(label.startswith("model.") for label in labels), shown
+    assert [made.param(label.removeprefix("model.")) for label in labels] == list(params), shown
+
+
+class Pair(NamedTuple):
+    """Two of anything."""
+
+    left: Any
+    right: Any
+
+
+def _structure(rng: np.random.Generator, depth: int) -> tuple[Callable[[list[wf.Tensor]], Any], int]:
+    """How tensors become what a body returns, and how many there are."""
+    kind = int(rng.integers(5)) if depth else 0
+    if kind == 0:
+        return lambda tensors: tensors[0], 1
+    inner = [_structure(rng, depth - 1) for _ in range(2 if kind == 4 else int(rng.integers(1, 4)))]
+
+    def filled(tensors: list[wf.Tensor]) -> Any:
+        rest, made = list(tensors), []
+        for fill, size in inner:
+            made.append(fill(rest[:size]))
+            rest = rest[size:]
+        if kind == 3:
+            return {f"k{at}": one for at, one in enumerate(made)}
+        return Pair(*made) if kind == 4 else tuple(made) if kind == 1 else made
+
+    return filled, sum(size for _, size in inner)
+
+
+def _tensors(value: Any) -> list[wf.Tensor]:
+    if isinstance(value, wf.Tensor):
+        return [value]
+    return [one for part in (value.values() if isinstance(value, dict) else value) for one in _tensors(part)]
 
 
 def _body(rng: np.random.Generator, depth: int) -> tuple[Step, bool, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -307,21 +309,66 @@ def test_the_shapes_stay_as_they_were_after_a_clash() -> None:
     assert str((w * 1.0).dims) == "2"
 
 
-@pytest.mark.parametrize(("value", "kind"), [(None, "NoneType"), (3, "int"), ([1], "list"), ("w", "str")])
-def test_a_layer_that_returns_no_tensor(value: object, kind: str) -> None:
+RETURNED: dict[str, tuple[Callable[[], object], str, str]] = {
+    "nothing": (lambda: None, "None", "end every way through the function with a `return`"),
+    "a number": (lambda: 3, "3", "wf.constant(…) is a tensor of one number"),
+    "a number in a list": (lambda: [1], "1 as `0`", "wf.constant(…) is a tensor of one number"),
+    "a name": (lambda: "w", "'w'", "wf.param('w') is a parameter"),
+    "nothing beside a tensor": (lambda: (vector(2), None), "None as `1`", "end every way through the function"),
+    "a truth value": (lambda: {"out": vector(2), "done": True}, "True as `done`", "wf.constant(…) is a tensor"),
+    "a generator": (lambda: (vector(n) for n in (1, 2)), "a generator", "return tuple(…) of it"),
+    "a generator inside": (lambda: {"all": iter([vector(2)])}, "a list_iterator as `all`", "return tuple(…) of it"),
+    "a set": (lambda: {vector(2)}, "a set", "a set has no order: return a tuple or a dict"),
+    "an array": (lambda: [vector(2), np.ones(2)], "a ndarray as `1`", "wrap it: wf.data(x, batch=1)"),
+    "a function": (lambda: (wf.relu,), "a function as `0`", "apply it to a tensor first"),
+    "code": (lambda: vector(2).forward, "a ", "return tensors: one, or a tuple, list, dict"),
+    "something else": (lambda: (vector(2), (vector(2), 1j)), "a complex as `1.1`", "return tensors: one, or a tuple"),
+}
+
+
+@pytest.mark.parametrize("case", RETURNED)
+def test_a_layer_that_returns_no_tensor(case: str) -> None:
+    make, shown, fix = RETURNED[case]
+
     @wf.op
     def empty(x: wf.Tensor) -> object:
-        return value
+        if x is None:
+            return x
+        return make()
 
     layer = empty()
     x = vector(2)
     with pytest.raises(wf.WeftError) as caught:
         layer(x)
-    assert text(caught) == [
-        f"@: `empty` returned {kind}, not a tensor",
-        "    layer(x)",
-        "  fix: return the tensor the layer computes",
+    what, line, one, other, instead = text(caught)
+    assert what.startswith(f"@: `empty` returned {shown}")
+    assert what.endswith(", not a tensor")
+    assert line == "    layer(x)"
+    assert re.sub(r":\d+:", ":", one) == "  it returns at test_tensor_errors.py: return x"
+    assert re.sub(r":\d+:", ":", other) == "  it returns at test_tensor_errors.py: return make()"
+    assert fix in instead
+
+
+def test_a_layer_that_returns_no_tensors_at_all() -> None:
+    turns: list[object] = []
+    turns.append(turns)
+    cases: list[tuple[object, str]] = [
+        ((), "`empty` returned an empty tuple"),
+        ({"state": []}, "`empty` returned an empty dict"),
+        ({(1, 2): vector(2)}, "`empty` returned a dict with the key (1, 2)"),
+        (turns, "a list contains itself, so its tensors have no end"),
     ]
+    for value, what in cases:
+
+        @wf.op
+        def empty(x: wf.Tensor, value: object = value) -> object:
+            return value
+
+        with pytest.raises(wf.WeftError) as caught:
+            empty(vector(2))
+        assert caught.value.what == what
+        assert caught.value.origin is not None
+        assert caught.value.origin.code == "empty(vector(2))"
 
 
 def test_a_string_outside_a_layer() -> None:

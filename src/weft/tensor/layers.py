@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from weft.errors import WeftError
+from weft.errors import NoSuchName, ShapeError, WeftError
 from weft.habits import no_layer_attribute
 from weft.public import public, public_methods
+from weft.tensor.layer_arguments import Arguments
 from weft.tensor.leaves import UNNAMED
-from weft.tensor.scope import LayerScope, current_application, inside, is_array, told_apart
+from weft.tensor.results import Returns
+from weft.tensor.scope import LayerScope, current_application, inside, told_apart
 from weft.tensor.tensor import Tensor
+
+#: How many names an error lists.
+_LISTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A function under `@wf.op`: what it takes and what it returns."""
+
+    function: Callable[..., Any]
+    takes: Arguments
+    returns: Returns
 
 
 @public_methods
@@ -20,29 +35,30 @@ class Layer:
     """A configured function: it owns the parameters its body names, minted at the first application.
 
     What it computes is called by its label; a layer without one is called by its function, and its result by the
-    argument as well where that has a name of its own.
+    argument as well where that has a name of its own. Of a result in parts, each is called by the layer and the part.
     """
 
-    def __init__(self, function: Callable[..., Any], config: dict[str, Any], label: str, labelled: bool) -> None:
-        self.function = function
+    def __init__(self, body: Body, config: dict[str, Any], scope: LayerScope, labelled: bool) -> None:
+        self.body = body
         self.config = config
-        self.label = label
+        self.scope = scope
         self.labelled = labelled
-        self.scope = LayerScope(label)
-        self.applied = False
 
-    def __call__(self, *args: Any, **tensors: Any) -> Tensor:
+    @property
+    def label(self) -> str:
+        return self.scope.label
+
+    def __call__(self, *args: Any, **operands: Any) -> Any:
         """Apply the layer; shapes are constrained afresh, parameters are reused."""
-        self._check(args, tensors)
+        self.body.takes.check(args, operands, self.config)
         with inside(self.scope):
-            result = self.function(*args, **tensors, **self.config)
-        if not isinstance(result, Tensor):
-            raise WeftError(
-                f"`{self.function.__name__}` returned {type(result).__name__}, not a tensor",
-                fix="return the tensor the layer computes",
-            )
-        self.applied = True
-        self._name(result, (*args, *tensors.values()))
+            result = self.body.function(*args, **operands, **self.config)
+        tensors = self.body.returns.tensors(result)
+        self.scope.applied = True
+        given = [one for one in (*args, *operands.values()) if isinstance(one, Tensor)]
+        for path, tensor in tensors.items():
+            if tensor.node.name.inline and tensor.node.definition is not None and tensor not in given:
+                tensor.named(f"{self.label}.{self.body.returns.called(path)}" if path else self._result_name(given))
         return result
 
     if not TYPE_CHECKING:
@@ -51,88 +67,113 @@ class Layer:
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
                 raise AttributeError(name)
+            if name in dict(self._inside()):
+                fix = f'write layer["{name}"]'
+                raise NoSuchName(f"`{name}` is no attribute of layer `{self.label}`", fix=fix)
             raise no_layer_attribute(name, dir(Layer))
 
     @property
     @public
     def params(self) -> tuple[Tensor, ...]:
         """The parameters of this layer and of the layers inside it, in order of first use."""
-        if not self.applied:
+        self._check_applied()
+        return told_apart(dict.fromkeys(param for _, param in self._paths()))
+
+    def param(self, path: str) -> Tensor:
+        """A parameter by the names that lead to it: `layer.param("attention.w_q")`."""
+        self._check_applied()
+        found = dict(self._paths())
+        if path not in found:
+            raise self._missing(f"parameter `{path}`", path, found)
+        return found[path]
+
+    def __getitem__(self, name: str) -> Any:
+        """The layer inside that has this name, or the parameter: `layer["attention"]["w_q"]`."""
+        self._check_applied()
+        inside = self._inside()
+        found = {**dict(inside), **{key: one for key, one in inside if isinstance(one, Layer)}}
+        if name not in found:
+            raise self._missing(f"layer or parameter `{name}`", name, found)
+        return found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in dict(self._inside())
+
+    def __repr__(self) -> str:
+        shown = {key: one._head() if isinstance(one, Layer) else repr(one) for key, one in self.config.items()}
+        config = ", ".join(f"{name}={value}" for name, value in shown.items())
+        params = (f"\n  {path}: {_shape_of(param)}" for path, param in self._paths())
+        return f"<layer {self.label}({config}){''.join(params)}>"
+
+    def _head(self) -> str:
+        return f"<layer {self.label}>"
+
+    def _inside(self) -> list[tuple[str, Tensor | Layer]]:
+        """What it owns by name, and the layers it is configured with by their keywords."""
+        given = [(key, one) for key, one in self.config.items() if isinstance(one, Layer)]
+        return [(self.scope.name_of(key, one), one) for key, one in list(self.scope.owned.items())] + given
+
+    def _paths(self) -> Iterator[tuple[str, Tensor]]:
+        for name, one in self._inside():
+            if isinstance(one, Layer):
+                yield from ((f"{name}.{path}", param) for path, param in one._paths())
+            else:
+                yield name, one
+
+    def _check_applied(self) -> None:
+        if not self.scope.applied:
             raise WeftError(
                 f"`{self.label}` has no parameters yet: they are made when it is first applied",
                 fix="apply it first: model(x)",
             )
-        return told_apart(self._owned())
 
-    def _owned(self) -> list[Tensor]:
-        given = (one for one in self.config.values() if isinstance(one, Layer))
-        found: dict[Tensor, None] = {}
-        for one in (*self.scope.owned.values(), *given):
-            found |= dict.fromkeys(one._owned() if isinstance(one, Layer) else [one])
-        return list(found)
+    def _missing(self, what: str, name: object, known: dict[str, Any]) -> WeftError:
+        listed = [*known][:_LISTED] + ["…"] * (len(known) > _LISTED)
+        near = get_close_matches(name, known, 1) if isinstance(name, str) else []
+        if isinstance(dict(self._inside()).get(str(name)), Layer):
+            fix = f'layer["{name}"] is a layer, and has parameters of its own'
+        elif name in dict(self._paths()):
+            fix = f'write layer.param("{name}")'
+        else:
+            fix = f'did you mean "{near[0]}"?' if near else ""
+        notes = [f"it has {', '.join(listed)}" if listed else "it has none"]
+        return WeftError(f"`{self.label}` has no {what}", notes=notes, fix=fix)
 
-    def _check(self, args: tuple[Any, ...], tensors: dict[str, Any]) -> None:
-        name = self.function.__name__
-        for config in tensors.keys() & self.config.keys():
-            raise WeftError(f"`{config}` is configuration of `{name}`, which is configured")
-        try:
-            given = inspect.signature(self.function).bind(*args, **tensors, **self.config)
-        except TypeError as error:
-            raise WeftError(f"`{name}` cannot be applied: {error}") from None
-        for argument, value in given.arguments.items():
-            if is_array(value):
-                raise WeftError(
-                    f"`{name}` is a function of tensors, and `{argument}` is an array of shape {tuple(value.shape)}",
-                    fix="wrap it: wf.data(x, batch=1), where batch= counts the first axes that hold examples",
-                )
+    def _result_name(self, given: list[Tensor]) -> str:
+        leaves = (one.label for one in given if one.node.definition is None)
+        after = next((label for label in leaves if label not in UNNAMED), "")
+        return self.label if self.labelled or not after else f"{self.label}.{after}"
 
-    def _name(self, result: Tensor, args: tuple[Any, ...]) -> None:
-        if result.node.name.inline and result.node.definition is not None:
-            leaves = (one.label for one in args if isinstance(one, Tensor) and one.node.definition is None)
-            given = next((label for label in leaves if label not in UNNAMED), "")
-            result.named(self.label if self.labelled or not given else f"{self.label}.{given}")
 
-    def __repr__(self) -> str:
-        config = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
-        return f"<layer {self.label}({config})>"
+def _shape_of(param: Tensor) -> str:
+    """Its shape, were nothing said of it any more; as far as it is known, if that is too little."""
+    try:
+        return str(param.dims)
+    except ShapeError:
+        return str(param.shape)
 
 
 def op(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of tensors into a maker of layers: keyword-only arguments are its configuration.
 
-    `layer = f(hid_dim=8, label="L1")` configures, `layer(x)` applies; `f(x, hid_dim=8)` does both at once.
+    `layer = f(hid_dim=8, label="L1")` configures, `layer(x)` applies; `f(x, hid_dim=8)` does both at once. The function
+    returns a tensor, or a tuple, list, dict, named tuple or dataclass of tensors.
     """
-    signature = inspect.signature(function)
-    own_label = "label" in signature.parameters
+    body = Body(function, Arguments(function), Returns(function))
+    own_label = "label" in body.takes.signature.parameters
 
     @public
     @functools.wraps(function)
-    def make(*args: Any, label: str = "", **config: Any) -> Any:
-        _check_config(function, signature, config)
+    def make(*args: Any, label: str = "", **given: Any) -> Any:
+        config, operands = body.takes.sorted(args, given)
         if own_label:
             config["label"] = label
 
-        def layer(full_label: str) -> Layer:
-            return Layer(function, config, full_label, bool(label))
+        def layer(scope: LayerScope) -> Layer:
+            return Layer(body, config, scope, bool(label))
 
-        body = current_application()
-        made = body.place(label or function.__name__, layer) if body else layer(label or function.__name__)
-        return made(*args) if args else made
+        name, around = label or function.__name__, current_application()
+        made = around.place(name, layer) if around else layer(LayerScope(name))
+        return made(*args, **operands) if args or operands else made
 
     return make
-
-
-def _check_config(function: Callable[..., Any], signature: inspect.Signature, config: dict[str, Any]) -> None:
-    keyword = {name: one for name, one in signature.parameters.items() if one.kind is one.KEYWORD_ONLY}
-    for name in config:
-        if name not in keyword:
-            raise WeftError(
-                f"`{function.__name__}` has no configuration `{name}`",
-                fix="its configuration is " + (", ".join(keyword) or "empty"),
-            )
-    missing = [name for name, one in keyword.items() if one.default is one.empty and name not in (*config, "label")]
-    if missing:
-        raise WeftError(
-            f"`{function.__name__}` needs the configuration `{missing[0]}`",
-            fix=f"call {function.__name__}({missing[0]}=…)",
-        )

@@ -31,6 +31,7 @@ class LayerScope:
 
     label: str
     owned: dict[str | tuple[str, int], Tensor | Layer] = field(default_factory=dict)
+    applied: bool = False
 
     @alone
     def param(self, name: str, make: Callable[[str], Tensor]) -> Tensor:
@@ -42,19 +43,27 @@ class LayerScope:
         return found
 
     @alone
-    def layer(self, name: str, number: int, make: Callable[[str], Layer]) -> Layer:
-        """The layer that a place of the body owns, made when an application first comes by."""
-        found = self.owned.get((name, number))
-        if found is None:
-            taken = {one.label for one in self.owned.values() if not isinstance(one, Tensor)}
-            labels = (self.within(f"{name}{turn}" if turn > 1 else name) for turn in count(number + 1))
-            made = make(next(label for label in labels if label not in taken))
-            found = self.owned.setdefault((name, number), made)
-        assert not isinstance(found, Tensor)
-        return found
+    def layer(self, name: str, number: int, make: Callable[[LayerScope], Layer]) -> Layer:
+        """The layer that a place of the body owns, as this application makes it; its scope is made at the first."""
+        before = self.owned.get((name, number))
+        made = make(self._inner(name, number) if before is None else _scope_of(before))
+        now = self.owned.setdefault((name, number), made)
+        if _scope_of(now) is not made.scope:  # a signal handler came by
+            made = make(_scope_of(now))
+        self.owned[name, number] = made
+        return made
+
+    def _inner(self, name: str, number: int) -> LayerScope:
+        taken = {one.label for one in self.owned.values() if not isinstance(one, Tensor)}
+        labels = (self.within(f"{name}{nth}" if nth > 1 else name) for nth in count(number + 1))
+        return LayerScope(next(label for label in labels if label not in taken))
 
     def within(self, name: str) -> str:
         return f"{self.label}.{name}" if self.label else name
+
+    def name_of(self, key: str | tuple[str, int], owned: Tensor | Layer) -> str:
+        """What is owned, by its name here: the end of its label."""
+        return key if isinstance(key, str) else owned.label.removeprefix(self.within(""))
 
 
 @dataclass(slots=True)
@@ -82,10 +91,15 @@ class LayerApplication:
             )
         return self.named(name, make)
 
-    def place(self, name: str, make: Callable[[str], Layer]) -> Layer:
+    def place(self, name: str, make: Callable[[LayerScope], Layer]) -> Layer:
         """The layer that this place of the body owns."""
         self.seen[name] += 1
         return self.scope.layer(name, self.seen[name] - 1, make)
+
+
+def _scope_of(owned: Tensor | Layer) -> LayerScope:
+    assert not isinstance(owned, Tensor)
+    return owned.scope
 
 
 _application: ContextVar[LayerApplication | None] = ContextVar("weft_application", default=None)
