@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft.runtime.gradcheck import gradcheck as gradcheck
     from weft.schedule import CompileOptions as CompileOptions
     from weft.shape import Dim as Dim, Shape as Shape
+    from weft.shape.named_sizes import sizes as sizes
     from weft.tensor.assignments import assign as assign, cd as cd, node as node
     from weft.tensor.concat import concat as concat, stack as stack
     from weft.tensor.einsum import dim as dim, einsum as einsum
@@ -121,6 +122,7 @@ _HOMES = {
     "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
+    "shape.named_sizes": "sizes",
     "tensor.assignments": "assign cd node",
     "tensor.concat": "concat stack",
     "tensor.einsum": "dim einsum",

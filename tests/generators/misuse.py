@@ -62,6 +62,15 @@ def strange(rng: np.random.Generator) -> object:
     return made[int(rng.integers(len(made)))]()
 
 
+def _returned(x: object, y: object) -> object:
+    return x, {"y": y}
+
+
+@wf.op
+def _cell(x: wf.Tensor, h: wf.Tensor, *, size: int = 3) -> tuple[wf.Tensor, wf.Tensor]:
+    return wf.maximum(x, "w") + wf.param("b", o=size), h
+
+
 class Things:
     """What right calls are made of."""
 
@@ -71,6 +80,8 @@ class Things:
         self.p = wf.param("p", o=3, init=1.0, dtype="float64")
         self.loss = wf.einsum("...|... => 0", self.p * self.x)
         self.i = wf.index("i", 2)
+        self.layer = _cell()
+        self.layer(self.x, self.x)
         self.step = self.ctx.compile(wf.grad_update(self.loss), keep=[self.p.grad])
         self.rows = self.ctx.compile((self.x[self.i] * 1.0).forward, bindings=[self.i])
         self.tc = wf.tc.define("def f(float(N,M) a, float(M) b) -> (y) { y(n) +=! a(n,m) * b(m) }", backend="interp")
@@ -105,6 +116,12 @@ def calls(t: Things) -> Iterator[Call]:
     yield wf.number, [2.0], {"basis": "q", "label": "n", "dtype": "float32"}
     yield wf.constant, [2.0], {"label": "c", "dtype": "float32"}
     yield wf.offsets, [], {"label": "o"}
+    yield wf.data, [a], {"b": 2, "o": 3, "i": None, "label": "x"}
+    yield wf.sizes, [], {"batch": 2, "d": 3}
+    yield t.layer, [x], {"h": x}
+    yield t.layer.param, ["w"], {}
+    yield t.layer.__getitem__, ["b"], {}
+    yield wf.op(_returned), [x, p], {"label": "L"}
     yield wf.param, ["w"], {"o": 3, "i": 2, "b": 1, "init": 0.5, "dtype": "float32"}
     yield wf.node, ["n"], {"dtype": "float32", "init": 0.5, "scalar": True}
     yield wf.index, ["i", 3], {}

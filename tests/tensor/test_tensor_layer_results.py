@@ -192,6 +192,7 @@ def test_a_tensor_among_the_keywords_belongs_to_its_application() -> None:
     np.testing.assert_allclose(ctx[model(x, wf.constant(2.0))], 4 * ctx[x])
     np.testing.assert_allclose(ctx[model(x, wf.constant(5.0))], 10 * ctx[x], err_msg="not that of the first")
     np.testing.assert_allclose(ctx[model(x, wf.constant(5.0), True)], 15 * ctx[x], err_msg="nor its configuration")
+    assert model["scaled"].config == {"twice": True}, "a layer does not hold what it was applied to"
 
 
 def test_operands_and_configuration_do_not_meet() -> None:

@@ -96,7 +96,10 @@ def scalar(value: Number) -> Scalar:
         return value
     if not isinstance(value, int | float | np.number | np.bool_):
         raise WeftError(f"{value!r} is not a number")
-    return Num(value.item() if isinstance(value, np.generic) else value)
+    if isinstance(value, np.generic):
+        return Num(value.item())
+    # A whole number of a class of its own, such as a named size, prints otherwise: code holds the number alone.
+    return Num(int(value) if isinstance(value, int) and not isinstance(value, bool) else value)
 
 
 def call(op: str, *args: Number) -> Call:

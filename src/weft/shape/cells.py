@@ -34,6 +34,7 @@ from weft.einsum.nodes import KINDS, Kind, Label
 from weft.errors import Origin, ShapeError, Span
 from weft.public import public
 from weft.shape.inference_lock import alone
+from weft.shape.named_sizes import NamedSize
 from weft.shape.nodes import MAX_RANK, Dim, Shape, show_row, show_rows
 
 if TYPE_CHECKING:
@@ -79,13 +80,14 @@ class SizeProduct(NamedTuple):
 class Why(NamedTuple):
     """How a fact was derived: by which step, at which part of its spec, from which earlier fact.
 
-    `product`: as what is left of a row variable's size.
+    `product`: as what is left of a row variable's size; `named`: as a size that somebody gave by this name.
     """
 
     step: InferenceStep
     span: Span | None = None
     before: Why | None = None
     product: SizeProduct | None = None
+    named: NamedSize | None = None
 
 
 class Cap(NamedTuple):
@@ -119,8 +121,8 @@ class Propagator(ABC):
 
     def after(self, before: Why | None) -> Why:
         """How a fact is derived by the rule from an earlier one."""
-        step, span, _, product = self.why
-        return Why(step, span, before, product)
+        step, span, _, product, named = self.why
+        return Why(step, span, before, product, named)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -10,6 +10,7 @@ from weft.einsum import long_word, show_axis, text_with_commas
 from weft.einsum.nodes import AffineAxis
 from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, InferenceStep, RowCell, ShapeVar, Why
+from weft.shape.named_sizes import NamedSize
 from weft.shape.nodes import MAX_RANK, Dim
 
 #: The title of the steps in which shapes are decided because they are needed.
@@ -23,16 +24,16 @@ def sizes(step: InferenceStep, axis: AxisCell, size: int, why: Why) -> ShapeErro
         given = next((link for link in _chain(found) if link.product is not None), None)
         if given is not None:
             return product(step, given, other_size, other)
-    what = f"{name(axis)} cannot be both {old} and {size}"
+    what = f"{name(axis)} cannot be both {_size(old, old_why)} and {_size(size, why)}"
     return _error(step, what, {f"{old}": old_why, f"{size}": why}, _size_fix(axis, old, size), disputed=axis)
 
 
 def out_of_reach(step: InferenceStep, axis: AxisCell, least: int, why: Why, size: int | None = None) -> ShapeError:
     size = axis.size if size is None else size
     if least < 1:
-        what = f"{name(axis)} would have size {size}"
+        what = f"{name(axis)} would have size {_size(size, why)}"
         return _error(step, what, {f"{size}": why}, "check the sizes given")
-    what = f"position {least - 1} is outside {name(axis)}, which has size {size}"
+    what = f"position {least - 1} is outside {name(axis)}, which has size {_size(size, axis.why or why)}"
     fix = f"name a position from 0 to {size - 1}" if size else ""
     return _error(step, what, {f"size {size}": axis.why or why}, fix, (why, axis.why))
 
@@ -73,7 +74,7 @@ def not_a_multiple(step: InferenceStep, axis: AxisCell, stride: int, why: Why) -
     assert axis.size is not None
     low = axis.size - axis.size % stride
     near = " or ".join(str(size) for size in (low, low + stride) if size > 0)
-    what = f"size {axis.size} is not a multiple of the stride {stride}"
+    what = f"size {_size(axis.size, axis.why)} is not a multiple of the stride {stride}"
     return _error(step, what, {f"{axis.size}": why}, f"make the axis {near} long")
 
 
@@ -273,7 +274,7 @@ def _context(step: InferenceStep, disputed: AxisCell | None = None) -> list[str]
     """The shapes the operation relates, and the labels solved so far, but for the one in dispute."""
     operands = [f"{shape.name} is {shape}" for shape in dict.fromkeys(step.slots[1:])]
     known = {label: axis for label, axis in step.labels.items() if axis.size is not None and axis is not disputed}
-    solved = " ".join(f"{label}={axis}" for label, axis in known.items())
+    solved = " ".join(f"{label}={axis}{_by_name(axis)}" for label, axis in known.items())
     return operands + ([f"solved so far: {solved}"] if solved else [])
 
 
@@ -281,6 +282,22 @@ def _chain(why: Why | None) -> Iterator[Why]:
     while why is not None:
         yield why
         why = why.before
+
+
+def _named(why: Why | None) -> NamedSize | None:
+    """The size by name that a fact follows from."""
+    return next((link.named for link in _chain(why) if link.named is not None), None)
+
+
+def _size(size: int | None, why: Why | None) -> str:
+    """A size as a message speaks of it: by its name, if it has one."""
+    named = _named(why)
+    return named.spelled if named is not None and named == size else str(size)
+
+
+def _by_name(axis: AxisCell) -> str:
+    named = _named(axis.why)
+    return f" (`{named.name}`)" if named is not None and named == axis.size else ""
 
 
 def _lines(side: str, why: Why | None) -> list[str]:
@@ -292,7 +309,9 @@ def _lines(side: str, why: Why | None) -> list[str]:
     shown = origins if len(origins) <= 3 else [origins[0], *origins[-2:]]
     first, *others = shown
     said = "was decided for" if steps[0].title == CLOSING else "comes from"
-    return [f"{side} {said} {first}: {first.code}", *(f"  through {origin}: {origin.code}" for origin in others)]
+    through = [f"  through {origin}: {origin.code}" for origin in others]
+    named = _named(why)
+    return [f"{side} {said} {first}: {first.code}", *through, *([] if named is None else [named.source])]
 
 
 def _spans(step: InferenceStep, whys: Iterable[Why | None]) -> list[Span]:

@@ -283,7 +283,7 @@ class _Laying:
         row = self.step.rows[name]
         if dim.size != 1:
             self.solver.at_least(row, 1, Why(self.step))
-        why = Why(self.step, product=SizeProduct(name, row, dim.size))
+        why = Why(self.step, product=SizeProduct(name, row, dim.size), named=dim.named)
         self.solver.add(CountRule(why, f"`..{name}..`", (row,), dim.size), row)
 
     def _constrain(self, constraint: Constraint) -> None:
@@ -347,7 +347,7 @@ class _Laying:
             self.solver.say(axis, "claim")
 
     def _known(self, axis: AxisCell, dim: Dim) -> None:
-        self.solver.set_size(axis, dim.size, Why(self.step))
+        self.solver.set_size(axis, dim.size, Why(self.step, named=dim.named))
         if dim.basis is not None:
             self.solver.set_basis(axis, dim.basis, Why(self.step))
 

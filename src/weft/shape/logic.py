@@ -8,6 +8,7 @@ drift from the other.
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
@@ -166,12 +167,23 @@ def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int
 
 def elaborate(logic: Logic) -> tuple[Constraint, ...]:
     """The constraints of an operation over its slots; slot 0 is the result."""
-    return _elaborate(logic, logic.spec.text if isinstance(logic, Einsum) else "")
+    return _elaborate(logic, _spelling(logic))
+
+
+def _spelling(logic: Logic) -> Hashable:
+    """What errors show of it, and it is not compared by: the text of a spec, the names of sizes."""
+    match logic:
+        case Einsum(spec=spec):
+            return spec.text
+        case Literal(shape=rows) | (Parameter() as rows):
+            named = [dim.named for row in (rows.batch, rows.input, rows.output) if row for dim in row]
+            return tuple(one and (one.name, one.origins) for one in named) if any(named) else None  # a size is not 0
+    return None
 
 
 @lru_cache(maxsize=4096)
-def _elaborate(logic: Logic, text: str) -> tuple[Constraint, ...]:
-    # Specs that differ only in spelling are equal, yet their spans differ: the text is part of the key.
+def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
+    # Logics that differ only in spelling are equal, yet errors tell them apart: the spelling is part of the key.
     match logic:
         case Pointwise(arity=number):
             return tuple(_below(slot, kind, 0, kind) for slot in range(1, number + 1) for kind in KINDS)

@@ -22,7 +22,7 @@ the rows of its slots and over names local to it, the same list whichever tensor
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import prod
 from typing import NamedTuple, NoReturn, Protocol, TypeAlias
@@ -30,6 +30,7 @@ from typing import NamedTuple, NoReturn, Protocol, TypeAlias
 from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
 from weft.errors import ShapeError
 from weft.public import public
+from weft.shape.named_sizes import NamedSize
 
 #: Axes lie in memory batch first, then output, then input.
 MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
@@ -40,10 +41,11 @@ MAX_RANK = 64
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """How big one axis is, and optionally what it means."""
+    """How big one axis is, and optionally what it means; `named` is the size as a person gave it, for errors alone."""
 
     size: int
     basis: str | None = None
+    named: NamedSize | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"{self.basis}={self.size}" if self.basis else str(self.size)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -11,8 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import EinsumError, ShapeError, Span
+from weft.shape.named_sizes import NamedSize
 from weft.shape.nodes import MAX_RANK, Dim, Shape
 
+#: Sizes of a row of axes: one, several, or `{"label": size}`.
+RowSizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
 ShapeLike: TypeAlias = Shape | str | int | Sequence[int] | npt.NDArray[np.integer[Any]]
 
 _DIM = re.compile(r"\s*(?:([A-Za-z]\w*)\s*=\s*)?([0-9]{1,18})\s*", re.ASCII)
@@ -37,11 +41,25 @@ def as_shape(given: ShapeLike) -> Shape:
 
 def as_dim(given: Dim | int, what: str) -> Dim:
     """A size a person gave for `what`."""
-    if isinstance(given, Dim):
+    basis = given.basis if isinstance(given, Dim) else None
+    size = given.size if isinstance(given, Dim) else given
+    if isinstance(given, Dim) and not isinstance(size, NamedSize):
         return given
-    if isinstance(given, bool) or not isinstance(given, Integral):
-        raise ShapeError(f"the size of {what} must be a whole number, not {given!r}")
-    return _dim(int(given))
+    if isinstance(size, bool) or not isinstance(size, Integral):
+        raise ShapeError(f"the size of {what} must be a whole number, not {size!r}")
+    return _dim(int(size), basis, named=size if isinstance(size, NamedSize) else None)
+
+
+def given_dims(sizes: RowSizes | None, row: str) -> tuple[Dim, ...] | None:
+    """What `o=`, `i=` or `b=` says of a row."""
+    match sizes:
+        case None:
+            return None
+        case Mapping():
+            return tuple(replace(as_dim(size, f"{row}="), basis=basis) for basis, size in sizes.items())
+        case Sequence() if not isinstance(sizes, str):
+            return tuple(as_dim(size, f"{row}=") for size in sizes)
+    return (as_dim(sizes, f"{row}="),)
 
 
 def _parse(text: str) -> Shape:
@@ -73,15 +91,18 @@ def _row(text: str, start: int, end: int) -> tuple[Dim, ...]:
     return tuple(dims)
 
 
-def _dim(size: int, basis: str | None = None, text: str = "", span: Span | None = None) -> Dim:
+def _dim(
+    size: int, basis: str | None = None, text: str = "", span: Span | None = None, named: NamedSize | None = None
+) -> Dim:
     if not 1 <= size < 1 << 63:
         raise ShapeError(
-            f"an axis cannot have size {size}",
+            f"an axis cannot have size {size if named is None else named.spelled}",
             text=text,
             spans=[span] if span else [],
+            notes=[] if named is None else [named.source],
             fix="sizes are whole numbers from 1 on",
         )
-    return Dim(size, basis)
+    return Dim(size, basis, named=named)
 
 
 def _shape(batch: tuple[Dim, ...], input: tuple[Dim, ...], output: tuple[Dim, ...]) -> Shape:

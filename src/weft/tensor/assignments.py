@@ -33,10 +33,10 @@ from weft.public import public
 from weft.shape.infer import infer
 from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate
 from weft.shape.nodes import Dim, Shape
+from weft.shape.text import RowSizes, given_dims
 from weft.tensor.functions import compose
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.operator import read_logic
-from weft.tensor.params import ParameterSizes, given_dims
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -74,9 +74,9 @@ def node(
     at_least: str | None = None,
     init: float | None = None,
     scalar: bool = False,
-    o: ParameterSizes | None = None,
-    i: ParameterSizes | None = None,
-    b: ParameterSizes | None = None,
+    o: RowSizes | None = None,
+    i: RowSizes | None = None,
+    b: RowSizes | None = None,
 ) -> Tensor:
     """A non-differentiable tensor to assign to; its shape and type are inferred from what is assigned.
 

@@ -54,7 +54,7 @@ class Arguments:
         if not args and operands:
             self._check_applied(operands)
         if args or operands:
-            operands |= {name: value for name, value in given.items() if _holds_tensors(value)}
+            operands |= {name: value for name, value in given.items() if _has_tensors(value)}
         self._check_complete(given)
         return {name: value for name, value in given.items() if name not in operands}, operands
 
@@ -97,7 +97,7 @@ class Arguments:
 
     def _check_applied(self, operands: Mapping[str, Any]) -> None:
         """Operands by name alone apply a layer: at least one is a tensor."""
-        if any(_holds_tensors(value) or is_array(value) for value in operands.values()):
+        if any(_has_tensors(value) or is_array(value) for value in operands.values()):
             return
         name = next(iter(operands))
         raise WeftError(
@@ -121,5 +121,5 @@ class Arguments:
         return ", ".join(text if one.default is one.empty else f"[{text}]" for one, text in texts)
 
 
-def _holds_tensors(value: object) -> bool:
+def _has_tensors(value: object) -> bool:
     return any(isinstance(part, Tensor) for _, part in parts(value))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,29 +16,35 @@ from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, i
 from weft.shape.infer import infer
 from weft.shape.logic import Constant, Counted, Literal, Logic, Varying, mapped
 from weft.shape.nodes import Dim, Shape
+from weft.shape.text import RowSizes
+from weft.tensor.data_axes import data_shape, said_sizes
 from weft.tensor.tensor import Tensor
 
 #: What tensors nobody gave a name are called: no name to be called after.
 UNNAMED = ("data", "literal")
 
 
-def data(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: bool | None = None) -> Tensor:
+def data(
+    x: Any,
+    *,
+    batch: int = 0,
+    input: int = 0,
+    b: RowSizes | None = None,
+    i: RowSizes | None = None,
+    o: RowSizes | None = None,
+    label: str = "data",
+    copy: bool | None = None,
+) -> Tensor:
     """A tensor of given values: the first `batch` axes are batch axes, the last `input` input axes, the rest output.
 
+    `b`, `i` and `o` give the sizes of batch, input and output axes instead, and an array of other sizes is refused.
     `x` is an array of NumPy or of a library that speaks DLPack, a buffer, or nested lists. Memory that lies in the
     order of the axes is used as it is; else `x` is copied here and now. `copy=True` copies always, `copy=False` never.
     """
     values = numbers(x, copy=copy)
-    rank = values.ndim
-    if any(not isinstance(one, Integral) for one in (batch, input)) or min(batch, input) < 0 or batch + input > rank:
-        raise ShapeError(
-            f"{batch} batch and {input} input axes do not fit an array of shape {values.shape}",
-            fix=f"batch + input must be at most {rank}",
-        )
-    dims = tuple(Dim(size) for size in values.shape)
-    shape = Shape(dims[:batch], dims[rank - input :], dims[batch : rank - input] or (Dim(1),))
+    shape = data_shape(values.shape, label, batch, input, said_sizes(b, i, o))
     laid = values.reshape(shape.array_shape)
-    return given_values(Literal(shape, claims=rank > 0), laid, label, given=values.shape)
+    return given_values(Literal(shape, claims=values.ndim > 0), laid, label, given=values.shape)
 
 
 def from_dlpack(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: bool | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from numbers import Integral
@@ -17,17 +17,13 @@ from weft.errors import Origin, WeftError, user_origin
 from weft.ops import Number, Scalar, call, scalar, where
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Parameter
-from weft.shape.nodes import Dim
-from weft.shape.text import as_dim
+from weft.shape.text import RowSizes, given_dims
 from weft.tensor.initial import Rows, check_copied, copied, read_init
 from weft.tensor.leaves import precision_of
 from weft.tensor.scope import current_application
 from weft.tensor.tensor import Tensor
 
 Distribution: TypeAlias = Literal["uniform", "normal"]
-
-#: One size, several, or `{"label": size}`.
-ParameterSizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +155,9 @@ def _within(cell: InitialCell, bound: Scalar) -> Scalar:
 def param(
     name: str,
     *,
-    o: ParameterSizes | None = None,
-    i: ParameterSizes | None = None,
-    b: ParameterSizes | None = None,
+    o: RowSizes | None = None,
+    i: RowSizes | None = None,
+    b: RowSizes | None = None,
     init: Any = None,
     dtype: str | None = None,
     square: bool = False,
@@ -259,15 +255,3 @@ def _drawn(init: Callable[[InitialCell], Any], cell: InitialCell, label: str, or
         fix="it is called with a cell and returns its number, lambda cell: 0.1 * cell.normal(); "
         "for values of your own give the array itself, init=np.ones((3, 4))",
     ) from cause
-
-
-def given_dims(sizes: ParameterSizes | None, row: str) -> tuple[Dim, ...] | None:
-    """What `o=`, `i=` or `b=` says of a row."""
-    match sizes:
-        case None:
-            return None
-        case Mapping():
-            return tuple(Dim(as_dim(size, f"{row}=").size, basis) for basis, size in sizes.items())
-        case Sequence() if not isinstance(sizes, str):
-            return tuple(as_dim(size, f"{row}=") for size in sizes)
-    return (as_dim(sizes, f"{row}="),)
