@@ -17,7 +17,7 @@ from weft.shape.nodes import MAX_RANK, Dim
 CLOSING = "closing"
 
 
-def sizes(step: InferenceStep, axis: AxisCell, size: int, why: Why) -> ShapeError:
+def size_conflict(step: InferenceStep, axis: AxisCell, size: int, why: Why) -> ShapeError:
     old_why = axis.why or (axis.cap.why if axis.cap else None)
     old = axis.size if axis.size is not None else (axis.cap.size if axis.cap else None)
     for found, other, other_size in ((why, old_why, old), (old_why, why, size)):

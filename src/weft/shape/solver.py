@@ -165,12 +165,12 @@ class Solver:
     def set_size(self, axis: AxisCell, size: int, why: Why) -> None:
         if axis.size is not None:
             if axis.size != size:
-                raise errors.sizes(self.step, axis, size, why)
+                raise errors.size_conflict(self.step, axis, size, why)
             return
         if size < axis.least:
             raise errors.out_of_reach(self.step, axis, axis.least, why, size)
         if axis.cap is not None and size != axis.cap.size and size != 1:
-            raise errors.sizes(self.step, axis, size, why)
+            raise errors.size_conflict(self.step, axis, size, why)
         self.write(axis, "size", size)
         self.write(axis, "why", why)
         if axis.cap is not None and size != axis.cap.size:

@@ -24,7 +24,7 @@ from weft.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Arguments:
+class LayerArguments:
     """The parameters of a layer's function."""
 
     function: Callable[..., Any]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weft.errors import NoSuchName, ShapeError, WeftError
 from weft.habits import no_layer_attribute
 from weft.public import public, public_methods
-from weft.tensor.layer_arguments import Arguments
+from weft.tensor.layer_arguments import LayerArguments
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.results import Returns
 from weft.tensor.scope import LayerScope, current_application, inside, told_apart
@@ -22,11 +22,11 @@ _LISTED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class LayerFunction:
     """A function under `@wf.op`: what it takes and what it returns."""
 
     function: Callable[..., Any]
-    takes: Arguments
+    takes: LayerArguments
     returns: Returns
 
 
@@ -38,7 +38,7 @@ class Layer:
     argument as well where that has a name of its own. Of a result in parts, each is called by the layer and the part.
     """
 
-    def __init__(self, body: Body, config: dict[str, Any], scope: LayerScope, labelled: bool) -> None:
+    def __init__(self, body: LayerFunction, config: dict[str, Any], scope: LayerScope, labelled: bool) -> None:
         self.body = body
         self.config = config
         self.scope = scope
@@ -159,7 +159,7 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
     `layer = f(hid_dim=8, label="L1")` configures, `layer(x)` applies; `f(x, hid_dim=8)` does both at once. The function
     returns a tensor, or a tuple, list, dict, named tuple or dataclass of tensors.
     """
-    body = Body(function, Arguments(function), Returns(function))
+    body = LayerFunction(function, LayerArguments(function), Returns(function))
     own_label = "label" in body.takes.signature.parameters
 
     @public
