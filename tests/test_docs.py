@@ -8,6 +8,7 @@ names a line counts from the start of its block. A block that raises shows the e
 from __future__ import annotations
 
 import contextlib
+import doctest
 import io
 import linecache
 import re
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft as wf
@@ -101,6 +103,28 @@ def test_index_lists_every_page() -> None:
     pages = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES[2:] if page.name != "README.md"]
     assert pages
     assert [name for name in pages if f"({name})" not in index] == []
+
+
+#: Where the functions are of which each shows an example.
+WITH_EXAMPLES = ("activations", "elementary", "functions", "making", "moving", "reductions")
+FUNCTIONS = [name for name in wf.__all__ if wf._HOME[name].removeprefix("tensor.") in WITH_EXAMPLES]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_shows_an_example(name: str) -> None:
+    function = getattr(wf, name)
+    names = {"wf": wf, "np": np, "ctx": wf.Context("interp")}
+    example = doctest.DocTestParser().get_doctest(function.__doc__ or "", names, name, None, None)
+    assert any(f"wf.{name}(" in one.source for one in example.examples)
+    printed = io.StringIO()
+    doctest.DocTestRunner().run(example, out=printed.write)
+    assert not printed.getvalue(), printed.getvalue()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_page_of_functions_shows_each(name: str) -> None:
+    page = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
+    assert any(f"wf.{name}(" in snippet.code for snippet in snippets(page))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

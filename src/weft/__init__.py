@@ -35,9 +35,42 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft.schedule import CompileOptions as CompileOptions
     from weft.shape import Dim as Dim, Shape as Shape
     from weft.shape.named_sizes import sizes as sizes
+    from weft.tensor.activations import (
+        elu as elu,
+        gelu as gelu,
+        leaky_relu as leaky_relu,
+        silu as silu,
+        softplus as softplus,
+    )
     from weft.tensor.assignments import assign as assign, cd as cd, node as node
     from weft.tensor.concat import concat as concat, stack as stack
     from weft.tensor.einsum import dim as dim, einsum as einsum
+    from weft.tensor.elementary import (
+        acos as acos,
+        acosh as acosh,
+        asin as asin,
+        asinh as asinh,
+        atan as atan,
+        atan2 as atan2,
+        atanh as atanh,
+        ceil as ceil,
+        clip as clip,
+        cosh as cosh,
+        erfc as erfc,
+        erfcinv as erfcinv,
+        erfcx as erfcx,
+        erfinv as erfinv,
+        expm1 as expm1,
+        isfinite as isfinite,
+        isnan as isnan,
+        log1p as log1p,
+        normcdf as normcdf,
+        normcdfinv as normcdfinv,
+        round as round,
+        sign as sign,
+        sinh as sinh,
+        tan as tan,
+    )
     from weft.tensor.functions import (
         abs as abs,
         cast as cast,
@@ -81,6 +114,20 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         offsets as offsets,
     )
     from weft.tensor.literals import batch as batch, labelled as labelled, tensor as tensor
+    from weft.tensor.making import (
+        arange as arange,
+        eye as eye,
+        linspace as linspace,
+        tril as tril,
+        triu as triu,
+    )
+    from weft.tensor.moving import (
+        interleave as interleave,
+        pad as pad,
+        repeat as repeat,
+        roll as roll,
+        split as split,
+    )
     from weft.tensor.operator import Operator as Operator, operator as operator
     from weft.tensor.params import (
         kaiming as kaiming,
@@ -97,6 +144,23 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         random_uniform as random_uniform,
     )
     from weft.tensor.read_code import parse_cd as parse_cd
+    from weft.tensor.reductions import (
+        argmax as argmax,
+        argmin as argmin,
+        cross_entropy as cross_entropy,
+        log_softmax as log_softmax,
+        logsumexp as logsumexp,
+        max as max,
+        mean as mean,
+        min as min,
+        norm as norm,
+        one_hot as one_hot,
+        prod as prod,
+        softmax as softmax,
+        std as std,
+        sum as sum,
+        var as var,
+    )
     from weft.tensor.slices import StaticIndex as StaticIndex, index as index
     from weft.tensor.tensor import (
         Tensor as Tensor,
@@ -123,6 +187,13 @@ _HOMES = {
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
     "shape.named_sizes": "sizes",
+    "tensor.activations": "elu gelu leaky_relu silu softplus",
+    "tensor.elementary": "acos acosh asin asinh atan atan2 atanh ceil clip cosh erfc erfcinv erfcx erfinv expm1 "
+    "isfinite isnan log1p normcdf normcdfinv round sign sinh tan",
+    "tensor.making": "arange eye linspace tril triu",
+    "tensor.moving": "interleave pad repeat roll split",
+    "tensor.reductions": "argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod softmax "
+    "std sum var",
     "tensor.assignments": "assign cd node",
     "tensor.concat": "concat stack",
     "tensor.einsum": "dim einsum",

@@ -7,19 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from weft.errors import NoSuchName, WeftError
 
-#: Over the last output axis, whatever axes there are beside it.
-_LAST = '"...|...->...i => ...|...->...0"'
-_SUM = f'wf.einsum({_LAST}, t) sums the last output axis, wf.einsum("...|...->... => 0", t) everything'
-_MEAN = f'divide a sum by a size: s = wf.einsum({_LAST}, t); s / wf.dim(s, "i")'
-_LARGEST = f'wf.einsum({_LAST}, t, accum="max"); of two tensors wf.maximum(x, y)'
-_LEAST = f'wf.einsum({_LAST}, t, accum="min"); of two tensors wf.minimum(x, y)'
-_SHIFTED = f'above = t - wf.einsum({_LAST}, t, accum="max")'
-_SOFTMAX = f"{_SHIFTED}; e = wf.exp(above); e / wf.einsum({_LAST}, e)"
-_LOG_SOFTMAX = f"{_SHIFTED}; above - wf.log(wf.einsum({_LAST}, wf.exp(above)))"
-_ONE_HOT = "wf.equal(ids, wf.data(np.arange(n))), where ids have a last axis of size 1"
+_LAST = 'wf.einsum("...|...->...i => ...|...->...0", t'
 _AXES = (
     '`@` and einsum take axes as they are; wf.einsum splits one by "...|4*h<+d => ...|hd" with d=4, '
     'joins two by "...|hd => ...|4*h<+d", and moves them by "...|ij => ...|ji"'
+)
+_FLIPPED = (
+    'wf.tc.define("def flip(float(B,N) X) -> (Y) { Y(b,i) = X(b, N - 1 - i) where i in 0:N }").flip(t), '
+    "a comprehension: a spec reads no axis backwards"
 )
 _VALUE = "a tensor is computed by a context: ctx = wf.Context(); ctx[t] is a NumPy array"
 _STEP = "code is compiled first: step = ctx.compile(wf.grad_update(loss)); step()"
@@ -30,12 +25,15 @@ _DATA = "wf.data(array, batch=1) is a tensor of given values, wf.tensor([…]) o
 _LAYER = "a layer is a function under @wf.op, a parameter wf.param"
 _RANDOM = 'wf.random_uniform("u", step=n) and wf.random_standard_normal("z", step=n) take the shape their use needs'
 
-#: The pointwise functions of weft that others have under the same name.
-_POINTWISE = (
-    "abs cos equal erf exp exp2 floor fma less less_equal log log2 logical_and logical_not logical_or maximum "
-    "minimum not_equal recip recip_sqrt relu sat01 sigmoid sin sqrt tanh where"
+#: The functions of weft that others have under the same name.
+_FUNCTIONS = (
+    "abs acos acosh asin asinh atan atan2 atanh ceil clip cos cosh elu equal erf erfc erfcinv erfcx erfinv exp exp2 "
+    "expm1 floor fma gelu isfinite isnan leaky_relu less less_equal log log1p log2 logical_and logical_not logical_or "
+    "maximum minimum normcdf normcdfinv not_equal recip recip_sqrt relu round sat01 sigmoid sign silu sin sinh "
+    "softplus sqrt tan tanh where argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod "
+    "softmax std sum var pad repeat roll split tril triu"
 )
-FUNCTIONS = _POINTWISE.split()
+FUNCTIONS = _FUNCTIONS.split()
 
 
 def _table(advice: Mapping[str, str]) -> Mapping[str, str]:
@@ -46,29 +44,21 @@ def _table(advice: Mapping[str, str]) -> Mapping[str, str]:
 #: Names that are functions of `wf` elsewhere, methods of a tensor, and functions of NumPy.
 _ANYWHERE = _table(
     {
-        "sum reduce_sum nansum": _SUM,
-        "mean average reduce_mean var std": _MEAN,
-        "max amax reduce_max logsumexp": _LARGEST,
-        "min amin reduce_min": _LEAST,
-        "prod": f'wf.einsum({_LAST}, t, accum="*")',
-        "any": f'wf.einsum({_LAST}, t, accum="or")',
-        "all": f'wf.einsum({_LAST}, t, accum="and")',
-        "argmax": "np.argmax(ctx[t], axis=-1)",
-        "argmin": "np.argmin(ctx[t], axis=-1)",
-        "softmax": _SOFTMAX,
-        "log_softmax": _LOG_SOFTMAX,
-        "gelu": "0.5 * t * (1 + wf.erf(t / 2**0.5))",
-        "silu swish": "t * wf.sigmoid(t)",
-        "softplus": "wf.maximum(t, 0) + wf.log(1 + wf.exp(-wf.abs(t)))",
-        "one_hot onehot": _ONE_HOT,
+        "reduce_sum nansum": "wf.sum(t)",
+        "average reduce_mean": "wf.mean(t)",
+        "amax reduce_max": "wf.max(t); of two tensors wf.maximum(x, y)",
+        "amin reduce_min": "wf.min(t); of two tensors wf.minimum(x, y)",
+        "any": _LAST + ', accum="or")',
+        "all": _LAST + ', accum="and")',
+        "swish": "wf.silu(t)",
+        "onehot": "wf.one_hot(ids, n)",
         "matmul dot mm bmm inner linear": "a @ b, or wf.einsum(spec, a, b)",
         "outer tensordot kron": 'wf.einsum("i; j => ij", a, b)',
         "transpose permute swapaxes moveaxis rearrange": "t.T swaps inputs and outputs; " + _AXES,
-        "reshape view flatten ravel squeeze unsqueeze expand_dims expand repeat tile": _AXES,
+        "reshape view flatten ravel squeeze unsqueeze expand_dims expand tile": _AXES,
         "cat concatenate hstack append": 'wf.concat(a, b), or wf.einsum("a; b => a^b", a, b)',
         "vstack": "wf.stack(a, b)",
-        "clip clamp": "wf.minimum(wf.maximum(t, low), high)",
-        "sign": "wf.where(t > 0, 1, wf.where(t < 0, -1, 0))",
+        "clamp": "wf.clip(t, low, high)",
         "pow power square": "t ** 2; for a tensor as exponent wf.exp(y * wf.log(x))",
         "add subtract sub multiply mul divide true_divide div negative neg mod": _OPERATOR,
         "remainder floor_divide greater greater_equal gt ge lt le": _OPERATOR,
@@ -79,21 +69,24 @@ _ANYWHERE = _table(
         "rsqrt": "wf.recip_sqrt(t)",
         "expit": "wf.sigmoid(t)",
         "astype": _TYPE,
-        "round rint ceil": "wf.floor(t + 0.5), -wf.floor(-t)",
+        "rint": "wf.round(t)",
+        "flip fliplr flipud reverse": _FLIPPED,
+        **{f"arc{name}": f"wf.a{name}(t)" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+        "arctan2": "wf.atan2(y, x)",
     }
 )
 _MODULE = _table(
     {
         "zeros full empty zeros_like full_like": _CONSTANT,
         "ones ones_like": _CONSTANT.replace("0.0", "1.0").replace("zeros", "ones"),
-        "cross_entropy nll_loss": f"{_LOG_SOFTMAX.replace('above - wf.log', 'logs = above - wf.log')}; "
-        '-wf.einsum("...|...->... => 0", one_hot * logs), divided by how many examples there are',
-        "mse_loss mean_squared_error": 'wf.einsum("...|...->... => 0", (y - t) ** 2), divided by a size',
+        "nll_loss": "wf.cross_entropy(logits, ids)",
+        "mse_loss mean_squared_error": 'wf.mean((y - t) ** 2, "...|...->... => 0")',
         "conv2d conv1d conv": 'wf.einsum("...|h=+p, w=+q, c; f, p, q, c => ...|h, w, f", x, k)',
         "max_pool max_pool2d": 'wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)',
-        "embedding take gather": f"a sum that one term is left of: hot = {_ONE_HOT}; "
-        'wf.einsum("...|v; v, d => ...|d", hot, table, op="select")',
-        "arange linspace eye range": "wf.data(np.arange(n)); " + _DATA,
+        "embedding take gather": "a sum that one term is left of: "
+        'wf.einsum("...|v; v, d => ...|d", wf.one_hot(ids, n), table, op="select")',
+        "range": "wf.arange(n)",
+        "identity": "wf.eye(n)",
         "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,
         "Parameter parameter Module nn Linear Dense layers Sequential": _LAYER,
         "rand randn random normal_ randint": _RANDOM,
@@ -171,7 +164,7 @@ def no_accumulation(name: object, known: Iterable[str]) -> WeftError:
     if isinstance(name, str) and name in own:
         fix = f'write accum="{own[name]}"'
     else:
-        fix = _MEAN if name in ("mean", "average", "avg") else "accumulate with one of " + ", ".join(known)
+        fix = "wf.mean(t, spec)" if name in ("mean", "average", "avg") else "accumulate with one of " + ", ".join(known)
     return WeftError(f"there is no accumulation {name!r}", fix=fix)
 
 

@@ -44,7 +44,7 @@ def test_a_loss_of_several_numbers() -> None:
         "    update = wf.grad_update(loss)",
         f"  it was made at {HERE}:{loss.node.origin.line if loss.node.origin else 0}: "
         'loss = (wf.param("w", o=2) @ x).named("loss")',
-        '  fix: reduce it: wf.einsum("...|...->... => 0", loss), divided by how many there are for the mean; '
+        '  fix: reduce it: wf.mean(loss, "...|...->... => 0"), or wf.sum; '
         "or ask for the gradient of the sum: wf.grad_update(loss, sum=True)",
     ]
 

@@ -22,9 +22,14 @@ from weft.cli import main
 
 UNARY = (
     *("abs", "cos", "erf", "exp", "exp2", "floor", "log", "log2", "logical_not", "recip", "recip_sqrt"),
-    *("relu", "sat01", "sigmoid", "sin", "sqrt", "tanh"),
+    *("relu", "sat01", "sigmoid", "sin", "sqrt", "tanh", "asin", "ceil", "isfinite", "isnan", "round", "sign", "silu"),
+    *("softplus", "tan"),
 )
-BINARY = ("equal", "less", "less_equal", "logical_and", "logical_or", "maximum", "minimum", "not_equal")
+BINARY = ("equal", "less", "less_equal", "logical_and", "logical_or", "maximum", "minimum", "not_equal", "atan2")
+REDUCTIONS = (
+    *("argmax", "argmin", "log_softmax", "logsumexp", "max", "mean", "min", "norm", "prod", "softmax", "std", "sum"),
+    "var",
+)
 OPERATORS = ("add", "sub", "mul", "truediv", "mod", "floordiv", "matmul")
 WITH_NUMBERS = ("radd", "rsub", "pow", "rpow", "lt", "ge", "eq", "getitem")
 
@@ -96,6 +101,7 @@ def calls(t: Things) -> Iterator[Call]:
     yield from ((getattr(wf, name), [x, p], {"label": "y"}) for name in BINARY)
     yield from ((getattr(x, f"__{name}__"), [p], {}) for name in OPERATORS)
     yield from ((getattr(x, f"__{name}__"), [2.0], {}) for name in WITH_NUMBERS)
+    yield from functions(x, p)
     yield x.named, ["y"], {}
     yield wf.where, [x, p, 1.0], {}
     yield wf.fma, [x, p, x], {}
@@ -173,6 +179,31 @@ def calls(t: Things) -> Iterator[Call]:
     yield t.tc.__getitem__, ["f"], {}
     yield (lambda value: setattr(wf.config, "max_visits", value)), [2], {}
     yield (lambda value: wf.config.using(strict=value).__enter__()), [True], {}
+
+
+def functions(x: wf.Tensor, p: wf.Tensor) -> Iterator[Call]:
+    """Right calls of the functions that take more than tensors."""
+    ids = wf.data(np.array([0, 2]), batch=1, label="ids")
+    yield from ((getattr(wf, name), [x, "...|i => ...|0"], {"label": "y"}) for name in REDUCTIONS)
+    yield wf.mean, [x, "...|2*o<+k => ...|o"], {"k": 1}
+    yield wf.var, [x], {"ddof": 1}
+    yield wf.cross_entropy, [x, ids, "...|i => ...|0"], {"label": "y"}
+    yield wf.one_hot, [ids, 3, "...|c => ...|0"], {"dtype": "int32", "label": "y"}
+    yield wf.clip, [x, 0.0, p], {"label": "y"}
+    yield wf.gelu, [x], {"tanh": True}
+    yield wf.elu, [x], {"alpha": 0.5}
+    yield wf.leaky_relu, [x], {"slope": 0.5}
+    yield wf.arange, [3], {"dtype": "int32", "label": "y"}
+    yield wf.linspace, [0.0, 1.0, 3], {"label": "y"}
+    yield wf.eye, [3], {"dtype": "int32"}
+    yield wf.tril, [x, 1, "...i|j => i, j"], {"fill": 0.5, "label": "y"}
+    yield wf.triu, [x, -1, "...i|j => i, j"], {"fill": 0.5, "label": "y"}
+    yield wf.interleave, [x, x], {"kind": "batch", "label": "y"}
+    yield wf.repeat, [x, 2], {"kind": "batch", "label": "y"}
+    yield wf.split, [x, [1, None]], {"kind": "output"}
+    yield wf.split, [x, 3], {"kind": "output"}
+    yield wf.roll, [x, 1], {"kind": "batch", "label": "y"}
+    yield wf.pad, [x, 1, 2], {"value": 0.5, "kind": "batch", "label": "y"}
 
 
 def _assign(*args: Any, **options: Any) -> object:

@@ -17,8 +17,8 @@ from weft.ops.scalar import call
 ROWS = list(OPS.values())
 NEUTRAL = [op for op in ROWS if op.neutral is not None]
 EXPECTED = {
-    1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh sigmoid erf abs floor not "
-    "tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt rcbrt ceil trunc "
+    1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh sigmoid erf abs floor rint sign "
+    "not tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt rcbrt ceil trunc "
     "round erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma digamma trigamma j0 j1 y0 y1 cyl_bessel_i0 "
     "cyl_bessel_i1",
     2: "arg1 arg2 type_as add sub mul div floordiv pow relu_gate sat01_gate select max min mod lt le eq ne or and "
@@ -125,6 +125,12 @@ MEANINGS = [
     ("erf", (1.0,), 0.8427007929497149),
     ("abs", (-4.0,), 4.0),
     ("floor", (-1.5,), -2.0),
+    ("rint", (0.5,), 0.0),
+    ("rint", (1.5,), 2.0),
+    ("rint", (-1.4,), -1.0),
+    ("sign", (-0.3,), -1.0),
+    ("sign", (0.0,), 0.0),
+    ("sign", (7.0,), 1.0),
     ("not", (0.0,), 1.0),
     ("not", (3.0,), 0.0),
     ("arg1", (2.0, 3.0), 2.0),

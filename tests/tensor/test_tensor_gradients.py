@@ -29,6 +29,8 @@ UNARY = {
     "erf": wf.erf,
     "abs": wf.abs,
     "floor": wf.floor,
+    "rint": wf.round,
+    "sign": wf.sign,
     "neg": lambda x: -x,
     "sigmoid": wf.sigmoid,
     "square": lambda x: x**2,

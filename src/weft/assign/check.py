@@ -51,7 +51,7 @@ def _check_one(loss: Node, start: Assignment) -> None:
             f"the loss `{loss.label}` is {shape}, {shape.count} numbers, and a gradient starts from one",
             origin=start.origin,
             notes=made_at(loss),
-            fix='reduce it: wf.einsum("...|...->... => 0", loss), divided by how many there are for the mean; or ask '
+            fix='reduce it: wf.mean(loss, "...|...->... => 0"), or wf.sum; or ask '
             "for the gradient of the sum: wf.grad_update(loss, sum=True)",
         )
 

@@ -23,6 +23,12 @@ def erf(x: npt.ArrayLike) -> Array:
     return np.asarray(_erf(values)).astype(dtype)
 
 
+def sign(x: npt.ArrayLike) -> Array:
+    """-1, 0 or 1; truth values are their own signs."""
+    values = np.asarray(x)
+    return values if values.dtype == bool else np.asarray(np.sign(values))
+
+
 def type_as(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     """The first as it is stored in the type of the second."""
     first, second = np.broadcast_arrays(x, y)

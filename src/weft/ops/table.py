@@ -20,10 +20,11 @@ from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
-from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, type_as
+from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, sign, type_as
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
 from weft.ops.row import Op, flat, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
+from weft.ops.special import keeps_whole
 
 
 def _lowest(dtype: np.dtype[Any]) -> object:
@@ -119,6 +120,11 @@ _ROWS: tuple[Op, ...] = (
         idempotent=True, unsigned=True,
     ),
     unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", flat, idempotent=True),
+    unary("rint", keeps_whole(np.rint), "weft_rint_{t}({0})", "libdevice.rint({0})", flat, idempotent=True),
+    unary(
+        "sign", sign, "weft_sign_{t}({0})", "tl.where({0} > 0, 1, tl.where({0} < 0, -1, {0}))", flat,
+        idempotent=True,
+    ),
     unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
     # two operands
     Op(

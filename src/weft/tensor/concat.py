@@ -10,7 +10,8 @@ from weft.tensor.einsum import contract
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
-_ROWS: dict[Kind, str] = {
+#: A tensor whose first axis of a row is named.
+ROWS: dict[Kind, str] = {
     "batch": "{axis}, ...|...->...",
     "input": "...|{axis}, ...->...",
     "output": "...|...->{axis}, ...",
@@ -19,7 +20,7 @@ _ROWS: dict[Kind, str] = {
 
 def concat(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tensor:
     """Join tensors end to end along the first axis of a row; their other axes must agree."""
-    made = _parts(tensors, kind, "concat")
+    made = parts_of(tensors, kind, "concat")
     try:
         return _joined(made, kind, label)
     except ShapeError:
@@ -30,13 +31,13 @@ def concat(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tens
 
 def stack(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tensor:
     """Lay tensors of one shape along a new first axis of a row."""
-    made = _parts(tensors, kind, "stack")
+    made = parts_of(tensors, kind, "stack")
     return stacked(made, kind, label, "stacked tensors", [one.label for one in made])
 
 
 def stacked(tensors: Sequence[Tensor], kind: Kind, label: str, what: str, names: Sequence[str]) -> Tensor:
     """`stack` of what errors call `what`, its items by these names."""
-    spec = f"...|...->... => {_ROWS[kind].format(axis='one')}"
+    spec = f"...|...->... => {ROWS[kind].format(axis='one')}"
     try:
         return _joined([contract(spec, [tensor], sizes={"one": 1}) for tensor in tensors], kind, label)
     except ShapeError:
@@ -46,8 +47,8 @@ def stacked(tensors: Sequence[Tensor], kind: Kind, label: str, what: str, names:
 
 def _joined(tensors: Sequence[Tensor], kind: Kind, label: str) -> Tensor:
     names = [f"part{number}" for number in range(len(tensors))]
-    operands = "; ".join(_ROWS[kind].format(axis=name) for name in names)
-    spec = f"{operands} => {_ROWS[kind].format(axis='^'.join(names))}"
+    operands = "; ".join(ROWS[kind].format(axis=name) for name in names)
+    spec = f"{operands} => {ROWS[kind].format(axis='^'.join(names))}"
     return contract(spec, tensors, label=label, left=True)
 
 
@@ -59,9 +60,13 @@ def _unlike(what: str, tensors: Sequence[Tensor], names: Sequence[str], fix: str
     return ShapeError(what, notes=[f"{name} is {shape}" for shape, name in shapes.items()][:8], fix=fix)
 
 
-def _parts(tensors: Sequence[TensorLike], kind: str, what: str) -> list[Tensor]:
+def parts_of(tensors: Sequence[TensorLike], kind: str, what: str) -> list[Tensor]:
     if not tensors:
         raise WeftError(f"{what} needs at least one tensor")
-    if kind not in _ROWS:
-        raise WeftError(f"there is no kind of axis {kind!r}", fix="use batch, input or output")
+    check_kind(kind)
     return [as_tensor(tensor, what) for tensor in tensors]
+
+
+def check_kind(kind: str) -> None:
+    if kind not in ROWS:
+        raise WeftError(f"there is no kind of axis {kind!r}", fix="use batch, input or output")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from weft.assign import Slot
-from weft.errors import WeftError
+from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, call, find, scalar
 from weft.ops.dtypes import element_type
 from weft.shape.logic import Compose, Pointwise, Transpose
@@ -22,9 +23,23 @@ TensorOperand: TypeAlias = "TensorLike | Slot"
 def pointwise(name: str, *args: TensorLike, label: str = "") -> Tensor:
     """A primitive operation applied point by point; numbers become part of the expression."""
     op = find(name, arity=len(args))
+    return each_point(op.name, partial(call, op.name), *args, label=label)
+
+
+def formula(name: str, value: Callable[..., Scalar], *args: Any, label: str = "") -> Any:
+    """`each_point` of tensors; of slots and numbers, the scalar."""
+    if _are_scalars(args):
+        for arg in args:
+            check_truth(arg, name)
+        return value(*map(scalar, args))
+    return each_point(name, value, *args, label=label)
+
+
+def each_point(name: str, value: Callable[..., Scalar], *args: TensorLike, label: str = "") -> Tensor:
+    """What `value` makes of tensors point by point; numbers become part of the expression."""
     for arg in args:
-        check_truth(arg, op.name)
-    given = [arg if is_number(arg) else as_tensor(arg, op.name) for arg in args]
+        check_truth(arg, name)
+    given = [arg if is_number(arg) else as_tensor(arg, name) for arg in args]
     tensors = [arg for arg in given if isinstance(arg, Tensor)]
     if not tensors:
         given = [as_tensor(arg) for arg in given]
@@ -32,9 +47,9 @@ def pointwise(name: str, *args: TensorLike, label: str = "") -> Tensor:
 
     def forward(v: Slot, *operands: Slot) -> None:
         left = iter(operands)
-        v[:] = call(op.name, *(next(left) if isinstance(arg, Tensor) else _number(arg) for arg in given))
+        v[:] = value(*(next(left) if isinstance(arg, Tensor) else _number(arg) for arg in given))
 
-    return Operator(op.name, None, forward).apply(Pointwise(len(tensors)), tensors, label=label)
+    return Operator(name, None, forward).apply(Pointwise(len(tensors)), tensors, label=label)
 
 
 def compose(left: TensorLike, right: TensorLike, *, label: str = "") -> Tensor:
@@ -51,7 +66,9 @@ def power(base: TensorLike, exponent: Number) -> Tensor:
     """`base ** exponent`; the exponent is a number."""
     if not is_number(exponent):
         raise WeftError(
-            "the exponent of ** must be a number", fix="for a power with a tensor exponent write wf.exp(y * wf.log(x))"
+            "the exponent of ** must be a number",
+            origin=user_origin(),
+            fix="for a power with a tensor exponent write wf.exp(y * wf.log(x))",
         )
     return pointwise("pow", base, float(exponent) if isinstance(exponent, int) and exponent < 0 else exponent)
 
@@ -73,74 +90,99 @@ def _number(value: Any) -> Scalar:
     return scalar(value if isinstance(value, Scalar | int | float) else value.item())
 
 
+def _are_scalars(args: Sequence[Any]) -> bool:
+    """Are these slots and numbers of an operator's definition, rather than tensors?"""
+    return any(isinstance(arg, Slot | Scalar) for arg in args) and not any(isinstance(arg, Tensor) for arg in args)
+
+
 def _apply(name: str, args: tuple[Any, ...], spec: str, label: str) -> Any:
     """The operation on tensors point by point or as a spec says; on slots and numbers, the scalar."""
-    if any(isinstance(arg, Slot | Scalar) for arg in args) and not any(isinstance(arg, Tensor) for arg in args):
+    if _are_scalars(args):
         for arg in args:
             check_truth(arg, name)
         return call(name, *args)
     return einsum(spec, *args, op=name, label=label) if spec else pointwise(name, *args, label=label)
 
 
-def _unary(op: str, doc: str, name: str = "") -> Callable[..., Any]:
+def unary(op: str, doc: str, example: str, name: str = "") -> Callable[..., Any]:
+    """The function of one operand that is a row of the table; `example` is `given: result`."""
+
     def function(x: TensorOperand, *, spec: str = "", label: str = "") -> Any:
         return _apply(op, (x,), spec, label)
 
-    return _called(function, name or op, doc)
+    return _called(function, name or op, doc, example)
 
 
-def _binary(op: str, doc: str, name: str) -> Callable[..., Any]:
+def binary(op: str, doc: str, example: str, name: str = "") -> Callable[..., Any]:
+    """The function of two operands that is a row of the table."""
+
     def function(x: TensorOperand, y: TensorOperand, *, spec: str = "", label: str = "") -> Any:
         return _apply(op, (x, y), spec, label)
 
-    return _called(function, name, doc)
+    return _called(function, name or op, doc, example)
 
 
-def _called(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def _called(function: Callable[..., Any], name: str, doc: str, example: str) -> Callable[..., Any]:
+    given, _, result = example.partition(": ")
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
+    function.__doc__ = f"{doc}\n\n    >>> print(ctx[wf.{name}({given})].round(4))\n    {result}\n    "
     return function
 
 
-relu = _unary("relu", "`max(x, 0)`.")
-sat01 = _unary("sat01", "`x` kept between 0 and 1.")
-exp = _unary("exp", "The exponential.")
-log = _unary("log", "The natural logarithm.")
-exp2 = _unary("exp2", "Two to the power of `x`.")
-log2 = _unary("log2", "The logarithm to base two.")
-sin = _unary("sin", "The sine.")
-cos = _unary("cos", "The cosine.")
-sqrt = _unary("sqrt", "The square root.")
-recip = _unary("recip", "`1 / x`.")
-recip_sqrt = _unary("recip_sqrt", "`1 / sqrt(x)`.")
-tanh = _unary("tanh", "The hyperbolic tangent.")
-sigmoid = _unary("sigmoid", "`1 / (1 + exp(-x))`; it does not overflow, nor does its gradient.")
-erf = _unary("erf", "The error function.")
-abs = _unary("abs", "The absolute value.")  # noqa: A001
-floor = _unary("floor", "The largest whole number not above `x`.")
-logical_not = _unary("not", "1 where `x` is 0, else 0.", "logical_not")
-maximum = _binary("max", "The larger of two.", "maximum")
-minimum = _binary("min", "The smaller of two.", "minimum")
-less = _binary("lt", "1 where `x < y`.", "less")
-less_equal = _binary("le", "1 where `x <= y`.", "less_equal")
-equal = _binary("eq", "1 where `x` equals `y`.", "equal")
-not_equal = _binary("ne", "1 where `x` differs from `y`.", "not_equal")
-logical_or = _binary("or", "1 where either is not 0.", "logical_or")
-logical_and = _binary("and", "1 where both are not 0.", "logical_and")
+relu = unary("relu", "`max(x, 0)`.", "wf.tensor([-1, 2]): [0. 2.]")
+sat01 = unary("sat01", "`x` kept between 0 and 1.", "wf.tensor([-1, 0.3, 2]): [0.  0.3 1. ]")
+exp = unary("exp", "The exponential.", "wf.tensor([0, 1]): [1.     2.7183]")
+log = unary("log", "The natural logarithm.", "wf.tensor([1, 10]): [0.     2.3026]")
+exp2 = unary("exp2", "Two to the power of `x`.", "wf.tensor([0, 3]): [1. 8.]")
+log2 = unary("log2", "The logarithm to base two.", "wf.tensor([1, 8]): [0. 3.]")
+sin = unary("sin", "The sine.", "wf.tensor([0, 1]): [0.     0.8415]")
+cos = unary("cos", "The cosine.", "wf.tensor([0, 1]): [1.     0.5403]")
+sqrt = unary("sqrt", "The square root.", "wf.tensor([4, 9]): [2. 3.]")
+recip = unary("recip", "`1 / x`.", "wf.tensor([2, 4]): [0.5  0.25]")
+recip_sqrt = unary("recip_sqrt", "`1 / sqrt(x)`.", "wf.tensor([4, 16]): [0.5  0.25]")
+tanh = unary("tanh", "The hyperbolic tangent.", "wf.tensor([0, 1]): [0.     0.7616]")
+sigmoid = unary(
+    "sigmoid", "`1 / (1 + exp(-x))`; it does not overflow, nor does its gradient.", "wf.tensor([0, 2]): [0.5    0.8808]"
+)
+erf = unary("erf", "The error function.", "wf.tensor([0, 1]): [0.     0.8427]")
+abs = unary("abs", "The absolute value.", "wf.tensor([-2, 3]): [2. 3.]")  # noqa: A001
+floor = unary("floor", "The largest whole number not above `x`.", "wf.tensor([-1.5, 1.5]): [-2.  1.]")
+logical_not = unary("not", "1 where `x` is 0, else 0.", "wf.tensor([0, 3]): [1. 0.]", "logical_not")
+maximum = binary("max", "The larger of two.", "wf.tensor([1, 5]), 3: [3. 5.]", "maximum")
+minimum = binary("min", "The smaller of two.", "wf.tensor([1, 5]), 3: [1. 3.]", "minimum")
+less = binary("lt", "1 where `x < y`.", "wf.tensor([1, 5]), 3: [1. 0.]", "less")
+less_equal = binary("le", "1 where `x <= y`.", "wf.tensor([3, 5]), 3: [1. 0.]", "less_equal")
+equal = binary("eq", "1 where `x` equals `y`.", "wf.tensor([3, 5]), 3: [1. 0.]", "equal")
+not_equal = binary("ne", "1 where `x` differs from `y`.", "wf.tensor([3, 5]), 3: [0. 1.]", "not_equal")
+logical_or = binary("or", "1 where either is not 0.", "wf.tensor([0, 5]), 0: [0. 1.]", "logical_or")
+logical_and = binary("and", "1 where both are not 0.", "wf.tensor([0, 5]), 1: [0. 1.]", "logical_and")
 
 
 def where(condition: TensorOperand, x: TensorOperand, y: TensorOperand, *, spec: str = "", label: str = "") -> Any:
-    """`x` where the condition is not 0, else `y`; no gradient leaks from the branch not taken."""
+    """`x` where the condition is not 0, else `y`; no gradient leaks from the branch not taken.
+
+    >>> x = wf.tensor([-1, 2])
+    >>> print(ctx[wf.where(x > 0, x, 0)])
+    [0. 2.]
+    """
     return _apply("where", (condition, x, y), spec, label)
 
 
 def fma(x: TensorOperand, y: TensorOperand, z: TensorOperand, *, spec: str = "", label: str = "") -> Any:
-    """`x * y + z`; with the spec "@", `x @ y + z`."""
+    """`x * y + z`; with the spec "@", `x @ y + z`.
+
+    >>> print(ctx[wf.fma(wf.tensor([1, 2]), 10, 5)])
+    [15. 25.]
+    """
     if spec == "@":
         return pointwise("add", compose(x, y), z, label=label)
     return _apply("fma", (x, y, z), spec, label)
 
 
 def cast(tensor: TensorLike, dtype: str, *, label: str = "") -> Tensor:
-    """The same values stored in another element type; gradients come back in the type the tensor has."""
+    """The same values stored in another element type; gradients come back in the type the tensor has.
+
+    >>> print(ctx[wf.cast(wf.tensor([1.5, 2.5]), "int32")])
+    [1 2]
+    """
     return _CAST.apply(Pointwise(1), (tensor,), label=label, dtype=element_type(dtype))

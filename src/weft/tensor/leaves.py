@@ -84,9 +84,9 @@ def constant(value: Number, *, label: str = "", dtype: str | None = None) -> Ten
     return _computed(Constant(), value, label, dtype)
 
 
-def offsets(*, label: str = "") -> Tensor:
+def offsets(*, label: str = "", dtype: str | None = None) -> Tensor:
     """A tensor whose cells hold how far they lie from the first, in memory order; its shape comes from its use."""
-    return _computed(Varying(), Offset(), label or "offsets")
+    return _computed(Varying(), Offset(), label or "offsets", dtype)
 
 
 def given_values(

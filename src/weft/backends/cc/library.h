@@ -66,19 +66,22 @@ static inline float weft_rnorm4d_float32(float x, float y, float z, float w)
 WEFT_SIGN(float, float32, uint32_t)
 WEFT_SIGN(double, float64, uint64_t)
 
-/* Rounding, and choices that pass over what is not a number. Whole numbers stay as they are. */
+/* Rounding, signs, and choices that pass over what is not a number. Whole numbers stay as they are. */
 #define WEFT_PARTS_OF(T, t, f)                                                                                         \
     static inline T weft_ceil_##t(T x) { return ceil##f(x); }                                                          \
     static inline T weft_trunc_##t(T x) { return trunc##f(x); }                                                        \
     static inline T weft_round_##t(T x) { return round##f(x); }                                                        \
+    static inline T weft_rint_##t(T x) { return rint##f(x); }                                                          \
     static inline T weft_fma_##t(T x, T y, T z) { return fma##f(x, y, z); }
 #define WEFT_WHOLE_PARTS(T, t)                                                                                         \
     static inline T weft_ceil_##t(T x) { return x; }                                                                   \
     static inline T weft_trunc_##t(T x) { return x; }                                                                  \
     static inline T weft_round_##t(T x) { return x; }                                                                  \
+    static inline T weft_rint_##t(T x) { return x; }                                                                   \
     static inline T weft_neg_##t(T x) { return -x; }                                                                   \
     static inline T weft_fma_##t(T x, T y, T z) { return x * y + z; }
 #define WEFT_CHOICES(T, t)                                                                                             \
+    static inline T weft_sign_##t(T x) { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }                             \
     static inline T weft_fmax_##t(T x, T y) { return (x >= y || y != y) ? x : y; }                                     \
     static inline T weft_fmin_##t(T x, T y) { return (x <= y || y != y) ? x : y; }                                     \
     static inline T weft_fdim_##t(T x, T y) { return x > y ? x - y : x != x || y != y ? x + y : 0; }
