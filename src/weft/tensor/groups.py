@@ -44,7 +44,7 @@ OUTPUT_ROW = "...|...->... => ...|...->0"
 _AXIS_WORDS = ("axis", "axes", "dim", "dims", "keepdim", "keepdims")
 
 #: A tensor, and how it is read.
-Read = tuple[ShapeSpec, TensorLike]
+ReadAs = tuple[ShapeSpec, TensorLike]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def group_size(total: Tensor, groups: Groups) -> Extent:
 def related(
     name: str,
     value: Callable[..., Scalar],
-    reads: Sequence[Read],
+    reads: Sequence[ReadAs],
     result: ShapeSpec,
     *,
     accum: str = "",
