@@ -123,7 +123,7 @@ def plainly(body: tuple[Stmt, ...], loops: dict, tests: tuple, known: set) -> It
 
 def place(body: tuple[Stmt, ...], scope: Scope) -> Stmt:
     """The statement that the steps of a scope lead to."""
-    *outer, last = [step.number for step in scope.steps]
+    *outer, last = [step.position for step in scope.steps]
     for number in outer:
         body = body_of(body[number])
     return body[last]

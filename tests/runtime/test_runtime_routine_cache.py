@@ -14,7 +14,7 @@ import weft as wf
 from schedule.programs import PROGRAMS, Sample
 from tensor.differences import total
 from tensor.models import Model, models
-from weft.assign import Fingerprint, complete
+from weft.assign import Adjoint, Fingerprint, complete
 from weft.runtime import routine_cache
 from weft.runtime.routine import Routine
 
@@ -168,7 +168,9 @@ def test_which_slots_a_gradient_reads_makes_a_difference() -> None:
         one, other = (learned, given) if left else (given, learned)
         product = wf.einsum("ij;jk=>ik", one, other)
         assert product.pullback is not None
-        return Fingerprint.of(product.pullback(product, False)).lines
+        into = [learned.grad.node if child is learned else None for child in product.children]
+        adjoint = Adjoint(product.node, product.grad.node, [one.operand, other.operand], into)
+        return Fingerprint.of(product.pullback(product, adjoint)).lines
 
     assert gradient(left=True) != gradient(left=False)
 

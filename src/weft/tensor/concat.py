@@ -20,7 +20,7 @@ ROWS: dict[Kind, str] = {
 
 def concat(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tensor:
     """Join tensors end to end along the first axis of a row; their other axes must agree."""
-    made = parts_of(tensors, kind, "concat")
+    made = named_parts(tensors, kind, "concat")
     try:
         return _joined(made, kind, label)
     except ShapeError:
@@ -31,7 +31,7 @@ def concat(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tens
 
 def stack(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> Tensor:
     """Lay tensors of one shape along a new first axis of a row."""
-    made = parts_of(tensors, kind, "stack")
+    made = named_parts(tensors, kind, "stack")
     return stacked(made, kind, label, "stacked tensors", [one.label for one in made])
 
 
@@ -60,7 +60,7 @@ def _unlike(what: str, tensors: Sequence[Tensor], names: Sequence[str], fix: str
     return ShapeError(what, notes=[f"{name} is {shape}" for shape, name in shapes.items()][:8], fix=fix)
 
 
-def parts_of(tensors: Sequence[TensorLike], kind: str, what: str) -> list[Tensor]:
+def named_parts(tensors: Sequence[TensorLike], kind: str, what: str) -> list[Tensor]:
     if not tensors:
         raise WeftError(f"{what} needs at least one tensor")
     check_kind(kind)

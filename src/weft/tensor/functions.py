@@ -104,7 +104,7 @@ def _apply(name: str, args: tuple[Any, ...], spec: str, label: str) -> Any:
     return einsum(spec, *args, op=name, label=label) if spec else pointwise(name, *args, label=label)
 
 
-def unary(op: str, doc: str, example: str, name: str = "") -> Callable[..., Any]:
+def unary_function(op: str, doc: str, example: str, name: str = "") -> Callable[..., Any]:
     """The function of one operand that is a row of the table; `example` is `given: result`."""
 
     def function(x: TensorOperand, *, spec: str = "", label: str = "") -> Any:
@@ -129,25 +129,25 @@ def _called(function: Callable[..., Any], name: str, doc: str, example: str) -> 
     return function
 
 
-relu = unary("relu", "`max(x, 0)`.", "wf.tensor([-1, 2]): [0. 2.]")
-sat01 = unary("sat01", "`x` kept between 0 and 1.", "wf.tensor([-1, 0.3, 2]): [0.  0.3 1. ]")
-exp = unary("exp", "The exponential.", "wf.tensor([0, 1]): [1.     2.7183]")
-log = unary("log", "The natural logarithm.", "wf.tensor([1, 10]): [0.     2.3026]")
-exp2 = unary("exp2", "Two to the power of `x`.", "wf.tensor([0, 3]): [1. 8.]")
-log2 = unary("log2", "The logarithm to base two.", "wf.tensor([1, 8]): [0. 3.]")
-sin = unary("sin", "The sine.", "wf.tensor([0, 1]): [0.     0.8415]")
-cos = unary("cos", "The cosine.", "wf.tensor([0, 1]): [1.     0.5403]")
-sqrt = unary("sqrt", "The square root.", "wf.tensor([4, 9]): [2. 3.]")
-recip = unary("recip", "`1 / x`.", "wf.tensor([2, 4]): [0.5  0.25]")
-recip_sqrt = unary("recip_sqrt", "`1 / sqrt(x)`.", "wf.tensor([4, 16]): [0.5  0.25]")
-tanh = unary("tanh", "The hyperbolic tangent.", "wf.tensor([0, 1]): [0.     0.7616]")
-sigmoid = unary(
+relu = unary_function("relu", "`max(x, 0)`.", "wf.tensor([-1, 2]): [0. 2.]")
+sat01 = unary_function("sat01", "`x` kept between 0 and 1.", "wf.tensor([-1, 0.3, 2]): [0.  0.3 1. ]")
+exp = unary_function("exp", "The exponential.", "wf.tensor([0, 1]): [1.     2.7183]")
+log = unary_function("log", "The natural logarithm.", "wf.tensor([1, 10]): [0.     2.3026]")
+exp2 = unary_function("exp2", "Two to the power of `x`.", "wf.tensor([0, 3]): [1. 8.]")
+log2 = unary_function("log2", "The logarithm to base two.", "wf.tensor([1, 8]): [0. 3.]")
+sin = unary_function("sin", "The sine.", "wf.tensor([0, 1]): [0.     0.8415]")
+cos = unary_function("cos", "The cosine.", "wf.tensor([0, 1]): [1.     0.5403]")
+sqrt = unary_function("sqrt", "The square root.", "wf.tensor([4, 9]): [2. 3.]")
+recip = unary_function("recip", "`1 / x`.", "wf.tensor([2, 4]): [0.5  0.25]")
+recip_sqrt = unary_function("recip_sqrt", "`1 / sqrt(x)`.", "wf.tensor([4, 16]): [0.5  0.25]")
+tanh = unary_function("tanh", "The hyperbolic tangent.", "wf.tensor([0, 1]): [0.     0.7616]")
+sigmoid = unary_function(
     "sigmoid", "`1 / (1 + exp(-x))`; it does not overflow, nor does its gradient.", "wf.tensor([0, 2]): [0.5    0.8808]"
 )
-erf = unary("erf", "The error function.", "wf.tensor([0, 1]): [0.     0.8427]")
-abs = unary("abs", "The absolute value.", "wf.tensor([-2, 3]): [2. 3.]")  # noqa: A001
-floor = unary("floor", "The largest whole number not above `x`.", "wf.tensor([-1.5, 1.5]): [-2.  1.]")
-logical_not = unary("not", "1 where `x` is 0, else 0.", "wf.tensor([0, 3]): [1. 0.]", "logical_not")
+erf = unary_function("erf", "The error function.", "wf.tensor([0, 1]): [0.     0.8427]")
+abs = unary_function("abs", "The absolute value.", "wf.tensor([-2, 3]): [2. 3.]")  # noqa: A001
+floor = unary_function("floor", "The largest whole number not above `x`.", "wf.tensor([-1.5, 1.5]): [-2.  1.]")
+logical_not = unary_function("not", "1 where `x` is 0, else 0.", "wf.tensor([0, 3]): [1. 0.]", "logical_not")
 maximum = binary("max", "The larger of two.", "wf.tensor([1, 5]), 3: [3. 5.]", "maximum")
 minimum = binary("min", "The smaller of two.", "wf.tensor([1, 5]), 3: [1. 3.]", "minimum")
 less = binary("lt", "1 where `x < y`.", "wf.tensor([1, 5]), 3: [1. 0.]", "less")

@@ -132,7 +132,7 @@ class Groups:
         return _each_row(exact, self.group), sizes
 
 
-def reduced(x: TensorLike, spec: str, sizes: Mapping[str, int], *, accum: str = "+", label: str = "") -> Tensor:
+def reduce_groups(x: TensorLike, spec: str, sizes: Mapping[str, int], *, accum: str = "+", label: str = "") -> Tensor:
     """The elements of each group, accumulated."""
     for word in _AXIS_WORDS:
         if word in sizes:

@@ -7,7 +7,7 @@ from numbers import Integral
 
 from weft.einsum.nodes import Kind
 from weft.errors import ShapeError, WeftError
-from weft.tensor.concat import ROWS, check_kind, parts_of, stacked
+from weft.tensor.concat import ROWS, check_kind, named_parts, stacked
 from weft.tensor.einsum import contract
 from weft.tensor.leaves import constant
 from weft.tensor.scope import as_tensor
@@ -20,7 +20,7 @@ def interleave(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> 
     >>> print(ctx[wf.interleave(wf.tensor([1, 2]), wf.tensor([10, 20]))])
     [ 1. 10.  2. 20.]
     """
-    parts = parts_of(tensors, kind, "interleave")
+    parts = named_parts(tensors, kind, "interleave")
     made = stacked(parts, kind, "", "interleaved tensors", [one.label for one in parts])
     return _moved(made, "k, i", f"{len(tensors)}*i<+k", kind, label)
 

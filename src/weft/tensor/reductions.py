@@ -11,7 +11,7 @@ from weft.ops import Scalar, call, where
 from weft.ops.dtypes import is_float
 from weft.shape.text import as_dim
 from weft.tensor.functions import each_point, pointwise
-from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, reduced, related
+from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, reduce_groups, related
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, stop_gradient
 
@@ -27,7 +27,7 @@ def sum(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int)
     >>> print(ctx[wf.sum(x)], ctx[wf.sum(x, "ij => i")])
     [21.] [ 6. 15.]
     """
-    return reduced(x, spec, sizes, label=label)
+    return reduce_groups(x, spec, sizes, label=label)
 
 
 def prod(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:
@@ -36,7 +36,7 @@ def prod(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int
     >>> print(ctx[wf.prod(wf.tensor([2, 3, 4]))])
     [24.]
     """
-    return reduced(x, spec, sizes, accum="*", label=label)
+    return reduce_groups(x, spec, sizes, accum="*", label=label)
 
 
 def max(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:  # noqa: A001
@@ -45,7 +45,7 @@ def max(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int)
     >>> print(ctx[wf.max(wf.tensor([[1, 5], [4, 2]]), "ij => j")])
     [4. 5.]
     """
-    return reduced(x, spec, sizes, accum="max", label=label)
+    return reduce_groups(x, spec, sizes, accum="max", label=label)
 
 
 def min(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:  # noqa: A001
@@ -54,7 +54,7 @@ def min(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int)
     >>> print(ctx[wf.min(wf.tensor([[1, 5], [4, 2]]))])
     [1.]
     """
-    return reduced(x, spec, sizes, accum="min", label=label)
+    return reduce_groups(x, spec, sizes, accum="min", label=label)
 
 
 def mean(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:
@@ -91,7 +91,7 @@ def norm(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int
     [5.]
     """
     x = as_tensor(x, "norm")
-    return each_point("norm", _root, reduced(x * x, spec, sizes), label=label)
+    return each_point("norm", _root, reduce_groups(x * x, spec, sizes), label=label)
 
 
 def logsumexp(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:
@@ -101,7 +101,7 @@ def logsumexp(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes
     [1000.69]
     """
     x, groups = as_tensor(x, "logsumexp"), Groups.of(spec, "logsumexp")
-    top = each_point("top", _finite, stop_gradient(reduced(x, spec, sizes, accum="max")))
+    top = each_point("top", _finite, stop_gradient(reduce_groups(x, spec, sizes, accum="max")))
     reads = [(groups.operand, x), (groups.group, top)]
     exps = related("exps", _exp_above, reads, groups.group, accum="add", sizes=sizes)
     return each_point("logsumexp", lambda exps, top: call("log", exps) + top, exps, top, label=label)
@@ -115,9 +115,9 @@ def softmax(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: 
      [0.119 0.881]]
     """
     x, groups = as_tensor(x, "softmax"), Groups.plain(spec, "softmax")
-    top = stop_gradient(reduced(x, spec, sizes, accum="max"))
+    top = stop_gradient(reduce_groups(x, spec, sizes, accum="max"))
     exps = related("exps", _exp_above, [(groups.element, x), (groups.group, top)], groups.element, sizes=sizes)
-    reads = [(groups.element, exps), (groups.group, reduced(exps, spec, sizes))]
+    reads = [(groups.element, exps), (groups.group, reduce_groups(exps, spec, sizes))]
     return related("softmax", lambda exps, sums: exps / sums, reads, groups.element, label=label, sizes=sizes)
 
 
@@ -207,7 +207,7 @@ def argmin(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: i
 
 
 def _mean(x: TensorLike, spec: str, sizes: Mapping[str, int], user: str, label: str = "") -> Tensor:
-    found = reduced(x, spec, sizes)
+    found = reduce_groups(x, spec, sizes)
     return pointwise("div", found, group_size(found, Groups.of(spec, user)), label=label)
 
 
@@ -226,7 +226,7 @@ def _squared_distance(x: Scalar, mean: Scalar) -> Scalar:
 def _position(x: TensorLike, spec: str, accum: str, name: str, label: str, sizes: Mapping[str, int]) -> Tensor:
     """The first position at which a group's largest or smallest lies; what is not a number comes before all others."""
     x, groups = as_tensor(x, name), Groups.plain(spec, name)
-    top = reduced(x, spec, sizes, accum=accum)
+    top = reduce_groups(x, spec, sizes, accum=accum)
     positions = groups.positions(groups.element, _POSITION)
     reads = [(groups.element, x), (groups.group, top), positions]
     return related(name, _attained, reads, groups.group, accum="min", label=label, sizes=sizes, dtype=_POSITION)
@@ -238,7 +238,7 @@ def _attained(x: Scalar, top: Scalar, position: Scalar) -> Scalar:
 
 def _log_weights(x: Tensor, spec: str, groups: Groups, sizes: Mapping[str, int]) -> tuple[Tensor, Tensor, Tensor]:
     """`x`, each group's largest, and the logarithm of the sum of exponentials of how far each is below that."""
-    top = stop_gradient(reduced(x, spec, sizes, accum="max"))
+    top = stop_gradient(reduce_groups(x, spec, sizes, accum="max"))
     reads = [(groups.operand, x), (groups.group, top)]
     exps = related("exps", _exp_above, reads, groups.group, accum="add", sizes=sizes)
     return x, top, pointwise("log", exps)
