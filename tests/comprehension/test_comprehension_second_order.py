@@ -26,6 +26,10 @@ DEFINED = wf.tc.define(
         Y(n) = X(n) * X(n)
         Z(n) = Y(n) * X(n)
     }
+    def in_parts(double(N) X) -> (Y) {
+        Y(n, m) = X(n) * X(m)
+        Y(n, 0) +=! X(n) * X(m) * X(m)
+    }
     def added(double(N) X, double(N) Y) -> (Z) {
         Z(n) = X(n) * Y(n)
         Z(n) += X(n) * X(n)
@@ -53,6 +57,7 @@ CASES: dict[str, tuple[Callable[[], wf.Tensor], list[wf.Tensor]]] = {
     "lookup": (lambda: total(DEFINED.looked_up(E, POSITIONS)), [E]),
     "two results": (both, [V]),
     "accumulated": (lambda: total(DEFINED.added(V, wf.sin(V))), [V]),
+    "a part written again": (lambda: total(DEFINED.in_parts(W)), [W]),
     "one after another": (lambda: total(DEFINED.softmax(DEFINED.product(A, B))), [A, B]),
 }
 

@@ -43,8 +43,8 @@ def at_point(number: int, work: Work, act: Callable[[], None], lost: bool = Fals
         code = frame.f_code
         # A generator that is let go is entered too, but not looked at.
         if event == "c_return" or (event == "call" and not code.co_flags & CO_GENERATOR):
-            seen += code.co_filename != __file__
-            if seen == number:
+            seen += code.co_filename != __file__ and not (seen + 1 == number and is_finalizing(frame))
+            if seen == number and not came:
                 came = f"{code.co_filename}:{frame.f_lineno}"
                 sys.setprofile(None)
                 act()
@@ -58,6 +58,15 @@ def at_point(number: int, work: Work, act: Callable[[], None], lost: bool = Fals
     finally:
         sys.setprofile(None)
     return bool(came)
+
+
+def is_finalizing(frame: FrameType | None) -> bool:
+    """Is an object being let go of? Python ignores whatever is raised there."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def interrupt() -> None:

@@ -45,8 +45,7 @@ def backward(
     active = _active(flat, wrt)
     going = _Backward(flat, active, masked, {*flat.types}, started=set() if afresh else set(flat.params))
     seeds = {tensor: going.seed(tensor) for tensor in of if tensor in active}
-    last = {step.target: number for number, step in enumerate(flat.steps)}
-    for tensor in sorted(last, key=last.__getitem__, reverse=True):
+    for tensor in reversed(flat.computed):
         if tensor in going.adjoints:
             going.tensor(tensor)
     found = {tensor: going.adjoints[tensor] for tensor in wrt if tensor in going.adjoints}
@@ -99,16 +98,19 @@ class _Backward:
         return self.adjoints[tensor]
 
     def seed(self, tensor: str) -> str:
-        """The gradient of a result as it comes in; it is copied if the steps would change it."""
+        """The gradient of a result as it comes in; it is copied if steps that read the result add to it."""
         seed = self.adjoint(tensor)
-        grows = any(tensor in step.reads for step in self.flat.steps)
-        if grows or any(step.keeps and step.reduction != "add" for step in self.flat.writing(tensor)):
-            del self.adjoints[tensor]
-            every = cells(self.flat.ranks[tensor])
-            copied = self._cell(seed, every)
-            self.steps.append(Step(self.adjoint(tensor), every, None, False, copied, self.flat.base(tensor)))
+        if any(tensor in step.reads for step in self.flat.steps):
+            self._copy_adjoint(tensor)
         self.started.add(tensor)
         return seed
+
+    def _copy_adjoint(self, tensor: str) -> str:
+        """Let the gradient of a tensor go on in a copy: what was read is not written again."""
+        every, before = cells(self.flat.ranks[tensor]), self.adjoints.pop(tensor)
+        after = self.adjoint(tensor)
+        self.steps.append(Step(after, every, None, False, self._cell(before, every), self.flat.base(tensor)))
+        return after
 
     def tensor(self, tensor: str) -> None:
         """Hand on the gradient of a tensor to what the steps that write it read."""
@@ -128,7 +130,7 @@ class _Backward:
             return
         held = self._before(step, step.at)
         rest = times(gradient, part(held, target)) if held is not None else Num(0)
-        self.steps.append(Step(gradient.buffer.name, step.at, None, True, rest, step.loops))
+        self.steps.append(Step(self._copy_adjoint(step.target), step.at, None, True, rest, step.loops))
 
     def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:
         return cell(tensor, self.flat.types[self.like.get(tensor, tensor)], at)

@@ -36,7 +36,7 @@ def applied(template: Template, operands: Sequence[TensorLike], label: str = "")
     application = Application(template, [tensor.operand for tensor in tensors], user_origin(), labels)
     _warn_of_mixing(application)
     known = dict(zip(flat.params, tensors, strict=True))
-    for name in dict.fromkeys(step.target for step in flat.steps):
+    for name in flat.computed:
         known[name] = _computed(application, name, known)
     return tuple(known[one] for one in flat.results)
 

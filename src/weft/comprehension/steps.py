@@ -67,6 +67,12 @@ class Flat:
     ranks: Mapping[str, int]
     like: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def computed(self) -> list[str]:
+        """The tensors that steps write, each after those that it is computed from."""
+        last = {step.target: number for number, step in enumerate(self.steps)}
+        return sorted(last, key=last.__getitem__)
+
     def base(self, tensor: str) -> str:
         """The tensor of the definition that a tensor is like."""
         return self.like.get(tensor, tensor)

@@ -204,7 +204,7 @@ def _by_target(codes: Sequence[Code]) -> dict[Node, list[Assignment]]:
     read: set[Operand] = set()
     for statement in statements(seq(*codes)):
         node = target(statement)
-        if node in read or (node in found and not _adds(statement)):
+        if node in read or (node in found and not _continues(statement)):
             what = f"it writes `{node.label}` again after it read it, or otherwise than by adding"
             fix = "let the gradient function give each value a name of its own, by wf.intermediate"
             raise WeftError(f"a gradient cannot become a tensor: {what}", fix=fix)
@@ -213,8 +213,9 @@ def _by_target(codes: Sequence[Code]) -> dict[Node, list[Assignment]]:
     return found
 
 
-def _adds(statement: Assignment) -> bool:
-    return isinstance(statement, Accum | Direct) and statement.accum in ("add", "sub")
+def _continues(statement: Assignment) -> bool:
+    """May an assignment follow others to the same node? Those of a comprehension are differentiated together."""
+    return isinstance(statement, Direct) or (isinstance(statement, Accum) and statement.accum in ("add", "sub"))
 
 
 def _assigned(
