@@ -27,7 +27,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
     return made
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(contractions())
 def test_products(backend: Cc, sample: Contraction) -> None:
     kernels = [replace(one, body=tiled(one.body)) for one in placed(sample.kernels, sample.kept, 1)]

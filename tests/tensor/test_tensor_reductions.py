@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
-from tensor.differences import check_gradient, double
+from tensor.differences import Differences, check_gradient, double, total
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 Reduction = Callable[..., Any]
+Found = dict[str, np.ndarray]
 
 
 def logsumexp(x: np.ndarray, axis: tuple[int, ...]) -> np.ndarray:
@@ -87,49 +90,63 @@ def values(layout: Layout, dtype: str = "float64") -> np.ndarray:
     return np.random.default_rng(0).normal(size=layout.shape).astype(dtype)
 
 
+def computed(functions: Mapping[str, Callable[..., wf.Tensor]], layout: Layout, x: np.ndarray, backend: str) -> Found:
+    """What functions make of an array, by their names: one routine computes them all."""
+    ctx = wf.Context(backend)
+    tensors = {name: function(layout.tensor(x), *layout.spec) for name, function in functions.items()}
+    ctx.compile(wf.seq(*(one.forward for one in tensors.values())), keep=list(tensors.values()))()
+    return {name: ctx[one] for name, one in tensors.items()}
+
+
+def changing(layout: Layout) -> dict[str, Any]:
+    """The reductions that are there: of one element, nothing is left to vary."""
+    return {
+        name: one for name, one in REDUCTIONS.items() if layout.axes or name not in ("var", "std", "var of a sample")
+    }
+
+
 @BACKENDS
 @DTYPES
 @EACH_LAYOUT
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_reductions(name: str, layout: Layout, dtype: str, backend: str) -> None:
-    function, expected = REDUCTIONS[name]
-    if name == "var of a sample" and not layout.axes:
-        pytest.skip("nothing is left of one less one")
+def test_reductions(layout: Layout, dtype: str, backend: str) -> None:
     x = values(layout, dtype)
-    found = wf.Context(backend)[function(layout.tensor(x), *layout.spec)]
-    assert (found.dtype, found.shape) == (dtype, layout.result)
-    wanted = np.asarray(expected(x.astype("float64"), layout.axes)).reshape(layout.result)
-    np.testing.assert_allclose(found, wanted, rtol=2e-5 if dtype == "float32" else 1e-12, atol=1e-6)
+    there = {name: one for name, one in REDUCTIONS.items() if layout.axes or name != "var of a sample"}
+    for name, found in computed({name: one for name, (one, _) in there.items()}, layout, x, backend).items():
+        assert (found.dtype, found.shape) == (dtype, layout.result), name
+        wanted = np.asarray(there[name][1](x.astype("float64"), layout.axes)).reshape(layout.result)
+        tolerance = 2e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=1e-6, err_msg=name)
 
 
 @BACKENDS
 @EACH_LAYOUT
-@pytest.mark.parametrize("name", WEIGHTS)
-def test_weights_have_the_shape_of_their_operand(name: str, layout: Layout, backend: str) -> None:
-    function, expected = WEIGHTS[name]
+def test_weights_have_the_shape_of_their_operand(layout: Layout, backend: str) -> None:
     x = values(layout)
-    found = wf.Context(backend)[function(layout.tensor(x), *layout.spec)]
-    np.testing.assert_allclose(found, expected(x, layout.axes), rtol=1e-12, atol=1e-14)
+    for name, found in computed({name: one for name, (one, _) in WEIGHTS.items()}, layout, x, backend).items():
+        np.testing.assert_allclose(found, WEIGHTS[name][1](x, layout.axes), rtol=1e-12, atol=1e-14, err_msg=name)
 
 
 @BACKENDS
 @EACH_LAYOUT
-@pytest.mark.parametrize("name", POSITIONS)
-def test_positions_count_along_the_axes_left_out(name: str, layout: Layout, backend: str) -> None:
-    function, expected = POSITIONS[name]
+def test_positions_count_along_the_axes_left_out(layout: Layout, backend: str) -> None:
     x = np.random.default_rng(1).integers(0, 4, layout.shape).astype("float32")  # there are ties
-    found = wf.Context(backend)[function(layout.tensor(x), *layout.spec)]
     kept = [axis for axis in range(x.ndim) if axis not in layout.axes]
     flat = x.transpose(*kept, *layout.axes).reshape(*(x.shape[axis] for axis in kept), -1)
-    assert found.dtype == "int32"
-    np.testing.assert_array_equal(found, expected(flat, axis=-1).reshape(layout.result))
+    for name, found in computed({name: one for name, (one, _) in POSITIONS.items()}, layout, x, backend).items():
+        assert found.dtype == "int32"
+        np.testing.assert_array_equal(found, POSITIONS[name][1](flat, axis=-1).reshape(layout.result), name)
 
 
 @EACH_LAYOUT
+def test_gradients(layout: Layout) -> None:
+    x = layout.param("x")
+    losses = [total(function(x, *layout.spec)) for function, _ in {**changing(layout), **WEIGHTS}.values()]
+    Differences(reduce(add, losses), [x], {x: values(layout)}).check(12)
+
+
 @pytest.mark.parametrize("name", [*REDUCTIONS, *WEIGHTS])
-def test_gradients(name: str, layout: Layout) -> None:
-    if name in ("var", "std", "var of a sample") and not layout.axes:
-        pytest.skip("it is the same whatever the value")
+def test_the_gradient_of_each(name: str) -> None:
+    layout = LAYOUTS["the last axis"]
     function, _ = {**REDUCTIONS, **WEIGHTS}[name]
     x = layout.param("x")
     check_gradient(function(x, *layout.spec), values={x: values(layout)})
