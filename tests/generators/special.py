@@ -86,7 +86,7 @@ def _run(
         columns = wf.einsum("v=>v", wf.offsets(), v=4)
         hot = wf.einsum("i;v=>iv", wf.data(labels), columns, op="=")
         last = wf.einsum("iv;vj=>ij", hot, last, op="select")
-    if end != "gradient":
+    if end != "gradient" or not last.differentiable:  # a truth value has no gradient
         return [ctx[last]]
     reached = [leaves[at] for at in sorted(_reached(plan)) if at < len(leaves)]
     ctx.compile(wf.grad_update(wf.einsum("ij=>0", last)), keep=[one.grad for one in reached])()
