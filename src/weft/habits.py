@@ -9,8 +9,8 @@ from weft.errors import NoSuchName, WeftError
 
 _LAST = 'wf.einsum("...|...->...i => ...|...->...0", t'
 _AXES = (
-    '`@` and einsum take axes as they are; wf.einsum splits one by "...|4*h<+d => ...|hd" with d=4, '
-    'joins two by "...|hd => ...|4*h<+d", and moves them by "...|ij => ...|ji"'
+    '`@` and einsum take axes as they are; wf.einsum splits one by "...|h&d => ...|hd" with d=4, '
+    'joins two by "...|hd => ...|h&d", and moves them by "...|ij => ...|ji"'
 )
 _FLIPPED = (
     'wf.tc.define("def flip(float(B,N) X) -> (Y) { Y(b,i) = X(b, N - 1 - i) where i in 0:N }").flip(t), '

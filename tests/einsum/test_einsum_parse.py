@@ -16,6 +16,7 @@ from weft.einsum import (
     Axis,
     ConcatAxis,
     ConvKernel,
+    FlatAxis,
     Hole,
     Label,
     Position,
@@ -107,6 +108,8 @@ AXES = {
     " 2 * o = + 3 * k + 1 ": AffineAxis(2, Lo, ConvKernel(Lk, 3, padded=True), 1),
     " 2 * o =+ 3 * k + 1 ": AffineAxis(2, Lo, ConvKernel(Lk, 3, padded=True), 1),
     "i^k": ConcatAxis((Li, Lk)),
+    "i&k": FlatAxis((Li, Lk)),
+    "i & k & o": FlatAxis((Li, Lk, Lo)),
     "3^i^5": ConcatAxis((Skip(3), Li, Skip(5))),
     "12^i": ConcatAxis((Skip(12), Li)),
     "i^12": ConcatAxis((Li, Skip(12))),
@@ -299,12 +302,11 @@ LARGE = "a number is below 2**31"
 LETTERS = "remove it; a label is made of the letters a-z and A-Z, a number of the digits 0-9"
 GROUP = "brackets do not make one axis of several"
 SPLIT = (
-    "write `4*h<+d` where `d` has 4 places: it splits an operand's axis and joins in the result; "
+    "write `h&d`: it splits an operand's axis and joins in the result; "
     "brackets around a whole row have commas in them: `(h, d)`"
 )
-ROW = (
-    "write them around all axes of the row or leave them out; `n*a<+b` is one axis of `a` and `b`, with n places of `b`"
-)
+ROW = "write them around all axes of the row or leave them out; `a&b` is one axis of `a` and `b`"
+FLAT = "its parts are labels: `a&b`"
 RENAME = "give the row variable another name, for example `..ds..`"
 COMMA = "two axes need a comma between them"
 
@@ -337,7 +339,7 @@ MISTAKES = [
     # brackets
     ("b (h d)=>bhd", "  ^^^^^", GROUP, SPLIT),
     ("(h d) => h d", "^^^^^", GROUP, SPLIT),
-    ("b, (k h d), c=>b, c", "   ^^^^^^^", GROUP, SPLIT),
+    ("b, (k h d), c=>b, c", "   ^^^^^^^", GROUP, SPLIT.replace("h&d", "k&h&d").replace("h, d", "k, h, d")),
     ("i(j)=>", " ^^^", "brackets enclose a whole row", ROW),
     ("(i)j=>", "^^^", "brackets enclose a whole row", ROW),
     ("a, (b, c)=>", "   ^^^^^^", "brackets enclose a whole row", ROW),
@@ -382,6 +384,14 @@ MISTAKES = [
     ("3^4=>", "^^^", "a concatenation of skipped parts only has nothing to read", "name a part: `1^a`"),
     ("a^=>", "  ^^", "`=>` cannot stand here", "write a label or a number here"),
     ("=>a^", "    ^", "the specification ends too early", "write a label or a number here"),
+    # flattened axes
+    ("a&2=>", "  ^", "`2` cannot be a part of a flattened axis", FLAT),
+    ("2&a=>", "^", "`2` cannot be a part of a flattened axis", FLAT),
+    ("2*a&b=>", "^^^", "`2*a` cannot be a part of a flattened axis", FLAT),
+    ("a&...=>", "  ^^^", "`...` cannot be a part of a flattened axis", FLAT),
+    ("a&b^c=>", " ^^^", "an axis is flattened or concatenated, not both", "do it in two einsums"),
+    ("row, a&b&a=>", "     ^   ^", "`a` stands twice in one axis", "name each part apart"),
+    ("a&=>", "  ^^", "`=>` cannot stand here", "write a label here"),
     # numbers and characters
     ("a^2147483648=>", "  ^^^^^^^^^^", LARGE, "write a smaller number"),
     ("a, 2147483648=>", "   ^^^^^^^^^^", LARGE, "write a smaller number"),

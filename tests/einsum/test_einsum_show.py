@@ -13,6 +13,7 @@ from weft.einsum import (
     Axis,
     ConcatAxis,
     ConvKernel,
+    FlatAxis,
     Hole,
     Label,
     Position,
@@ -39,6 +40,7 @@ from weft.einsum import (
         (AffineAxis(2, Label("o"), ConvKernel(Label("k"), 3, padded=False), 0), "2*o<+3*k"),
         (AffineAxis(2, Label("o"), ConvKernel(Label("k"), 3, padded=False), 1), "2*o<+3*k+1"),
         (ConcatAxis((Label("a"), Skip(3), Label("b"))), "a^3^b"),
+        (FlatAxis((Label("a"), Label("b"), Label("c"))), "a&b&c"),
     ],
 )
 def test_an_axis(axis: Axis, text: str) -> None:
@@ -63,6 +65,8 @@ def test_an_axis(axis: Axis, text: str) -> None:
         ("o;...|=>out,", "o,; ...| => out"),
         (";...|=>out,", "; ...,| => out"),
         ("=>left^right,", "=> left^right,"),
+        ("a & b 1 => ab", "a&b1=>ab"),
+        ("ab, c => c&ab", "ab, c => c&ab"),
     ],
 )
 def test_a_spec_in_its_shortest_mode(text: str, shown: str) -> None:
@@ -91,9 +95,14 @@ def concats(label: st.SearchStrategy[Label]) -> st.SearchStrategy[ConcatAxis]:
     return several.map(ConcatAxis)
 
 
+def flats(label: st.SearchStrategy[Label]) -> st.SearchStrategy[FlatAxis]:
+    parts = st.lists(label, min_size=2, max_size=3, unique_by=lambda one: one.name)
+    return parts.map(lambda labels: FlatAxis(tuple(labels)))
+
+
 def specs(name: st.SearchStrategy[str], place: st.SearchStrategy[int]) -> st.SearchStrategy[Spec]:
     label = st.builds(Label, name)
-    axis = label | st.just(Hole()) | st.builds(Position, place) | affines(label) | concats(label)
+    axis = label | st.just(Hole()) | st.builds(Position, place) | affines(label) | concats(label) | flats(label)
     axes = st.lists(axis, max_size=3).map(tuple)
     var = st.builds(RowVar, st.sampled_from(["batch", "input", "output", "v", "long_1"]))
     row = st.builds(lambda trail: Row((), None, trail), axes) | st.builds(Row, axes, var, axes)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from weft.einsum import parse_spec
-from weft.einsum.nodes import AffineAxis, ConcatAxis, Hole, Label, Position, RowVar, Skip, labels_in
+from weft.einsum.nodes import AffineAxis, ConcatAxis, FlatAxis, Hole, Label, Position, RowVar, Skip, labels_in
 from weft.project import Plan
 from weft.shape.nodes import MEMORY_ORDER, Shape
 
@@ -173,6 +173,9 @@ class Meaning:
                 window = kernel.dilation * (self.sizes[kernel.label.name] - 1) + 1
                 outside = max(window, 0) // 2 if kernel.padded else 0
                 return stride * at[over.name] + kernel.dilation * at[kernel.label.name] + offset - outside
+            case FlatAxis(parts=labels):
+                sizes = [self.sizes[label.name] for label in labels]
+                return int(np.ravel_multi_index([at[label.name] for label in labels], sizes))
             case ConcatAxis(parts=parts):
                 before = 0
                 for part in parts:

@@ -49,6 +49,11 @@ def terms(draw: st.DrawFn, sizes: dict[str, int], kinds: str, in_result: bool = 
         return Term(f"{stride}*{one}+{offset}", stride * sizes[one])
     if kind == "c":
         return draw(concatenations(sizes))
+    if kind == "f" and len(sizes) > 1:
+        parts = draw(st.lists(label, min_size=2, max_size=3, unique=True))
+        return Term("&".join(parts), prod(sizes[part] for part in parts))
+    if kind == "f":
+        return Term(one, sizes[one])
     stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
     offset = draw(st.integers(0, stride - 1))
     text = f"{stride}*{one}{'<+' if kind == 'v' else '=+'}{dilation}*{other}+{offset}"
@@ -67,8 +72,8 @@ def concatenations(draw: st.DrawFn, sizes: dict[str, int]) -> Term:
 
 
 @st.composite
-def cases(draw: st.DrawFn, kinds: str = "lll_psvw", operands: int = 3, points: int = 1500) -> Case:
-    """`kinds`: l label, _ hole, p position, s strided, v window inside, w padded window, c concatenation."""
+def cases(draw: st.DrawFn, kinds: str = "lll_psvwf", operands: int = 3, points: int = 1500) -> Case:
+    """`kinds`: l label, _ hole, p position, s strided, v window inside, w padded, f flattened, c concatenation."""
     sizes = {label: draw(st.integers(1, 4)) for label in LABELS[: draw(st.integers(1, len(LABELS)))]}
     while prod(sizes.values()) > points:
         largest = max(sizes, key=lambda label: sizes[label])

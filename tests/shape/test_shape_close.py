@@ -615,6 +615,31 @@ def test_a_window_with_two_unknown_parts_is_underdetermined() -> None:
     assert solved("o<+k=>ok", "9", k=3) == ["7,3", "9"]
 
 
+# Several axes as one: the size of any part from the others.
+
+
+def test_a_flattened_axis_is_solved_in_every_direction() -> None:
+    assert solved("a;b=>a&b", "3", "4") == ["12", "3", "4"]
+    assert solved("a&b;a=>b", "12", "3") == ["4", "12", "3"]
+    assert solved("a&b;b=>a", "12", "4") == ["3", "12", "4"]
+    assert solved("a&b&c=>c", "30", a=3, c=2) == ["2", "30"]
+    assert solved("a;b=>a&b", "3", param("w"), result="12")[2] == "4"
+    assert solved("a&b=>ba", "1") == ["1,1", "1"]
+    assert solved("..v.., a&b => ..v.., a", "5,6", b=2) == ["5,3", "5,6"]
+
+
+def test_an_axis_that_cannot_be_split() -> None:
+    with pytest.raises(ShapeError) as caught:
+        solved("a&b&c=>abc", "25", b=2, c=3)
+    assert caught.value.what == "an axis of 25 cannot be split into parts with `b` of 2, `c` of 3"
+    assert caught.value.fix == "make the axis 24 or 30 long, or give the parts other sizes"
+    with pytest.raises(ShapeError, match="an axis of 13 cannot be split into parts `a` of 3, `b` of 4") as caught:
+        solved("a&b;a;b=>", "13", "3", "4")
+    assert caught.value.fix == "make the axis 12 long, or give the parts other sizes"
+    for spec in ("a&b=>ab", "a&b=>a"):
+        assert kind_of(lambda spec=spec: solved(spec, "12")) == "underdetermined"
+
+
 # Concatenation: the size of any part from the others.
 
 

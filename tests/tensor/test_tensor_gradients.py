@@ -273,6 +273,14 @@ def test_concatenation_and_stacking(kind: str) -> None:
     check_gradient(wf.stack(x, y, x * y, kind=kind), x, y)
 
 
+def test_several_axes_as_one() -> None:
+    x, y = double("x", o=(2, 3, 4)), double("y", o=12)
+    check_gradient(wf.einsum("abc => c&ab", x), x)
+    check_gradient(wf.einsum("a&b&c => ca", y, a=2, b=3), y)
+    check_gradient(wf.einsum("abc; b&d&c => a&d", x, y), x, y)
+    check_gradient(wf.einsum("d&a => a&k&d", y, d=3, k=2), y)
+
+
 def test_block_literals() -> None:
     x, y = double("x", o=2), double("y", o=2)
     check_gradient(wf.tensor([[x, y], [y * 2.0, x]]), x, y)

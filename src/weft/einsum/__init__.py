@@ -6,6 +6,7 @@ from weft.einsum.nodes import (
     Axis as Axis,
     ConcatAxis as ConcatAxis,
     ConvKernel as ConvKernel,
+    FlatAxis as FlatAxis,
     Hole as Hole,
     Label as Label,
     Position as Position,

@@ -11,9 +11,8 @@ from weft.notation import Known, Mistake, Notation, Stop, one_line
 
 _SHAPE_FIX = "a shape is `batch|input->output`, the operands are separated by `;`, and `=>` comes before the result"
 _ROW_WHAT = "brackets enclose a whole row"
-_ROW_FIX = (
-    "write them around all axes of the row or leave them out; `n*a<+b` is one axis of `a` and `b`, with n places of `b`"
-)
+_ROW_FIX = "write them around all axes of the row or leave them out; `a&b` is one axis of `a` and `b`"
+_FLAT_FIX = "its parts are labels: `a&b`"
 _PART_FIX = "concatenate labels (`a^b`) or sizes to skip (`3^a`)"
 
 _KNOWN: tuple[Known, ...] = (
@@ -25,6 +24,9 @@ _KNOWN: tuple[Known, ...] = (
     Known(r"VARROW(?P<at>VAR)", "a row has at most one row variable", "remove this `{at}`"),
     Known(r"(?P<at>NOPART) \^", "`{at}` cannot be a part of a concatenation", _PART_FIX),
     Known(r"\^ (?P<at>NOPART)", "`{at}` cannot be a part of a concatenation", _PART_FIX),
+    Known(r"(?P<at>NOPART|INT) &", "`{at}` cannot be a part of a flattened axis", _FLAT_FIX),
+    Known(r"& (?P<at>NOPART|INT)", "`{at}` cannot be a part of a flattened axis", _FLAT_FIX),
+    Known(r"(?P<at>[&^] NAME [&^])", "an axis is flattened or concatenated, not both", "do it in two einsums"),
     Known(r"[<=] \+ TERM (?P<at>[<=]? \+ TERM)", "an axis has at most one kernel", "remove `{at}`"),
     Known(
         r"(?P<at>(?P<a>TERM) \+ (?P<b>TERM))",
@@ -74,15 +76,15 @@ _WORDS: Mapping[str, str] = {
 }
 
 # Axes set side by side in brackets, as einops writes one axis made of several.
-GROUP = re.compile(r"\(\s*(?:[A-Za-z]\w*\s+)*(?P<outer>[A-Za-z]\w*)\s+(?P<inner>[A-Za-z]\w*)\s*\)", re.ASCII)
+GROUP = re.compile(r"\(\s*(?P<parts>[A-Za-z]\w*(?:\s+[A-Za-z]\w*)+)\s*\)", re.ASCII)
 _NUMPY = re.compile(r"(?P<operands>[A-Za-z.,;\s]*)(?P<arrow>->)(?P<result>[A-Za-z.\s]*)")
 
 
 def grouped(found: re.Match[str]) -> Mistake:
-    outer, inner = found["outer"], found["inner"]
+    parts = found["parts"].split()
     fix = (
-        f"write `4*{outer}<+{inner}` where `{inner}` has 4 places: it splits an operand's axis and joins in the result"
-        f"; brackets around a whole row have commas in them: `({outer}, {inner})`"
+        f"write `{'&'.join(parts)}`: it splits an operand's axis and joins in the result"
+        f"; brackets around a whole row have commas in them: `({', '.join(parts)})`"
     )
     return Mistake("brackets do not make one axis of several", Span(*found.span()), fix)
 

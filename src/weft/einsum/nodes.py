@@ -10,6 +10,7 @@
              | number                                    Position: one fixed place in the axis
              | [s "*"] name [("<+" | "=+") [d "*"] name] ["+" number]       AffineAxis (with more than the name)
              | part ("^" part)+    part = name | number  ConcatAxis; a number is the size of a skipped part
+             | name ("&" name)+                          FlatAxis: several axes as one, the last the fastest
 
 A comma anywhere selects multi-character names; otherwise each letter or digit is an axis. A name is that of an axis or
 of a row variable, not of both. Every axis knows its span in the text, which takes no part in equality.
@@ -83,7 +84,17 @@ class ConcatAxis:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Axis: TypeAlias = Label | Hole | Position | AffineAxis | ConcatAxis
+@dataclass(frozen=True, slots=True)
+class FlatAxis:
+    """Several axes in one, in row-major order: `a&b` is at position `a * size of b + b`."""
+
+    parts: tuple[Label, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+#: An axis whose position is computed from those of labels.
+DerivedAxis: TypeAlias = AffineAxis | ConcatAxis | FlatAxis
+Axis: TypeAlias = Label | Hole | Position | DerivedAxis
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +150,6 @@ def labels_in(axis: Axis) -> tuple[Label, ...]:
             return (over, label)
         case ConcatAxis(parts=parts):
             return tuple(part for part in parts if isinstance(part, Label))
+        case FlatAxis(parts=labels):
+            return labels
     return ()

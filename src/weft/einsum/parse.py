@@ -17,6 +17,7 @@ from weft.einsum.nodes import (
     Axis,
     ConcatAxis,
     ConvKernel,
+    FlatAxis,
     Hole,
     Kind,
     Label,
@@ -177,6 +178,15 @@ def _concat(tree: Tree) -> ConcatAxis:
     return ConcatAxis(parts, span_of(tree))
 
 
+def _flat(tree: Tree) -> FlatAxis:
+    parts = tuple(map(_label, subtrees(tree)))
+    for at, part in enumerate(parts):
+        if part in parts[:at]:
+            first = parts[parts.index(part)].span
+            raise Mistake(f"`{part.name}` stands twice in one axis", first, "name each part apart", also=(part.span,))
+    return FlatAxis(parts, span_of(tree))
+
+
 def _skip(tree: Tree) -> Skip:
     return Skip(_number(tree), span_of(tree))
 
@@ -186,6 +196,7 @@ AXES: Mapping[str, Callable[[Tree], Axis]] = {
     "position": _position,
     "affine": _affine,
     "concat": _concat,
+    "flat": _flat,
 }
 
 

@@ -10,6 +10,7 @@ from weft.einsum.nodes import (
     Axis,
     ConcatAxis,
     ConvKernel,
+    FlatAxis,
     Hole,
     Kind,
     Label,
@@ -37,7 +38,7 @@ def show_spec(spec: Spec) -> str:
 
 
 def show_axis(axis: Axis) -> str:
-    """One axis as written, for messages and for specs: `2*o<+3*k`, `a^3^b`, `_`, `2`."""
+    """One axis as written, for messages and for specs: `2*o<+3*k`, `a^3^b`, `a&b`, `_`, `2`."""
     match axis:
         case Label(name=name):
             return name
@@ -47,6 +48,8 @@ def show_axis(axis: Axis) -> str:
             return str(at)
         case ConcatAxis(parts=parts):
             return "^".join(str(part.size) if isinstance(part, Skip) else part.name for part in parts)
+        case FlatAxis(parts=labels):
+            return "&".join(label.name for label in labels)
         case AffineAxis(stride=stride, over=over, kernel=kernel, offset=offset):
             return _scaled(stride, over) + _show_kernel(kernel) + (f"+{offset}" if offset else "")
 

@@ -141,7 +141,18 @@ class _SpecWriter:
                 return ein.AffineAxis(factor, ein.Label(name), None, offset)
             case ((one, _), (other, _)) if one > 0 and other > 0:
                 return self._window(index)
+        if not offset:
+            return self._flat(index)
         raise WeftError(f"no axis of a spec is read at `{index}`")
+
+    def _flat(self, index: Affine) -> ein.Axis:
+        """`a&b&c`: the coefficient of each label is the size of all after it."""
+        terms, step = sorted(index.terms, reverse=True), 1
+        for factor, name in reversed(terms):
+            if factor != step:
+                raise WeftError(f"no axis of a spec is read at `{index}`")
+            step *= self.sizes[name]
+        return ein.FlatAxis(tuple(ein.Label(name) for _, name in terms))
 
     def _window(self, index: Affine) -> ein.Axis:
         """`s*over + d*kernel`: what the result forgets is the kernel, else the one of the shorter step."""

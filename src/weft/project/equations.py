@@ -14,7 +14,18 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from weft.affine import Affine
-from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, Kind, Label, Position, RowVar, labels_in
+from weft.einsum.nodes import (
+    KINDS,
+    AffineAxis,
+    ConcatAxis,
+    DerivedAxis,
+    FlatAxis,
+    Kind,
+    Label,
+    Position,
+    RowVar,
+    labels_in,
+)
 from weft.shape.logic import Logic, elaborate
 from weft.shape.nodes import Bound, RowBelow, RowIs, RowRef, Shape, Term
 
@@ -64,7 +75,7 @@ class Derive:
     """The axis is read at a position computed from other loops."""
 
     axis: Id
-    term: AffineAxis | ConcatAxis
+    term: DerivedAxis
 
 
 Equation: TypeAlias = Eq | Pin | Iterate | Derive
@@ -109,7 +120,7 @@ def _term(axis: AxisId, term: Term) -> Iterator[Equation]:
             yield Pin(axis, Affine((), at))
         case Bound(symbol=symbol):
             yield Pin(axis, Affine.of(symbol))
-        case AffineAxis() | ConcatAxis():
+        case AffineAxis() | ConcatAxis() | FlatAxis():
             yield Derive(axis, term)
             for label in labels_in(term):
                 yield Iterate(LabelId(label.name))

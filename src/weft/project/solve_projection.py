@@ -140,9 +140,11 @@ class _ProjectionBuilder:
             return first
         return Affine.of(self.loops[key].name) if key in self.loops else Affine()
 
-    def _evaluate(self, term: notation.AffineAxis | notation.ConcatAxis) -> IndexExpr:
+    def _evaluate(self, term: notation.DerivedAxis) -> IndexExpr:
         if isinstance(term, notation.ConcatAxis):
             return self._concatenated(term)
+        if isinstance(term, notation.FlatAxis):
+            return self._flattened(term)
         found = self._affine(term.over) * term.stride + term.offset
         if term.kernel is not None:
             left = term.kernel.left_of_axis(self.classes.size(_id(term.kernel.label)))
@@ -152,6 +154,12 @@ class _ProjectionBuilder:
     def _affine(self, label: notation.Label) -> Affine:
         found = self._index(_id(label))
         assert isinstance(found, Affine), "a part of a sum is no concatenation"
+        return found
+
+    def _flattened(self, term: notation.FlatAxis) -> Affine:
+        found = Affine()
+        for part in term.parts:
+            found = found * self.classes.size(_id(part)) + self._affine(part)
         return found
 
     def _concatenated(self, term: notation.ConcatAxis) -> Concat:

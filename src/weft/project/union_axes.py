@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
-from weft.einsum.nodes import AffineAxis, ConcatAxis
+from weft.einsum.nodes import DerivedAxis
 from weft.errors import ProjectionError
 from weft.project.equations import Derive, Eq, Equation, Id, Iterate, Pin
 
@@ -22,7 +22,7 @@ class Classes:
     sizes: Mapping[Id, int]
     parent: dict[Id, Id] = field(default_factory=dict)
     pins: dict[Id, Affine] = field(default_factory=dict)
-    derived: dict[Id, tuple[AffineAxis | ConcatAxis, ...]] = field(default_factory=dict)
+    derived: dict[Id, tuple[DerivedAxis, ...]] = field(default_factory=dict)
     iterated: dict[Id, None] = field(default_factory=dict)
 
     def find(self, axis: Id) -> Id:

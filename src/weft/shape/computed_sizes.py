@@ -1,4 +1,4 @@
-"""Propagators for sizes computed from other sizes: affine axes, concatenations, element counts.
+"""Propagators for sizes computed from other sizes: affine axes, concatenations, flattened axes, element counts.
 
 Each fires when all but one of its sizes are known and finds the last, or checks when all are; a size that somebody else
 computes is found when all others are known.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from weft.einsum.nodes import KINDS, AffineAxis
 from weft.errors import WeftError
@@ -154,6 +154,44 @@ class ConcatRule(Propagator):
     @property
     def _because(self) -> Why:
         return self.after(next((cell.why for cell in self.cells if cell.why), None))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class FlatRule(Propagator):
+    """`axis = part * part * …`: several axes as one."""
+
+    axis: AxisCell
+    parts: tuple[AxisCell, ...]
+
+    @property
+    def cells(self) -> list[AxisCell]:
+        return [self.axis, *self.parts]
+
+    @property
+    def smallest(self) -> int:
+        """The size with every open part as small as closing makes it."""
+        return prod(max(part.least, 1) if part.size is None else part.size for part in self.parts)
+
+    def run(self, solver: Solver) -> None:
+        known = prod(part.size for part in self.parts if part.size is not None)
+        unknown = [part for part in self.parts if part.size is None]
+        total = self.axis.size
+        why = self.after(next((cell.why for cell in self.cells if cell.why), None))
+        wrong = total not in (None, known) if not unknown or not known else total is not None and total % known
+        if wrong:
+            raise errors.not_flat(solver.step, self.axis, self.parts, known, why)
+        if not unknown or not known:
+            solver.set_size(self.axis, known, why)
+        elif total is None:
+            if known * prod(part.least for part in unknown) > 1:
+                exceeds_one(solver, self.axis, why)
+        elif len(unknown) == 1 or total == known:
+            for part in unknown:
+                solver.set_size(part, total // known, why)
+
+
+#: Rules that compute the size of an axis from those of labels.
+SizeRules: TypeAlias = AffineRule | ConcatRule | FlatRule
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from weft.errors import WeftError
 from weft.shape import errors
 from weft.shape.cells import CODE, MODEL, AxisCell, RowCell, Why
-from weft.shape.computed_sizes import AffineRule, ConcatRule, CountRule
+from weft.shape.computed_sizes import AffineRule, CountRule, SizeRules
 from weft.shape.dims import Below, Join, Same
 from weft.shape.rank_demand import rank_demand
 from weft.shape.reach import reach
@@ -126,14 +126,14 @@ class Decision:
         return list(dict.fromkeys([*demanded, *computing]))
 
     def _wholes(self, level: int) -> list[AxisCell]:
-        """Concatenations that must not be guessed to be 1: closing makes no part smaller than that."""
-        rules = [rule for rule in self._computing(level) if isinstance(rule, ConcatRule) and rule.smallest > 1]
+        """Axes made of several that must not be guessed to be 1: closing makes no part smaller than that."""
+        rules = [rule for rule in self._computing(level) if not isinstance(rule, AffineRule) and rule.smallest > 1]
         return list(dict.fromkeys(rule.axis for rule in rules if rule.axis.size is None and rule.axis.cap))
 
-    def _computing(self, level: int) -> list[AffineRule | ConcatRule]:
+    def _computing(self, level: int) -> list[SizeRules]:
         """What computes open axes, or computes from them."""
         watchers = (rule for axis in self._axes(level) for rule in axis.watchers)
-        return list(dict.fromkeys(rule for rule in watchers if isinstance(rule, AffineRule | ConcatRule)))
+        return list(dict.fromkeys(rule for rule in watchers if isinstance(rule, SizeRules)))
 
     def _lend(self, level: int) -> None:
         """A labelled 1 lends its label to the leaf below it."""
@@ -180,7 +180,7 @@ def _claimed(axes: list[AxisCell]) -> set[AxisCell]:
 def _free(axes: Iterable[AxisCell], stuck: Stuck) -> list[AxisCell]:
     """The open axes that may be guessed: not tied to what is stuck, and the parts of a computed axis before it."""
     waiting = _open(axes)
-    rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, AffineRule | ConcatRule)}
+    rules = {rule: None for axis in waiting for rule in axis.watchers if isinstance(rule, SizeRules)}
     computed = _above([rule.axis for rule in rules if rule.axis.size is None])
     split = _connected([part for rule in rules if rule.axis.size is not None for part in rule.cells], Same)
     not_yet = {*computed, *split, *_connected(axis for axis in stuck if axis.size is None)}

@@ -78,6 +78,20 @@ def not_a_multiple(step: InferenceStep, axis: AxisCell, stride: int, why: Why) -
     return _error(step, what, {f"{axis.size}": why}, f"make the axis {near} long")
 
 
+def not_flat(step: InferenceStep, axis: AxisCell, parts: Sequence[AxisCell], known: int, why: Why) -> ShapeError:
+    """An axis cannot be split into parts of which these are known."""
+    assert axis.size is not None
+    sizes = [part for part in parts if part.size is not None]
+    given = ", ".join(f"{name(part)} of {part.size}" for part in sizes)
+    split = "parts" if len(sizes) == len(parts) else "parts with"
+    what = f"an axis of {_size(axis.size, axis.why)} cannot be split into {split} {given}"
+    low = axis.size - axis.size % known if known else 0
+    near = (low, low + known) if len(sizes) < len(parts) else (known,)
+    fix = f"make the axis {' or '.join(str(size) for size in near if size)} long, or give the parts other sizes"
+    sides = {f"{cell.size}": cell.why for cell in (axis, *sizes)}
+    return _error(step, what, sides, fix, (why,))
+
+
 def window(
     step: InferenceStep, size: int, term: AffineAxis, over: int | None, kernel: int | None, why: Why
 ) -> ShapeError:

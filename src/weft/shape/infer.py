@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, Hole, Kind, Label, Position, Row, RowVar, Skip
+from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, FlatAxis, Hole, Kind, Label, Position, Row, RowVar, Skip
 from weft.errors import Origin, ShapeError, Span
 from weft.shape import errors
 from weft.shape.cells import (
@@ -20,7 +20,7 @@ from weft.shape.cells import (
     TensorRole,
     Why,
 )
-from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule
+from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule, FlatRule
 from weft.shape.dims import Below, Same
 from weft.shape.logic import (
     Assigned,
@@ -397,6 +397,11 @@ class _Laying:
                 skipped = sum(part.size for part in parts if isinstance(part, Skip))
                 concat = ConcatRule(Why(self.step, term.span), axis, cells, skipped)
                 solver.add(concat, *dict.fromkeys(concat.cells))
+                return axis
+            case FlatAxis(parts=labels):
+                axis = solver.new_axis()
+                flat = FlatRule(Why(self.step, term.span), axis, tuple(map(self._label, labels)))
+                solver.add(flat, *flat.cells)
                 return axis
 
 

@@ -22,7 +22,7 @@ def interleave(*tensors: TensorLike, kind: Kind = "output", label: str = "") -> 
     """
     parts = named_parts(tensors, kind, "interleave")
     made = stacked(parts, kind, "", "interleaved tensors", [one.label for one in parts])
-    return _moved(made, "k, i", f"{len(tensors)}*i<+k", kind, label)
+    return _moved(made, "k, i", "i&k", kind, label)
 
 
 def repeat(x: TensorLike, n: int, *, kind: Kind = "output", label: str = "") -> Tensor:
@@ -31,7 +31,7 @@ def repeat(x: TensorLike, n: int, *, kind: Kind = "output", label: str = "") -> 
     >>> print(ctx[wf.repeat(wf.tensor([1, 2]), 3)])
     [1. 1. 1. 2. 2. 2.]
     """
-    return _moved(x, "i", f"{_count(n, 'n', 1)}*i<+k", kind, label, k=n)
+    return _moved(x, "i", "i&k", kind, label, k=_count(n, "n", 1))
 
 
 def split(x: TensorLike, sizes: int | Sequence[int | None], *, kind: Kind = "output") -> tuple[Tensor, ...]:
