@@ -466,3 +466,26 @@ def test_specs_from_any_signs(text: str, shapes: list[str], given_sizes: dict[st
 @given(st.text("0123456789,|->= ab", max_size=12))
 def test_any_shape_text(shape: str) -> None:
     attempt("...|...->...=>0", [shape], {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "shapes", "word", "fix"),
+    [
+        ("t, c; h, d, c => th, d", ((5, 6), (2, 3, 6)), "th", "write `t, h`, or give the size: th=…"),
+        ("abc => c, a, b", ((2, 3, 4),), "abc", "write `a, b, c`, or give the size: a=…, b=…, c=…"),
+        ("abc => c&a, b", ((2, 3, 4),), "abc", "write `a, b, c`, or give the size: a=…, b=…, c=…"),
+    ],
+)
+def test_letters_run_together_in_a_spec_with_commas(
+    spec: str, shapes: tuple[tuple[int, ...], ...], word: str, fix: str
+) -> None:
+    with pytest.raises(wf.EinsumError) as caught:
+        wf.plan(spec, *shapes)
+    assert caught.value.what == f"`{word}` is one axis: in a spec with commas, names have several letters"
+    assert caught.value.fix == fix
+    assert [spec[span.start : span.end] for span in caught.value.spans] == [word]
+
+
+def test_names_made_of_letters_that_are_axes_too() -> None:
+    assert str(wf.plan("t, h; th => t, h, th", (2, 3), (4,)).shapes[-1]) == "2,3,4"
+    assert str(wf.plan("t, h => t, th", (2, 3), th=4).shapes[-1]) == "2,4"

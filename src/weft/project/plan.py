@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -164,8 +164,8 @@ def _given(shape: ShapeLike, name: str, origin: Origin | None) -> ShapeVar:
     return infer(Literal(as_shape(shape)), name=name, origin=origin).result
 
 
-def check_labels(spec: Spec, given: Iterable[str]) -> None:
-    """Refuse sizes for labels the spec does not have."""
+def check_labels(spec: Spec, given: Collection[str]) -> None:
+    """Refuse sizes for labels the spec does not have, and labels that are several run together."""
     shapes = (*spec.operands, spec.result)
     labels = {label.name: None for shape in shapes for axis in shape.axes for label in labels_in(axis)}
     labels |= {
@@ -177,6 +177,25 @@ def check_labels(spec: Spec, given: Iterable[str]) -> None:
                 f"the spec has no label `{label}`",
                 text=spec.text,
                 fix=_meant(label) + ("its labels are " + ", ".join(labels) if labels else "it has no labels"),
+            )
+    _check_run_together(spec, given)
+
+
+def _check_run_together(spec: Spec, given: Collection[str]) -> None:
+    """Refuse `th` for `t, h` in a spec with commas, where that leaves axes of the result that nothing speaks of."""
+    read = {label.name for shape in spec.operands for axis in shape.axes for label in labels_in(axis)}
+    labels = [label for shape in (*spec.operands, spec.result) for axis in shape.axes for label in labels_in(axis)]
+    known = {*read, *given}
+    for word in labels:
+        letters = set(word.name)
+        missing = {word.name} if letters <= known else letters if word.name in known else set()
+        if len(word.name) > 1 and missing and missing.isdisjoint(known) and missing <= {one.name for one in labels}:
+            sizes = ", ".join(f"{name}=…" for name in sorted(missing))
+            raise EinsumError(
+                f"`{word.name}` is one axis: in a spec with commas, names have several letters",
+                text=spec.text,
+                spans=[word.span],
+                fix=f"write `{', '.join(word.name)}`, or give the size: {sizes}",
             )
 
 
