@@ -45,7 +45,7 @@ def test_a_loss_of_several_numbers() -> None:
         f"  it was made at {HERE}:{loss.node.origin.line if loss.node.origin else 0}: "
         'loss = (wf.param("w", o=2) @ x).named("loss")',
         '  fix: reduce it: wf.mean(loss, "...|...->... => 0"), or wf.sum; '
-        "or ask for the gradient of the sum: wf.grad_update(loss, sum=True)",
+        "or ask for the gradient of the sum: wf.grad_update(loss, sum=True), wf.grad(loss, x, d=1)",
     ]
 
 

@@ -52,7 +52,7 @@ def _check_one(loss: Node, start: Assignment) -> None:
             origin=start.origin,
             notes=made_at(loss),
             fix='reduce it: wf.mean(loss, "...|...->... => 0"), or wf.sum; or ask '
-            "for the gradient of the sum: wf.grad_update(loss, sum=True)",
+            "for the gradient of the sum: wf.grad_update(loss, sum=True), wf.grad(loss, x, d=1)",
         )
 
 
