@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
-from weft.assign.explicit import Buffers, Explicit, SpellingOut, held, placed_leaf, redirected
+from weft.assign.explicit import Buffers, Explicit, Run, SpellingOut, held, placed_leaf, redirected
 from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
 from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill
 from weft.assign.show import Printer
@@ -74,7 +74,7 @@ class _Lowering:
         if not _reads_only_own_cells(one, bool(stmts)):
             old = before(target)
             stmts.insert(0, copied_cells(old, target, self.static))
-            runs = tuple(replace(run, value=redirected(run.value, target, old)) for run in runs)
+            runs = tuple(_redirected(run, target, old) for run in runs)
         for run in runs:
             core: Stmt = Store(cells, run.at, run.value) if plain else Update(cells, run.at, accum, run.value)
             stmts += around(run.loops, (If(run.guards, (core,)) if run.guards else core,))
@@ -101,7 +101,14 @@ def _reads_only_own_cells(one: Explicit, cleared: bool) -> bool:
     if one.target not in one.operands:
         return True
     own = all(read.at == run.at for run in one.runs for read in reads(run.value) if read.buffer == one.target)
-    return one.injective and not cleared and own
+    found_there = any(read.buffer == one.target for run in one.runs for index in run.at for read in reads(index))
+    return one.injective and not cleared and own and not found_there
+
+
+def _redirected(run: Run, buffer: Buffer, other: Buffer) -> Run:
+    """A run that reads another buffer instead of one, also to find the cells that it writes."""
+    value, *at = (redirected(one, buffer, other) for one in (run.value, *run.at))
+    return replace(run, at=tuple(at), value=value)
 
 
 def _is_kept(accum: str, target: Buffer) -> bool:

@@ -61,8 +61,8 @@ class Nest:
 
     @property
     def reduces(self) -> bool:
-        """Does it write a cell in several iterations?"""
-        mentioned = {name for one in self.core.at for name in free(one)}
+        """Does it write a cell in several iterations, or may it, as data says which cells it writes?"""
+        mentioned = {name for one in self.core.at if isinstance(one, Affine) for name in one.names}
         return any(name not in mentioned for name, size in self.loops if size > 1)
 
     @property

@@ -1,9 +1,15 @@
-"""The order of a nest's loops: cells in memory order, sums inside, and innermost the loop that walks memory best."""
+"""The order of a nest's loops: cells in memory order, sums inside, and innermost the loop that walks memory best.
+
+A nest that writes where data says comes to a cell in the order in which it did before: the last value stored stays, and
+sums are the same to the last bit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from weft.affine import Affine
 from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read, Store
 from weft.loops.walk import Loop, free
@@ -19,7 +25,23 @@ def ordered(nest: Nest) -> Nest:
     touched = [Read(nest.target, nest.core.at), *nest.reads]
     innermost = min(reversed([*kept, *summed]), key=lambda loop: _jumps(touched, loop))
     outer = [loop for loop in [*kept, *summed] if loop != innermost]
-    return Nest((*outer, innermost), nest.tests, nest.core, nest.remarks)
+    return replace(nest, loops=_with_order_of(nest, (*outer, innermost)))
+
+
+def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """The loops, where data decides which cells are written: those that do not tell cells apart as they were."""
+    if all(isinstance(one, Affine) for one in nest.core.at):
+        return loops
+    apart = {one.terms[0][1] for one in nest.core.at if isinstance(one, Affine) and len(one.terms) == 1}
+    before = iter([loop for loop in nest.loops if loop[0] not in apart])
+    return tuple(loop if loop[0] in apart else next(before) for loop in loops)
+
+
+def is_reorderable(nest: Nest) -> bool:
+    """May all iterations of a nest run in any order?"""
+    if isinstance(nest.core, Store):
+        return all(isinstance(one, Affine) for one in nest.core.at)
+    return OPS[nest.core.op].reorderable
 
 
 def sums_inside(nest: Nest) -> bool:

@@ -8,13 +8,12 @@ from numbers import Integral
 
 from weft.affine import Affine
 from weft.errors import WeftError
-from weft.loops import Inside, Store
+from weft.loops import Inside
 from weft.loops.effects import names
 from weft.loops.nests import Nest
 from weft.loops.walk import substituted
 from weft.naming import FreshNames
-from weft.ops import OPS
-from weft.optimise.loop_order import ordered
+from weft.optimise.loop_order import is_reorderable, ordered
 from weft.public import public_constructor
 
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
@@ -102,20 +101,16 @@ def arranged(nest: Nest, options: Options) -> Nest:
 
 def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
     own = {name for name, _ in nest.loops}
-    if not own.intersection(order) or not _in_any_order(nest):
+    if not own.intersection(order) or not is_reorderable(nest):
         return ordered(nest)
     rank = {name: at for at, name in enumerate(order)}
     return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: rank.get(loop[0], len(rank)))))
 
 
-def _in_any_order(nest: Nest) -> bool:
-    return isinstance(nest.core, Store) or OPS[nest.core.op].reorderable
-
-
 def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
     sizes = dict(nest.loops)
     cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
-    if not cut or not _in_any_order(nest):
+    if not cut or not is_reorderable(nest):
         return nest
     fresh = FreshNames(names([nest.stmt]))
     pieces = {name: fresh.fresh(f"{name}_tile") for name in cut}
