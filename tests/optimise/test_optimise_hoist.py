@@ -88,19 +88,42 @@ CASES = {
     "not out of a test": (
         """
         for i in range(4):
-            if 0 <= K[0] < 4:
+            if 0 <= K[i] < 4:
                 W[i] = exp(V[0])
                 for j in range(3):
                     X[i, j] = exp(V[1])
         """,
         """
         for i in range(4):
-            if 0 <= K[0] < 4:
+            if 0 <= K[i] < 4:
                 W[i] = exp(V[0])
                 exp: float32 = exp(V[1])
                 for j in range(3):
                     X[i, j] = exp
         """,
+    ),
+    "a test that all of a loop is under": (
+        """
+        for i in range(4):
+            for j in range(3):
+                if 0 <= K[i] < 4 and 0 <= j - 1 < 2:
+                    X[K[i], j] += Y[i, j]
+        """,
+        """
+        for i in range(4):
+            if 0 <= K[i] < 4:
+                for j in range(3):
+                    if 0 <= j - 1 < 2:
+                        X[K[i], j] += Y[i, j]
+        """,
+    ),
+    "no test of what the loop writes": (
+        """
+        for i in range(4):
+            if 0 <= K[0] < 4:
+                K[i] = 9
+        """,
+        None,
     ),
     "not out of a loop that never runs": (
         """

@@ -39,6 +39,7 @@ from weft.assign.nodes import (
     target as target,
 )
 from weft.assign.record import (
+    Lookups as Lookups,
     Slot as Slot,
     comment as comment,
     current as current,

@@ -23,8 +23,9 @@ from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Cast, Inside, Local, Read
 from weft.loops.walk import children, subexpressions, with_children
 from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, substitute
+from weft.ops.dtypes import is_float
 from weft.project.coverage import is_injective, is_surjective
-from weft.project.nodes import Choice, Projection
+from weft.project.nodes import Choice, DataIndex, Projection
 from weft.project.plan import project
 from weft.shape.infer import Operation
 
@@ -72,12 +73,14 @@ class SpellingOut:
         target, operands = self.buffers(code.lhs), tuple(map(self.buffers, code.operands))
         if isinstance(code, Direct):
             return _by_ranges(code, target, operands, self.static)
+        operands = operands[: len(code.record.operands)]
         space = _space(self._projection(code), code.record.lhs, code.record.operands)
         if code.accum == "arg2" and (not space.injective or any(not loop.size for loop in space.projection.reduced)):
             raise _overwrites(code, space.projection)
+        _check_positions(code, space.projection, operands)
         values = _present(code.value, space.regions, len(operands))
         present = [(one, value) for one, value in zip(space.regions, values, strict=True) if value is not None]
-        runs = tuple(one.run(value, operands, target) for one, value in present)
+        runs = tuple(one.run(value, operands, target, space.projection) for one, value in present)
         surjective = space.surjective and len(runs) == len(values)
         return Explicit(target, code.accum, code.reset, runs, operands, space.injective, surjective)
 
@@ -126,16 +129,23 @@ class _Region:
     guards: tuple[Inside, ...]
     index_maps: _IndexMaps
 
-    def run(self, value: Scalar, operands: Sequence[Buffer], target: Buffer) -> Run:
+    def run(self, value: Scalar, operands: Sequence[Buffer], target: Buffer, projection: Projection) -> Run:
         """A value over operands, here."""
+        found = {
+            one.name: _position(Read(operands[one.slot - 1], self.index_maps[one.slot]), one, one in projection.tested)
+            for one in projection.looked_up
+        }
+        at = _placed(self.index_maps[0], found)
 
         def leaf(one: Scalar) -> Scalar:
             if isinstance(one, Arg):
-                return Read(operands[one.number], self.index_maps[one.number + 1])
-            return placed_leaf(one, target, self.index_maps[0])
+                return Read(operands[one.number], _placed(self.index_maps[one.number + 1], found))
+            return placed_leaf(one, target, at)
 
         loops = tuple((loop.name, loop.size) for loop in self.choice)
-        return Run(loops, self.guards, self.index_maps[0], substitute(value, leaf))
+        tests = [Inside(found[one.name], one.size) for one in projection.tested]
+        tests += [Inside(_with_data(test.index, found), test.size) for test in self.guards]
+        return Run(loops, tuple(tests), at, substitute(value, leaf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,20 +183,62 @@ def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
     return one
 
 
-def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Affine:
+def _offset(at: tuple[Scalar, ...], shape: tuple[int, ...]) -> Scalar:
     """How far a cell lies from the first one, in memory order."""
-    found, stride = Affine(), 1
+    found: Scalar = Affine()
+    stride = 1
     for index, size in zip(reversed(at), reversed(shape), strict=True):
-        assert isinstance(index, Affine)
         found = index * stride + found
         stride *= size
     return found
 
 
+# What is looked up
+
+
+def _position(read: Scalar, one: DataIndex, tested: bool) -> Scalar:
+    """What a tensor holds, as an index; held inside its axis unless a test sees to that."""
+    assert isinstance(read, Read)
+    huge = read.buffer.dtype == "uint64"
+    index = Cast("int64", call("min", read, 2**63 - 1) if huge else read)
+    return index if tested else call("max", call("min", index, one.size - 1), 0)
+
+
+def _placed(at: Sequence[Scalar], found: Mapping[str, Scalar]) -> tuple[Scalar, ...]:
+    return tuple([_with_data(index, found) for index in at]) if found else tuple(at)
+
+
+def _with_data(index: Scalar, found: Mapping[str, Scalar]) -> Scalar:
+    """An index with what is looked up in place of its name."""
+    named = [term for term in index.terms if term[1] in found] if isinstance(index, Affine) else []
+    if not isinstance(index, Affine) or not named:
+        return index
+    rest: Scalar = index.without(found)
+    for factor, name in named:
+        term = found[name] if factor == 1 else call("mul", found[name], factor)
+        rest = term if rest == Affine() else call("add", term, rest)
+    return rest
+
+
+def _check_positions(code: Accum, projection: Projection, operands: Sequence[Buffer]) -> None:
+    for one in projection.looked_up:
+        buffer = operands[one.slot - 1]
+        if is_float(buffer.dtype) or buffer.dtype == "bool":
+            raise ProjectionError(
+                f"`{buffer.name}` holds positions along `{one.name}`, and they are {buffer.dtype}",
+                origin=code.origin,
+                text=show_statement(code),
+                fix=f'positions are whole numbers: give it dtype="int32", or wf.cast({buffer.name}, "int32")',
+            )
+
+
 def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
     loops = ", ".join(f"`{loop.name}`" for loop in projection.reduced) or "different points"
+    why = f"{loops} would overwrite each other"
+    if projection.scatters:
+        why = f"positions along `{projection.looked_up[0].name}` may repeat"
     return ProjectionError(
-        f"`{code.lhs.label} =: …` would write some cells more than once: {loops} would overwrite each other",
+        f"`{code.lhs.label} =: …` would write some cells more than once: {why}",
         origin=code.origin,
         text=show_statement(code),
         spans=[Span(0, len(code.lhs.label))],

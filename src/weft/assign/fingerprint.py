@@ -79,7 +79,7 @@ class Fingerprint:
         """Which operation it is."""
         if operation not in self._operations:
             logic = operation.logic
-            spelled = f"einsum {logic.spec.text}" if isinstance(logic, Einsum) else repr(logic)
+            spelled = f"einsum {logic.spec.text} {logic.outside}" if isinstance(logic, Einsum) else repr(logic)
             self._operations[operation] = len(self._operations)
             self.lines.append(f"{spelled} {[self._shape(slot) for slot in operation.slots]} {label_sizes(operation)}")
         return self._operations[operation]

@@ -1,7 +1,8 @@
 """Assignments: what runs, before it is known how it loops.
 
     code    = Noop | Seq(codes) | Comment(text, body)
-            | Accum(lhs, accum, reset, value, operands, record)     lhs = accum(lhs, value), over the record's loops
+            | Accum(lhs, accum, reset, value, operands, record)     lhs = accum(lhs, value), over the record's loops;
+                                                                    operands beyond the record's must be there before
             | Fetch(node, source)                                   every cell of node from source
             | Direct(lhs, accum, keeps, at, value, operands, names, domain)
                                                                     lhs[at] = accum(lhs[at], value), over a domain;
@@ -380,7 +381,8 @@ def first_number(node: Node) -> Number | None:
 def infer_precision(code: Accum) -> None:
     """Let an assignment take part in the inference of precisions. A gradient is stored as its tensor is."""
     if code.lhs.gradient_of is None:
-        operands = [(Arg(number), node_of(one).precision) for number, one in enumerate(code.operands)]
+        read = {leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)}
+        operands = [(Arg(number), node_of(code.operands[number]).precision) for number in sorted(read)]
         value = _one_of([arg for arg, _ in operands]) if _joins(code) else code.value
         code.lhs.precision.computed_by(value, operands, sums=_sums(code))
 
@@ -392,7 +394,7 @@ def _sums(code: Accum) -> bool:
         return False
     if not isinstance(logic, Einsum):
         return True
-    kept = _named(logic.spec.result)
+    kept = _named(logic.spec.result) | {label.name for label in logic.spec.positions.values()}
     return any(not _named(operand) <= kept for operand in logic.spec.operands)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -33,12 +33,25 @@ from weft.ops.dtypes import element_type
 from weft.shape.infer import Operation
 
 
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """What every assignment over an operation's loops reads besides values: the operands with positions, by slot, and
+    what is watched of those."""
+
+    positions: Mapping[int, Operand] = field(default_factory=dict)
+    watched: tuple[Operand, ...] = ()
+
+
+NONE = Lookups()
+
+
 @dataclass(slots=True)
 class Recording:
     """What has been recorded so far, and whose loops it uses inside an operator."""
 
     codes: list[Code] = field(default_factory=list)
     operation: Operation | None = None
+    lookups: Lookups = field(default_factory=lambda: NONE)
     writes: Writes = field(default_factory=Writes)
     started: int = field(default_factory=next_id)
 
@@ -51,9 +64,12 @@ _current: ContextVar[Recording | None] = ContextVar("weft_recording", default=No
 
 
 @contextmanager
-def recording(operation: Operation | None = None) -> Iterator[Recording]:
-    """Collect the assignments made inside; `operation` supplies their loops when they fill its slots."""
-    before, new = _current.get(), Recording(operation=operation)
+def recording(operation: Operation | None = None, lookups: Lookups = NONE) -> Iterator[Recording]:
+    """Collect the assignments made inside; `operation` supplies their loops when they fill its slots.
+
+    `lookups` are read by all of these.
+    """
+    before, new = _current.get(), Recording(operation=operation, lookups=lookups)
     if before is not None and operation is None:
         new.writes = before.writes
     try:
@@ -91,14 +107,10 @@ def record(code: Code) -> None:
 @contextmanager
 def comment(*parts: object) -> Iterator[None]:
     """Name the block of code recorded inside."""
-    with recording(_operation()) as inner:
+    where = _current.get()
+    with recording(where.operation, where.lookups) if where else recording() as inner:
         yield
     record(Comment(" ".join(str(getattr(part, "label", part)) for part in parts), inner.code))
-
-
-def _operation() -> Operation | None:
-    where = _current.get()
-    return where.operation if where else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,18 +183,21 @@ def intermediate(label: str, *, dtype: str | None = None) -> Slot:
 
 
 def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, operation: Operation) -> Accum:
-    """An assignment whose value is written over slots: each distinct slot becomes an operand."""
+    """An assignment whose value is written over slots: each distinct slot becomes an operand, as do positions."""
+    where = _current.get()
+    lookups = where.lookups if where else NONE
     slots = list(dict.fromkeys(leaf for leaf in leaves(value) if isinstance(leaf, Slot)))
     numbers: dict[Scalar, Scalar] = {leaf: Arg(number) for number, leaf in enumerate(slots)}
     operands = tuple(leaf.operand for leaf in slots if leaf.operand is not None)
     assert len(operands) == len(slots), "a slot without an operand is only written"
+    held = {number: one for number, one in lookups.positions.items() if all(leaf.number != number for leaf in slots)}
     return Accum(
         lhs,
         accum,
         reset,
         substitute(value, lambda leaf: numbers.get(leaf, leaf)),
-        operands,
-        Record(operation, slot, tuple(leaf.number for leaf in slots)),
+        (*operands, *held.values(), *lookups.watched),
+        Record(operation, slot, (*(leaf.number for leaf in slots), *held)),
         user_origin(),
     )
 

@@ -1,6 +1,7 @@
 """The einsum notation as a value.
 
-    spec     = operand (";" operand)* "=>" result        operand, result = shape
+    spec     = operand (";" operand)* "=>" result        result = shape
+    operand  = shape ["@" name]                          holds values; with a name, positions along that axis
     shape    = [row "|"] [row "->"] row                  batch, input, output; brackets may enclose a row
     row      = axis*                                     the rightmost axes; further ones go untracked
              | axis* rowvar axis*                        rowvar tracks the axes between
@@ -122,6 +123,8 @@ class ShapeSpec:
     input: Row
     output: Row
     span: Span = field(default=NOWHERE, compare=False)
+    #: The axis along which it holds positions, instead of values.
+    along: Label | None = None
 
     def row(self, kind: Kind) -> Row:
         row: Row = getattr(self, kind)
@@ -137,6 +140,11 @@ class Spec:
     operands: tuple[ShapeSpec, ...]
     result: ShapeSpec
     text: str = field(default="", compare=False)
+
+    @property
+    def positions(self) -> dict[int, Label]:
+        """The operands that hold positions, by the number of their slot (the result's is 0), and along which axis."""
+        return {slot: one.along for slot, one in enumerate(self.operands, 1) if one.along is not None}
 
 
 def labels_in(axis: Axis) -> tuple[Label, ...]:

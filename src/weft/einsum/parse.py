@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from weft.einsum.check_positions import check_positions
 from weft.einsum.diagnose import GROUP, NOTATION, grouped
 from weft.einsum.nodes import (
     AffineAxis,
@@ -60,7 +61,9 @@ def _parse(text: str) -> Spec:
     mode = "names" if "," in text else "letters"
     tree = NOTATION[mode].tree(text, mode)
     _check_names(tree)
-    return _spec(tree, text)
+    spec = _spec(tree, text)
+    check_positions(spec)
+    return spec
 
 
 # Words side by side, one of them long: names of several letters, without the comma that says so.
@@ -110,7 +113,8 @@ def _shape(tree: Tree, place: int) -> ShapeSpec:
     """A shape; `place` is where it is when its text is empty."""
     rows = by_rule(tree)
     span = Span(place, place) if tree.meta.empty else span_of(tree)
-    return ShapeSpec(_row("batch", rows), _row("input", rows), _row("output", rows), span)
+    along = _label(rows["along"]) if "along" in rows else None
+    return ShapeSpec(_row("batch", rows), _row("input", rows), _row("output", rows), span, along)
 
 
 def _row(kind: Kind, rows: Mapping[str, Tree]) -> Row:

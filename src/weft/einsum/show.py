@@ -28,7 +28,8 @@ def show_spec(spec: Spec) -> str:
     """`ij;jk=>ik`; with commas only where single characters cannot say it."""
     shapes = (*spec.operands, spec.result)
     rows = [row for shape in shapes for row in (shape.batch, shape.input, shape.output)]
-    if not any(map(_needs_names, rows)):
+    along = [shape.along for shape in spec.operands if shape.along]
+    if not any(map(_needs_names, rows)) and not any(map(_is_long, along)):
         return _assemble(spec, "", ";", "=>")
     text = _assemble(spec, ", ", "; ", " => ")
     if "," in text:
@@ -72,7 +73,8 @@ def _assemble(spec: Spec, comma: str, semicolon: str, arrow: str) -> str:
 
 def _show_shape(shape: ShapeSpec, comma: str) -> str:
     batch, input, output = (comma.join(_items(shape.row(kind), kind)) for kind in KINDS)
-    return (batch and batch + "|") + (input and input + "->") + output
+    along = f"@{shape.along.name}" if shape.along else ""
+    return (batch and batch + "|") + (input and input + "->") + output + (along and output and comma and " ") + along
 
 
 def _items(row: Row, kind: Kind) -> list[str]:

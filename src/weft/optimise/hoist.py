@@ -3,8 +3,9 @@
     for j: y[i, j] = x[i, j] * exp(a[i])      becomes      t = exp(a[i]);  for j: y[i, j] = x[i, j] * t
 
 Variables and the largest calls are hoisted that depend on nothing the loop changes: not its own index, no variable it
-sets or declares, no buffer it writes. Nothing leaves a test, because it might not run. Under fast math a quotient by a
-loop-invariant divisor becomes a product with its inverse.
+sets or declares, no buffer it writes. Nothing leaves a test, because it might not run; but a test that all of a loop is
+under is made in front of it (unswitching). Under fast math a quotient by a loop-invariant divisor becomes a product
+with its inverse.
 
 Every variable must have a name of its own (`names.distinct`).
 """
@@ -19,7 +20,7 @@ from weft.loops.constants import constant_value
 from weft.loops.effects import effects
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import BlockNames, title
-from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
+from weft.loops.nodes import Buffer, Cast, For, If, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.walk import bottom_up, map_scalars, rewritten, walk, with_body
 from weft.ops import Call, Num, Scalar
 
@@ -33,7 +34,7 @@ def hoist(body: tuple[Stmt, ...], fast: bool = False) -> tuple[Stmt, ...]:
             return (stmt,)
         hoisting = _Hoisting(stmt.loop, stmt.body, taken, fast)
         rest = tuple([one for inner in stmt.body for one in hoisting.rest(inner)])
-        return (*hoisting.lead, with_body(stmt, rest))
+        return (*hoisting.lead, hoisting.unswitched(with_body(stmt, rest)))
 
     return bottom_up(body, rule)
 
@@ -66,6 +67,19 @@ class _Hoisting:
             case Let() | Set() | Store() | Update():
                 return [map_scalars(stmt, lambda scalar: rewritten(scalar, self._hoisted))]
         return [stmt]
+
+    def unswitched(self, loop: Stmt) -> Stmt:
+        """The loop with tests around it that its whole body is under, and that come out the same each time.
+
+        for j: if 0 <= k[i] < 4: y[k[i], j] += x[j]      becomes      if 0 <= k[i] < 4: for j: y[k[i], j] += x[j]
+        """
+        match loop:
+            case For(body=(If(tests=tests, body=body),)):
+                outside = tuple([one for one in tests if self._is_invariant(one.index)])
+                inside = tuple([one for one in tests if one not in outside])
+                if outside:
+                    return If(outside, (with_body(loop, (If(inside, body),) if inside else body),))
+        return loop
 
     def _hoisted(self, scalar: Scalar) -> Scalar | None:
         """A scalar by what moves in front of the loop; None for what stays, though parts of it may move."""

@@ -14,7 +14,7 @@ from weft.project.nodes import Projection, loops_in
 
 @lru_cache(maxsize=8192)
 def is_injective(projection: Projection) -> bool:
-    return injective(projection.written())
+    return not projection.scatters and injective(projection.written())
 
 
 @lru_cache(maxsize=8192)
@@ -25,14 +25,16 @@ def is_surjective(projection: Projection) -> bool:
 def cover(projections: Sequence[Projection]) -> bool:
     """Is every cell of the result, the same tensor for all, written by one of them?
 
-    What is written at a position supplied when the code runs is taken for written nowhere.
+    What is written at a position supplied when the code runs, or that data may forbid, is taken for written nowhere.
     """
     shape = projections[0].shapes[0].array_shape
-    maps = [one for projection in projections if not _is_given(projection) for one in projection.written()]
+    maps = [one for projection in projections if not _depends(projection) for one in projection.written()]
     return covers(maps, AccessMap.all_of(shape), shape)
 
 
-def _is_given(projection: Projection) -> bool:
-    """Is a position in an axis of the result, one of several, supplied when the code runs?"""
+def _depends(projection: Projection) -> bool:
+    """Is a position in an axis of the result, one of several, supplied when the code runs, or is it up to data?"""
+    if projection.scatters or projection.tested:
+        return True
     axes = zip(projection.maps[0], projection.shapes[0].array_shape, strict=True)
     return any(size > 1 and not projection.given.isdisjoint(loops_in(index)) for index, size in axes)

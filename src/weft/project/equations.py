@@ -2,6 +2,7 @@
 
     RowIs       each axis is its term; two places of one row variable co-iterate axis by axis
     RowBelow    aligned axes co-iterate, except a size-1 operand axis, which is pinned to 0
+    Positions   the axis is pinned to what a tensor holds, by the name of its label
     every axis iterates unless something pins it
 
 Axis identities are minted here, per operation, from closed shapes: equal sizes elsewhere cannot fuse loops here.
@@ -27,7 +28,7 @@ from weft.einsum.nodes import (
     labels_in,
 )
 from weft.shape.logic import Logic, elaborate
-from weft.shape.nodes import Bound, RowBelow, RowIs, RowRef, Shape, Term
+from weft.shape.nodes import Bound, Positions, RowBelow, RowIs, RowRef, Shape, Term
 
 
 class AxisId(NamedTuple):
@@ -96,6 +97,8 @@ def equations(logic: Logic, shapes: tuple[Shape, ...]) -> tuple[Equation, ...]:
                 found += _row_is(constraint, shapes, rows)
             case RowBelow():
                 found += _row_below(constraint, shapes)
+            case Positions(label=label):
+                found.append(Pin(LabelId(label.name), Affine.of(label.name)))
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
 """Which loops an operation runs and where each tensor is read or written.
 
-    projection = factors, runs, maps, shapes, given     slot 0 is the result
+    projection = factors, runs, maps, shapes, given, looked_up     slot 0 is the result
     factor     = loop+                            several loops run in sequence: the parts of a concatenation
     run        = loop*                            one nest: at most one loop of each factor
     loop       = name, size
@@ -11,18 +11,20 @@
 Without concatenation there is one run, of all loops. With it there is a run for each choice of parts that is read and
 written; a tensor whose map needs a loop that does not run is absent there: an absent operand takes no part, an absent
 result is not written. An affine index may leave the axis when padded; such a point is not executed. A name in it that
-is no loop is an index given when the code runs.
+is no loop is an index given when the code runs, or one that a tensor of the operation holds: `A[B[i] + k]` is read at
+the index `v + k`, where `v` is looked up in B.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TypeAlias
 
 from weft.affine import AccessMap, Affine
 from weft.lazy import lazy_property
+from weft.shape.logic import Outside
 from weft.shape.nodes import Shape
 
 
@@ -45,6 +47,19 @@ class Concat:
         return dict(self.parts)
 
 
+@dataclass(frozen=True, slots=True)
+class DataIndex:
+    """An index that the tensor of a slot holds: a position along an axis of so many.
+
+    `outside`: what becomes of one that is not (`shape/logic.py`).
+    """
+
+    name: str
+    slot: int
+    size: int
+    outside: Outside
+
+
 IndexExpr: TypeAlias = Affine | Concat
 IndexMap: TypeAlias = tuple[IndexExpr, ...]
 Factor: TypeAlias = tuple[LoopVariable, ...]
@@ -59,13 +74,14 @@ class Projection:
     shapes: tuple[Shape, ...]
     #: The names in maps that are no loops: indices given when the code runs.
     given: frozenset[str] = frozenset()
+    looked_up: tuple[DataIndex, ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
 
     @lazy_property
     def _hash(self) -> int:
-        return hash((self.runs, self.maps, self.shapes))
+        return hash((self.runs, self.maps, self.shapes, self.looked_up))
 
     @property
     def loops(self) -> tuple[LoopVariable, ...]:
@@ -84,7 +100,7 @@ class Projection:
 
     def present(self, slot: int, choice: Choice) -> bool:
         """Is the tensor read or written while these loops run?"""
-        active = self.given.union(loop.name for loop in choice)
+        active = self.given.union((loop.name for loop in choice), (one.name for one in self.looked_up))
         return all(_reachable(index, active) for index in self.maps[slot])
 
     def slots(self, choice: Choice) -> list[int]:
@@ -98,10 +114,14 @@ class Projection:
         return tuple([_at(index, choice) for index in self.maps[slot]])
 
     def guards(self, choice: Choice) -> tuple[tuple[Affine, int], ...]:
-        """What keeps every access inside its tensor: 0 <= index < size, where that is not so anyway."""
+        """What keeps every access inside its tensor: 0 <= index < size, where that is not so anyway.
+
+        What is looked up is taken to be a position of its axis.
+        """
         ranges = {loop.name: loop.size for loop in choice}
         if not all(ranges.values()):
             return ()
+        ranges |= {one.name: one.size for one in self.looked_up}
         axes = (
             axis
             for slot in self.slots(choice)
@@ -109,6 +129,25 @@ class Projection:
         )
         found = [(index, size) for index, size in axes if not index.stays_inside(size, ranges)]
         return tuple(dict.fromkeys((index, size) for index, size in found if self.given.isdisjoint(index.names)))
+
+    @lazy_property
+    def tested(self) -> tuple[DataIndex, ...]:
+        """What is looked up and may lie outside its axis, so that such points are not executed.
+
+        Other positions that could be outside are held inside: those that are only read, and to be told after the run.
+        """
+        scattered = {name for index in self.maps[0] for name in loops_in(index)}
+        return tuple(
+            one
+            for one in self.looked_up
+            if one.outside == "skip" or not one.size or (one.outside == "check" and one.name in scattered)
+        )
+
+    @lazy_property
+    def scatters(self) -> bool:
+        """Does data say which cells of the result are written?"""
+        written = {name for index in self.maps[0] for name in loops_in(index)}
+        return any(one.name in written for one in self.looked_up)
 
     def written(self) -> list[AccessMap]:
         """The cells of the result that each run writes; what is given counts as 0."""
@@ -148,7 +187,7 @@ class Projection:
             for groups in (self.factors, self.runs)
         )
         maps = tuple(tuple(_renamed(index, names) for index in one) for one in self.maps)
-        return Projection(factors, runs, maps, self.shapes, self.given)
+        return replace(self, factors=factors, runs=runs, maps=maps)
 
     def view(self, result: int, *operands: int) -> Projection:
         """The same loops and maps with the slots in other roles: how a gradient reads the forward record.
@@ -164,7 +203,8 @@ class Projection:
         factors: dict[int, list[LoopVariable]] = {}
         for loop in sorted(running, key=lambda loop: self._factor_of[loop.name]):
             factors.setdefault(self._factor_of[loop.name][0], []).append(loop)
-        return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes, self.given)
+        looked_up = tuple(replace(one, slot=slots.index(one.slot)) for one in self.looked_up)
+        return Projection(tuple(map(tuple, factors.values())), runs, maps, shapes, self.given, looked_up)
 
     @lazy_property
     def _factor_of(self) -> dict[str, tuple[int, int]]:

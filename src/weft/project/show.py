@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count, groupby
 from string import ascii_uppercase
 
+from weft.affine import Affine
 from weft.ops import Op
 from weft.project.coverage import is_injective, is_surjective
 from weft.project.nodes import Choice, Projection
@@ -60,13 +61,15 @@ class _Nest:
                 yield from self._nest(list(group), depth + 1)
 
     def _statement(self, choice: Choice, depth: int) -> Iterator[str]:
-        if guards := self.projection.guards(choice):
-            tests = (f"0 <= {index} < {size}" for index, size in guards)
+        outside = [(Affine.of(one.name), one.size) for one in self.projection.tested]
+        if guards := (*outside, *self.projection.guards(choice)):
+            tests = (f"0 <= {self._index(index, choice)} < {size}" for index, size in guards)
             yield f"{_indent(depth)}if {' and '.join(tests)}:"
             depth += 1
         slots = self.projection.slots(choice)
-        target, *operands = [self._access(slot, choice) for slot in slots]
-        value = _combine(self.op, operands)
+        positions = [one.slot for one in self.projection.looked_up]
+        target, *operands = [self._access(slot, choice) for slot in slots if slot not in positions]
+        value = _combine(self.op, operands) if operands else "1"
         if is_injective(self.projection):
             yield f"{_indent(depth)}{target} = {value}"
         elif self.accum.text in "+*":
@@ -75,7 +78,13 @@ class _Nest:
             yield f"{_indent(depth)}{target} = {self.accum.name}({target}, {value})"
 
     def _access(self, slot: int, choice: Choice) -> str:
-        return f"{self.names[slot]}[{', '.join(map(str, self.projection.indices(slot, choice)))}]"
+        shown = ", ".join(self._index(index, choice) for index in self.projection.indices(slot, choice))
+        return f"{self.names[slot]}[{shown}]"
+
+    def _index(self, index: Affine, choice: Choice) -> str:
+        """An index, with what it looks up; positions are read at indices without any."""
+        found = {one.name: one.slot for one in self.projection.looked_up if one.name in index.names}
+        return str(index.substitute({name: Affine.of(self._access(slot, choice)) for name, slot in found.items()}))
 
 
 def _indent(depth: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from string import ascii_lowercase
 
@@ -14,9 +15,9 @@ from weft.errors import ProjectionError, Span
 from weft.naming import FreshNames
 from weft.project.concat_nests import with_runs
 from weft.project.equations import AxisId, Derive, Eq, Equation, Id, LabelId, equations
-from weft.project.nodes import Concat, Factor, IndexExpr, LoopVariable, Projection
+from weft.project.nodes import Concat, DataIndex, Factor, IndexExpr, LoopVariable, Projection
 from weft.project.union_axes import Classes, solve_axes
-from weft.shape.logic import Logic
+from weft.shape.logic import Einsum, Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
 
 
@@ -24,14 +25,25 @@ from weft.shape.nodes import MEMORY_ORDER, Shape
 def derive(logic: Logic, shapes: tuple[Shape, ...], labels: tuple[tuple[str, int], ...] = ()) -> Projection:
     """The projection of an operation; `labels` gives the sizes of labels that no tensor has as an axis of its own."""
     found = equations(logic, shapes)
-    return build_projection(found, shapes, dict(labels))
+    classes, whole = _built(found, shapes, dict(labels))
+    if not isinstance(logic, Einsum) or not logic.spec.positions:
+        return whole
+    held = [(slot, label.name) for slot, label in logic.spec.positions.items()]
+    looked_up = tuple(DataIndex(name, slot, classes.size(LabelId(name)), logic.outside) for slot, name in held)
+    return replace(whole, looked_up=looked_up, given=whole.given.difference(name for _, name in held))
 
 
 def build_projection(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> Projection:
     """Solve the equations and read off loops and maps."""
+    return _built(found, shapes, labels)[1]
+
+
+def _built(
+    found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]
+) -> tuple[Classes, Projection]:
     classes = solve_axes(found, _sizes(found, shapes, labels))
     axes = [_memory_axes(slot, shape) for slot, shape in enumerate(shapes)]
-    return _ProjectionBuilder(classes, axes, shapes).projection()
+    return classes, _ProjectionBuilder(classes, axes, shapes).projection()
 
 
 def _sizes(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> dict[Id, int]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Literal as TypingLiteral, TypeAlias
 
 from weft.einsum.nodes import KINDS, Kind, Label, Position, Row, RowVar, Spec, labels_in
 from weft.errors import ShapeError
@@ -20,6 +20,7 @@ from weft.shape.nodes import (
     Constraint,
     Dim,
     ElementCount,
+    Positions,
     Rest,
     RowBelow,
     RowIs,
@@ -47,12 +48,17 @@ class Transpose:
     """Inputs become outputs and outputs inputs."""
 
 
+#: What becomes of positions outside their axis: an error, the nearest position inside, or nothing at all.
+Outside: TypeAlias = TypingLiteral["check", "clip", "skip"]
+
+
 @dataclass(frozen=True, slots=True)
 class Einsum:
     """`left`: the result grows on the left when it is broadcast, wherever its `...` stand."""
 
     spec: Spec
     left: bool = False
+    outside: Outside = "check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +148,11 @@ def arity(logic: Logic) -> int:
             return 0
 
 
+def position_slots(logic: Logic) -> tuple[int, ...]:
+    """The slots whose tensors hold positions instead of values."""
+    return tuple(logic.spec.positions) if isinstance(logic, Einsum) else ()
+
+
 def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int, int, int]:
     """Where rows of the result that are nobody else's grow when it is broadcast, by kind.
 
@@ -203,12 +214,13 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
             )
         case Einsum(spec=spec):
             slots = [*enumerate(spec.operands, 1), (0, spec.result)]
-            return tuple(
+            said = (
                 _row_is(RowRef(slot, kind), shape.row(kind))
                 for slot, shape in slots
                 for kind in KINDS
                 if shape.row(kind) != Row()
             )
+            return *said, *(Positions(slot, label) for slot, label in spec.positions.items())
         case Slice(at=at):
             return (
                 RowIs(RowRef(1, "batch"), (at,), RowVar("batch")),

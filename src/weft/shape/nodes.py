@@ -13,6 +13,7 @@ the rows of its slots and over names local to it, the same list whichever tensor
                | AxisBelow(operand, result)               one axis broadcasts to the other
                | ElementCount(slot, count)                all axes of a shape multiply to count
                | Computed(label, of, size)                a size computed from others by somebody else
+               | Positions(slot, label)                   a tensor holds positions along an axis, which has no loop
     middle     = RowVar                                   the axes this row variable stands for
                | Rest.UNTRACKED                           any axes, unrelated to anything
                | Rest.NOTHING                             no further axes
@@ -193,4 +194,12 @@ class Computed:
     size: SizeRule
 
 
-Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount | Computed
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The tensor in a slot holds positions along a label: no size follows from that, only where others are read."""
+
+    slot: int
+    label: Label
+
+
+Constraint: TypeAlias = RowIs | RowSame | RowBelow | AxisIs | AxisBelow | ElementCount | Computed | Positions

@@ -7,10 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.assign import Accum, Adjoint, Arg, Assignment, Code, Direct, Operand, Slot, intermediate, recording, seq
+from weft.assign import (
+    Accum,
+    Adjoint,
+    Arg,
+    Assignment,
+    Code,
+    Direct,
+    Lookups,
+    Operand,
+    Slot,
+    intermediate,
+    recording,
+    seq,
+)
 from weft.assign.concat_terms import Terms, together
 from weft.ops import Call, Num, Scalar, computed, substitute
-from weft.shape.logic import Einsum
+from weft.shape.logic import Einsum, position_slots
 from weft.tensor.derivative import Of, differentiate, passed_on, share, times
 
 
@@ -48,8 +61,11 @@ def pull_back_all(body: Sequence[Assignment], read: Sequence[Operand], tensor: o
     for forward in body:
         if isinstance(forward, Accum):
             operation = forward.record.operation
-            slots = list(zip(forward.record.operands, forward.operands, strict=True))
-            with recording(operation) as backward:
+            slots = list(zip(forward.record.operands, forward.operands, strict=False))
+            held = position_slots(operation.logic)
+            positions = {slot: values[one] for slot, one in slots if slot in held}
+            watched = tuple(values[one] for one in forward.operands[len(slots) :])
+            with recording(operation, Lookups(positions, watched)) as backward:
                 pull_back(
                     forward,
                     Slot(forward.record.lhs, adjoint.value, operation),

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from typing import get_args
 
 from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, ConcatAxis
+from weft.einsum.nodes import KINDS, ConcatAxis, Spec
 from weft.errors import EinsumError, WeftError, user_origin
-from weft.ops import Op, Scalar, accumulator, call, find
+from weft.ops import Num, Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
 from weft.shape.infer import Operation
-from weft.shape.logic import Einsum
+from weft.shape.logic import Einsum, Outside
 from weft.shape.text import as_dim
 from weft.tensor.operator import Operator
 from weft.tensor.tensor import Tensor, TensorLike
 
 
 def einsum(
-    spec: str, /, *operands: TensorLike, accum: str = "+", op: str = "*", label: str = "", **sizes: int
+    spec: str,
+    /,
+    *operands: TensorLike,
+    accum: str = "+",
+    op: str = "*",
+    label: str = "",
+    outside: Outside = "check",
+    **sizes: int,
 ) -> Tensor:
     """Contract `operands` as the spec says; keywords give sizes of labels and row variables.
 
     `accum` reduces. `op` combines: a binary operation any number of operands, one of another arity as many as it takes.
+    An operand whose part of the spec ends in `@v` holds positions along `v`: others are read, or the result is written,
+    there. `outside` says what becomes of positions that are none: an error ("check"), the nearest one ("clip"), or
+    nothing at all ("skip").
     """
-    return contract(spec, operands, accum=accum, op=op, label=label, sizes=sizes)
+    return contract(spec, operands, accum=accum, op=op, label=label, outside=outside, sizes=sizes)
 
 
 def contract(
@@ -34,6 +46,7 @@ def contract(
     accum: str = "+",
     op: str = "*",
     label: str = "",
+    outside: Outside = "check",
     sizes: Mapping[str, int] | None = None,
     left: bool = False,
 ) -> Tensor:
@@ -48,7 +61,9 @@ def contract(
             spans=[operand.span for operand in parsed.operands],
             fix=operands_fix(parsed, len(operands)),
         )
-    combine, gather = _combination(op, len(operands)), accumulator(accum).name
+    _check_outside(outside, parsed)
+    held = parsed.positions
+    combine, gather = _combination(op, len(operands) - len(held)), accumulator(accum).name
     check_labels(parsed, sizes)
     joined = [axis for axis in parsed.result.axes if isinstance(axis, ConcatAxis)]
     if joined and len(operands) > 1 and combine.name != "mul":
@@ -60,14 +75,30 @@ def contract(
             fix="leave out op=, and combine in an operation of its own",
         )
 
-    def forward(v: Slot, *values: Slot) -> None:
-        value: Scalar = values[0] if combine.arity == 2 else call(combine.name, *values)
-        for other in values[1:] if combine.arity == 2 else ():
-            value = call(combine.name, value, other)
-        v.accumulate(gather, value, reset=True)
+    def forward(v: Slot, *operands: Slot) -> None:
+        values = [one for slot, one in enumerate(operands, 1) if slot not in held]
+        v.accumulate(gather, _combined(combine, values), reset=True)
 
     dims = {name: as_dim(size, f"`{name}`") for name, size in sizes.items()}
-    return Operator("einsum", None, forward).apply(Einsum(parsed, left), operands, label=label, sizes=dims)
+    logic, dtype = Einsum(parsed, left, outside), "int64" if len(held) == len(operands) else None
+    return Operator("einsum", None, forward).apply(logic, operands, label=label, sizes=dims, dtype=dtype)
+
+
+def _combined(combine: Op, values: Sequence[Scalar]) -> Scalar:
+    """What operands come to at a point; positions alone are counted."""
+    if combine.arity != 2:
+        return call(combine.name, *values)
+    return reduce(partial(call, combine.name), values) if values else Num(1)
+
+
+def _check_outside(outside: str, spec: Spec) -> None:
+    known = get_args(Outside)
+    if outside not in known:
+        what = f"outside= says what becomes of positions outside their axis, and {outside!r} is no such thing"
+        raise EinsumError(what, fix=f"say one of {', '.join(map(repr, known))}")
+    if outside != "check" and not spec.positions:
+        what = f"outside={outside!r} speaks of positions, and no operand of the spec has any"
+        raise EinsumError(what, text=spec.text, fix="write `@v` at the end of an operand with positions along `v`")
 
 
 def _combination(op: str, operands: int) -> Op:

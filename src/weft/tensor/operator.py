@@ -12,7 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
-from weft.assign import Accum, Adjoint, Code, Node, NodeName, Operand, Precision, Slot, in_code, recording, statements
+from weft.assign import (
+    Accum,
+    Adjoint,
+    Code,
+    Lookups,
+    Node,
+    NodeName,
+    Operand,
+    Precision,
+    Slot,
+    in_code,
+    recording,
+    statements,
+)
 from weft.assign.definitions import inputs_of
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
@@ -21,10 +34,11 @@ from weft.ops.dtypes import element_type, is_float
 from weft.project.plan import check_labels
 from weft.public import public_methods
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Transpose, arity, position_slots
 from weft.shape.nodes import Dim
 from weft.shape.text import as_dim
 from weft.tensor.adjoint import pull_back
+from weft.tensor.positions import lookups_of
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -82,7 +96,8 @@ class Operator:
         )
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
-        with recording(operation) as forward:
+        lookups = lookups_of(operation, [tensor.operand for tensor in tensors], origin)
+        with recording(operation, lookups) as forward:
             values = _numbered("v", [tensor.operand for tensor in tensors], operation)
             _call(self.run_forward, {"v": Slot(0, node, operation), **values}, self.name)
         if not list(statements(forward.code)):
@@ -99,7 +114,7 @@ class Operator:
         return Tensor(
             node.defined(forward.code),
             operation=operation,
-            children=tensors,
+            children=(*tensors, *map(Tensor, lookups.watched)),
             differentiable=differentiable,
             pullback=self._pullback if differentiable else None,
         )
@@ -107,13 +122,15 @@ class Operator:
     def _pullback(self, tensor: Tensor, adjoint: Adjoint) -> Code:
         operation = tensor.operation
         assert operation is not None
+        count = arity(operation.logic)
         slots = {
             "v": Slot(0, adjoint.value, operation),
             "g": Slot(0, adjoint.gradient, operation),
-            **_numbered("v", adjoint.operands, operation),
-            **_numbered("g", adjoint.into, operation),
+            **_numbered("v", adjoint.operands[:count], operation),
+            **_numbered("g", adjoint.into[:count], operation),
         }
-        with recording(operation) as backward:
+        positions = {slot: adjoint.operands[slot - 1] for slot in position_slots(operation.logic)}
+        with recording(operation, Lookups(positions, tuple(adjoint.operands[count:]))) as backward:
             if self.run_gradient is not None:
                 _call(self.run_gradient, slots, f"the gradient of {self.name}")
             else:

@@ -1,0 +1,107 @@
+"""Operands that hold positions: what every assignment over an operation's loops reads besides values.
+
+Unless an einsum says what is meant by positions outside their axis, they are watched: their least and their greatest
+are kept, and looked at after every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from weft.assign import (
+    Accum,
+    Arg,
+    Cells,
+    Fetch,
+    Lookups,
+    Node,
+    NodeName,
+    Operand,
+    Record,
+    SizeOf,
+    in_code,
+    node_of,
+    seq,
+)
+from weft.einsum import Label, parse_spec
+from weft.errors import EinsumError, IndexOutOfBounds, Origin
+from weft.ops import Num
+from weft.ops.dtypes import is_float
+from weft.shape.close import close
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Einsum, Literal
+from weft.shape.nodes import Dim, Shape
+
+_ALL = "...|...->..."
+
+
+def lookups_of(operation: Operation, operands: Sequence[Operand], origin: Origin | None) -> Lookups:
+    """The operands of an operation that hold positions, and what is watched of them."""
+    logic = operation.logic
+    if not isinstance(logic, Einsum) or not logic.spec.positions:
+        return Lookups()
+    positions = {slot: operands[slot - 1] for slot in logic.spec.positions}
+    for slot, label in logic.spec.positions.items():
+        _check_type(node_of(positions[slot]), label, operation)
+    watched = _watched(operation, positions, origin) if logic.outside == "check" else ()
+    return Lookups(positions, tuple(watched))
+
+
+def _check_type(node: Node, label: Label, operation: Operation) -> None:
+    """Refuse what is known to be no whole numbers; what is found out later is refused by lowering."""
+    dtype = node.precision.settled
+    if dtype is not None and (is_float(dtype) or dtype == "bool"):
+        raise EinsumError(
+            f"`{node.label}` holds positions along `{label.name}`, and they are {dtype}",
+            origin=operation.step.origin,
+            text=operation.step.text,
+            spans=[label.span],
+            fix='positions are whole numbers: make them with dtype="int32", or wf.cast(…, "int32")',
+        )
+
+
+def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin | None) -> Iterator[Node]:
+    """A node for each operand with positions: the least and the greatest of them, and of 0."""
+    assert isinstance(operation.logic, Einsum)
+    for slot, label in operation.logic.spec.positions.items():
+        operand, code = positions[slot], in_code(positions.values())
+        held = node_of(operand)
+        name = f"{held.label}.extremes"
+        shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
+        check = Watch(held.label, slot, label, operation)
+        node = Node(NodeName(name), shape, held.precision, origin=origin, check=check)
+        found = []
+        for at, accum in enumerate(("min", "max")):
+            logic = Einsum(parse_spec(f"{_ALL} => {at}"))
+            extreme = infer(logic, [held.shape], title=name, origin=origin, result=shape, code=code)
+            found.append(Accum(node, accum, False, Arg(0), (operand,), Record(extreme, 0, (1,)), origin))
+        yield node.defined(seq(Fetch(node, Cells(Num(0))), *found))
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """That positions stay inside their axis, seen from the least and the greatest of them."""
+
+    operand: str
+    slot: int
+    label: Label
+    operation: Operation
+
+    def verify(self, value: npt.NDArray[Any]) -> None:
+        least, greatest = value.reshape(-1).tolist()
+        size = SizeOf(self.operation, self.label.name).value
+        if (least >= 0 and greatest < size) or not close(self.operation.slots[self.slot]).count:
+            return
+        shown = f"from 0 to {size - 1}" if size else "none, for it is empty"
+        raise IndexOutOfBounds(
+            f"`{self.operand}` holds {least if least < 0 else greatest} somewhere, "
+            f"and the positions along `{self.label.name}` are {shown}",
+            origin=self.operation.step.origin,
+            text=self.operation.step.text,
+            spans=[self.label.span],
+            fix='pass others, or say what is meant: outside="clip" takes the nearest one, outside="skip" none',
+        )
