@@ -30,7 +30,15 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft.explain import show_as as show_as
     from weft.machine import Machine as Machine
     from weft.project import Plan as Plan, plan as plan
-    from weft.runtime import Context as Context, Device as Device, Event as Event, Routine as Routine, Stream as Stream
+    from weft.runtime import (
+        Context as Context,
+        Device as Device,
+        Event as Event,
+        Function as Function,
+        Pending as Pending,
+        Routine as Routine,
+        Stream as Stream,
+    )
     from weft.runtime.gradcheck import gradcheck as gradcheck
     from weft.schedule import CompileOptions as CompileOptions
     from weft.shape import Dim as Dim, Shape as Shape
@@ -103,6 +111,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     )
     from weft.tensor.grad import grad as grad, jvp as jvp
     from weft.tensor.gradient import grad_update as grad_update
+    from weft.tensor.inputs import input as input
     from weft.tensor.layers import Layer as Layer, op as op
     from weft.tensor.leaves import (
         constant as constant,
@@ -182,7 +191,7 @@ _HOMES = {
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",
     "project": "Plan plan",
-    "runtime": "Context Device Event Routine Stream",
+    "runtime": "Context Device Event Function Pending Routine Stream",
     "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
@@ -201,6 +210,7 @@ _HOMES = {
     "logical_not logical_or maximum minimum not_equal recip recip_sqrt relu sat01 sigmoid sin sqrt tanh where",
     "tensor.grad": "grad jvp",
     "tensor.gradient": "grad_update",
+    "tensor.inputs": "input",
     "tensor.layers": "Layer op",
     "tensor.leaves": "constant counted data from_dlpack from_file number offsets",
     "tensor.literals": "batch labelled tensor",

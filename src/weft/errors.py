@@ -155,6 +155,10 @@ class UnderdeterminedShapeError(ShapeError):
     """An axis that must have a size and that nothing gives one."""
 
 
+class OpenSizeError(UnderdeterminedShapeError):
+    """A size that each call of a function decides, needed before one."""
+
+
 class ProjectionError(WeftError, ValueError):
     """An operation whose sizes agree but whose loops do not."""
 

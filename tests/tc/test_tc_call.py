@@ -157,8 +157,8 @@ def test_outputs_that_interleave_are_apart() -> None:
 
 def test_it_is_compiled_once_for_the_same_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
-    real = Engine.function
-    monkeypatch.setattr(Engine, "function", lambda *args: compiled.append(1) or real(*args))
+    real = Engine.pure_function
+    monkeypatch.setattr(Engine, "pure_function", lambda *args: compiled.append(1) or real(*args))
     mm = definition(MM)
     for _ in range(3):
         mm(A, B)

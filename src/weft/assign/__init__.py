@@ -10,6 +10,7 @@ from weft.assign.nodes import (
     Adjoint as Adjoint,
     Arg as Arg,
     Assignment as Assignment,
+    Awaited as Awaited,
     Cells as Cells,
     Code as Code,
     Comment as Comment,

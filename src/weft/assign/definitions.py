@@ -8,6 +8,7 @@ from weft.assign.nodes import (
     Accum,
     Arg,
     Assignment,
+    Awaited,
     Code,
     Comment,
     Copied,
@@ -73,7 +74,7 @@ class _Completion:
 def initial(node: Node) -> Code:
     """The code that gives a node its first values."""
     match node.init:
-        case None:
+        case None | Awaited():
             return Noop()
         case Copied(operand=operand, record=record):
             return complete(Accum(node, "arg2", True, Arg(0), (operand,), record, node.origin))

@@ -12,6 +12,7 @@
     value   = scalar over Arg(n), the n-th operand, and the leaves below
     source  = Cells(scalar) | Data(array) | File(path)
     initial = source | Copied(operand, record)                      what a node holds before anything is stored in it
+            | Awaited()                                             nothing: each call hands it in
     leaf    = Symbol(name, size)    the position of a static index
             | Extent(label, value)  a number computed from sizes, once shapes are closed (extents.py)
             | Offset()              how far the cell lies from the first, in memory order
@@ -37,8 +38,8 @@ from weft.ops import Num, Number, Scalar, leaves, where
 from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
-from weft.shape.logic import Einsum, Slice
-from weft.shape.nodes import Bound, Dim
+from weft.shape.logic import Einsum, Input, Slice
+from weft.shape.nodes import Bound, Dim, OpenSize
 
 _ids = itertools.count()
 
@@ -254,7 +255,28 @@ class Copied:
     record: Record
 
 
-Initial: TypeAlias = ValueSource | Copied
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """No values: an input has those that a call hands in, as an array, and only for that call.
+
+    `plain`: nobody said that it has output axes, so an array need not have the one of size 1.
+    """
+
+    logic: Input
+    plain: bool = False
+
+    @property
+    def axes(self) -> tuple[Dim | OpenSize, ...]:
+        """Those of an array, in order."""
+        return (*self.logic.batch, *self.logic.input) if self.plain else self.logic.axes
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sizes that a call decides."""
+        return tuple([axis.name for axis in self.axes if isinstance(axis, OpenSize)])
+
+
+Initial: TypeAlias = ValueSource | Copied | Awaited
 
 
 @dataclass(frozen=True, slots=True, repr=False)

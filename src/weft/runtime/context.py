@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Code
+from weft.assign import Code, seq
 from weft.backends import Array, Backend, Block, find_backend
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
@@ -17,6 +17,7 @@ from weft.public import public_methods
 from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
+from weft.runtime.function import Function
 from weft.runtime.routine import Routine
 from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
@@ -71,6 +72,24 @@ class Context:
             what = f"options= takes wf.CompileOptions, not {type(options).__name__}"
             raise WeftError(what, fix="write options=wf.CompileOptions(fast_math=True), or leave it out")
         return self._engine.compile(code, {index.name: index for index in indices}, kept, again, options)
+
+    def function(
+        self, *inputs: Tensor, code: Code | None = None, returns: Any = None, options: CompileOptions | None = None
+    ) -> Function:
+        """Code as a function of arrays for its inputs, `wf.input`; it returns the values of some tensors as arrays.
+
+        `returns` is a tensor, or a tuple, list, dict or dataclass of them, nested: calls return the same structure.
+        What `code` does not compute is computed before it writes anything; parameters are returned as it leaves them.
+        A size that is a name is decided by the call: code is compiled for each size once, and kept on disk. Static
+        indices of the code are keywords of the call.
+        """
+        if code is None and returns is None:
+            what = "a function needs code to run, or something to return"
+            raise WeftError(what, fix="give code=…, returns=…, or both")
+        if code is not None and not isinstance(code, Code):
+            fix = "code comes from wf.grad_update, wf.optim or a @wf.cd call; tensors are returned: returns=…"
+            raise WeftError(f"code= takes code, not {type(code).__name__}", fix=fix)
+        return Function(self._engine, inputs, code or seq(), returns, options)
 
     def device(self, index: int) -> Device:
         """The device of an index, from 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from weft.assign import Merge, Node, Stored
+from weft.assign import Awaited, Merge, Node, Stored
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import numpy_type
@@ -38,12 +38,12 @@ class Device:
 
     def __getitem__(self, tensor: Tensor) -> Array:
         """The value of a tensor here: as a routine left it if that is up to date, else computed from leaves."""
-        node = checked_node(tensor)
+        node = _with_value(tensor)
         return self._state.read(node) if isinstance(tensor.operand, Stored) else self._state.value(node)
 
     def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
         """Upload a value: a number, or an array of the tensor's shape, or of the shape of what wf.data was given."""
-        node = checked_node(tensor)
+        node = _with_value(tensor)
         if node.definition is not None:
             raise errors.is_computed(node)
         buffer = self._state.engine.layout.buffer(node)
@@ -143,6 +143,14 @@ def checked_node(tensor: Tensor) -> Node:
     if isinstance(tensor.operand, Merge):
         raise WeftError(f"`{tensor.label}` is read by code only", fix="read the tensor itself")
     return tensor.node
+
+
+def _with_value(tensor: Tensor) -> Node:
+    """The node of a tensor that a device can hold a value of."""
+    node = checked_node(tensor)
+    if isinstance(node.init, Awaited):
+        raise errors.not_handed_in(node)
+    return node
 
 
 def _nothing() -> None: ...

@@ -15,6 +15,7 @@ from weft.machine import Machine
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
 from weft.runtime.events import Event, Failure
+from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint
 from weft.runtime.hazards import Hazards
 from weft.runtime.initial_values import InitialValues
@@ -85,7 +86,7 @@ class DeviceState:
 
     # Running
 
-    def run_now(self, routine: Routine, given: Mapping[str, int]) -> None:
+    def run_now(self, routine: Routine, given: Mapping[str, int], exchange: Exchange | None = None) -> None:
         """Run a routine in this thread. One that is ready, on a device with nothing to do, is a single call."""
         hazards = self.hazards
         awaited: list[Event] | None = None
@@ -102,11 +103,15 @@ class DeviceState:
                     hazards.direct = routine.footprint
                     hazards.awaited = awaited = []
             if ready is None or awaited is None:
-                self._run_in_order(routine, given)
+                self._run_in_order(routine, given, exchange)
             else:
+                if exchange is not None:
+                    exchange.hand_in(self.memory)
                 ready[1](given)
                 if self._synchronize is not None:
                     self._synchronize(self.index)
+                if exchange is not None:
+                    exchange.take_out(self.memory)
                 ready[2].at = now
         except BaseException as error:
             self._broke_off(routine, error, awaited)
@@ -131,7 +136,7 @@ class DeviceState:
                 self.residency.take_back(written, routine.footprint.computed)
             self.hazards.fail(Failure(error, self.index, told=True), interrupted)
 
-    def _run_in_order(self, routine: Routine, given: Mapping[str, int]) -> None:
+    def _run_in_order(self, routine: Routine, given: Mapping[str, int], exchange: Exchange | None) -> None:
         queue = self.queue
 
         def ask(access: OrderedWork) -> Work:
@@ -146,19 +151,21 @@ class DeviceState:
                 call({})
             if work.started:
                 access.keep(work.started)
-            self._do((work.bound,), given)
+            self._do((work.bound,), given, exchange)
 
         self._compile_initial_values(routine.footprint.needs)
         self._in_order(ask, do)
 
-    def enqueue(self, queue: Queue, routine: Routine, given: Mapping[str, int]) -> Event:
+    def enqueue(
+        self, queue: Queue, routine: Routine, given: Mapping[str, int], exchange: Exchange | None = None
+    ) -> Event:
         """Let a queue of this device run a routine."""
 
         def ask() -> Event:
             self._refuse_inside()
             ready = self._ready
             work = self._again(routine) if ready is not None and ready[0] is routine else self._prepare(routine)
-            do = partial(self._do, (*work.first, work.bound), given)
+            do = partial(self._do, (*work.first, work.bound), given, exchange)
             return self._put(
                 queue, do, {self.hazards: work.footprint}, partial(self._claim, routine=routine, work=work)
             )
@@ -209,10 +216,14 @@ class DeviceState:
         assert found is not None
         return found
 
-    def _do(self, calls: Sequence[BoundProgram], given: Mapping[str, int]) -> None:
+    def _do(self, calls: Sequence[BoundProgram], given: Mapping[str, int], exchange: Exchange | None = None) -> None:
+        if exchange is not None:
+            exchange.hand_in(self.memory)
         for call in calls:
             call(given)
         self._wait()
+        if exchange is not None:
+            exchange.take_out(self.memory)
 
     def _wait(self) -> None:
         """Return when the backend has done what it was asked to do here."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from weft.assign import Code, Keep, Node, complete, seq, symbols
+from weft.assign import Awaited, Code, Keep, Node, complete, seq, symbols
 from weft.assign.check import check
 from weft.assign.definitions import initial
 from weft.assign.lint import doubts
@@ -24,10 +24,10 @@ from weft.runtime.device_state import DeviceState
 from weft.runtime.events import Event
 from weft.runtime.footprint import Footprint, footprint_of, nodes_in
 from weft.runtime.fork import LOWERING, uninterrupted, watch
-from weft.runtime.function import Function
 from weft.runtime.layout import Layout
 from weft.runtime.lru import LRU
 from weft.runtime.memory import DeviceMemory
+from weft.runtime.pure_function import PureFunction
 from weft.runtime.routine import Routine
 from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, CompileOptions
@@ -80,17 +80,21 @@ class Engine:
         kept: tuple[Node, ...] = (),
         recompute: tuple[Node, ...] = (),
         options: CompileOptions | None = None,
+        inputs: tuple[Node, ...] = (),
     ) -> Routine:
-        """Code as a routine. Others can compile while the backend does."""
+        """Code as a routine, for calls that hand some inputs in. Others can compile while the backend does."""
         clock, options = Clock(), options or config.options
         with LOWERING, clock("shapes"):
             full = complete(seq(code, Keep(kept)))
             touched = nodes_in(full)
+            for node in touched:
+                if isinstance(node.init, Awaited) and node not in inputs:
+                    raise errors.not_handed_in(node)
             for node in kept:
                 if node.is_grad and node not in touched:
                     raise errors.nothing_to_keep(node)
             close_all(node.shape for node in touched)
-            footprint = footprint_of(full)
+            footprint = footprint_of(full).without(inputs)
             _check_bound(full, static)
             check(full)
             for doubt in doubts(full):
@@ -102,14 +106,14 @@ class Engine:
             self.layout.used_by(compiled.arena, made)
         return made
 
-    def function(
+    def pure_function(
         self, code: Code, inputs: Sequence[Node], outputs: Sequence[Node], options: CompileOptions | None = None
-    ) -> Function:
+    ) -> PureFunction:
         """Code as a function of arrays, which works in memory of its own."""
         full = complete(seq(code, Keep(tuple(outputs))), inputs)
         routine = self.compile(full, {}, tuple(outputs), options=options)
         buffers = ([self.layout.buffer(node) for node in nodes] for nodes in (inputs, outputs))
-        return Function(routine, self.backend, DeviceMemory(self.backend, 0, self.layout.origin), *buffers)
+        return PureFunction(routine, self.backend, DeviceMemory(self.backend, 0, self.layout.origin), *buffers)
 
     def computing(self, node: Node, changed: int | None) -> Computation:
         """The program that computes a node from leaves. `changed` is why its stored value will not do, if there is one.
@@ -136,9 +140,10 @@ class Engine:
         """What a computed node depends on."""
         found = self._sources.get(node.id)
         if found is None:
+            made = sources_of(node)
             if not self.layout.knows(node):
                 self.layout.buffer(node)  # known there, it is dropped when the node is no more
-            found = self._sources[node.id] = sources_of(node)
+            found = self._sources[node.id] = made
         return found
 
     def initial_program(self, nodes: tuple[Node, ...]) -> Compiled | None:

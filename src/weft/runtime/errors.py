@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from weft.assign import Merge, Node
@@ -137,6 +137,26 @@ def depends_on_index(node: Node, name: str, changed: str | None) -> WeftError:
         return WeftError(what, fix=fix)
     what = f"`{node.label}` depends on static index `{name}`, so it has no value of its own"
     return WeftError(what, fix=f"compile code that computes it with bindings=[{name}] and run that: it stays stored")
+
+
+def not_handed_in(node: Node) -> WeftError:
+    """An input is needed outside a call that hands it in."""
+    what = f"`{node.label}` is an input: it has values only in a call that hands them in"
+    fix = f"make a function of it, step = ctx.function({node.label}, code=…, returns=…), and call step(array)"
+    return WeftError(what, notes=made_at(node), fix=fix)
+
+
+def not_listed(node: Node) -> WeftError:
+    """A function uses an input that its calls do not hand in."""
+    what = f"the function uses input `{node.label}`, which is not among its inputs"
+    return WeftError(what, notes=made_at(node), fix=f"list it: ctx.function({node.label}, …)")
+
+
+def changing_state(node: Node, sizes: Mapping[str, int]) -> WeftError:
+    """Code reads what an earlier call left, and that has another shape in calls of other sizes."""
+    said = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    what = f"`{node.label}` keeps its value from call to call, and its shape {node.shape} is that of {said} alone"
+    return WeftError(what, notes=made_at(node), fix="reduce the axes whose sizes calls decide before it is written")
 
 
 def closed() -> WeftError:

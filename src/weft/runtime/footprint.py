@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -40,6 +40,10 @@ class Footprint(NamedTuple):
         found = dict.fromkeys(map(buffer, operands))
         written = set(map(buffer, self.written))
         return self._replace(reads=tuple(found), writes=tuple(b for b in touched if b in written or b not in found))
+
+    def without(self, inputs: Collection[Node]) -> Footprint:
+        """The same where inputs are handed in with each run: it finds no values in them."""
+        return self._replace(needs=tuple(node for node in self.needs if node not in inputs)) if inputs else self
 
     def found(self) -> Footprint:
         """What is found, without a word of what is written: so it keeps none of that alive."""

@@ -1,86 +1,220 @@
-"""Compiled code as a function of arrays: it works in memory of its own, and no values stay in the context."""
+"""A step as a function: arrays in, arrays out, for any length of the sizes that calls decide.
+
+    step = ctx.function(x, y, code=wf.seq(wf.grad_update(loss), wf.optim.adam(loss)), returns=loss)
+    value = step(xb, yb)
+
+For each new length its code is specialised and compiled once, and found on disk by later processes. Parameters and the
+state of optimisers are those of the context, whatever the length.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.backends import Array, Backend, Block, BoundProgram
+from weft.assign import Awaited, Code, Keep, Node, complete, seq, statements, symbols, target
+from weft.assign.specialise import specialised
+from weft.backends import Array
+from weft.config import config
+from weft.errors import WeftError
 from weft.loops import Buffer
+from weft.public import public, public_methods, theirs
 from weft.runtime import errors
-from weft.runtime.fork import new_lock
-from weft.runtime.memory import DeviceMemory
+from weft.runtime.engine import Engine
+from weft.runtime.events import Event
+from weft.runtime.exchange import Exchange
+from weft.runtime.footprint import nodes_in
+from weft.runtime.fork import LOWERING
+from weft.runtime.lru import LRU
 from weft.runtime.routine import Routine
+from weft.runtime.signature import Signature, checked_inputs
+from weft.runtime.sources import leaves_of
+from weft.schedule import Clock, CompileOptions
+from weft.schedule.cost import Costs
+from weft.shape.named_sizes import CallSize
+from weft.shape.nodes import Dim
+from weft.tensor.functions import cast
+from weft.tensor.results import parts, structured_as
+from weft.tensor.slices import StaticIndex
+from weft.tensor.tensor import Tensor
 
-#: Arrays of so many bytes are kept alive until the next call.
-_SMALL = 1 << 16
+#: So many lengths have their memory at once; others are found on disk again.
+_LENGTHS = 32
+
+#: What arrays a call was given: where it is the same, so is what runs.
+_CallKey: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]"] | None, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Instance:
+    """What runs for calls of certain sizes: the buffers of inputs and results, and the routine between."""
+
+    routine: Routine
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+
+
+@public_methods
+class Pending:
+    """The results of a call that need not be over."""
+
+    __slots__ = ("_exchange", "_structure", "event")
+
+    def __init__(self, event: Event, exchange: Exchange, structure: object) -> None:
+        self.event = event
+        self._exchange = exchange
+        self._structure = structure
+
+    @property
+    def done(self) -> bool:
+        """Is the call over?"""
+        return self.event.done
+
+    def wait(self) -> Any:
+        """What the call returns, once it is over; raises what went wrong."""
+        self.event.wait()
+        return _structured(self._exchange, self._structure)
+
+    def __repr__(self) -> str:
+        return f"<a call: {'done' if self.done else 'pending'}>"
 
 
 class Function:
-    """Takes values of some nodes and gives those of others; everything else is computed from them."""
+    """Code as a function of arrays, made by `ctx.function`."""
+
+    __slots__ = ("_calls", "_code", "_engine", "_instances", "_options", "_returned", "_structure", "signature")
 
     def __init__(
-        self,
-        routine: Routine,
-        backend: Backend,
-        memory: DeviceMemory,
-        inputs: Sequence[Buffer],
-        outputs: Sequence[Buffer],
+        self, engine: Engine, inputs: Sequence[object], code: Code, returns: object, options: CompileOptions | None
     ) -> None:
-        self.routine, self._compiled = routine, routine.compiled
-        self._backend, self._memory = backend, memory
-        self._inputs, self._outputs = list(inputs), outputs
-        self._own = {one: self._new(one) for one in (*self._compiled.buffers, *outputs) if one not in inputs}
-        self._last: tuple[tuple[int, ...], BoundProgram] | None = None
-        self._lock = new_lock()
-        self._running = False
+        arguments = checked_inputs(inputs)
+        self._engine, self._options = engine, options or config.options
+        returned = () if returns is None else _tensors(returns)
+        self._structure = structured_as(returns, count())
+        self._code, self._returned = _whole(code, returned)
+        for node in nodes_in(self._code):
+            if isinstance(node.init, Awaited) and node not in (one.node for one in arguments):
+                raise errors.not_listed(node)
+        self.signature = Signature(arguments, {name: StaticIndex(name, size) for name, size, _ in symbols(self._code)})
+        self._instances: LRU[tuple[tuple[str, int], ...], _Instance] = LRU(_LENGTHS)
+        self._calls: LRU[_CallKey, _Instance] = LRU(_LENGTHS)
 
-    def __call__(self, *arrays: Array, into: Sequence[Array | None] | None = None) -> list[Array]:
-        """Run it. What `into` gives is written there; the other results are new arrays."""
-        with self._lock:
-            if self._running:
-                raise errors.inside_a_run()
-            try:
-                self._running = True
-                self._bound(arrays)({})
-                self._backend.synchronize(0)
-                found = [self._value(buffer, arrays) for buffer in self._outputs]
-            finally:
-                self._running = False
-        for place, (target, array) in enumerate(zip(into or (), found, strict=False)):
-            if target is not None:
-                np.copyto(target, array.reshape(target.shape))
-                found[place] = target
-        return found
+    def __repr__(self) -> str:
+        return f"<function({self.signature})>"
 
-    def _bound(self, arrays: Sequence[Array]) -> BoundProgram:
-        """The program on arrays; small ones are often the same again, and then it is the same."""
-        small = all(array.nbytes <= _SMALL and array.flags.c_contiguous for array in arrays)
-        places = tuple([array.__array_interface__["data"][0] for array in arrays]) if small else ()
-        if self._last is not None and self._last[0] == places != ():
-            return self._last[1]
-        blocks, shared = dict(self._own), True
-        for buffer, array in zip(self._inputs, arrays, strict=True):
-            lent = self._backend.adopt(buffer, array.reshape(buffer.shape).view(), 0)
-            blocks[buffer] = self._copied(buffer, array) if lent is None else lent
-            shared = shared and lent is not None
-        bound = self._compiled.bind(blocks, self._backend)
-        self._last = (places, bound) if places and shared else None
-        return bound
+    def __call__(self, *arrays: Any, wait: bool = True, **named: Any) -> Any:
+        """Run it on arrays, given in order or by name; the results are arrays of the caller's own.
 
-    def _value(self, buffer: Buffer, arrays: Sequence[Array]) -> Array:
-        """A result; one that is an input and nothing writes is a copy of it."""
-        if buffer in self._own:
-            return self._memory.download(buffer, self._own[buffer])
-        return arrays[self._inputs.index(buffer)].copy()
+        With `wait=False` it is enqueued, on copies of the arrays, and what returns is a `Pending`, to be waited for.
+        """
+        try:
+            key: _CallKey = tuple([(one.shape, one.dtype) if type(one) is np.ndarray else None for one in arrays])
+            given: Mapping[str, int] = named
+            instance = None if named else self._calls.get(key)
+            if instance is None:
+                arrays, given, instance = self._bound(arrays, named)
+            exchange = Exchange(instance.inputs, arrays, instance.outputs)
+            if not wait:
+                return self._enqueue(instance, given, exchange)
+            instance.routine.state.run_now(instance.routine, given, exchange)
+        except WeftError as error:
+            error.__traceback__ = theirs(error.__traceback__)
+            raise
+        return _structured(exchange, self._structure)
 
-    def _new(self, buffer: Buffer) -> Block:
-        parts = self._compiled.offsets if buffer == self._compiled.arena else ()
-        return self._memory.new(buffer, parts)
+    def _enqueue(self, instance: _Instance, given: Mapping[str, int], exchange: Exchange) -> Pending:
+        exchange.arrays = [np.array(array) for array in exchange.arrays]
+        state = instance.routine.state
+        return Pending(state.enqueue(state.queue, instance.routine, given, exchange), exchange, self._structure)
 
-    def _copied(self, buffer: Buffer, array: Array) -> Block:
-        """A copy of an array whose memory cannot be used; it is as old as the call."""
-        block = self._new(buffer)
-        self._backend.upload(array.reshape(buffer.shape), block)
-        return block
+    def _bound(
+        self, positional: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[tuple[Array, ...], Mapping[str, int], _Instance]:
+        """What a call gives, checked, and what runs it."""
+        arrays, given = self.signature.bound(positional, named)
+        sizes = self.signature.sizes(arrays)
+        instance = self._instance(sizes)
+        laid = tuple([one.reshape(buffer.shape) for one, buffer in zip(arrays, instance.inputs, strict=True)])
+        if not named and all(one is array for one, array in zip(positional, laid, strict=True)):
+            self._calls.put(tuple([(one.shape, one.dtype) for one in laid]), instance)
+        return laid, instance.routine.given(given), instance
+
+    def _instance(self, sizes: Mapping[str, int]) -> _Instance:
+        key = tuple(sizes.items())
+        return self._instances.get(key) or self._instances.put(key, self._specialised(sizes))
+
+    def _specialised(self, sizes: Mapping[str, int]) -> _Instance:
+        """The code for some sizes, compiled."""
+        arguments = [one.node for one in self.signature.arguments]
+        dims = {name: Dim(size, named=CallSize(size, name)) for name, size in sizes.items()}
+        with LOWERING:
+            made = specialised(self._code, arguments, dims)
+        inputs = tuple(map(made.node, arguments))
+        outputs = tuple(map(made.node, self._returned))
+        routine = self._engine.compile(made.code, self.signature.indices, outputs, (), self._options, inputs)
+        for node in routine.footprint.needs:
+            if node in made.nodes.values():
+                raise errors.changing_state(node, sizes)
+        buffer = self._engine.layout.buffer
+        return _Instance(routine, tuple(map(buffer, inputs)), tuple(map(buffer, outputs)))
+
+    @public
+    def show(self, stage: str, **sizes: int) -> str:
+        """A stage of the compilation for some sizes as text: `step.show("kernels", batch=32)`."""
+        return self._routine(sizes).show(stage)
+
+    @public
+    def timings(self, **sizes: int) -> Clock:
+        """Where compile time went, for some sizes. Printed, it is a table."""
+        return self._routine(sizes).timings()
+
+    @public
+    def cost(self, **sizes: int) -> Costs:
+        """Operations, bytes and their ratio, of each kernel, for some sizes. Printed, it is a table."""
+        return self._routine(sizes).cost()
+
+    def _routine(self, sizes: Mapping[str, int]) -> Routine:
+        wanted = dict.fromkeys(name for one in self.signature.arguments for name in one.awaited.names)
+        if sizes.keys() != wanted.keys():
+            said = ", ".join(f"{name}=…" for name in wanted)
+            what = f"what runs depends on {said}" if wanted else "the function has no sizes that calls decide"
+            raise WeftError(what, fix=f'give them: step.show("kernels", {said})' if wanted else "leave them out")
+        return self._instance({name: sizes[name] for name in wanted}).routine
+
+
+def _structured(exchange: Exchange, structure: object) -> Any:
+    """What a call found, as it is to be returned."""
+    return structured_as(structure, iter(exchange.found)) if exchange.outputs else None
+
+
+def _tensors(returns: object) -> list[Tensor]:
+    found: list[Tensor] = []
+    for _, part in parts(returns):
+        if not isinstance(part, Tensor):
+            what = f"a function returns tensors, not {type(part).__name__}"
+            raise WeftError(what, fix="returns= takes a tensor, or a tuple, list or dict of them")
+        found.append(part)
+    return found
+
+
+def _whole(code: Code, returned: Sequence[Tensor]) -> tuple[Code, tuple[Node, ...]]:
+    """The code with what is returned: as the code computes it, or else as it is before the code writes anything.
+
+    What is not computed is returned as the code leaves it; if the code does not write it, it is copied.
+    """
+    written = {target(one) for one in statements(complete(code))}
+    own = [tensor.node.definition is not None or tensor.node in written for tensor in returned]
+    nodes = tuple([(one if made else cast(one, one.dtype)).node for one, made in zip(returned, own, strict=True)])
+    before = tuple([node for node in nodes if node not in written and _reads(node, written)])
+    return complete(seq(Keep(before), code, Keep(nodes))), nodes
+
+
+def _reads(node: Node, written: set[Node]) -> bool:
+    """Is it computed from something that code writes, but for gradients, which are there only afterwards?"""
+    leaves = leaves_of(node)[0] if node.definition is not None else ()
+    read = {one for one in leaves if isinstance(one, Node)} & written
+    return bool(read) and all(one.gradient_of is None for one in read)

@@ -107,6 +107,12 @@ class DeviceMemory:
         if self.blocks.get(buffer) is not block:
             self._put(buffer, block)
 
+    def fill(self, buffer: Buffer, array: Array) -> None:
+        """Let a buffer have an array's values; if nothing uses it, it has no block."""
+        block = self.blocks.get(buffer)
+        if block is not None:
+            self._backend.upload(array, block)
+
     def drop(self, buffer: Buffer) -> None:
         """Let go of a block: nobody can ask for it any more."""
         self.blocks.pop(buffer, None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.assign import Merge, Node, Operand
+from weft.assign import Awaited, Merge, Node, Operand
 from weft.backends import BoundProgram
 from weft.loops import Buffer
 from weft.runtime import errors
@@ -69,7 +69,7 @@ class Residency:
 
     def can_have(self, operand: Operand) -> bool:
         """Has it a value, or gets an initial one when it is needed?"""
-        starts = isinstance(operand, Node) and operand.init is not None
+        starts = isinstance(operand, Node) and not isinstance(operand.init, Awaited | None)
         return self.intact(operand) if self.stores_key(key_of(operand)) else starts
 
     def intact(self, operand: Operand) -> bool:

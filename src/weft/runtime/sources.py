@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.assign import Merge, Node, Operand, Stored, node_of, operands_of, statements, symbols, target
+from weft.assign import Awaited, Merge, Node, Operand, Stored, node_of, operands_of, statements, symbols, target
+from weft.runtime import errors
 
 
 def key_of(operand: Operand) -> int:
@@ -22,8 +23,11 @@ class Sources:
 
 
 def sources_of(node: Node) -> Sources:
-    """What a computed node is computed from."""
+    """What a computed node is computed from; refused if that has values only in calls."""
     leaves, indices = leaves_of(node)
+    for leaf in map(node_of, leaves):
+        if isinstance(leaf.init, Awaited):
+            raise errors.not_handed_in(leaf)
     return Sources(tuple(map(key_of, leaves)), tuple(indices))
 
 

@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from weft.shape.infer import Claims
     from weft.shape.solver import Solver
 
-#: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed. A node that code
-#: assigns to, a constant and what is computed are no larger than they must be; a node nobody assigned to is a leaf.
-TensorRole: TypeAlias = Literal["leaf", "varying", "param", "node", "constant", "inner"]
+#: A leaf takes the greatest shape its uses allow; a parameter is a leaf that must not be guessed, nor must an input. A
+#: node that code assigns to, a constant and what is computed are no larger than they must be; a node nobody assigned to
+#: is a leaf.
+TensorRole: TypeAlias = Literal["leaf", "varying", "param", "input", "node", "constant", "inner"]
 
 #: What belongs to the model, and what to code that updates it.
 MODEL, CODE = 0, 1
@@ -132,6 +133,7 @@ class AxisCell:
     least: int = 0
     level: int = MODEL
     final: bool = False  # closed for good: nothing need watch it
+    open_name: str | None = None  # what calls that decide its size call it
     size: int | None = None
     cap: Cap | None = None
     basis: str | None = None
@@ -165,7 +167,7 @@ class AxisCell:
         return Dim(self.size, self.basis)
 
     def __str__(self) -> str:
-        size = "?" if self.size is None else str(self.size)
+        size = self.open_name or "?" if self.size is None else str(self.size)
         return f"{self.basis}={size}" if self.basis else size
 
 

@@ -67,6 +67,18 @@ def close_axes(store: ConstraintStore, axes: Sequence[AxisCell]) -> None:
 
 
 @alone
+def close_alone(shape: ShapeVar) -> Shape:
+    """The closed shape; it is settled, but nothing that it is computed from: that may depend on sizes still open."""
+    if not shape.checked:
+        undisturbed((shape.store,), lambda _: _settle(shape.store.find(), (shape,), steps=()))
+        shape.checked = True
+        _finish(shape)
+    closed = shape.closed
+    assert closed is not None
+    return closed
+
+
+@alone
 def peek(shape: ShapeVar) -> Shape:
     """The shape that closing would find now; nothing is decided by asking."""
     return undisturbed((shape.store,), lambda _: _peek(shape)) or close(shape)
@@ -128,10 +140,15 @@ def _settle_graph(store: ConstraintStore, shapes: set[ShapeVar]) -> bool:
     return True
 
 
-def _settle(store: ConstraintStore, shapes: Sequence[ShapeVar], axes: Sequence[AxisCell] = ()) -> None:
-    """Write what closing finds for some shapes, the operations that compute them, and some axes."""
+def _settle(
+    store: ConstraintStore,
+    shapes: Sequence[ShapeVar],
+    axes: Sequence[AxisCell] = (),
+    steps: Iterable[InferenceStep] | None = None,
+) -> None:
+    """Write what closing finds for some shapes, the operations that compute them unless others are given, some axes."""
     solution = _solution(store, shapes)
-    steps = dict.fromkeys(step for shape in shapes for step in shape.steps)
+    steps = dict.fromkeys(step for shape in shapes for step in shape.steps) if steps is None else tuple(steps)
     rows = {row: solution.dims(row) for shape in shapes for row in shape.rows}
     rows |= {row: solution.dims(row) for step in steps for row in step.rows.values()}
     labels = {axis: solution.dim(axis) for axis in (*axes, *(one for step in steps for one in step.labels.values()))}

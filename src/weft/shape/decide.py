@@ -148,7 +148,7 @@ class Decision:
             self.solver.solve()
 
     def _must_be_told(self, level: int) -> Stuck:
-        """The axes that must not be guessed: labels only the result has, parameters, counted data."""
+        """The axes that must not be guessed: labels only the result has, inputs, parameters, counted data."""
         stuck: Stuck = {
             axis: partial(errors.underdetermined, axis, step)
             for axis, step in self.solver.store.demands
@@ -157,6 +157,8 @@ class Decision:
         waiting = self._axes(level)
         claimed = _claimed(waiting)
         for axis in waiting:
+            if axis.role == "input":
+                stuck.setdefault(axis, partial(errors.decided_by_calls, axis))
             if axis.role == "param" and axis not in claimed:
                 stuck.setdefault(axis, partial(errors.underdetermined, axis, None))
             for rule in axis.watchers:

@@ -109,6 +109,8 @@ def flow(solver: Solver, source: AxisCell, target: AxisCell, why: Why) -> None:
         solver.say(target, "written")
     if source.least > target.least:
         solver.set_least(target, source.least, why)
+    if source.open_name is not None and target.open_name is None:
+        solver.write(target, "open_name", source.open_name)
     cap = source.cap
     if cap is not None and adds(target, cap.size, cap.basis):
         solver.set_cap(target, Cap(cap.size, cap.basis, Why(why.step, why.span, cap.why)))

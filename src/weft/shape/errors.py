@@ -8,7 +8,7 @@ from math import prod
 
 from weft.einsum import long_word, show_axis, text_with_commas
 from weft.einsum.nodes import AffineAxis
-from weft.errors import Origin, ShapeError, Span, UnderdeterminedShapeError
+from weft.errors import OpenSizeError, Origin, ShapeError, Span, UnderdeterminedShapeError
 from weft.shape.cells import AxisCell, InferenceStep, RowCell, ShapeVar, Why
 from weft.shape.named_sizes import NamedSize
 from weft.shape.nodes import MAX_RANK, Dim
@@ -193,6 +193,17 @@ def underdetermined(axis: AxisCell, step: InferenceStep | None) -> Underdetermin
         origin=owner.origin,
         notes=[f"`{owner.name}` is {owner}", *(f"used at {origin}: {origin.code}" for origin in _uses(owner))],
         fix=f"give it: {letter}=… on `{owner.name}`, or use it with something of known size",
+    )
+
+
+def decided_by_calls(axis: AxisCell) -> OpenSizeError:
+    """A size is needed that each call of a function decides."""
+    owner = axis.row.owner if axis.row else None
+    assert owner is not None
+    return OpenSizeError(
+        f"the size `{axis.open_name}` of input `{owner.name}` is decided by each call, and is needed before one",
+        origin=owner.origin,
+        fix=f"make a function of it, step = ctx.function({owner.name}, …), and call that with arrays",
     )
 
 

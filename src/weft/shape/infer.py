@@ -28,6 +28,7 @@ from weft.shape.logic import (
     Constant,
     Counted,
     Einsum,
+    Input,
     Literal,
     Logic,
     Parameter,
@@ -47,6 +48,7 @@ from weft.shape.nodes import (
     Constraint,
     Dim,
     ElementCount,
+    OpenSize,
     Rest,
     RowBelow,
     RowIs,
@@ -313,7 +315,8 @@ class _Laying:
 
     def _row_is(self, constraint: RowIs) -> None:
         row, terms = self._row(constraint.row), constraint.lead + constraint.trail
-        if constraint.middle is Rest.NOTHING and not row.watchers and all(isinstance(term, Size) for term in terms):
+        known = all(isinstance(term, Size | OpenSize) for term in terms)
+        if constraint.middle is Rest.NOTHING and not row.watchers and known:
             self._exactly(row, terms)
             return
         lead, trail = (tuple(map(self._axis, side)) for side in (constraint.lead, constraint.trail))
@@ -337,8 +340,16 @@ class _Laying:
         self.solver.at_least(row, len(terms), why)
         self.solver.at_most(row, len(terms), why)
         for axis, term in zip(row.axes or (), terms, strict=True):
-            assert isinstance(term, Size)
-            self._written(axis, term)
+            if isinstance(term, OpenSize):
+                self._open(axis, term)
+            else:
+                assert isinstance(term, Size)
+                self._written(axis, term)
+
+    def _open(self, axis: AxisCell, term: OpenSize) -> None:
+        """What holds in general holds for more than 1; in a call of length 1 it broadcasts, as every 1 does."""
+        self.solver.write(axis, "open_name", term.name)
+        self.solver.set_least(axis, 2, Why(self.step))
 
     def _written(self, axis: AxisCell, term: Size) -> None:
         self._known(axis, term.dim)
@@ -380,6 +391,10 @@ class _Laying:
                 return axis
             case Position(at=at):
                 return solver.new_axis(least=at + 1)
+            case OpenSize():
+                axis = solver.new_axis()
+                self._open(axis, term)
+                return axis
             case Size():
                 axis = solver.new_axis()
                 self._written(axis, term)
@@ -408,6 +423,7 @@ class _Laying:
 #: What a terminal is for closing; what is computed is no larger than it must be.
 _ROLES: Mapping[type, TensorRole] = {
     Parameter: "param",
+    Input: "input",
     Literal: "leaf",
     Counted: "leaf",
     Varying: "varying",
@@ -421,4 +437,4 @@ def _text(logic: Logic) -> str:
 
 
 def _span(term: Term) -> Span | None:
-    return None if isinstance(term, Size | Bound) else term.span
+    return None if isinstance(term, Size | Bound | OpenSize) else term.span

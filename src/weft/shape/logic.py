@@ -8,7 +8,7 @@ drift from the other.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal as TypingLiteral, TypeAlias
@@ -16,10 +16,12 @@ from typing import Literal as TypingLiteral, TypeAlias
 from weft.einsum.nodes import KINDS, Kind, Label, Position, Row, RowVar, Spec, labels_in
 from weft.errors import ShapeError
 from weft.shape.nodes import (
+    MEMORY_ORDER,
     Bound,
     Constraint,
     Dim,
     ElementCount,
+    OpenSize,
     Positions,
     Rest,
     RowBelow,
@@ -116,7 +118,32 @@ class Parameter:
     input_equals_output: bool = False
 
 
-Terminal: TypeAlias = Literal | Counted | Constant | Varying | Assigned | Parameter
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A terminal whose values come with each call, and with them the sizes that are open."""
+
+    batch: tuple[Dim | OpenSize, ...]
+    input: tuple[Dim | OpenSize, ...]
+    output: tuple[Dim | OpenSize, ...]
+
+    def row(self, kind: Kind) -> tuple[Dim | OpenSize, ...]:
+        row: tuple[Dim | OpenSize, ...] = getattr(self, kind)
+        return row
+
+    @property
+    def axes(self) -> tuple[Dim | OpenSize, ...]:
+        """In memory order."""
+        return tuple(axis for kind in MEMORY_ORDER for axis in self.row(kind))
+
+    def bound(self, sizes: Mapping[str, Dim]) -> Literal:
+        """What it is in a call with these sizes."""
+        batch, input, output = (
+            tuple(sizes[one.name] if isinstance(one, OpenSize) else one for one in self.row(kind)) for kind in KINDS
+        )
+        return Literal(Shape(batch, input, output))
+
+
+Terminal: TypeAlias = Literal | Counted | Constant | Varying | Assigned | Parameter | Input
 Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Stated | Terminal
 
 
@@ -186,8 +213,9 @@ def _spelling(logic: Logic) -> Hashable:
     match logic:
         case Einsum(spec=spec):
             return spec.text
-        case Literal(shape=rows) | (Parameter() as rows):
-            named = [dim.named for row in (rows.batch, rows.input, rows.output) if row for dim in row]
+        case Literal(shape=rows) | (Parameter() as rows) | (Input() as rows):
+            sizes = [one for row in (rows.batch, rows.input, rows.output) if row for one in row]
+            named = [one.named for one in sizes if isinstance(one, Dim)]
             return tuple(one and (one.name, one.origins) for one in named) if any(named) else None  # a size is not 0
     return None
 
@@ -235,6 +263,8 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
             return ()
         case Stated(constraints=constraints):
             return constraints
+        case Input():
+            return tuple(_exactly(kind, logic.row(kind)) for kind in KINDS)
         case Parameter(input_equals_output=same):
             rows = {kind: getattr(logic, kind) for kind in KINDS}
             equal = (RowSame(RowRef(0, "input"), RowRef(0, "output")),) if same else ()
@@ -265,5 +295,6 @@ def _row_is(ref: RowRef, row: Row) -> RowIs:
     return RowIs(ref, row.lead, row.var or Rest.UNTRACKED, row.trail, or_scalar)
 
 
-def _exactly(kind: Kind, dims: tuple[Dim, ...], claim: bool = True) -> RowIs:
-    return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(Size(dim, claim) for dim in dims))
+def _exactly(kind: Kind, axes: Sequence[Dim | OpenSize], claim: bool = True) -> RowIs:
+    terms = (one if isinstance(one, OpenSize) else Size(one, claim) for one in axes)
+    return RowIs(RowRef(0, kind), (), Rest.NOTHING, tuple(terms))

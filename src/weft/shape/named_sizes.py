@@ -74,6 +74,14 @@ class NamedSize(int):
         return f"<{self.name}: {self}>"
 
 
+class CallSize(NamedSize):
+    """The size of an axis of an input, as one call decides it."""
+
+    @property
+    def source(self) -> str:
+        return f"{self.spelled} in this call"
+
+
 def _computed(operation: str, left: Any, right: Any) -> Any:
     """What an operation on sizes gives; only whole numbers keep a name."""
     number = getattr(int, f"__{operation}__")(left, right) if isinstance(left, int) else NotImplemented

@@ -18,6 +18,7 @@ the rows of its slots and over names local to it, the same list whichever tensor
                | Rest.UNTRACKED                           any axes, unrelated to anything
                | Rest.NOTHING                             no further axes
     term       = einsum axis | Size(dim) | Bound(symbol)  Bound: an index supplied from outside
+               | OpenSize(name)                           a size of an input, which each call decides
 """
 
 from __future__ import annotations
@@ -125,6 +126,16 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSize:
+    """The size of an axis of an input, which is open until a call decides it; calls give equal names equal sizes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """A position supplied when the code runs: the static index of a slice, and how many positions the axis has."""
 
@@ -132,7 +143,7 @@ class Bound:
     size: int
 
 
-Term: TypeAlias = Axis | Size | Bound
+Term: TypeAlias = Axis | Size | Bound | OpenSize
 Middle: TypeAlias = RowVar | Rest
 
 

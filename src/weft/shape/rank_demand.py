@@ -5,7 +5,8 @@ Where a sum above must have more axes than anything that goes into it, they come
 row is asked for what its uses have, the fewest over all of them; a use that is not anchored is seen through to its own
 uses. Where nothing above is anchored, the axes that a specification names are what is asked for. So `w + x`,
 `relu(w) + x` and `(w + v) + x` ask the same of `w`, and so do an einsum of `w` and one of `w @ x`, while in
-`(x + w) + y` it is `x` that `w` goes with. A row of no axes, or of ones, fits anything and anchors nothing.
+`(x + w) + y` it is `x` that `w` goes with. A row of no axes, or of ones, fits anything and anchors nothing; a varying
+tensor of which nothing else is asked has as many axes as all its uses have, and they are ones.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ def _demand(rows: Sequence[RowCell], floors: Mapping[RowCell, int]) -> Demand:
     left = [row for row in rows if row not in ranks]
     ranks |= {row: floors[row] for row in left if row in named}
     _ask(ranks, [row for row in left if row not in named], floors)
-    unasked = _reach(row for row in rows if row.role == "varying" and row not in ranks)
-    return Demand(anchored, ranks, unasked)
+    open_shape = [row for row in rows if row.role == "varying" and row not in ranks]
+    for row in open_shape:
+        ranks[row] = max([floors[row], *(floors.get(use, use.lo) + more for use, more in _uses(row))])
+    return Demand(anchored, ranks, _reach(open_shape))
 
 
 def _ask(ranks: dict[RowCell, int], rows: Sequence[RowCell], floors: Mapping[RowCell, int]) -> None:

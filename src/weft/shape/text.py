@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from keyword import iskeyword
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -13,10 +14,12 @@ import numpy.typing as npt
 
 from weft.errors import EinsumError, ShapeError, Span
 from weft.shape.named_sizes import NamedSize
-from weft.shape.nodes import MAX_RANK, Dim, Shape
+from weft.shape.nodes import MAX_RANK, Dim, OpenSize, Shape
 
 #: Sizes of a row of axes: one, several, or `{"label": size}`.
 RowSizes: TypeAlias = int | Dim | Sequence[int | Dim] | Mapping[str, int]
+#: The same of an input, where a name is a size that each call decides.
+OpenRowSizes: TypeAlias = int | Dim | str | Sequence[int | Dim | str] | Mapping[str, int]
 ShapeLike: TypeAlias = Shape | str | int | Sequence[int] | npt.NDArray[np.integer[Any]]
 
 _DIM = re.compile(r"\s*(?:([A-Za-z]\w*)\s*=\s*)?([0-9]{1,18})\s*", re.ASCII)
@@ -60,6 +63,27 @@ def given_dims(sizes: RowSizes | None, row: str) -> tuple[Dim, ...] | None:
         case Sequence() if not isinstance(sizes, str):
             return tuple(as_dim(size, f"{row}=") for size in sizes)
     return (as_dim(sizes, f"{row}="),)
+
+
+def open_dims(sizes: OpenRowSizes | None, row: str) -> tuple[Dim | OpenSize, ...] | None:
+    """What `o=`, `i=` or `b=` says of a row of an input: a size may be a name, and is decided by each call."""
+    if isinstance(sizes, Mapping):
+        named = [(label, size) for label, size in sizes.items() if isinstance(size, str)]
+        for label, size in named:
+            what = f"the axis {label!r} of {row}= has a label, and its size {size!r} is decided by each call"
+            raise ShapeError(what, fix=f"write {row}={size!r}, without a label, or give the label its size")
+        return given_dims(dict(sizes), row)
+    several = sizes if isinstance(sizes, Sequence) and not isinstance(sizes, str) else (sizes,)
+    return None if sizes is None else tuple([_open_dim(one, row) for one in several])
+
+
+def _open_dim(given: Dim | int | str | None, row: str) -> Dim | OpenSize:
+    if not isinstance(given, str):
+        return as_dim(given, f"{row}=")  # type: ignore[arg-type]
+    if not given.isidentifier() or iskeyword(given):
+        what = f"{row}={given!r} is not a size: it is a whole number, or a name for one that each call decides"
+        raise ShapeError(what, fix=f'write {row}="batch", or {row}=64')
+    return OpenSize(given)
 
 
 def _parse(text: str) -> Shape:

@@ -39,7 +39,7 @@ class CompiledCall:
         self.options = options or Options()
         results = self.application.results
         chosen = config.options.but(schedule=self.options)
-        self.function = engine.function(Keep(results), self.params, results, chosen)
+        self.function = engine.pure_function(Keep(results), self.params, results, chosen)
 
     @lazy_property
     def loops(self) -> dict[str, int]:
@@ -66,7 +66,7 @@ class GradientCall:
         self.options = options or Options()
         code, seeds, found = gradient_code(call.application, of, wrt)
         chosen = config.options.but(schedule=self.options)
-        self.function = call.engine.function(code, [*call.params, *seeds.values()], [*found.values()], chosen)
+        self.function = call.engine.pure_function(code, [*call.params, *seeds.values()], [*found.values()], chosen)
 
     def __call__(self, arrays: Sequence[Array], seeds: Sequence[Array]) -> list[Array]:
         found = self.function(*arrays, *seeds)

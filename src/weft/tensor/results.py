@@ -50,6 +50,22 @@ def _inner(value: object) -> list[tuple[object, object]] | None:
     return None
 
 
+def structured_as(value: Any, found: Iterator[object]) -> Any:
+    """The same structure with other parts, in the order of `parts`."""
+    inner = _inner(value)
+    if inner is None:
+        return next(found)
+    made: list[Any] = [structured_as(part, found) for _, part in inner]
+    match value:
+        case Mapping():
+            return dict(zip([key for key, _ in inner], made, strict=True))
+        case list():
+            return made
+        case tuple():
+            return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+    return type(value)(**dict(zip([str(key) for key, _ in inner], made, strict=True)))
+
+
 @dataclass(frozen=True)
 class Returns:
     """What the `return` statements of a function say, as far as its source can be read."""
