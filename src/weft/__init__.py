@@ -170,7 +170,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         sum as sum,
         var as var,
     )
-    from weft.tensor.slices import StaticIndex as StaticIndex, index as index
+    from weft.tensor.slices import StaticIndex as StaticIndex, counter as counter, index as index
     from weft.tensor.tensor import (
         Tensor as Tensor,
         given as given,
@@ -218,7 +218,7 @@ _HOMES = {
     "tensor.params": "kaiming normal param seed uniform xavier",
     "tensor.random": "bernoulli dropout random_standard_normal random_uniform",
     "tensor.read_code": "parse_cd",
-    "tensor.slices": "StaticIndex index",
+    "tensor.slices": "StaticIndex counter index",
     "tensor.tensor": "Tensor given require_grad stop_gradient",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

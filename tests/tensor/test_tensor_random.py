@@ -125,7 +125,7 @@ def test_a_random_tensor_must_say_when_to_draw_anew(draw: Callable[[], wf.Tensor
     with pytest.raises(wf.WeftError, match=r"`noise.*` is random, and nothing says when to draw new numbers") as caught:
         draw()
     assert caught.value.fix == (
-        'give step=n, with n = wf.index("n", steps) bound at each run or a tensor that counts; '
+        'give step=n, with n = wf.counter("n"), which counts runs, or wf.index("n", steps), bound at each run; '
         "step=0 for the same numbers at every run"
     )
 

@@ -13,7 +13,7 @@
     source  = Cells(scalar) | Data(array) | File(path)
     initial = source | Copied(operand, record)                      what a node holds before anything is stored in it
             | Awaited()                                             nothing: each call hands it in
-    leaf    = Symbol(name, size)    the position of a static index
+    leaf    = Symbol(name, size)    the position of a static index, given to a run or, if it counts, how many there were
             | Extent(label, value)  a number computed from sizes, once shapes are closed (extents.py)
             | Offset()              how far the cell lies from the first, in memory order
 
@@ -154,6 +154,7 @@ class Arg(Scalar):
 class Symbol(Scalar):
     name: str
     size: int
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,16 +442,16 @@ def _named(spec: ShapeSpec) -> set[str]:
     return labels | {f"..{row.var.name}" for row in (spec.batch, spec.input, spec.output) if row.var}
 
 
-def symbols(code: Code) -> Iterator[tuple[str, int, Origin | None]]:
-    """Every static index the code uses: its name, its size, and where."""
+def symbols(code: Code) -> Iterator[tuple[Symbol, Origin | None]]:
+    """Every static index the code uses, and where."""
     for statement in statements(code):
         match statement:
-            case Accum(record=Record(operation=Operation(logic=Slice(at=Bound(symbol=symbol, size=size))))):
-                yield symbol, size, statement.origin
+            case Accum(record=Record(operation=Operation(logic=Slice(at=Bound(symbol, size, counts))))):
+                yield Symbol(symbol, size, counts), statement.origin
         match statement:
             case Accum(value=value) | Fetch(source=Cells(value=value)):
                 found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
-                yield from ((leaf.name, leaf.size, statement.origin) for leaf in found)
+                yield from ((leaf, statement.origin) for leaf in found)
 
 
 def statements(code: Code) -> Iterator[Assignment]:

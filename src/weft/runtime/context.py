@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from weft.backends import Array, Backend, Block, find_backend
 from weft.errors import WeftError, user_origin
 from weft.loops import Buffer
 from weft.public import public_methods
+from weft.runtime.counters import checked_counter
 from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
@@ -99,17 +100,29 @@ class Context:
             raise WeftError(what, fix=f"use 0 to {count - 1}, or make more: wf.Context(…, devices=n)")
         return self.devices[index]
 
-    def __getitem__(self, tensor: Tensor) -> Array:
-        """The value of a tensor on device 0: as a routine left it if that is up to date, else computed from leaves."""
+    @overload
+    def __getitem__(self, tensor: Tensor) -> Array: ...
+    @overload
+    def __getitem__(self, tensor: StaticIndex) -> int: ...
+    def __getitem__(self, tensor: Tensor | StaticIndex) -> Array | int:
+        """The value of a tensor on device 0: as a routine left it if that is up to date, else computed from leaves.
+
+        Of a counter, the number of the next run that uses it.
+        """
+        if isinstance(tensor, StaticIndex):
+            return self._engine.counters.now((checked_counter(tensor),))[tensor.name]
         return self.devices[0][tensor]
 
     def __contains__(self, tensor: Tensor) -> bool:
         """Is there a value of it on device 0?"""
         return tensor in self.devices[0]
 
-    def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
-        """Upload a value to device 0."""
-        self.devices[0][tensor] = value
+    def __setitem__(self, tensor: Tensor | StaticIndex, value: npt.ArrayLike) -> None:
+        """Upload a value to device 0; give the next run that uses a counter its number."""
+        if isinstance(tensor, StaticIndex):
+            self._engine.counters.set(checked_counter(tensor), value)
+        else:
+            self.devices[0][tensor] = value
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""

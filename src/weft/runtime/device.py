@@ -102,7 +102,7 @@ class Stream:
         if routine.state.engine is not self._state.engine:
             what = f"the routine was compiled for another context than that of device {self._state.index}"
             raise WeftError(what, fix="compile the code with the context it shall run in")
-        return self._state.enqueue(self._queue, routine, routine.given(values))
+        return routine.enqueue(self._state, self._queue, routine.given(values))
 
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
         """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import get_ident
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.assign import Merge, Node, Operand
@@ -283,11 +284,17 @@ class DeviceState:
 
     def _compute(self, node: Node, changed: int | None) -> Array:
         """Compute a node from leaves, in memory of its own: what routines left stored is not touched."""
-        program, work = self.engine.computing(node, changed)
-        return self._found(node, work, program, lambda: self.engine.show_computing(node))
+        program, work, counters = self.engine.computing(node, changed)
+        given = self.engine.counters.now(counters) if counters else {}
+        return self._found(node, work, program, lambda: self.engine.show_computing(node), given)
 
     def _found(
-        self, node: Node, work: Footprint, program: Compiled | None = None, reader: Callable[[], str] | None = None
+        self,
+        node: Node,
+        work: Footprint,
+        program: Compiled | None = None,
+        reader: Callable[[], str] | None = None,
+        given: Mapping[str, int] = MappingProxyType({}),
     ) -> Array:
         """The value of a node once everything that work reads is there, and the program has run."""
         buffer = self.engine.layout.buffer(node)
@@ -307,7 +314,7 @@ class DeviceState:
 
         def do(access: OrderedWork, asked: tuple[Sequence[BoundProgram], Block]) -> Array:
             calls, block = asked
-            self._do(calls, {})
+            self._do(calls, given)
             return self.memory.download(buffer, block)
 
         return self._in_order(ask, do)

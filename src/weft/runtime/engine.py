@@ -20,6 +20,7 @@ from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.build import Request
 from weft.runtime.compiled import Compiled
+from weft.runtime.counters import Counters
 from weft.runtime.device_state import DeviceState
 from weft.runtime.events import Event
 from weft.runtime.footprint import Footprint, footprint_of, nodes_in
@@ -37,8 +38,8 @@ from weft.tensor.slices import StaticIndex
 R = TypeVar("R")
 
 
-#: A program that computes one tensor from leaves, and what it finds. It does not keep that tensor alive.
-Computation: TypeAlias = tuple[Compiled, Footprint]
+#: A program that computes one tensor from leaves, what it finds, its counters. It does not keep that tensor alive.
+Computation: TypeAlias = tuple[Compiled, Footprint, tuple[StaticIndex, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +64,7 @@ class Engine:
         self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(config.options.kept_programs)
         self._initial: LRU[tuple[int, ...], Compiled] = LRU(config.options.kept_programs)
         self._sources: dict[int, Sources] = {}
+        self.counters = Counters()
         self.devices = tuple(DeviceState(self, index) for index in range(devices))
         watch(self)
 
@@ -95,13 +97,15 @@ class Engine:
                     raise errors.nothing_to_keep(node)
             close_all(node.shape for node in touched)
             footprint = footprint_of(full).without(inputs)
-            _check_bound(full, static)
+            counters = _counters(full, static)
+            indices = {**static, **counters}
+            _check_bound(full, indices)
             check(full)
             for doubt in doubts(full):
                 _tell(doubt, options.strict)
-        compiled = self._compiled(full, static, footprint.leaves, recompute, options, clock)
+        compiled = self._compiled(full, indices, footprint.leaves, recompute, options, clock)
         placed = footprint.placed(self.layout.buffer, compiled.buffers)
-        made = Routine(self.devices[0], full, compiled, static, placed)
+        made = Routine(self.devices[0], full, compiled, static, placed, tuple(counters.values()))
         if compiled.arena is not None:
             self.layout.used_by(compiled.arena, made)
         return made
@@ -128,7 +132,7 @@ class Engine:
             raise errors.depends_on_index(node, name, since)
         options = config.options
         routine = self.compile(Keep((node,)), {}, options=options)
-        made = (routine.compiled.alone(), routine.footprint.found())
+        made = (routine.compiled.alone(), routine.footprint.found(), routine.counters)
         return self._computing.put(node.id, (options, made))[1]
 
     def show_computing(self, node: Node) -> str:
@@ -294,8 +298,15 @@ def _tell(doubt: WeftError, strict: bool) -> None:
     warn(doubt)
 
 
+def _counters(code: Code, static: Mapping[str, StaticIndex]) -> dict[str, StaticIndex]:
+    """The static indices of code that count; whoever lists one among the bindings counts himself."""
+    found = (StaticIndex(one.name, one.size, True) for one, _ in symbols(code) if one.counts)
+    return {one.name: one for one in found if one.name not in static}
+
+
 def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:
-    for name, size, origin in symbols(code):
+    for symbol, origin in symbols(code):
+        name, size = symbol.name, symbol.size
         if name not in static:
             raise WeftError(
                 f"the code uses static index `{name}`, which is not among the bindings",

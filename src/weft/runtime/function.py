@@ -99,7 +99,8 @@ class Function:
         for node in nodes_in(self._code):
             if isinstance(node.init, Awaited) and node not in (one.node for one in arguments):
                 raise errors.not_listed(node)
-        self.signature = Signature(arguments, {name: StaticIndex(name, size) for name, size, _ in symbols(self._code)})
+        indices = (StaticIndex(one.name, one.size) for one, _ in symbols(self._code) if not one.counts)
+        self.signature = Signature(arguments, {one.name: one for one in indices})
         self._instances: LRU[tuple[tuple[str, int], ...], _Instance] = LRU(_LENGTHS)
         self._calls: LRU[_CallKey, _Instance] = LRU(_LENGTHS)
 
@@ -120,7 +121,7 @@ class Function:
             exchange = Exchange(instance.inputs, arrays, instance.outputs)
             if not wait:
                 return self._enqueue(instance, given, exchange)
-            instance.routine.state.run_now(instance.routine, given, exchange)
+            instance.routine.run(given, exchange)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
             raise
@@ -129,7 +130,7 @@ class Function:
     def _enqueue(self, instance: _Instance, given: Mapping[str, int], exchange: Exchange) -> Pending:
         exchange.arrays = [np.array(array) for array in exchange.arrays]
         state = instance.routine.state
-        return Pending(state.enqueue(state.queue, instance.routine, given, exchange), exchange, self._structure)
+        return Pending(instance.routine.enqueue(state, state.queue, given, exchange), exchange, self._structure)
 
     def _bound(
         self, positional: Sequence[Any], named: Mapping[str, Any]
@@ -138,10 +139,9 @@ class Function:
         arrays, given = self.signature.bound(positional, named)
         sizes = self.signature.sizes(arrays)
         instance = self._instance(sizes)
-        laid = tuple([one.reshape(buffer.shape) for one, buffer in zip(arrays, instance.inputs, strict=True)])
-        if not named and all(one is array for one, array in zip(positional, laid, strict=True)):
-            self._calls.put(tuple([(one.shape, one.dtype) for one in laid]), instance)
-        return laid, instance.routine.given(given), instance
+        if not named and all(one is array for one, array in zip(positional, arrays, strict=True)):
+            self._calls.put(tuple([(one.shape, one.dtype) for one in arrays]), instance)
+        return tuple(arrays), instance.routine.given(given), instance
 
     def _instance(self, sizes: Mapping[str, int]) -> _Instance:
         key = tuple(sizes.items())

@@ -108,10 +108,10 @@ class DeviceMemory:
             self._put(buffer, block)
 
     def fill(self, buffer: Buffer, array: Array) -> None:
-        """Let a buffer have an array's values; if nothing uses it, it has no block."""
+        """Let a buffer have an array's values, in as many axes or fewer; if nothing uses it, it has no block."""
         block = self.blocks.get(buffer)
         if block is not None:
-            self._backend.upload(array, block)
+            self._backend.upload(array if array.shape == buffer.shape else array.reshape(buffer.shape), block)
 
     def drop(self, buffer: Buffer) -> None:
         """Let go of a block: nobody can ask for it any more."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from weft.assign import Code
 from weft.assign.dtype_inference import show_precisions
@@ -17,6 +17,7 @@ from weft.machine import Machine
 from weft.public import public, theirs
 from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.compiled import Compiled
+from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
@@ -26,7 +27,11 @@ from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
     from weft.runtime.device_state import DeviceState
+    from weft.runtime.events import Event
+    from weft.runtime.queue import Queue
     from weft.tensor.tensor import Tensor
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,7 @@ class Routine:
     compiled: Compiled
     bindings: Mapping[str, StaticIndex]
     footprint: Footprint
+    counters: tuple[StaticIndex, ...] = ()
 
     def __call__(self, *positions: object, **values: int) -> None:
         """Run on device 0 and return when done; every static index must be bound: `step(i=3)`."""
@@ -45,9 +51,32 @@ class Routine:
             if positions:
                 given = ", ".join(f"{name}=…" for name in self.bindings)
                 raise WeftError("static indices are given by name", fix=f"step({given})")
-            self.state.run_now(self, self.given(values) if values or self.bindings else values)
+            self.run(self.given(values) if values or self.bindings else values)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
+            raise
+
+    def run(self, given: Mapping[str, int], exchange: Exchange | None = None) -> None:
+        """Run on device 0, with static indices that were checked."""
+        if self.counters:
+            self._counted(given, lambda all_given: self.state.run_now(self, all_given, exchange))
+        else:
+            self.state.run_now(self, given, exchange)
+
+    def enqueue(
+        self, state: DeviceState, queue: Queue, given: Mapping[str, int], exchange: Exchange | None = None
+    ) -> Event:
+        """Let a queue of a device run it, with static indices that were checked."""
+        return self._counted(given, lambda all_given: state.enqueue(queue, self, all_given, exchange))
+
+    def _counted(self, given: Mapping[str, int], run: Callable[[Mapping[str, int]], R]) -> R:
+        """A run, given the numbers it has; if it is refused or interrupted, it does not count."""
+        counters = self.state.engine.counters
+        counted = counters.take(self.counters)
+        try:
+            return run({**given, **counted})
+        except BaseException:
+            counters.take_back(self.counters, counted)
             raise
 
     def __repr__(self) -> str:
@@ -116,7 +145,7 @@ class Routine:
         buffer = self.state.engine.layout.buffer
         found = {buffer(node): self.state.read(node) for node in self.footprint.needs}
         kept = [buffer(node) for node in self.footprint.leaves]
-        return first_difference(self.trace(), self.state.engine.backend, found, kept, self.given(values))
+        return first_difference(self.trace(), self.state.engine.backend, found, kept, self._standing(values))
 
     @public
     def memory(self) -> MemoryPlan:
@@ -139,7 +168,7 @@ class Routine:
         Printed, it is a table.
         """
         machine = machine or Machine.here().measured()
-        return self.state.profile(self, self._schedule.kernels, self.given(values), times, machine)
+        return self.state.profile(self, self._schedule.kernels, self._standing(values), times, machine)
 
     @property
     def _schedule(self) -> Schedule:
@@ -155,7 +184,7 @@ class Routine:
         return self.compiled.buffers
 
     def given(self, values: Mapping[str, int]) -> Mapping[str, int]:
-        """Where the static indices stand, checked."""
+        """Where the static indices that a run is given stand, checked."""
         bindings = self.bindings
         if values.keys() != bindings.keys():
             raise self._mismatch(values)
@@ -163,6 +192,10 @@ class Routine:
             if type(value) is not int or not 0 <= value < bindings[name].size:
                 return {name: _position(index, values[name]) for name, index in bindings.items()}
         return values
+
+    def _standing(self, values: Mapping[str, int]) -> Mapping[str, int]:
+        """Where all static indices stand in the next run, which is not begun."""
+        return {**self.given(values), **self.state.engine.counters.now(self.counters)}
 
     def _mismatch(self, values: Mapping[str, int]) -> WeftError:
         for name in values:

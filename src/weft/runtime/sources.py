@@ -32,7 +32,7 @@ def sources_of(node: Node) -> Sources:
 
 
 def leaves_of(node: Node) -> tuple[list[Operand], list[str]]:
-    """The leaves of a computed node, and the static indices it depends on.
+    """The leaves of a computed node, and the static indices it depends on, but for those that count.
 
     A leaf is a parameter, data, a node that is assigned to, what another device sent, or a value read as stored.
     """
@@ -42,7 +42,7 @@ def leaves_of(node: Node) -> tuple[list[Operand], list[str]]:
     while stack:
         definition = stack.pop().definition
         assert definition is not None
-        indices |= dict.fromkeys(name for name, _, _ in symbols(definition))
+        indices |= dict.fromkeys(one.name for one, _ in symbols(definition) if not one.counts)
         own = {target(statement) for statement in statements(definition)}
         for operand in (one for statement in statements(definition) for one in operands_of(statement)):
             if isinstance(operand, Merge | Stored) or operand.definition is None:

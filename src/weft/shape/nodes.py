@@ -137,10 +137,14 @@ class OpenSize:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A position supplied when the code runs: the static index of a slice, and how many positions the axis has."""
+    """A position supplied when the code runs: the static index of a slice, and how many positions the axis has.
+
+    `counts`: it is how many runs there were.
+    """
 
     symbol: str
     size: int
+    counts: bool = False
 
 
 Term: TypeAlias = Axis | Size | Bound | OpenSize

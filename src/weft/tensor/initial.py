@@ -106,7 +106,7 @@ def copied(source: Tensor, shape: ShapeVar) -> Copied:
 def check_copied(node: Node, source: Tensor) -> None:
     """A first value depends on nothing that changes from run to run."""
     code = initial(node)
-    changing = [name for name, _, _ in symbols(code)]
+    changing = [one.name for one, _ in symbols(code)]
     changing += [param.label for param in source.params]
     changing += [str(leaf) for leaf in inputs_of(code) if not isinstance(leaf.init, Data | File)]
     read = (operand for statement in statements(code) for operand in operands_of(statement))

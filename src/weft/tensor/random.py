@@ -55,14 +55,14 @@ def _random(name: str, step: DrawStep | None, draw: Callable[[Scalar], Scalar]) 
         raise WeftError(
             f"`{name}` is random, and nothing says when to draw new numbers",
             origin=origin,
-            fix='give step=n, with n = wf.index("n", steps) bound at each run or a tensor that counts; step=0 for the '
-            "same numbers at every run",
+            fix='give step=n, with n = wf.counter("n"), which counts runs, or wf.index("n", steps), bound at each run; '
+            "step=0 for the same numbers at every run",
         )
     if not is_number(step) and not isinstance(step, Tensor):
         raise WeftError(
             f"a step is a number, a static index or a tensor that counts, not {step!r}",
             origin=origin,
-            fix='n = wf.index("n", 1000); step=n',
+            fix='n = wf.counter("n"); step=n',
         )
     shape = infer(Varying(), name=name, title="random", origin=origin).result
     node = Node(NodeName(name), shape, Precision.from_use(WEAK_FLOAT), origin=origin)

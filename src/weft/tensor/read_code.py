@@ -183,7 +183,7 @@ class _Reader:
             if re.fullmatch(r"[0-9]{1,9}", found[1]):
                 return Slice(Position(int(found[1])))
             index = self._static(Name(found[1], logic.span))
-            return Slice(Bound(index.name, index.size))
+            return Slice(Bound(index.name, index.size, index.counts))
         return read_logic(text)
 
     def _static(self, name: Name) -> StaticIndex:

@@ -153,7 +153,8 @@ class DataParallel:
             total = self._model.total if self._model is not None else node("total_loss", dtype=loss.dtype)
             weighed = _weigh(loss.params, loss, total, self._share if self._weighted else None)
             code = drawn_apart(complete(seq(update, weighed)), self._number)
-            random = any(name == self._number.name for name, _, _ in symbols(code))
+            _check_counters(code, self._bindings)
+            random = any(one.name == self._number.name for one, _ in symbols(code))
             bindings = [*self._bindings, self._number] if random else self._bindings
             gradients = self._context.compile(code, bindings=bindings, keep=[p.grad for p in loss.params])
             self._model = self._model or self._build(loss, total)
@@ -194,3 +195,12 @@ def _other_parameters(found: tuple[Tensor, ...], known: tuple[Tensor, ...], leng
         f"for shards of {length} examples `loss_of` uses other parameters than before: {named}",
         fix="make parameters and configure layers once, outside loss_of",
     )
+
+
+def _check_counters(code: Code, bindings: Sequence[StaticIndex]) -> None:
+    for one, origin in symbols(code):
+        if one.counts and one.name not in (bound.name for bound in bindings):
+            what = f"a step of several devices is several runs, and counter `{one.name}` would count each"
+            raise WeftError(
+                what, origin=origin, fix=f"give it to each step: bindings=[{one.name}], step(…, {one.name}=…)"
+            )
