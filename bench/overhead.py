@@ -6,7 +6,8 @@
 
 The step is a whole one: a perceptron of 2-16-16-1 with tanh, a batch of 32, mean squared error, gradients, gradient
 descent. weft and jax.jit each run it as one call of compiled code; jax may reuse the memory of its parameters, and is
-timed both waiting for each step and waiting only for the last of many. PyTorch runs it operation by operation, on one
+timed both waiting for each step and waiting only for the last of many. weft is timed as a routine on data it holds, and
+as a function, which is handed its arrays and hands the loss back. PyTorch runs it operation by operation, on one
 thread: more are slower here. First all must find the same losses.
 
 A round is about a millisecond of each contestant in turn, so that a disturbance does not hit one alone; the best round
@@ -76,8 +77,8 @@ class Contestant:
     run: Callable[[int], None]
 
 
-def weft_step(given: Problem) -> Contestant:
-    x, y = wf.data(given.x, batch=1, label="x"), wf.data(given.y, batch=1, label="y")
+def weft_loss(given: Problem, x: wf.Tensor, y: wf.Tensor) -> tuple[wf.Tensor, wf.Context]:
+    """The loss, and a context in which its parameters have their first values."""
     params = [
         wf.param(f"{'wb'[at % 2]}{at // 2}", o=one.shape[:1], i=one.shape[1:]) for at, one in enumerate(given.start)
     ]
@@ -89,6 +90,11 @@ def weft_step(given: Problem) -> Contestant:
     ctx = wf.Context("cc")
     for param, start in zip(params, given.start, strict=True):
         ctx[param] = start
+    return loss, ctx
+
+
+def weft_step(given: Problem) -> Contestant:
+    loss, ctx = weft_loss(given, wf.data(given.x, batch=1, label="x"), wf.data(given.y, batch=1, label="y"))
     step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=RATE)))
 
     def losses(count: int) -> list[float]:
@@ -103,6 +109,19 @@ def weft_step(given: Problem) -> Contestant:
             step()
 
     return Contestant("weft", losses, run)
+
+
+def weft_function(given: Problem) -> Contestant:
+    """The same step as a function: the arrays of each call are handed in, and the loss comes back."""
+    x, y = wf.input("x", b="batch", o=SIZES[0]), wf.input("y", b="batch", o=1)
+    loss, ctx = weft_loss(given, x, y)
+    step = ctx.function(x, y, code=wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=RATE)), returns=loss)
+
+    def run(count: int) -> None:
+        for _ in range(count):
+            step(given.x, given.y)
+
+    return Contestant("weft, as a function", lambda count: [step(given.x, given.y).item() for _ in range(count)], run)
 
 
 def jax_steps(given: Problem) -> list[Contestant]:
@@ -299,7 +318,7 @@ def main() -> int:
         return 2
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     given, rounds = problem(), QUICK_ROUNDS if arguments.quick else ROUNDS
-    contestants = [weft_step(given), *jax_steps(given), *torch_steps(given, arguments.compile)]
+    contestants = [weft_step(given), weft_function(given), *jax_steps(given), *torch_steps(given, arguments.compile)]
     check(contestants)
     steps = measure({one.name: one.run for one in contestants}, rounds)
     single = measure(calls(), rounds)

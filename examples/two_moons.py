@@ -1,4 +1,4 @@
-"""Classify two moons by minibatches: a static index picks the batch of each step.
+"""Classify two moons by minibatches: a step is a function of arrays, and the last batch may be shorter.
 
 `weft demo` runs a longer version of this with a picture.
 """
@@ -7,7 +7,7 @@ import numpy as np
 
 import weft as wf
 
-STEPS, BATCH, EPOCHS = 20, 50, 10
+POINTS, BATCH, EPOCHS = 1000, 60, 10
 
 
 def moons(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -32,24 +32,22 @@ def classifier(x, *, width):
 
 
 def main() -> float:
-    points, sides = moons(STEPS * BATCH, seed=7)
-    i = wf.index("i", STEPS)
-    x = wf.data(points.reshape(STEPS, BATCH, 2), batch=2, label="points")[i]
-    y = wf.data(sides.reshape(STEPS, BATCH, 1), batch=2, label="sides")[i]
+    x, y = wf.input("x", b="batch", o=2), wf.input("y", b="batch", o=1)
     model = classifier(width=16, label="mlp")
-    loss = wf.einsum("...|... => 0", wf.relu(1 - y * model(x))) / BATCH
+    score = model(x)
+    loss = wf.mean(wf.relu(1 - y * score), "...|... => 0")
 
     ctx = wf.Context()
-    step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1, momentum=0.9)), bindings=[i])
+    step = ctx.function(x, y, code=wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1, momentum=0.9)), returns=loss)
+    predict = ctx.function(x, returns=score)
+    points, sides = moons(POINTS, seed=7)
     for epoch in range(EPOCHS):
-        losses = []
-        for number in range(STEPS):
-            step(i=number)
-            losses.append(ctx[loss].item())
+        starts = range(0, POINTS, BATCH)
+        losses = [step(points[at : at + BATCH], sides[at : at + BATCH]).item() for at in starts]
         print(f"epoch {epoch}: loss {np.mean(losses):.3f}")
 
     fresh, truth = moons(1000, seed=8)
-    right = np.sign(ctx[model(wf.data(fresh, batch=1))]) == truth
+    right = np.sign(predict(fresh)) == truth
     print(f"{right.mean():.1%} of fresh points right; parameters:", *model.params)
     return float(right.mean())
 
