@@ -22,6 +22,7 @@ from weft.backends import Array
 from weft.config import config
 from weft.errors import WeftError
 from weft.loops import Buffer
+from weft.ops import Scalar
 from weft.public import public, public_methods, theirs
 from weft.runtime import errors
 from weft.runtime.engine import Engine
@@ -39,6 +40,7 @@ from weft.shape.named_sizes import CallSize
 from weft.shape.nodes import Dim
 from weft.tensor.functions import cast
 from weft.tensor.results import parts, structured_as
+from weft.tensor.scope import as_tensor
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
 
@@ -194,10 +196,10 @@ def _structured(exchange: Exchange, structure: object) -> Any:
 def _tensors(returns: object) -> list[Tensor]:
     found: list[Tensor] = []
     for _, part in parts(returns):
-        if not isinstance(part, Tensor):
+        if not isinstance(part, Tensor | Scalar):
             what = f"a function returns tensors, not {type(part).__name__}"
             raise WeftError(what, fix="returns= takes a tensor, or a tuple, list or dict of them")
-        found.append(part)
+        found.append(as_tensor(part, "a function"))
     return found
 
 
