@@ -123,6 +123,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         offsets as offsets,
     )
     from weft.tensor.literals import batch as batch, labelled as labelled, tensor as tensor
+    from weft.tensor.lookups import bincount as bincount, take as take
     from weft.tensor.making import (
         arange as arange,
         eye as eye,
@@ -199,6 +200,7 @@ _HOMES = {
     "tensor.activations": "elu gelu leaky_relu silu softplus",
     "tensor.elementary": "acos acosh asin asinh atan atan2 atanh ceil clip cosh erfc erfcinv erfcx erfinv expm1 "
     "isfinite isnan log1p normcdf normcdfinv round sign sinh tan",
+    "tensor.lookups": "bincount take",
     "tensor.making": "arange eye linspace tril triu",
     "tensor.moving": "interleave pad repeat roll split",
     "tensor.reductions": "argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod softmax "

@@ -31,7 +31,7 @@ _FUNCTIONS = (
     "expm1 floor fma gelu isfinite isnan leaky_relu less less_equal log log1p log2 logical_and logical_not logical_or "
     "maximum minimum normcdf normcdfinv not_equal recip recip_sqrt relu round sat01 sigmoid sign silu sin sinh "
     "softplus sqrt tan tanh where argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod "
-    "softmax std sum var pad repeat roll split tril triu"
+    "softmax std sum var bincount take pad repeat roll split tril triu"
 )
 FUNCTIONS = _FUNCTIONS.split()
 
@@ -83,8 +83,8 @@ _MODULE = _table(
         "mse_loss mean_squared_error": 'wf.mean((y - t) ** 2, "...|...->... => 0")',
         "conv2d conv1d conv": 'wf.einsum("...|h=+p, w=+q, c; f, p, q, c => ...|h, w, f", x, k)',
         "max_pool max_pool2d": 'wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)',
-        "embedding take gather": "a sum that one term is left of: "
-        'wf.einsum("...|v; v, d => ...|d", wf.one_hot(ids, n), table, op="select")',
+        "embedding gather": 'wf.take(table, ids), or wf.einsum("v, d; ...|@v => ...|d", table, ids)',
+        "scatter scatter_add index_add segment_sum": 'wf.einsum("...|d; ...|@v => v, d", updates, ids, v=n)',
         "range": "wf.arange(n)",
         "identity": "wf.eye(n)",
         "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,

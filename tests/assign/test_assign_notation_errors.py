@@ -279,7 +279,7 @@ p =: a ~logics:"@"
 line 1, column 8: there is no option `~logics`
     p =: a ~logics:"@"
            ^^^^^^^^^^^
-  fix: the options are ~logic:"…", ~slots:"…", ~sizes:"…", ~type:"…" and ~at_least:"…"
+  fix: the options are ~logic:"…", ~slots:"…", ~sizes:"…", ~type:"…", ~at_least:"…" and ~outside:"…"
 """,
     """
 p =+ a ~logic:b ~slots:"0=>1"

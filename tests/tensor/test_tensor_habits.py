@@ -20,7 +20,7 @@ import weft as wf
 from weft import habits
 
 #: Where the functions are whose first argument is a tensor: those that others have as methods.
-OF_TENSORS = ("activations", "elementary", "functions", "moving", "reductions")
+OF_TENSORS = ("activations", "elementary", "functions", "lookups", "moving", "reductions")
 
 X = wf.data(np.ones((3, 4), "float32"), batch=1, label="x")
 W = wf.param("w", o=2)
@@ -242,7 +242,7 @@ def test_the_class_of_tensors_makes_none_of_values() -> None:
 def test_advised_lookups_and_convolutions_run() -> None:
     ctx = wf.Context("interp")
     ids, table = np.array([[2], [0]]), np.arange(12.0).reshape(4, 3)
-    rows = wf.einsum("...|v; v, d => ...|d", wf.one_hot(wf.data(ids, batch=1), 4), wf.data(table), op="select")
+    rows = wf.einsum("v, d; ...|@v => ...|d", wf.data(table), wf.data(ids, batch=1))
     np.testing.assert_array_equal(ctx[rows], table[[2, 0]])
     x = wf.data(np.arange(16.0).reshape(1, 4, 4, 1), batch=1)
     pooled = wf.einsum("...|2*h<+p, 2*w<+q, c => ...|h, w, c", x, accum="max", p=2, q=2)

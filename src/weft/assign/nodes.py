@@ -38,7 +38,7 @@ from weft.ops import Num, Number, Scalar, leaves, where
 from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
-from weft.shape.logic import Einsum, Input, Slice
+from weft.shape.logic import Einsum, Input, Slice, position_slots
 from weft.shape.nodes import Bound, Dim, OpenSize
 
 _ids = itertools.count()
@@ -172,8 +172,10 @@ class Record:
 
     @property
     def direct(self) -> bool:
-        """Do the assignment's tensors fill the slots in the operation's own order?"""
-        return (self.lhs, *self.operands) == tuple(range(len(self.operation.slots)))
+        """Do the assignment's tensors fill the slots in the operation's own order, those with positions last?"""
+        held = position_slots(self.operation.logic)
+        values = [slot for slot in range(len(self.operation.slots)) if slot not in held]
+        return (self.lhs, *self.operands) == (*values, *held)
 
 
 class Printed:
@@ -386,6 +388,14 @@ def _no_code(given: object) -> WeftError:
 def target(statement: Assignment) -> Node:
     """The node a statement writes."""
     return statement.node if isinstance(statement, Fetch) else statement.lhs
+
+
+def positions_of(code: Accum) -> tuple[Operand, ...]:
+    """The operands that are read for positions alone, and not for values."""
+    read = {leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)}
+    slots = enumerate(code.record.operands)
+    held = position_slots(code.record.operation.logic)
+    return tuple(code.operands[number] for number, slot in slots if slot in held and number not in read)
 
 
 def operands_of(statement: Assignment) -> tuple[Operand, ...]:

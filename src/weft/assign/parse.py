@@ -188,8 +188,12 @@ def _right(tree: Tree) -> Right:
     chain, *options = subtrees(tree)
     given: dict[str, Quoted] = {}
     of: Name | None = None
+    at: list[Name] = []
     for option in options:
         name, *texts = tokens(option)
+        if name == "~at" and not texts:
+            at += map(_name, subtrees(option))
+            continue
         if name not in _OPTIONS or name in given:
             what = f"`{name}` is given twice" if name in given else f"there is no option `{name}`"
             *others, last = (f'{one}:"…"' for one in _OPTIONS)
@@ -208,10 +212,12 @@ def _right(tree: Tree) -> Right:
         given.get("~type"),
         span_of(tree),
         given.get("~at_least"),
+        tuple(at),
+        given.get("~outside"),
     )
 
 
-_OPTIONS = ("~logic", "~slots", "~sizes", "~type", "~at_least")
+_OPTIONS = ("~logic", "~slots", "~sizes", "~type", "~at_least", "~outside")
 
 _SLOTS = re.compile(r"\s*((?:\d+\s*(?:,\s*\d+\s*)*)?)=>\s*(\d+)\s*", re.ASCII)
 

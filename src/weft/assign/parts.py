@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from weft.assign.nodes import Accum, Arg, Operand
+from weft.assign.nodes import Accum, Arg, Operand, positions_of
 from weft.ops import Call, Scalar, computed
 from weft.shape.logic import Pointwise
 
@@ -79,7 +79,9 @@ def needs_slots(code: Accum) -> bool:
     if isinstance(record.operation.logic, Pointwise):
         others = range(1, len(record.operation.slots))
         return record.lhs != 0 or sorted(record.operands) != list(others)
-    return not record.direct or chained_operands(code.value) != tuple(map(Arg, range(len(record.operands))))
+    count = len(record.operands) - len(positions_of(code))
+    row = chained_operands(code.value) if count else ()
+    return not record.direct or row != tuple(map(Arg, range(count)))
 
 
 def chained_operands(value: Scalar) -> tuple[Scalar, ...]:

@@ -4,7 +4,8 @@ A tensor written inside an expression is printed as it was written, unless the p
 of its own (stated.py): then it goes by its name. Nodes of one label are told apart by numbers. `~slots:"0,2=>1"` says
 which slots of the operation the operands and the left side fill where that is not one after another: in gradients.
 There `~logic:joined` is the operation that computes `joined`, where some of its slots stay empty.
-`~let part = …;` before a statement names a part of what it computes (parts.py).
+`~let part = …;` before a statement names a part of what it computes (parts.py). `~at:ids` is an operand that holds
+positions, in the order in which the operation has those; that it is watched is not said, as it always is.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from weft.assign.nodes import (
     first_number,
     node_of,
     operands_of,
+    positions_of,
     statements,
     target,
 )
@@ -107,7 +109,7 @@ class Printer:
             case Noop() | Keep():
                 return ""
             case Seq(codes=codes):
-                return ";\n".join(text for one in codes if (text := self.show(one)))
+                return ";\n".join(text for one in codes if not _is_implied(one) and (text := self.show(one)))
             case Comment(text=text, body=body):
                 lines = self.show(body).splitlines()
                 return f"~~({spelled_string(text)}" + ";" * bool(lines) + "".join(f"\n  {line}" for line in lines) + ")"
@@ -160,6 +162,9 @@ class Printer:
             shown.append(f" ~logic:{text}")
         if line.apart:
             shown.append(f' ~slots:"{self._slots(code)}"')
+        shown += [f" ~at:{self.name(node_of(one))}" for one in positions_of(code)]
+        if isinstance(record.operation.logic, Einsum) and record.operation.logic.outside != "check" and not of:
+            shown.append(f" ~outside:{spelled_string(record.operation.logic.outside)}")
         if record.operation.sizes and not of:
             sizes = ", ".join(f"{name}={_size(dim, '=')}" for name, dim in record.operation.sizes.items())
             shown.append(f" ~sizes:{spelled_string(sizes)}")
@@ -183,10 +188,11 @@ class Printer:
         record = code.record
         shown = [place.number for place in places(code)]
         repeated = [number for number, times in Counter(shown).items() if times > 1]
-        told_apart = len(set(code.operands)) == len(code.operands)
+        valued = code.operands[: len(record.operands) - len(positions_of(code))]
+        told_apart = len(set(valued)) == len(valued)
         if not told_apart or any(self._written(code.operands[number]) for number in repeated):
             return f"{','.join(str(record.operands[number]) for number in shown)}=>{record.lhs}"
-        return f"{','.join(map(str, record.operands))}=>{record.lhs}"
+        return f"{','.join(map(str, record.operands[: len(valued)]))}=>{record.lhs}"
 
     def _written(self, operand: Operand) -> Accum | Fetch | None:
         """The definition that stands for an operand."""
@@ -293,6 +299,11 @@ class Printer:
             else:
                 rest += reversed(operands_of(definition))
         yield target(statement)
+
+
+def _is_implied(code: Code) -> bool:
+    """Is it what watches positions, wherever they are read?"""
+    return isinstance(code, Accum | Fetch) and target(code).check is not None
 
 
 def _joined(pieces: Sequence[_Piece]) -> str:

@@ -4,7 +4,8 @@ Code computes an expression once, just before its first use (definitions.py). A 
 statement just before that statement. These are the same for what is used once, so that is printed where it is used.
 What is used more than once is stated where code computes it: what it reads may be written before it is used again, and
 written out at every use, n operations could print as 2**n. So is what lies so deep in other expressions that nobody
-could read it back, what has parts with names of their own (parts.py), and what other statements are told by. A tensor
+could read it back, what has parts with names of their own (parts.py), what other statements are told by, and what
+holds positions. A tensor
 with a name of its own goes by that name, and whoever reads the text brings it along; but not one that is computed from
 what the text computes.
 """
@@ -27,6 +28,7 @@ from weft.assign.nodes import (
     Operand,
     keeps,
     operands_of,
+    positions_of,
     rebuilt,
     seq,
     statements,
@@ -69,6 +71,7 @@ class _Stating:
         self._shown: set[Node] = set()
         self._fresh: set[Node] = set()
         self._written = {target(statement) for statement in statements(code)}
+        self._positions = {one for each in statements(full) if isinstance(each, Accum) for one in positions_of(each)}
         self._uses = Counter(use for statement in statements(full) for use in _places(statement))
         self._uses.update(node for keep in keeps(full) for node in keep.nodes)
         self._deep = self._find_deep(full)
@@ -112,7 +115,8 @@ class _Stating:
     def _is_stated(self, node: Node) -> bool:
         if not node.name.inline or isinstance(node.definition, Direct):
             return node in self._fresh
-        return not is_inline(node) or self._is_used_again(node) or node in self._deep or node in self._operations
+        told = node in self._operations or node in self._positions
+        return not is_inline(node) or self._is_used_again(node) or node in self._deep or told
 
     def _is_used_again(self, node: Node) -> bool:
         return self._uses[node] > 1 and not isinstance(node.definition, Fetch)

@@ -5,7 +5,8 @@ statement = Assign(target, sign, right)               p =+ …   "d" =: …   { 
                                                       ~let part = …; ~let more = part + …; p =+ more *. more
           | RemarkBlock(parts, body)                  ~~("words" p; …)
 right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
-                                                      or ~at_least:"float32" for its type, ~logic:y for that of y
+                                                      or ~at_least:"float32" for its type, ~logic:y for that of y;
+                                                      ~at:ids is an operand with positions, ~outside:"skip" of those
 value     = NumberLiteral | Name | Lift(value)        2.5   w.grad   !.rate
           | Infix(op, left, right)                    a + b
           | FunctionCall(function, args)              relu(x), max a b, and -x
@@ -126,6 +127,8 @@ class Right:
     type: Quoted | None
     span: Span
     at_least: Quoted | None = None
+    at: tuple[Name, ...] = ()
+    outside: Quoted | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +160,7 @@ def operands_in(value: Value) -> tuple[Value, ...]:
         case Lift(value=inner) | At(value=inner):
             return (inner,)
         case Bracket(right=right):
-            return (right.value,)
+            return (right.value, *right.at)
     return ()
 
 

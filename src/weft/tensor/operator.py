@@ -96,7 +96,7 @@ class Operator:
         )
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
-        lookups = lookups_of(operation, [tensor.operand for tensor in tensors], origin)
+        lookups = lookups_of(operation, {slot: one.operand for slot, one in enumerate(tensors, 1)}, origin)
         with recording(operation, lookups) as forward:
             values = _numbered("v", [tensor.operand for tensor in tensors], operation)
             _call(self.run_forward, {"v": Slot(0, node, operation), **values}, self.name)

@@ -6,7 +6,7 @@ are kept, and looked at after every run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from weft.assign import (
     Node,
     NodeName,
     Operand,
+    Precision,
     Record,
     SizeOf,
     in_code,
@@ -29,7 +30,7 @@ from weft.assign import (
 )
 from weft.einsum import Label, parse_spec
 from weft.errors import EinsumError, IndexOutOfBounds, Origin
-from weft.ops import Num
+from weft.ops import Num, call
 from weft.ops.dtypes import is_float
 from weft.shape.close import close
 from weft.shape.infer import Operation, infer
@@ -39,12 +40,12 @@ from weft.shape.nodes import Dim, Shape
 _ALL = "...|...->..."
 
 
-def lookups_of(operation: Operation, operands: Sequence[Operand], origin: Origin | None) -> Lookups:
-    """The operands of an operation that hold positions, and what is watched of them."""
+def lookups_of(operation: Operation, operands: Mapping[int, Operand], origin: Origin | None) -> Lookups:
+    """The operands of an operation, by slot, that hold positions, and what is watched of them."""
     logic = operation.logic
     if not isinstance(logic, Einsum) or not logic.spec.positions:
         return Lookups()
-    positions = {slot: operands[slot - 1] for slot in logic.spec.positions}
+    positions = {slot: operands[slot] for slot in logic.spec.positions}
     for slot, label in logic.spec.positions.items():
         _check_type(node_of(positions[slot]), label, operation)
     watched = _watched(operation, positions, origin) if logic.outside == "check" else ()
@@ -54,6 +55,8 @@ def lookups_of(operation: Operation, operands: Sequence[Operand], origin: Origin
 def _check_type(node: Node, label: Label, operation: Operation) -> None:
     """Refuse what is known to be no whole numbers; what is found out later is refused by lowering."""
     dtype = node.precision.settled
+    if dtype is None:
+        _expect_whole(node.precision)
     if dtype is not None and (is_float(dtype) or dtype == "bool"):
         raise EinsumError(
             f"`{node.label}` holds positions along `{label.name}`, and they are {dtype}",
@@ -62,6 +65,12 @@ def _check_type(node: Node, label: Label, operation: Operation) -> None:
             spans=[label.span],
             fix='positions are whole numbers: make them with dtype="int32", or wf.cast(…, "int32")',
         )
+
+
+def _expect_whole(precision: Precision) -> None:
+    """Numbers of the program that are only positions are int32, as what they would meet there is."""
+    whole = [(Arg(0), precision), (Arg(1), Precision.given("int32"))]
+    Precision.from_operands().computed_by(call("max", Arg(0), Arg(1)), whole, sums=False)
 
 
 def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin | None) -> Iterator[Node]:

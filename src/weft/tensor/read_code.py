@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, cast, get_args
 
 from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
 from weft.assign.parse import INFIX, parse
@@ -37,13 +37,13 @@ from weft.assign.syntax import (
     names_in,
 )
 from weft.einsum.nodes import Position
-from weft.errors import WeftError
+from weft.errors import WeftError, user_origin
 from weft.notation import Mistake, Source
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
 from weft.shape.infer import Operation
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, arity
+from weft.shape.logic import Compose, Einsum, Logic, Outside, Pointwise, Slice, Transpose, arity, position_slots
 from weft.shape.nodes import Bound
 from weft.tensor.assignments import assignable, record_over
 from weft.tensor.einsum import einsum
@@ -51,6 +51,7 @@ from weft.tensor.functions import compose
 from weft.tensor.leaves import constant
 from weft.tensor.names import Given, TextNames, checked, said_type, unheld
 from weft.tensor.operator import Operator, read_logic
+from weft.tensor.positions import lookups_of
 from weft.tensor.reading import Reading, operation_of
 from weft.tensor.slices import StaticIndex, slice_batch
 from weft.tensor.tensor import Tensor, given
@@ -126,13 +127,30 @@ class _Reader:
         operation = operation_of(reading, target)
         self.operations[target] = operation
         accum, reset = _accumulation(statement.sign)
-        operands = [tensor.operand for tensor in reading.tensors]
-        where = Record(operation, reading.lhs, reading.slots)
-        record_over(where, target, accum, reset, reading.value, operands, enrich=not self.names.exact)
+        by_slot = {slot: tensor.operand for slot, tensor in reading.by_slot.items()}
+        lookups = lookups_of(operation, by_slot, user_origin())
+        operands = [one.operand for one in (*reading.tensors, *reading.positions.values())]
+        where = Record(operation, reading.lhs, (*reading.slots, *reading.positions))
+        values = [*operands, *lookups.watched]
+        record_over(where, target, accum, reset, reading.value, values, enrich=not self.names.exact)
 
     # Right sides
 
     def _right(self, right: Right) -> Reading:
+        found = self._values_of(right)
+        return replace(found, positions=self._positions(right, found)) if right.at or _held(found) else found
+
+    def _positions(self, right: Right, found: Reading) -> dict[int, Tensor]:
+        """The tensors with positions, in the slots that values leave for them."""
+        free = [slot for slot in _held(found) if slot not in found.slots]
+        if len(free) != len(right.at):
+            what = f"the operation has positions in {len(free)} operands, and ~at names {len(right.at)}"
+            raise Mistake(what, right.span, "write ~at:ids for each operand of the spec that ends in `@`")
+        tensors = [self._tensor(one) for one in right.at]
+        return dict(zip(free, tensors, strict=True))
+
+    def _values_of(self, right: Right) -> Reading:
+        """A right side without its positions."""
         if isinstance(right.logic, Name):
             return self._of_another(right, right.logic)
         logic, value = self._logic(right, right.logic), right.value
@@ -148,14 +166,16 @@ class _Reader:
             raise Mistake("sizes are those of the labels of a spec", right.span, 'write ~logic:"…" with a spec')
         if isinstance(logic, Einsum):
             check_labels(logic.spec, right.sizes)
+            logic = replace(logic, outside=_outside(right.outside)) if right.outside else logic
         if isinstance(logic, Compose):
             _check_compose(value)
         if right.slots is not None:
             return self._by_slots(right, right.slots, logic)
         if logic is not None:
-            made, operands = _primitive(value, arity(logic), right)
+            slots = tuple(slot for slot in range(1, arity(logic) + 1) if slot not in position_slots(logic))
+            made, operands = _primitive(value, len(slots), right) if slots else (self._part(value, _Found()), ())
             tensors = tuple(self._tensor(one) for one in operands)
-            return Reading(logic, made, tensors, _count(tensors), 0, right.sizes, right.span)
+            return Reading(logic, made, tensors, slots, 0, right.sizes, right.span)
         if right.logic is None and isinstance(value, Infix) and value.op == "*":
             fix = 'write `*.` for the pointwise product, or say ~logic:"." or ~logic:"@"'
             raise Mistake("`*` alone does not say which loops run", value.span, fix)
@@ -310,7 +330,7 @@ class _Reader:
             raise Mistake("only a node is bounded by ~at_least", bracket.right.at_least.span, fix)
         if not reading.tensors and isinstance(reading.logic, Pointwise):
             return constant(reading.value, dtype=said_type(bracket.right))
-        if reading.lhs != 0 or sorted(reading.slots) != list(range(1, arity(reading.logic) + 1)):
+        if reading.lhs != 0 or sorted(reading.by_slot) != list(range(1, arity(reading.logic) + 1)):
             what = "a tensor without a name is the result, and each slot of an operand holds one"
             raise Mistake(what, reading.span, "assign it to a name of its own")
         return _computed(reading, accum, said_type(bracket.right))
@@ -330,6 +350,17 @@ def _renumbered(value: Scalar, keys: Sequence[Any]) -> tuple[Scalar, list[Any]]:
         return Arg(numbers[keys[leaf.number]]) if isinstance(leaf, Arg) else leaf
 
     return substitute(value, renumber), distinct
+
+
+def _held(reading: Reading) -> tuple[int, ...]:
+    return position_slots(reading.logic)
+
+
+def _outside(said: Quoted) -> Outside:
+    if said.text not in get_args(Outside):
+        known = " or ".join(f'"{one}"' for one in get_args(Outside))
+        raise Mistake(f"~outside does not know {said.text!r}", said.span, f"it is {known}")
+    return cast(Outside, said.text)
 
 
 def _count(tensors: Sequence[Tensor]) -> tuple[int, ...]:
@@ -410,7 +441,7 @@ def _computed(reading: Reading, accum: str, dtype: str | None = None) -> Tensor:
         else:
             v.accumulate(accum, value, reset=True)
 
-    by_slot = dict(zip(reading.slots, reading.tensors, strict=True))
+    by_slot = reading.by_slot
     tensors = [Tensor(by_slot[slot].operand) for slot in sorted(by_slot)]
     names = {Compose: "compose", Einsum: "einsum", Transpose: "transpose", Slice: "slice"}
     own = reading.value.op if isinstance(reading.value, Call) else "identity"

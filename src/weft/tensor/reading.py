@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.assign import Node
 from weft.einsum import parse_spec
@@ -32,6 +32,12 @@ class Reading:
     sizes: Mapping[str, Dim]
     span: Span
     operation: Operation | None = None  # where it is that of another statement
+    positions: Mapping[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def by_slot(self) -> dict[int, Tensor]:
+        """The tensors read, for values or positions, by slot."""
+        return {**dict(zip(self.slots, self.tensors, strict=True)), **self.positions}
 
 
 def operation_of(reading: Reading, target: Node) -> Operation:
@@ -41,6 +47,7 @@ def operation_of(reading: Reading, target: Node) -> Operation:
     placed = [
         (reading.lhs, target.shape),
         *((slot, one.shape) for slot, one in zip(reading.slots, reading.tensors, strict=True)),
+        *((slot, one.shape) for slot, one in reading.positions.items()),
     ]
     for slot, shape in placed:
         if slot > last:
@@ -88,7 +95,7 @@ def _told(slot: int, reading: Reading) -> bool:
             return slot == 2
         case Einsum(spec=spec):
             shapes = (spec.result, *spec.operands)
-            known = {name for one in (reading.lhs, *reading.slots) for name in _axis_names(shapes[one])}
+            known = {name for one in (reading.lhs, *reading.by_slot) for name in _axis_names(shapes[one])}
             return _axis_names(shapes[slot]) <= known and not any(isinstance(axis, Hole) for axis in shapes[slot].axes)
     return False
 

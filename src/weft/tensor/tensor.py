@@ -268,11 +268,15 @@ class Tensor:
 
         return transpose(self)
 
-    def __getitem__(self, key: int | StaticIndex | slice) -> Tensor:
+    def __getitem__(self, key: int | StaticIndex | slice | Tensor) -> Tensor:
         from weft.tensor.slices import slice_batch
 
         if isinstance(key, slice) and key == slice(None):
             return self
+        if isinstance(key, Tensor):
+            from weft.tensor.lookups import take
+
+            return take(self, key)
         return slice_batch(self, key)
 
     # Assignment, recorded under @wf.cd
