@@ -24,8 +24,9 @@ from weft.assign import (
     closed_buffer,
 )
 from weft.assign.explicit import Explicit, SpellingOut
+from weft.assign.nodes import positions_of
 from weft.comprehension.definition_text import filling, identifier, node_here, said
-from weft.einsum import nodes as ein
+from weft.einsum import nodes as ein, show_spec
 from weft.errors import WeftError
 from weft.explain.contraction import EinsumForm, contraction, labelled, letters, sizes_to_give, spec_text
 from weft.explain.program import NamedProgram, check_alone, example
@@ -33,7 +34,7 @@ from weft.loops import Buffer
 from weft.naming import FreshNames
 from weft.ops import OPS, Call, Num, Scalar
 from weft.shape.close import close
-from weft.shape.logic import Einsum
+from weft.shape.logic import Einsum, Outside, position_slots
 from weft.shape.nodes import Shape
 from weft.tensor.einsum import contract
 from weft.tensor.leaves import constant, number
@@ -103,6 +104,8 @@ class _CallWriter:
         if isinstance(code, Fetch):
             if not _literal(code.node):
                 self._filled(code)
+        elif isinstance(code, Accum) and position_slots(code.record.operation.logic):
+            self._looked_up(code)
         elif not (isinstance(code, Accum) and self._as_written(code)):
             self._spelled_out(SpellingOut(self.buffer)(code))
 
@@ -125,6 +128,29 @@ class _CallWriter:
         sizes = {name: dim.size for name, dim in code.record.operation.sizes.items()}
         self._line(target.name, logic.spec.text, operands, op, _accumulation(code.accum), sizes)
         return True
+
+    def _looked_up(self, code: Accum) -> None:
+        """An einsum with positions; the gradient of one is another, with the parts of its spec in other roles."""
+        record, operation = code.record, code.record.operation
+        assert isinstance(operation.logic, Einsum)
+        slots = list(range(1, len(operation.slots))) if record.direct else list(record.operands)
+        by_slot = dict(zip(record.operands, code.operands, strict=False))
+        op = _combination(code.value, len(slots) - len(positions_of(code)))
+        if op is None or operation.logic.left:
+            raise WeftError("it looks up, and is more than one operation on what it finds")
+        spec, shapes = operation.logic.spec, (operation.logic.spec.result, *operation.logic.spec.operands)
+        if not record.direct:
+            spec = ein.Spec(tuple(shapes[slot] for slot in slots), shapes[record.lhs])
+        close(operation.result)
+        labels = {name: axis.dim.size for name, axis in operation.labels.items()}
+        sizes = sizes_to_give(spec.operands, spec.result, labels)
+        operands, target = [self.buffer(by_slot[slot]).name for slot in slots], self.buffer(code.lhs)
+        made = target.name if code.reset else self.names.fresh(f"{target.name}_by")
+        accum = _accumulation("add" if code.accum == "sub" else code.accum)
+        self._line(made, spec.text or show_spec(spec), operands, op, accum, sizes, operation.logic.outside)
+        if not code.reset:
+            every = labelled(letters(len(target.shape)), self.shapes[target])
+            self._call(target.name, [every, every], every, [target.name, made], code.accum, "add", {})
 
     def _spelled_out(self, one: Explicit) -> None:
         if len(one.runs) != 1:
@@ -192,15 +218,29 @@ class _CallWriter:
         self._line(target, spec_text(parts, result), operands, op, accum, sizes)
 
     def _line(
-        self, target: str, spec: str, operands: Sequence[str], op: str, accum: str, sizes: Mapping[str, int]
+        self,
+        target: str,
+        spec: str,
+        operands: Sequence[str],
+        op: str,
+        accum: str,
+        sizes: Mapping[str, int],
+        outside: Outside = "check",
     ) -> None:
         words = [repr(spec).replace("'", '"'), *operands]
         words += [f'accum="{_called(accum)}"'] if accum != "add" else []
         words += [f'op="{_called(op)}"'] if op not in ("", "mul") else []
+        words += [f'outside="{outside}"'] if outside != "check" else []
         words += [f'label="{target}"', *(f"{name}={size}" for name, size in sizes.items())]
         self.lines.append(f"{target} = wf.einsum({', '.join(words)})")
         made = contract(
-            spec, [self.tried[one] for one in operands], accum=accum, op=op or "mul", label=target, sizes=sizes
+            spec,
+            [self.tried[one] for one in operands],
+            accum=accum,
+            op=op or "mul",
+            label=target,
+            outside=outside,
+            sizes=sizes,
         )
         wanted = self.tried.get(target, made).dtype
         if made.dtype != wanted:
@@ -210,7 +250,7 @@ class _CallWriter:
 
 def _combination(value: Scalar, operands: int) -> str | None:
     """The operation that combines all operands in order, none if there is one operand; None if it takes several."""
-    if value == Arg(0) and operands == 1:
+    if (value, operands) in ((Arg(0), 1), (Num(1), 0)):
         return ""
     args = tuple(map(Arg, range(operands)))
     if not isinstance(value, Call) or (len(value.args) != 2 and value.args != args):

@@ -118,8 +118,10 @@ def supposed(template: Template) -> Iterator[list[tuple[int, ...]]]:
 def _planned(plan: Plan) -> NamedProgram:
     """An einsum on tensors of a plan's shapes, called as the plan calls them."""
     name, *names = tensor_names(plan.projection)
-    operands = [Tensor(example(*one)) for one in zip(names, plan.shapes[:-1], strict=True)]
+    types = ["int32" if slot in plan.spec.positions else "float32" for slot in range(1, len(names) + 1)]
+    operands = [Tensor(example(*one)) for one in zip(names, plan.shapes[:-1], types, strict=True)]
     sizes = {loop.name: loop.size for factor in plan.loops for loop in factor}
+    sizes |= {one.name: one.size for one in plan.projection.looked_up}
     made = contract(
         plan.spec.text, operands, label=name, sizes=sizes_to_give(plan.spec.operands, plan.spec.result, sizes)
     )
