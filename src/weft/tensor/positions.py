@@ -30,6 +30,7 @@ from weft.assign import (
 )
 from weft.einsum import Label, parse_spec
 from weft.errors import EinsumError, IndexOutOfBounds, Origin
+from weft.lazy import lazy_property
 from weft.ops import Num, call
 from weft.ops.dtypes import is_float
 from weft.shape.close import close
@@ -91,7 +92,7 @@ def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin
         yield node.defined(seq(Fetch(node, Cells(Num(0))), *found))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Watch:
     """That positions stay inside their axis, seen from the least and the greatest of them."""
 
@@ -100,9 +101,13 @@ class Watch:
     label: Label
     operation: Operation
 
+    @lazy_property
+    def _size(self) -> int:
+        return SizeOf(self.operation, self.label.name).value
+
     def verify(self, value: npt.NDArray[Any]) -> None:
-        least, greatest = value.reshape(-1).tolist()
-        size = SizeOf(self.operation, self.label.name).value
+        least, greatest = value.tolist()
+        size = self._size
         if (least >= 0 and greatest < size) or not close(self.operation.slots[self.slot]).count:
             return
         shown = f"from 0 to {size - 1}" if size else "none, for it is empty"
