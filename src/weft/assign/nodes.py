@@ -71,10 +71,13 @@ class Declared:
 
 
 class Check(Protocol):
-    """What is to hold of a node's value after every run that computes it."""
+    """What is to hold of a node's value after every run that computes it: it may say something `of` another node."""
 
-    def verify(self, value: npt.NDArray[Any]) -> None:
-        """Raise what is wrong with the run."""
+    @property
+    def of(self) -> Node | None: ...
+
+    def verify(self, value: npt.NDArray[Any], of: Callable[[], npt.NDArray[Any]] | None) -> None:
+        """Raise what is wrong with the run; `of` gives what the other node holds, if that is still to be had."""
         ...
 
 

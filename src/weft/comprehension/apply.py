@@ -184,7 +184,11 @@ class Watch:
     sizes: Sizes
     origin: Origin | None
 
-    def verify(self, value: npt.NDArray[Any]) -> None:
+    @property
+    def of(self) -> None:
+        return None
+
+    def verify(self, value: npt.NDArray[Any], of: object) -> None:
         verify(self.subscripts, self.sizes.extents.shapes, value, self.origin or user_origin())
 
 

@@ -6,6 +6,7 @@ Injective: accumulating is a plain write. Surjective: nothing need be cleared fi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from weft.affine import AccessMap, covers, injective
@@ -14,7 +15,13 @@ from weft.project.nodes import Projection, loops_in
 
 @lru_cache(maxsize=8192)
 def is_injective(projection: Projection) -> bool:
-    return not projection.scatters and injective(projection.written())
+    """What data says tells no cells apart: positions may repeat."""
+    held = {one.name for one in projection.looked_up}
+    maps = projection.written()
+    if projection.scatters:
+        apart = [tuple(index for index in one.indices if held.isdisjoint(index.names)) for one in maps]
+        maps = [replace(one, indices=indices) for one, indices in zip(maps, apart, strict=True)]
+    return injective(maps)
 
 
 @lru_cache(maxsize=8192)

@@ -102,7 +102,12 @@ class Request:
 
     def _wanted(self, found: Compiled, clock: Clock) -> Compiled:
         """What was compiled, with what is wanted of it."""
-        checks = {self.layout.buffer(node): node.check for node in self.kept if node.check is not None}
+        buffer = self.layout.buffer
+        checks = {
+            buffer(node): (node.check, buffer(node.check.of) if node.check.of else None)
+            for node in self.kept
+            if node.check is not None
+        }
         return replace(found, kept=tuple(self._kept), checks=checks, clock=clock, request=self)
 
     @property

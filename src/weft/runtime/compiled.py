@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy.typing as npt
 
 from weft.assign.nodes import Check
 from weft.backends import Backend, Bindable, Block, BoundProgram, Executable, Memory
@@ -14,6 +16,10 @@ from weft.schedule import Clock, Kernel, Schedule
 
 if TYPE_CHECKING:
     from weft.runtime.build import Request
+
+
+#: What gives the values of a block, where there is one.
+Downloading: TypeAlias = "Callable[[], npt.NDArray[Any]] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +37,9 @@ class Compiled:
     """What runs, its memory, and how its stages are made.
 
     The program touches some buffers, and leaves those `kept`; what is in `offsets` lies in the arena. `checks` are
-    called after every run with what it left in some buffers, and raise what is wrong with it. The stages are those
-    `made`, or where the program was recalled, they are made from the `request` when someone asks to see them.
+    called after every run with what it left in some buffers, and raise what is wrong with it, which what is in others
+    helps to say. The stages are those `made`, or where the program was recalled, they are made from the `request` when
+    someone asks to see them.
     """
 
     program: Bindable
@@ -40,7 +47,7 @@ class Compiled:
     arena: Buffer | None
     offsets: Mapping[Buffer, int]
     kept: tuple[Buffer, ...] = ()
-    checks: Mapping[Buffer, Check] = field(default_factory=dict)
+    checks: Mapping[Buffer, tuple[Check, Buffer | None]] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
     request: Request | None = None
     made: Stages | None = None
@@ -73,14 +80,21 @@ class Compiled:
             whole = blocks[self.arena]
             memory |= {buffer: backend.view(whole, buffer, at) for buffer, at in self.offsets.items()}
         bound = self.program.bind(memory)
-        checks = [(memory[buffer], check) for buffer, check in self.checks.items()]
+        checks = [
+            (memory[buffer], check, _downloading(blocks.get(of) if of else None, backend))
+            for buffer, (check, of) in self.checks.items()
+        ]
         return _checked(bound, checks, backend) if checks else bound
 
 
-def _checked(bound: BoundProgram, checks: Sequence[tuple[Block, Check]], backend: Backend) -> BoundProgram:
+def _downloading(block: Block | None, backend: Backend) -> Downloading:
+    return None if block is None else lambda: backend.download(block)
+
+
+def _checked(bound: BoundProgram, checks: Sequence[tuple[Block, Check, Downloading]], backend: Backend) -> BoundProgram:
     def run(given: Mapping[str, int]) -> None:
         bound(given)
-        for block, check in checks:
-            check.verify(backend.download(block))
+        for block, check, of in checks:
+            check.verify(backend.download(block), of)
 
     return run

@@ -1,15 +1,18 @@
 """Operands that hold positions: what every assignment over an operation's loops reads besides values.
 
 Unless an einsum says what is meant by positions outside their axis, they are watched: their least and their greatest
-are kept, and looked at after every run.
+are kept, and looked at after every run. Until then they are held inside, or nothing is written (`assign/explicit.py`),
+so that no other memory is touched. It is what a comprehension does of subscripts that are no sums of indices
+(`comprehension/gather_checks.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from weft.assign import (
@@ -82,7 +85,7 @@ def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin
         held = node_of(operand)
         name = f"{held.label}.extremes"
         shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
-        check = Watch(held.label, slot, label, operation)
+        check = Watch(held, slot, label, operation)
         node = Node(NodeName(name), shape, held.precision, origin=origin, check=check)
         found = []
         for at, accum in enumerate(("min", "max")):
@@ -96,7 +99,7 @@ def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin
 class Watch:
     """That positions stay inside their axis, seen from the least and the greatest of them."""
 
-    operand: str
+    of: Node
     slot: int
     label: Label
     operation: Operation
@@ -105,17 +108,24 @@ class Watch:
     def _size(self) -> int:
         return SizeOf(self.operation, self.label.name).value
 
-    def verify(self, value: npt.NDArray[Any]) -> None:
+    def verify(self, value: npt.NDArray[Any], of: Callable[[], npt.NDArray[Any]] | None) -> None:
         least, greatest = value.tolist()
         size = self._size
         if (least >= 0 and greatest < size) or not close(self.operation.slots[self.slot]).count:
             return
         shown = f"from 0 to {size - 1}" if size else "none, for it is empty"
         raise IndexOutOfBounds(
-            f"`{self.operand}` holds {least if least < 0 else greatest} somewhere, "
+            f"{self._stray(least if least < 0 else greatest, of)}, "
             f"and the positions along `{self.label.name}` are {shown}",
             origin=self.operation.step.origin,
             text=self.operation.step.text,
             spans=[self.label.span],
             fix='pass others, or say what is meant: outside="clip" takes the nearest one, outside="skip" none',
         )
+
+    def _stray(self, value: int, of: Callable[[], npt.NDArray[Any]] | None) -> str:
+        """Which position is outside, and where it stands if that can be seen."""
+        there = np.argwhere(of() == value) if of else np.zeros((0, 1))
+        if not len(there):
+            return f"`{self.of.label}` holds {value} somewhere"
+        return f"`{self.of.label}[{', '.join(map(str, there[0]))}]` is {value}"
