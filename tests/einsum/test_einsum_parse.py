@@ -310,6 +310,7 @@ FLAT = "its parts are labels: `a&b`"
 RENAME = "give the row variable another name, for example `..ds..`"
 COMMA = "two axes need a comma between them"
 
+NO_POSITIONS = "remove `@v`, or write it at an operand"
 MISTAKES = [
     # the whole
     ("ij;jk", "     ^", NO_ARROW, "end with `=>` and the axes of the result, for example `ij;jk=>...`"),
@@ -392,6 +393,34 @@ MISTAKES = [
     ("a&b^c=>", " ^^^", "an axis is flattened or concatenated, not both", "do it in two einsums"),
     ("row, a&b&a=>", "     ^   ^", "`a` stands twice in one axis", "name each part apart"),
     ("a&=>", "  ^^", "`=>` cannot stand here", "write a label here"),
+    # positions
+    (
+        "v; b@w=>b",
+        "     ^",
+        "`@w` names no axis",
+        "name an axis of another operand or of the result: `w, d; ...|@w => ...|d`",
+    ),
+    ("v;b@v=>b@v", "         ^", "the result holds values, and no positions", NO_POSITIONS),
+    (
+        "v;v@v=>v",
+        "  ^ ^",
+        "the positions along `v` have the axis `v`, which is looked up itself",
+        "look them up first, in an operation of their own",
+    ),
+    (
+        "v;b@v;c@v=>bc",
+        "    ^   ^",
+        "`v` has positions in two operands",
+        "look up one after the other, in operations of their own",
+    ),
+    (
+        "a^b; c@a => b",
+        "^^^",
+        "positions do not go together with a concatenation",
+        "concatenate, or look up, in an operation of its own",
+    ),
+    ("v;b@=>b", "    ^^", "`=>` cannot stand here", "write a label here"),
+    ("v;b@2=>b", "    ^", "`2` cannot stand here", "write a label here"),
     # numbers and characters
     ("a^2147483648=>", "  ^^^^^^^^^^", LARGE, "write a smaller number"),
     ("a, 2147483648=>", "   ^^^^^^^^^^", LARGE, "write a smaller number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -27,6 +28,8 @@ from weft.einsum import (
     show_axis,
     show_spec,
 )
+from weft.einsum.check_positions import check_positions
+from weft.notation import Mistake
 
 
 @pytest.mark.parametrize(
@@ -67,6 +70,10 @@ def test_an_axis(axis: Axis, text: str) -> None:
         ("=>left^right,", "=> left^right,"),
         ("a & b 1 => ab", "a&b1=>ab"),
         ("ab, c => c&ab", "ab, c => c&ab"),
+        ("v, d; ... | @v => ...|d", "vd;...|@v=>...|d"),
+        ("b,t,@v; v => b,t", "bt@v;v=>bt"),
+        ("row; b, t @ row => b, t", "row; b, t @row => b, t"),
+        ("@word; word, => 0", "@word; word, => 0"),
     ],
 )
 def test_a_spec_in_its_shortest_mode(text: str, shown: str) -> None:
@@ -107,7 +114,23 @@ def specs(name: st.SearchStrategy[str], place: st.SearchStrategy[int]) -> st.Sea
     var = st.builds(RowVar, st.sampled_from(["batch", "input", "output", "v", "long_1"]))
     row = st.builds(lambda trail: Row((), None, trail), axes) | st.builds(Row, axes, var, axes)
     shape = st.builds(ShapeSpec, row, row, row)
-    return st.builds(Spec, st.lists(shape, min_size=1, max_size=3).map(tuple), shape).filter(told_apart)
+    plain = st.builds(Spec, st.lists(shape, min_size=1, max_size=3).map(tuple), shape).filter(told_apart)
+    return st.builds(with_positions, plain, st.integers(0, 2), st.integers(0, 9))
+
+
+def with_positions(spec: Spec, operand: int, axis: int) -> Spec:
+    """A spec in which an operand holds positions along some axis, if there can be such a one."""
+    labels = [label for shape in (*spec.operands, spec.result) for one in shape.axes for label in labels_in(one)]
+    if operand >= len(spec.operands) or axis >= len(labels):
+        return spec
+    operands = list(spec.operands)
+    operands[operand] = replace(operands[operand], along=labels[axis])
+    made = replace(spec, operands=tuple(operands))
+    try:
+        check_positions(made)
+    except Mistake:
+        return spec
+    return made
 
 
 def told_apart(spec: Spec) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from weft.einsum.nodes import (
@@ -26,16 +27,17 @@ from weft.einsum.nodes import (
 
 def show_spec(spec: Spec) -> str:
     """`ij;jk=>ik`; with commas only where single characters cannot say it."""
-    shapes = (*spec.operands, spec.result)
+    shapes = [*spec.operands, spec.result]
     rows = [row for shape in shapes for row in (shape.batch, shape.input, shape.output)]
     along = [shape.along for shape in spec.operands if shape.along]
     if not any(map(_needs_names, rows)) and not any(map(_is_long, along)):
-        return _assemble(spec, "", ";", "=>")
-    text = _assemble(spec, ", ", "; ", " => ")
-    if "," in text:
-        return text
-    first = next(item for shape in shapes for kind in KINDS for item in _items(shape.row(kind), kind))
-    return text.replace(first, first + ",", 1)  # only separators come before it
+        return _assemble(_show_all(shapes, ""), ";", "=>")
+    texts = _show_all(shapes, ", ")
+    if not any("," in text for text in texts):
+        items = ((at, item) for at, one in enumerate(shapes) for kind in KINDS for item in _items(one.row(kind), kind))
+        at, first = next(items)
+        texts[at] = texts[at].replace(first, first + ",", 1)  # only separators come before it
+    return _assemble(texts, "; ", " => ")
 
 
 def show_axis(axis: Axis) -> str:
@@ -65,9 +67,13 @@ def _scaled(factor: int, label: Label) -> str:
     return label.name if factor == 1 else f"{factor}*{label.name}"
 
 
-def _assemble(spec: Spec, comma: str, semicolon: str, arrow: str) -> str:
-    operands = semicolon.join(_show_shape(shape, comma) for shape in spec.operands)
-    text = operands + arrow + _show_shape(spec.result, comma)
+def _show_all(shapes: Sequence[ShapeSpec], comma: str) -> list[str]:
+    return [_show_shape(shape, comma) for shape in shapes]
+
+
+def _assemble(shapes: Sequence[str], semicolon: str, arrow: str) -> str:
+    *operands, result = shapes
+    text = semicolon.join(operands) + arrow + result
     return " ".join(text.split())  # an empty shape leaves two spaces together
 
 
