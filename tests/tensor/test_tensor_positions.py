@@ -344,6 +344,70 @@ def test_a_plan_shows_what_is_looked_up() -> None:
         plan.evaluate(table, ids + 1)
 
 
+def test_other_notations_say_it() -> None:
+    """An einsum as written, its gradient as the einsum in other roles; and both as comprehensions."""
+    w, ids = wf.param("w", o=(4, 3), init=1.5), data([0, 2, 2], batch=1, label="ids")
+    y = wf.einsum("v, d; ...|@v => ...|d", w, ids, label="y", outside="skip")
+    loss = wf.einsum("...|... => 0", y**2, label="loss")
+    text = wf.show_as(wf.grad_update(loss), "einsum")
+    assert 'y = wf.einsum("v, d; ...|@v => ...|d", w, ids, outside="skip", label="y")' in text
+    assert 'w_grad_by = wf.einsum("...|d;...|@v=>vd", y_grad_2, ids, outside="skip", label="w_grad_by", v=4)' in text
+    names = {"wf": wf, "w": w, "ids": ids}
+    exec(text, names)
+    meant = np.zeros((4, 3))
+    np.add.at(meant, [0, 2, 2], 3.0)
+    np.testing.assert_array_equal(wf.Context("interp")[names["w_grad"]], meant)
+    looked_up = wf.show_as(y, "tc")
+    found = wf.tc.define(looked_up, backend="interp").forward(
+        np.full((4, 3), 1.5, "float32"), np.array([[0], [2], [9]])
+    )
+    np.testing.assert_array_equal(found, [[1.5] * 3, [1.5] * 3, [0] * 3])
+    assert wf.show_as(wf.plan("v, d; b|@v => b|d", (4, 3), "2|1"), "cd") == 'R =:+ A ~logic:"v, d; b|@v => b|d" ~at:B'
+
+
+def test_code_adds_to_a_tensor_where_positions_say() -> None:
+    ctx, table = wf.Context("cc"), wf.node("table", o=(4, 2), init=1.0)
+    ids, rows = (
+        data([3, 3, 0], batch=1, label="ids"),
+        data(np.arange(6).reshape(3, 2), "float32", batch=1, label="rows"),
+    )
+
+    @wf.cd
+    def update() -> None:
+        nonlocal table
+        table += wf.einsum("b|d; b|@v => v, d", rows, ids)
+        wf.assign(table, "+", "identity", ids, rows, logic="b|@v; b|d => v, d")
+
+    code = update()
+    first, second = str(code).splitlines()
+    assert first.endswith('=+ rows ~logic:"b|d; b|@v => v, d" ~at:ids;')
+    assert second.endswith('=+ identity(rows) ~logic:"b|@v; b|d => v, d" ~at:ids')
+    step = ctx.compile(code, keep=[table])
+    step()
+    meant = np.ones((4, 2))
+    np.add.at(meant, [3, 3, 0, 3, 3, 0], np.tile(np.arange(6).reshape(3, 2), (2, 1)))
+    np.testing.assert_array_equal(ctx[table], meant)
+    ctx[ids] = np.array([[3], [4], [0]])
+    with pytest.raises(wf.IndexOutOfBounds, match=r"`ids\[1, 0\]` is 4"):
+        step()
+
+
+def test_threads_add_up_in_the_same_order() -> None:
+    rng = np.random.default_rng(0)
+    rows, ids = rng.normal(size=(4096, 8)).astype("float32"), rng.integers(0, 50, 4096)
+    added = []
+    for threads in (1, 2):
+        options = wf.CompileOptions(schedule=wf.tc.Options(threads=threads), thread_points=1)
+        ctx, u = wf.Context("cc"), wf.data(rows, batch=1)
+        y = wf.einsum("b|d; b|@v => v, d", u, data(ids, batch=1), v=50)
+        ctx.compile(y.forward, keep=[y], options=options)()
+        added.append(ctx[y])
+    meant = np.zeros((50, 8), "float32")
+    np.add.at(meant, ids, rows)
+    np.testing.assert_array_equal(added[0], added[1])
+    np.testing.assert_array_equal(added[0], meant)
+
+
 # Mistakes
 
 

@@ -394,10 +394,12 @@ def target(statement: Assignment) -> Node:
 
 
 def positions_of(code: Accum) -> tuple[Operand, ...]:
-    """The operands that are read for positions alone, and not for values."""
+    """The operands that are read for positions alone, and not for values: they come after those."""
+    held = position_slots(code.record.operation.logic)
+    if not held:
+        return ()
     read = {leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)}
     slots = enumerate(code.record.operands)
-    held = position_slots(code.record.operation.logic)
     return tuple(code.operands[number] for number, slot in slots if slot in held and number not in read)
 
 
@@ -417,8 +419,8 @@ def first_number(node: Node) -> Number | None:
 def infer_precision(code: Accum) -> None:
     """Let an assignment take part in the inference of precisions. A gradient is stored as its tensor is."""
     if code.lhs.gradient_of is None:
-        read = {leaf.number for leaf in leaves(code.value) if isinstance(leaf, Arg)}
-        operands = [(Arg(number), node_of(code.operands[number]).precision) for number in sorted(read)]
+        valued = code.operands[: len(code.record.operands) - len(positions_of(code))]
+        operands = [(Arg(number), node_of(one).precision) for number, one in enumerate(valued)]
         value = _one_of([arg for arg, _ in operands]) if _joins(code) else code.value
         code.lhs.precision.computed_by(value, operands, sums=_sums(code))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import ParamSpec
 
 from weft.assign import (
@@ -31,12 +32,13 @@ from weft.ops import OPS, Call, Num, Scalar, call, find, leaves, scalar, starter
 from weft.ops.dtypes import element_type
 from weft.public import public
 from weft.shape.infer import infer
-from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate
+from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate, position_slots
 from weft.shape.nodes import Dim, Shape
 from weft.shape.text import RowSizes, given_dims
 from weft.tensor.functions import compose
 from weft.tensor.leaves import UNNAMED
 from weft.tensor.operator import read_logic
+from weft.tensor.positions import lookups_of
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, is_number
 
@@ -112,7 +114,9 @@ def assign(
     `accum` is "=" for a plain write; with `init` the left side starts at what `accum` begins with. `logic` is ".", "@",
     "T" or an einsum spec and says which loops run; `fma` with "@" composes two operands and adds the third.
     """
-    found = find(op, arity=len(rhs))
+    loops = read_logic(logic, len(rhs))
+    count = len(rhs) - len(position_slots(loops))
+    found = find(op, arity=count)
     if logic == "@" and found.name in ("div", "pow"):
         raise WeftError(
             f'logic "@" with {found.text!r} reads like a matrix inverse or power and computes neither',
@@ -122,9 +126,10 @@ def assign(
     tensors = [as_tensor(one, found.name) for one in rhs]
     _refuse_stale(tensors)
     if logic == "@" and found.name == "fma":
-        tensors, found, logic = [compose(*tensors[:2]), tensors[2]], OPS["add"], "."
-    value = call(found.name, *(Arg(number) for number in range(len(tensors))))
-    _record(lhs, name, init or name == "arg2", read_logic(logic, len(tensors)), value, [one.operand for one in tensors])
+        tensors, found, loops, count = [compose(*tensors[:2]), tensors[2]], OPS["add"], Pointwise(2), 2
+    value = call(found.name, *(Arg(number) for number in range(count)))
+    operands = [tensors[slot - 1].operand for slot in _in_order(loops, len(tensors))]
+    _record(lhs, name, init or name == "arg2", loops, value, operands)
     return lhs
 
 
@@ -185,7 +190,8 @@ def _record(
     if isinstance(logic, Compose) and isinstance(value, Call) and value.op in ("div", "pow"):
         raise WeftError(f'logic "@" with {value.op!r} is refused', origin=origin, fix='use logic "."')
     nodes = [node_of(operand) for operand in operands]
-    shapes = like.operation.slots[1:] if like else [one.shape for one in nodes]
+    by_slot = sorted(zip(_in_order(logic, len(nodes)), nodes, strict=True), key=itemgetter(0)) if like is None else ()
+    shapes = like.operation.slots[1:] if like else [one.shape for _, one in by_slot]
     sizes = like.operation.sizes if like else None
     operation = infer(
         logic,
@@ -197,8 +203,16 @@ def _record(
         code=True,
         varies=any(isinstance(leaf, Offset) for leaf in leaves(value)),
     )
-    slots = like.operands if like else tuple(range(1, len(operands) + 1))
-    record_over(Record(operation, 0, slots), target, accum, reset, value, operands)
+    slots = like.operands if like else _in_order(logic, len(operands))
+    lookups = lookups_of(operation, dict(zip(slots, operands, strict=False)), origin)
+    read = [*operands[: len(slots)], *lookups.watched]
+    record_over(Record(operation, 0, slots), target, accum, reset, value, read)
+
+
+def _in_order(logic: Logic, operands: int) -> tuple[int, ...]:
+    """The slots of so many operands, those with positions last."""
+    held = position_slots(logic)
+    return (*(slot for slot in range(1, operands + 1) if slot not in held), *held)
 
 
 def record_over(
