@@ -31,7 +31,6 @@ from weft.assign.nodes import (
     Seq as Seq,
     Stored as Stored,
     Symbol as Symbol,
-    infer_precision as infer_precision,
     node_of as node_of,
     operands_of as operands_of,
     seq as seq,
@@ -39,6 +38,7 @@ from weft.assign.nodes import (
     symbols as symbols,
     target as target,
 )
+from weft.assign.precision_rules import infer_precision as infer_precision
 from weft.assign.record import (
     Lookups as Lookups,
     Slot as Slot,

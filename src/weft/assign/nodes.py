@@ -26,19 +26,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy.typing as npt
 
 from weft.assign.dtype_inference import Precision
-from weft.einsum.nodes import ConcatAxis, ShapeSpec, labels_in
 from weft.errors import Origin, WeftError
-from weft.ops import Num, Number, Scalar, leaves, where
+from weft.ops import Num, Number, Scalar, leaves
 from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
-from weft.shape.logic import Einsum, Input, Slice, position_slots
+from weft.shape.logic import Input, Slice, position_slots
 from weft.shape.nodes import Bound, Dim, OpenSize
 
 _ids = itertools.count()
@@ -414,47 +412,6 @@ def first_number(node: Node) -> Number | None:
         case Cells(value=Num(value=value)):
             return value
     return None
-
-
-def infer_precision(code: Accum) -> None:
-    """Let an assignment take part in the inference of precisions. A gradient is stored as its tensor is."""
-    if code.lhs.gradient_of is None:
-        valued = code.operands[: len(code.record.operands) - len(positions_of(code))]
-        operands = [(Arg(number), node_of(one).precision) for number, one in enumerate(valued)]
-        value = _one_of([arg for arg, _ in operands]) if _joins(code) else code.value
-        code.lhs.precision.computed_by(value, operands, sums=_sums(code))
-
-
-def _sums(code: Accum) -> bool:
-    """Does it add or multiply several values up? An einsum that forgets no axis only moves them."""
-    logic = code.record.operation.logic
-    if code.accum not in ("add", "sub", "mul"):
-        return False
-    if not isinstance(logic, Einsum):
-        return True
-    kept = _named(logic.spec.result) | {label.name for label in logic.spec.positions.values()}
-    return any(not _named(operand) <= kept for operand in logic.spec.operands)
-
-
-def _joins(code: Accum) -> bool:
-    """Does it lay its operands end to end? Each cell then is one of them, though written as if they were multiplied."""
-    logic = code.record.operation.logic
-    if not isinstance(logic, Einsum) or not code.record.direct or len(code.operands) < 2:
-        return False
-    concatenations = (axis for axis in logic.spec.result.axes if isinstance(axis, ConcatAxis))
-    parts = [{label.name for label in labels_in(axis)} for axis in concatenations]
-    own = [[labels & _named(operand) for operand in logic.spec.operands] for labels in parts]
-    return any(all(each) and sum(map(len, each)) == len(set().union(*each)) for each in own)
-
-
-def _one_of(values: Sequence[Scalar]) -> Scalar:
-    *others, last = values
-    return reduce(lambda rest, value: where(True, value, rest), reversed(others), last)
-
-
-def _named(spec: ShapeSpec) -> set[str]:
-    labels = {label.name for axis in spec.axes for label in labels_in(axis)}
-    return labels | {f"..{row.var.name}" for row in (spec.batch, spec.input, spec.output) if row.var}
 
 
 def symbols(code: Code) -> Iterator[tuple[Symbol, Origin | None]]:

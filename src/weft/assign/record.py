@@ -21,11 +21,11 @@ from weft.assign.nodes import (
     NodeName,
     Operand,
     Record,
-    infer_precision,
     next_id,
     node_of,
     seq,
 )
+from weft.assign.precision_rules import infer_precision
 from weft.assign.stale import Writes
 from weft.errors import WeftError, user_origin
 from weft.ops import Number, Scalar, find, leaves, scalar, starter, substitute
