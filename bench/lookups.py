@@ -7,7 +7,7 @@ Both have compiled before they are timed. Rounds are interleaved, so that a dist
 alone; the best round of each counts. `ratio` is torch's time by ours: above 1, weft is faster.
 
     lookup      y = table[ids]                           torch.nn.functional.embedding(ids, table)
-    scatter     out = zeros; out[ids] += updates         torch.zeros(...).index_add_(0, ids, updates)
+    scatter     out = 0; out[ids] += updates             out.zero_().index_add_(0, ids, updates)
     gradient    of the sum of table[ids] * g             the backward pass of embedding
 """
 
@@ -55,7 +55,7 @@ def pairs(size: Size) -> dict[str, Pair]:
     rows = rng.normal(size=(size.positions, size.width)).astype("float32")
     ids = rng.integers(0, size.rows, size.positions)
     t, u, i = torch.from_numpy(table), torch.from_numpy(rows), torch.from_numpy(ids)
-    learned = t.clone().requires_grad_()
+    learned, out = t.clone().requires_grad_(), torch.zeros(size.rows, size.width)
 
     def backward() -> torch.Tensor:
         (found,) = torch.autograd.grad((torch.nn.functional.embedding(i, learned) * u).sum(), learned)
@@ -63,7 +63,7 @@ def pairs(size: Size) -> dict[str, Pair]:
 
     theirs: dict[str, Callable[[], torch.Tensor]] = {
         "lookup": lambda: torch.nn.functional.embedding(i, t),
-        "scatter": lambda: torch.zeros(size.rows, size.width).index_add_(0, i, u),
+        "scatter": lambda: out.zero_().index_add_(0, i, u),
         "gradient": backward,
     }
     ours = routines(size, table, rows, ids)
