@@ -8,10 +8,11 @@ from itertools import product
 from hypothesis import given, strategies as st
 
 from weft.affine import Affine
-from weft.comprehension.intervals import inside, interval
+from weft.comprehension.intervals import interval
 from weft.comprehension.piecewise import Piecewise, Range
 from weft.comprehension.scalars import Known, cell, reads
 from weft.loops import Cast, Local
+from weft.loops.intervals import inside
 from weft.loops.walk import children
 from weft.ops import Call, Num, Scalar, call, fold_tree, where
 

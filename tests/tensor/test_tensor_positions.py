@@ -434,6 +434,29 @@ def test_a_gradient_alone_is_checked_too() -> None:
         wf.Context("interp")[wf.grad(wf.einsum("...|... => 0", y), x)]
 
 
+PROVED = {
+    "as they are": (lambda ids: ids, True),
+    "rest of a division": (lambda ids: ids % 5, False),
+    "rest of a division by more": (lambda ids: ids % 6, True),
+    "clipped": (lambda ids: wf.clip(ids, 0, 4), False),
+    "clipped too far out": (lambda ids: wf.clip(ids, -1, 4), True),
+    "computed from what is": (lambda ids: wf.minimum(ids % 4 + 1, 4), False),
+    "of a type that holds no more": (lambda ids: data([200], "uint8", batch=1), False),
+}
+
+
+@pytest.mark.parametrize("case", PROVED)
+def test_positions_that_are_seen_to_be_inside_are_not_watched(case: str) -> None:
+    computed, watched = PROVED[case]
+    ids = data([3, 104], batch=1, label="ids")
+    table = data(np.arange(512 if "type" in case else 10).reshape(-1, 2), "float32")
+    y = wf.einsum("v, d; b|@v => b|d", table, computed(ids), label="y")
+    step = wf.Context("interp").compile(y.forward, keep=[y])
+    assert ("extremes" in step.show("loops")) == watched
+    if not watched:
+        step()
+
+
 MISTAKES = {
     "positions of a float type": (
         lambda: wf.einsum("v; b|@v => b|0", data([1, 2]), data([0.5], "float32", batch=1, label="ids")),

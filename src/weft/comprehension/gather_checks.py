@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from weft.comprehension.boundedness import is_affine
 from weft.comprehension.builtins import WRITTEN
-from weft.comprehension.intervals import inside, interval
+from weft.comprehension.intervals import interval
 from weft.comprehension.piecewise import Piecewise
 from weft.comprehension.scalars import reads, written
 from weft.comprehension.show import show_expr
@@ -25,6 +25,7 @@ from weft.comprehension.types import INDEX
 from weft.errors import IndexOutOfBounds, Origin
 from weft.loops import Cast, Local, Read
 from weft.loops.insert_casts import type_before
+from weft.loops.intervals import inside
 from weft.loops.walk import children, rewritten, subexpressions
 from weft.ops import Call, Num, Scalar, call, where
 

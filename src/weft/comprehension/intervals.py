@@ -1,23 +1,15 @@
-"""The interval a whole-number scalar lies in, whatever tensors hold: by their types, by `min`, `max` and `%`."""
+"""The interval a subscript lies in, over the ranges of its indices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import inf
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
 
 from weft.affine import Affine
 from weft.comprehension.piecewise import Range
-from weft.comprehension.scalars import operands
-from weft.loops import Cast, Local, Read
-from weft.loops.insert_casts import type_before
-from weft.ops import Call, Num, Scalar, fold_tree
-from weft.ops.dtypes import is_float, limits
-
-#: The least and the greatest value; infinite where nothing is known.
-Interval: TypeAlias = tuple[float, float]
-_ANY: Interval = (-inf, inf)
-_WORD = 2**63
+from weft.loops import Local, Read
+from weft.loops.intervals import ANY, Interval, interval_of
+from weft.ops import Scalar
+from weft.ops.dtypes import limits
 
 
 def interval(value: Scalar, ranges: Mapping[str, Range], number: Callable[[str], int]) -> Interval:
@@ -25,50 +17,14 @@ def interval(value: Scalar, ranges: Mapping[str, Range], number: Callable[[str],
     first = {name: Affine.of(name) + extent.low for name, extent in ranges.items()}
     sizes = {name: extent.size for name, extent in ranges.items()}
 
-    def combine(one: Scalar, parts: Sequence[Interval]) -> Interval:
+    def leaf(one: Scalar) -> Interval:
         match one:
-            case Num(value=int(known)):
-                found: Interval = known, known
             case Local(name=name):
-                found = number(name), number(name)
+                return number(name), number(name)
             case Affine():
-                found = one.substitute(first).bounds(sizes) or _ANY
+                return one.substitute(first).bounds(sizes) or ANY
             case Read(buffer=buffer):
-                found = limits(buffer.dtype)
-            case Cast(dtype=dtype, value=inner):
-                fits = not is_float(type_before(inner)) and inside(parts[0], limits(dtype))
-                found = parts[0] if fits else limits(dtype)
-            case Call(op=op):
-                found = _called(op, parts)
-            case _:
-                found = _ANY
-        wraps = -inf < found[0] < -_WORD or inf > found[1] >= _WORD
-        return _ANY if wraps else found
+                return limits(buffer.dtype)
+        return ANY
 
-    return fold_tree(value, combine, operands)
-
-
-def inside(value: Interval, bounds: Interval) -> bool:
-    """Is an interval known to lie within limits that are known?"""
-    return bounds != _ANY and bounds[0] <= value[0] and value[1] <= bounds[1]
-
-
-def _called(op: str, parts: Sequence[Interval]) -> Interval:
-    (a, b), (c, d) = parts[0] if len(parts) > 1 else (0, 0), parts[-1]
-    match op:
-        case "neg" | "sub":
-            return a - d, b - c
-        case "add":
-            return a + c, b + d
-        case "min" | "fmin":
-            return min(a, c), min(b, d)
-        case "max" | "fmax":
-            return max(a, c), max(b, d)
-        case "where":
-            return min(parts[1][0], c), max(parts[1][1], d)
-        case "mod" if c > 0 and d < inf:
-            return 0, d - 1
-        case "mul" | "floordiv" if -inf < min(a, c) and max(b, d) < inf and (op == "mul" or c > 0):
-            ends = [one * other if op == "mul" else one // other for one in (a, b) for other in (c, d)]
-            return min(ends), max(ends)
-    return _ANY
+    return interval_of(value, leaf)

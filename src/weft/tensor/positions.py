@@ -3,7 +3,7 @@
 Unless an einsum says what is meant by positions outside their axis, they are watched: their least and their greatest
 are kept, and looked at after every run. Until then they are held inside, or nothing is written (`assign/explicit.py`),
 so that no other memory is touched. It is what a comprehension does of subscripts that are no sums of indices
-(`comprehension/gather_checks.py`).
+(`comprehension/gather_checks.py`), and likewise those that can be proved are not watched (`loops/intervals.py`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from weft.assign import (
     node_of,
     seq,
 )
+from weft.assign.dtype_inference import Peek
 from weft.einsum import Label, parse_spec
 from weft.errors import EinsumError, IndexOutOfBounds, Origin
 from weft.lazy import lazy_property
+from weft.loops.intervals import ANY, Interval, inside, interval_of
 from weft.ops import Num, call
-from weft.ops.dtypes import is_float
+from weft.ops.dtypes import is_float, limits
 from weft.shape.close import close
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Einsum, Literal
@@ -82,6 +84,9 @@ def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin
     assert isinstance(operation.logic, Einsum)
     for slot, label in operation.logic.spec.positions.items():
         operand, code = positions[slot], in_code(positions.values())
+        size = operation.labels[label.name].size
+        if size is not None and inside(_interval(operand), (0, size - 1)):
+            continue
         held = node_of(operand)
         name = f"{held.label}.extremes"
         shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
@@ -93,6 +98,23 @@ def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin
             extreme = infer(logic, [held.shape], title=name, origin=origin, result=shape, code=code)
             found.append(Accum(node, accum, False, Arg(0), (operand,), Record(extreme, 0, (1,)), origin))
         yield node.defined(seq(Fetch(node, Cells(Num(0))), *found))
+
+
+def _interval(operand: Operand, depth: int = 8) -> Interval:
+    """Where the values of a tensor lie, by its type and by the expressions that it is computed by."""
+    node = node_of(operand)
+    whole = limits(Peek()(node.precision))
+    value = node.definition if operand is node and depth else None
+    match value:
+        case Accum(accum="arg2", value=scalar, operands=operands):
+            found = interval_of(
+                scalar, lambda leaf: _interval(operands[leaf.number], depth - 1) if isinstance(leaf, Arg) else ANY
+            )
+        case Fetch(source=Cells(value=scalar)):
+            found = interval_of(scalar, lambda leaf: ANY)
+        case _:
+            return whole
+    return found if inside(found, whole) else whole
 
 
 @dataclass(frozen=True)
