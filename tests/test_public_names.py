@@ -120,7 +120,7 @@ def test_threads_may_ask_for_names_at_once() -> None:
 
 INTERRUPTED = """
 import sys
-import numpy  # refuses to be loaded once more
+import islpy, numpy  # neither survives an interrupt while it is loaded
 import weft as wf
 
 def interrupted(after):

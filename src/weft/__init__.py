@@ -132,6 +132,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         triu as triu,
     )
     from weft.tensor.moving import (
+        flip as flip,
         interleave as interleave,
         pad as pad,
         repeat as repeat,
@@ -202,7 +203,7 @@ _HOMES = {
     "isfinite isnan log1p normcdf normcdfinv round sign sinh tan",
     "tensor.lookups": "bincount take",
     "tensor.making": "arange eye linspace tril triu",
-    "tensor.moving": "interleave pad repeat roll split",
+    "tensor.moving": "flip interleave pad repeat roll split",
     "tensor.reductions": "argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod softmax "
     "std sum var",
     "tensor.assignments": "assign cd node",

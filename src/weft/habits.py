@@ -12,10 +12,6 @@ _AXES = (
     '`@` and einsum take axes as they are; wf.einsum splits one by "...|h&d => ...|hd" with d=4, '
     'joins two by "...|hd => ...|h&d", and moves them by "...|ij => ...|ji"'
 )
-_FLIPPED = (
-    'wf.tc.define("def flip(float(B,N) X) -> (Y) { Y(b,i) = X(b, N - 1 - i) where i in 0:N }").flip(t), '
-    "a comprehension: a spec reads no axis backwards"
-)
 _VALUE = "a tensor is computed by a context: ctx = wf.Context(); ctx[t] is a NumPy array"
 _STEP = "code is compiled first: step = ctx.compile(wf.grad_update(loss)); step()"
 _TYPE = 'wf.cast(t, "float32")'
@@ -31,7 +27,7 @@ _FUNCTIONS = (
     "expm1 floor fma gelu isfinite isnan leaky_relu less less_equal log log1p log2 logical_and logical_not logical_or "
     "maximum minimum normcdf normcdfinv not_equal recip recip_sqrt relu round sat01 sigmoid sign silu sin sinh "
     "softplus sqrt tan tanh where argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod "
-    "softmax std sum var bincount take pad repeat roll split tril triu"
+    "softmax std sum var bincount take flip pad repeat roll split tril triu"
 )
 FUNCTIONS = _FUNCTIONS.split()
 
@@ -70,7 +66,8 @@ _ANYWHERE = _table(
         "expit": "wf.sigmoid(t)",
         "astype": _TYPE,
         "rint": "wf.round(t)",
-        "flip fliplr flipud reverse": _FLIPPED,
+        "fliplr flipud reverse": "t[..., ::-1], or wf.flip(t)",
+        "index_select narrow": "t[..., 2:5]",
         **{f"arc{name}": f"wf.a{name}(t)" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
         "arctan2": "wf.atan2(y, x)",
     }

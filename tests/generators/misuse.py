@@ -202,6 +202,7 @@ def functions(x: wf.Tensor, p: wf.Tensor) -> Iterator[Call]:
     yield wf.repeat, [x, 2], {"kind": "batch", "label": "y"}
     yield wf.split, [x, [1, None]], {"kind": "output"}
     yield wf.split, [x, 3], {"kind": "output"}
+    yield wf.flip, [x], {"kind": "batch", "label": "y"}
     yield wf.roll, [x, 1], {"kind": "batch", "label": "y"}
     yield wf.pad, [x, 1, 2], {"value": 0.5, "kind": "batch", "label": "y"}
 

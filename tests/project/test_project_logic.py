@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from shape.pool import first_at
 from weft.affine import Affine
 from weft.einsum import parse_spec
-from weft.einsum.nodes import Position
 from weft.errors import ProjectionError
 from weft.ops import OPS
 from weft.project import project
@@ -17,8 +17,8 @@ from weft.project.evaluate import evaluate
 from weft.project.nodes import Projection
 from weft.project.solve_projection import derive
 from weft.shape.infer import infer
-from weft.shape.logic import Compose, Einsum, Literal, Logic, Pointwise, Slice, Transpose
-from weft.shape.nodes import Bound, Dim, Shape
+from weft.shape.logic import Compose, Einsum, Literal, Logic, Pointwise, Transpose
+from weft.shape.nodes import Dim, Shape
 from weft.shape.text import as_shape
 
 ADD, MUL = OPS["add"], OPS["mul"]
@@ -168,7 +168,7 @@ def test_transpose_keeps_the_order_within_a_row() -> None:
 
 
 def test_slice_at_an_integer() -> None:
-    projection = applied(Slice(Position(3)), "4,2|3->5")
+    projection = applied(first_at("3"), "4,2|3->5")
     assert str(projection.shapes[0]) == "2|3->5"
     assert projection.maps[1][0] == Affine((), 3)
     (a,) = operands(projection)
@@ -178,7 +178,7 @@ def test_slice_at_an_integer() -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_slice_at_a_position_given_later(at: int) -> None:
-    projection = applied(Slice(Bound("step", 4)), "4,2|3->5")
+    projection = applied(first_at("step", 4), "4,2|3->5")
     assert projection.maps[1][0] == Affine.of("step")
     assert [loop.size for loop in projection.loops] == [2, 5, 3]
     (a,) = operands(projection)
@@ -187,14 +187,14 @@ def test_slice_at_a_position_given_later(at: int) -> None:
 
 
 def test_slice_of_the_only_batch_axis() -> None:
-    projection = applied(Slice(Position(1)), "2|3")
+    projection = applied(first_at("1"), "2|3")
     assert str(projection.shapes[0]) == "3"
     (a,) = operands(projection)
     np.testing.assert_array_equal(evaluate(projection, [a], ADD, MUL), a[1])
 
 
 def test_gradient_of_a_slice_writes_where_it_read() -> None:
-    projection = applied(Slice(Bound("step", 4)), "4|3")
+    projection = applied(first_at("step", 4), "4|3")
     view = projection.view(1, 0)
     assert is_injective(view)
     assert not is_surjective(view)

@@ -9,11 +9,11 @@ import pytest
 
 import weft as wf
 from project.brute import execute
+from shape.pool import first_at
 from weft.ops import OPS
 from weft.project.show import operand_names, show_nest
 from weft.project.solve_projection import derive
-from weft.shape.logic import Compose, Logic, Pointwise, Slice, Transpose
-from weft.shape.nodes import Bound
+from weft.shape.logic import Compose, Logic, Pointwise, Transpose
 from weft.shape.text import as_shape
 
 PLANS: dict[str, tuple[str, tuple[str, ...], dict[str, int]]] = {
@@ -57,7 +57,7 @@ LOGICS: dict[str, tuple[Logic, tuple[str, ...], str, str]] = {
     "pointwise_sum": (Pointwise(2), ("2|3->4", "2|1->4", "3->4"), "add", "add"),
     "compose_max_plus": (Compose(), ("4->2", "3->2", "4->3"), "max", "add"),
     "transpose_of_rows": (Transpose(), ("2->3", "3->2"), "add", "mul"),
-    "slice_at_a_symbol": (Slice(Bound("step", 4)), ("3", "4|3"), "add", "mul"),
+    "slice_at_a_symbol": (first_at("step", 4), ("3", "4|3"), "add", "mul"),
     "least_of_greatest": (Compose(), ("4->2", "3->2", "4->3"), "min", "max"),
 }
 

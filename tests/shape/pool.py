@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from weft.assign.slice_text import parse_slice
 from weft.einsum import KINDS, parse_spec
 from weft.errors import Origin, ShapeError, UnderdeterminedShapeError
 from weft.shape import Dim, Operation, ShapeVar, as_shape, close, infer
 from weft.shape.cells import ConstraintStore, TensorRole
-from weft.shape.logic import Compose, Constant, Counted, Einsum, Literal, Parameter, Pointwise, Transpose, Varying
+from weft.shape.logic import (
+    Compose,
+    Constant,
+    Counted,
+    Einsum,
+    Literal,
+    Parameter,
+    Pointwise,
+    Slice,
+    Transpose,
+    Varying,
+)
 from weft.shape.nodes import Constraint
+from weft.shape.subscripts import GivenIndex
 
 
 def blank(name: str = "t", role: TensorRole = "inner", marks: tuple[int, int, int] = (0, 0, 0)) -> ShapeVar:
@@ -48,6 +61,13 @@ def param(name: str = "w", *, origin: Origin | None = None, square: bool = False
 
 def dims(text: str) -> tuple[Dim, ...]:
     return as_shape(text).output if text else ()
+
+
+def first_at(index: str, size: int = 0) -> Slice:
+    """The leftmost batch axis at a number, or at a static index of this many values."""
+    found = parse_slice(f"@| {index}", lambda name: GivenIndex(name, size))
+    assert found is not None
+    return found
 
 
 def pointwise(*operands: ShapeVar, result: ShapeVar | None = None, origin: Origin | None = None) -> ShapeVar:

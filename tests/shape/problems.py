@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from shape.pool import blank, kind_of
-from weft.einsum import Label, Position, parse_spec
+from shape.pool import blank, first_at, kind_of
+from weft.einsum import Label, parse_spec
 from weft.errors import ShapeError
 from weft.shape import Dim, Shape, ShapeVar, close, infer
 from weft.shape.cells import TensorRole
@@ -20,11 +20,10 @@ from weft.shape.logic import (
     Logic,
     Parameter,
     Pointwise,
-    Slice,
     Transpose,
     arity,
 )
-from weft.shape.nodes import AxisBelow, AxisIs, Bound, Constraint, ElementCount, RowRef, RowSame, Size
+from weft.shape.nodes import AxisBelow, AxisIs, Constraint, ElementCount, RowRef, RowSame, Size
 
 Marks = tuple[int, int, int]
 
@@ -178,7 +177,7 @@ def uses(draw: st.DrawFn, pool: int, kinds: str) -> Use:
             logic, also, given_sizes = draw(broadcasting), (), ()
         case "s":
             logic, also, given_sizes = (
-                Slice(draw(st.sampled_from([Bound("i", 2), Bound("i", 3), Position(0), Position(2)]))),
+                first_at(*draw(st.sampled_from([("i", 2), ("i", 3), ("0",), ("2",)]))),
                 (),
                 (),
             )

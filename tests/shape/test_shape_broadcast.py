@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from shape.pool import closed, compose, einsum, known, param, pointwise, transpose, varying
+from shape.pool import closed, compose, einsum, first_at, known, param, pointwise, transpose, varying
 from weft.errors import ShapeError
 from weft.shape import Dim, Shape, ShapeVar, close, infer
-from weft.shape.logic import Constant, Literal, Pointwise, Slice
-from weft.shape.nodes import Bound
+from weft.shape.logic import Constant, Literal, Pointwise
 
 row = st.lists(st.sampled_from([1, 1, 2, 3]), max_size=3).map(tuple)
 output = row.filter(len)
@@ -299,10 +298,10 @@ def test_equality_of_rows_ignores_where_they_grow() -> None:
 def test_a_slice_takes_a_lead_axis_away() -> None:
     stack = einsum("ab...|=>ab...|", known("3,5|2")).result
     assert stack.marks == (2, 0, 0)
-    one = infer(Slice(Bound("i", 3)), [stack]).result
+    one = infer(first_at("i", 3), [stack]).result
     assert one.marks == (1, 0, 0)
     assert closed(pointwise(one, known("5,7|2"))) == ["5,7|2"]
-    assert infer(Slice(Bound("i", 3)), [known("3|2")]).result.marks == (0, 0, 0)
+    assert infer(first_at("i", 3), [known("3|2")]).result.marks == (0, 0, 0)
 
 
 def test_a_closed_shape_keeps_its_marks_as_a_literal() -> None:

@@ -14,6 +14,7 @@ from shape.pool import (
     compose,
     counted,
     einsum,
+    first_at,
     kind_of,
     known,
     labels,
@@ -23,11 +24,10 @@ from shape.pool import (
     transpose,
     varying,
 )
-from weft.einsum import Position, parse_spec
+from weft.einsum import parse_spec
 from weft.errors import ShapeError, UnderdeterminedShapeError
 from weft.shape import ShapeVar, as_shape, close, infer
 from weft.shape.logic import Counted, Einsum, Literal, Pointwise, Slice, mapped
-from weft.shape.nodes import Bound
 
 Given = str | ShapeVar
 
@@ -93,7 +93,7 @@ def test_rank_demands_reach_a_leaf_through_einsums_and_slices() -> None:
     pointwise(einsum("...|...->...=>...|...->...", same).result, known("7|4->5,3"))
     pointwise(einsum("...a|i=>...|i", more, sizes={"a": 2}).result, known("7|3"))
     pointwise(einsum("...|i=>...a|i", fewer, sizes={"a": 2}).result, known("7,2|3"))
-    pointwise(infer(Slice(Bound("i", 9)), [sliced]).result, known("7|3"))
+    pointwise(infer(first_at("i", 9), [sliced]).result, known("7|3"))
     assert closed(same, more, fewer, sliced) == ["7|4->5,3", "7,2|3", "7|3", "9,7|3"]
 
 
@@ -454,14 +454,14 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 # Slices.
 
 
-@pytest.mark.parametrize("at", [Bound("i", 7), Position(6)])
-def test_a_slice_drops_the_leftmost_batch_axis(at: Bound | Position) -> None:
-    assert closed(infer(Slice(at), [known("7,rgb=3|4->5")]).result) == ["rgb=3|4->5"]
+@pytest.mark.parametrize("logic", [first_at("i", 7), first_at("6")])
+def test_a_slice_drops_the_leftmost_batch_axis(logic: Slice) -> None:
+    assert closed(infer(logic, [known("7,rgb=3|4->5")]).result) == ["rgb=3|4->5"]
 
 
 def test_a_slice_of_an_open_shape_keeps_it_open() -> None:
     whole = blank("whole")
-    part = infer(Slice(Bound("i", 7)), [whole]).result
+    part = infer(first_at("i", 7), [whole]).result
     assert (str(whole), str(part)) == ("7,...|...->...,?", "...|...->...,?")
     pointwise(known("7,5|4->3"), result=whole)
     assert closed(whole, part) == ["7,5|4->3", "5|4->3"]
@@ -469,30 +469,30 @@ def test_a_slice_of_an_open_shape_keeps_it_open() -> None:
 
 def test_a_slice_sizes_what_it_was_taken_from() -> None:
     whole = varying("whole")
-    part = infer(Slice(Position(3)), [whole]).result
+    part = infer(first_at("3"), [whole]).result
     einsum("...|...->...;...|...->...=>", part, known("5|4->3"))
     assert closed(whole, part) == ["4,5|4->3", "5|4->3"]
 
 
 def test_slicing_what_has_no_batch_axis() -> None:
     with pytest.raises(ShapeError, match="the batch row of `x` needs at least 1 axis but can have at most no axes"):
-        infer(Slice(Bound("i", 3)), [known("3")])
+        infer(first_at("i", 3), [known("3")])
 
 
 def test_slicing_outside_the_axis() -> None:
     with pytest.raises(ShapeError, match=r"position 2 is outside .*, which has size 2"):
-        infer(Slice(Position(2)), [known("2|3")])
+        infer(first_at("2"), [known("2|3")])
 
 
 def test_an_index_has_as_many_positions_as_the_axis() -> None:
-    assert closed(infer(Slice(Bound("i", 7)), [known("7|3")]).result) == ["3"]
+    assert closed(infer(first_at("i", 7), [known("7|3")]).result) == ["3"]
     for size in (6, 8):
         with pytest.raises(ShapeError, match=f"cannot be both (7 and {size}|{size} and 7)"):
-            infer(Slice(Bound("i", size)), [known("7|3")])
+            infer(first_at("i", size), [known("7|3")])
     leaf, counted = varying(), infer(Counted(24)).result
-    infer(Slice(Bound("i", 8)), [leaf])
+    infer(first_at("i", 8), [leaf])
     assert closed(leaf) == ["8|1"]
-    part = infer(Slice(Bound("i", 8)), [counted]).result
+    part = infer(first_at("i", 8), [counted]).result
     pointwise(part, known("3"))
     assert closed(counted, part) == ["8|3", "3"]
 

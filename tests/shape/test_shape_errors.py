@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 
 import weft
-from shape.pool import blank, closed, compose, counted, einsum, kind_of, known, param, pointwise, varying
+from shape.pool import blank, closed, compose, counted, einsum, first_at, kind_of, known, param, pointwise, varying
 from shape.problems import Problem, problems, settled
 from weft.einsum import parse_spec
 from weft.errors import ShapeError, UnderdeterminedShapeError, WeftError, user_origin as here
 from weft.shape import ShapeVar, as_shape, close, infer
-from weft.shape.logic import Compose, Einsum, Literal, Pointwise, Slice
-from weft.shape.nodes import Bound
+from weft.shape.logic import Compose, Einsum, Literal, Pointwise
 
 HERE = os.path.basename(__file__)
 WEFT = os.path.dirname(os.path.abspath(weft.__file__))
@@ -260,7 +259,7 @@ def test_the_wrong_number_of_operands() -> None:
         "    ij;jk=>ik",
         "  fix: give one operand for each part between `;`",
     ]
-    for logic, operands in ((Pointwise(2), 1), (Compose(), 3), (Slice(Bound("i", 3)), 0), (Literal(as_shape(3)), 1)):
+    for logic, operands in ((Pointwise(2), 1), (Compose(), 3), (first_at("i", 3), 0), (Literal(as_shape(3)), 1)):
         with pytest.raises(ShapeError, match=f"was given {operands}"):
             infer(logic, [known("3|3") for _ in range(operands)])
 

@@ -209,31 +209,6 @@ def test_a_node_that_is_read_before_it_has_a_value() -> None:
     assert lines[3] == "  fix: set it first: ctx[n] = …, or give it init=…"
 
 
-@pytest.mark.parametrize(("at", "size"), [(3, 3), (7, 3)])
-def test_a_slice_outside_its_axis(at: int, size: int) -> None:
-    x = wf.data(np.ones((size, 2)), batch=1, label="x")
-    with pytest.raises(wf.ShapeError) as caught:
-        x[at]
-    lines = text(caught)
-    assert lines[:2] == [f"@: position {at} is outside the axis, which has size {size}", "    x[at]"]
-    assert lines[-1] == f"  fix: name a position from 0 to {size - 1}"
-
-
-def test_a_static_index_of_another_size_than_its_axis() -> None:
-    x = wf.data(np.ones((3, 2)), batch=1, label="x")
-    for size in (2, 5):
-        i = wf.index("i", size)
-        with pytest.raises(wf.ShapeError) as caught:
-            x[i]
-        assert text(caught) == [
-            f"@: static index `i` has {size} positions, and the leftmost batch axis of `x` has 3",
-            "    x[i]",
-            "  x is 3|2",
-            f'  fix: make them equal: wf.index("i", 3), or give the data an axis of {size} batches before the one of '
-            "examples: wf.data(x.reshape(batches, size, …), batch=2)",
-        ]
-
-
 def test_a_static_index_makes_the_axis_of_data_that_is_only_counted() -> None:
     x, i = wf.counted(np.arange(12.0), label="x"), wf.index("i", 4)
     ctx, part = wf.Context("interp"), wf.param("w", i=3, o=1, init=1.0) @ x[i]
@@ -242,45 +217,6 @@ def test_a_static_index_makes_the_axis_of_data_that_is_only_counted() -> None:
     assert ctx[part].tolist() == [21.0]
     with pytest.raises(wf.ShapeError, match="static index `j` has 5 positions"):
         x[wf.index("j", 5)]
-
-
-@pytest.mark.parametrize("key", [-1, 1.5, "a", None, slice(1, 2), (0, 1), True])
-def test_slices_of_other_kinds(key: object) -> None:
-    x = wf.data(np.ones((3, 2)), batch=1, label="x")
-    with pytest.raises(wf.WeftError) as caught:
-        x[key]
-    more = {
-        slice: '; a part of an axis is wf.einsum("2^a^3, ...|... => a, ...|...", t), '
-        "without the first 2 and the last 3",
-        type(None): '; a new axis is wf.einsum("...|i => ...|0i", t)',
-        tuple: '; several at once are t[i][j]; of an output axis wf.einsum("...|1j => ...|j", t)',
-    }
-    assert text(caught) == [
-        f"@: `x` cannot be sliced by {key!r}",
-        "    x[key]",
-        '  fix: slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)'
-        + more.get(type(key), ""),
-    ]
-
-
-def test_what_is_advised_for_slices_works() -> None:
-    ctx, x = wf.Context("interp"), wf.data(np.arange(24.0).reshape(8, 3), batch=1)
-    value = ctx[x]
-    assert ctx[wf.einsum("2^a^3, ...|... => a, ...|...", x)].tolist() == value[2:-3].tolist()
-    assert ctx[wf.einsum("...|i => ...|0i", x)].tolist() == value[:, None].tolist()
-    assert (
-        ctx[wf.einsum("...|1j => ...|j", wf.einsum("...|i => ...|ij", x, j=2))].tolist()
-        == value[:, 1:2].repeat(2, 1).tolist()
-    )
-
-
-def test_a_slice_of_what_has_no_batch_axis() -> None:
-    x = vector(3)
-    with pytest.raises(wf.ShapeError) as caught:
-        x[0]
-    lines = text(caught)
-    assert lines[:2] == ["@: the batch row of `x` needs at least 1 axis but can have at most no axes", "    x[0]"]
-    assert lines[-1] == "  fix: only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
 
 
 def test_a_parameter_used_in_two_incompatible_ways() -> None:

@@ -98,6 +98,7 @@ def tensor(x: np.ndarray) -> wf.Tensor:
 
 MOVED: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray, int], np.ndarray]]] = {
     "repeat": (lambda x, **kind: wf.repeat(x, 3, **kind), lambda x, axis: np.repeat(x, 3, axis)),
+    "flip": (lambda x, **kind: wf.flip(x, **kind), np.flip),
     "repeat once": (lambda x, **kind: wf.repeat(x, 1, **kind), lambda x, axis: x),
     **{
         f"roll by {k}": (lambda x, k=k, **kind: wf.roll(x, k, **kind), lambda x, axis, k=k: np.roll(x, k, axis))

@@ -31,13 +31,14 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy.typing as npt
 
 from weft.assign.dtype_inference import Precision
+from weft.einsum.nodes import Label
 from weft.errors import Origin, WeftError
 from weft.ops import Num, Number, Scalar, leaves
 from weft.public import public
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation
-from weft.shape.logic import Input, Slice, position_slots
-from weft.shape.nodes import Bound, Dim, OpenSize
+from weft.shape.logic import Input, Slice, position_slots, read_by
+from weft.shape.nodes import Dim, OpenSize
 
 _ids = itertools.count()
 
@@ -418,8 +419,9 @@ def symbols(code: Code) -> Iterator[tuple[Symbol, Origin | None]]:
     """Every static index the code uses, and where."""
     for statement in statements(code):
         match statement:
-            case Accum(record=Record(operation=Operation(logic=Slice(at=Bound(symbol, size, counts))))):
-                yield Symbol(symbol, size, counts), statement.origin
+            case Accum(record=Record(operation=Operation(logic=logic))) if isinstance(read := read_by(logic), Slice):
+                given = (one for part in read.subscripts if not isinstance(part, Label) for one in part.given)
+                yield from ((Symbol(*one), statement.origin) for one in given)
         match statement:
             case Accum(value=value) | Fetch(source=Cells(value=value)):
                 found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))

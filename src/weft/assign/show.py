@@ -48,14 +48,15 @@ from weft.assign.nodes import (
     target,
 )
 from weft.assign.parts import chained_operands, named, needs_slots, places
+from weft.assign.slice_text import show_slice
 from weft.assign.stated import is_inline, stated
 from weft.assign.text import ACCUMULATING
 from weft.naming import FreshNames
 from weft.notation.spelling import spelled_name, spelled_number, spelled_string
 from weft.ops import OPS, Call, Num, Scalar, leaves
 from weft.ops.dtypes import carrier
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose
-from weft.shape.nodes import Bound, Dim
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, Written
+from weft.shape.nodes import Dim
 
 
 def show(code: Code) -> str:
@@ -330,8 +331,10 @@ def logic_text(logic: Logic) -> str:
             return "T"
         case Einsum(spec=spec):
             return spec.text
-        case Slice(at=at):
-            return f"@| {at.symbol if isinstance(at, Bound) else at.at}"
+        case Slice():
+            return show_slice(logic)
+        case Written(of=of):
+            return logic_text(of)
     raise AssertionError(f"{logic} is the logic of no assignment")
 
 

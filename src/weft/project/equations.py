@@ -15,20 +15,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from weft.affine import Affine
-from weft.einsum.nodes import (
-    KINDS,
-    AffineAxis,
-    ConcatAxis,
-    DerivedAxis,
-    FlatAxis,
-    Kind,
-    Label,
-    Position,
-    RowVar,
-    labels_in,
-)
+from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, DerivedAxis, FlatAxis, Kind, Label, Position, RowVar
 from weft.shape.logic import Logic, elaborate
-from weft.shape.nodes import Bound, Positions, RowBelow, RowIs, RowRef, Shape, Term
+from weft.shape.nodes import Positions, RowBelow, RowIs, RowRef, Shape, Term
+from weft.shape.subscripts import AxisPoint, AxisRange, labels_of
 
 
 class AxisId(NamedTuple):
@@ -46,6 +36,8 @@ class LabelId(NamedTuple):
 
 
 Id: TypeAlias = AxisId | LabelId
+#: What a position is computed by from those of labels.
+DerivedTerm: TypeAlias = DerivedAxis | AxisRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +68,7 @@ class Derive:
     """The axis is read at a position computed from other loops."""
 
     axis: Id
-    term: DerivedAxis
+    term: DerivedTerm
 
 
 Equation: TypeAlias = Eq | Pin | Iterate | Derive
@@ -107,7 +99,7 @@ def _row_is(constraint: RowIs, shapes: tuple[Shape, ...], rows: dict[str, list[A
     lead, trail = len(constraint.lead), len(constraint.trail)
     middle = axes[lead : len(axes) - trail]
     for axis, term in zip(axes[:lead] + axes[len(axes) - trail :], constraint.lead + constraint.trail, strict=True):
-        yield from _term(axis, term)
+        yield from _term(axis, term, shapes[axis.slot].row(axis.kind)[axis.at].size)
     if isinstance(constraint.middle, RowVar):
         twins = rows.setdefault(constraint.middle.name, middle)
         if twins or not constraint.or_scalar:
@@ -115,17 +107,17 @@ def _row_is(constraint: RowIs, shapes: tuple[Shape, ...], rows: dict[str, list[A
                 yield Eq(axis, twin)
 
 
-def _term(axis: AxisId, term: Term) -> Iterator[Equation]:
+def _term(axis: AxisId, term: Term, size: int) -> Iterator[Equation]:
     match term:
         case Label(name=name):
             yield Eq(axis, LabelId(name))
         case Position(at=at):
             yield Pin(axis, Affine((), at))
-        case Bound(symbol=symbol):
-            yield Pin(axis, Affine.of(symbol))
-        case AffineAxis() | ConcatAxis() | FlatAxis():
+        case AxisPoint():
+            yield Pin(axis, term.first(size))
+        case AffineAxis() | ConcatAxis() | FlatAxis() | AxisRange():
             yield Derive(axis, term)
-            for label in labels_in(term):
+            for label in labels_of(term):
                 yield Iterate(LabelId(label.name))
 
 

@@ -14,11 +14,12 @@ from weft.einsum.nodes import KINDS
 from weft.errors import ProjectionError, Span
 from weft.naming import FreshNames
 from weft.project.concat_nests import with_runs
-from weft.project.equations import AxisId, Derive, Eq, Equation, Id, LabelId, equations
+from weft.project.equations import AxisId, Derive, DerivedTerm, Eq, Equation, Id, LabelId, equations
 from weft.project.nodes import Concat, DataIndex, Factor, IndexExpr, LoopVariable, Projection
 from weft.project.union_axes import Classes, solve_axes
 from weft.shape.logic import Einsum, Logic
 from weft.shape.nodes import MEMORY_ORDER, Shape
+from weft.shape.subscripts import AxisRange, labels_of
 
 
 @lru_cache(maxsize=8192)
@@ -58,7 +59,7 @@ def _sizes(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mappi
             sizes.setdefault(equation.right, sizes[equation.left])
     for equation in found:
         if isinstance(equation, Derive):
-            for label in notation.labels_in(equation.term):
+            for label in labels_of(equation.term):
                 sizes.setdefault(LabelId(label.name), labels.get(label.name, -1))
     if missing := [identity.name for identity, size in sizes.items() if size < 0 and isinstance(identity, LabelId)]:
         raise ProjectionError(f"the size of `{missing[0]}` must be given: no tensor has it as an axis of its own")
@@ -82,7 +83,7 @@ class _ProjectionBuilder:
     def projection(self) -> Projection:
         maps = tuple(tuple(self._index(axis) for axis in axes) for axes in self.axes)
         factors = self._factors()
-        given = frozenset(name for pin in self.classes.pins.values() for name in pin.names)
+        given = self.classes.given
         if not self.coupled:
             return Projection(factors, (tuple(loop for (loop,) in factors),), maps, self.shapes, given)
         return with_runs(Projection(factors, (), maps, self.shapes, given), self._part_spans())
@@ -92,7 +93,7 @@ class _ProjectionBuilder:
         spans: dict[str, list[Span]] = {self.loops[part].name: [] for part in self._parts() if part in self.loops}
         for terms in self.classes.derived.values():
             for term in terms:
-                for label in notation.labels_in(term):
+                for label in labels_of(term):
                     loop = self.loops.get(self.classes.find(_id(label)))
                     if loop is not None and loop.name in spans:
                         spans[loop.name].append(label.span)
@@ -108,7 +109,7 @@ class _ProjectionBuilder:
             for term in terms:
                 if isinstance(term, notation.ConcatAxis):
                     _refuse_repeats(term)
-                    parts = dict.fromkeys(self.classes.find(_id(label)) for label in notation.labels_in(term))
+                    parts = dict.fromkeys(self.classes.find(_id(label)) for label in labels_of(term))
                     touching = [group for group in groups if group.keys() & parts.keys()]
                     groups = [group for group in groups if group not in touching]
                     groups.append({part: None for group in [*touching, parts] for part in group})
@@ -130,7 +131,7 @@ class _ProjectionBuilder:
     def _mentions(self, key: Id) -> list[Id]:
         """The classes an axis's index is made of."""
         terms = self.classes.derived.get(key, ())
-        return [self.classes.find(_id(label)) for term in terms for label in notation.labels_in(term)] or [key]
+        return [self.classes.find(_id(label)) for term in terms for label in labels_of(term)] or [key]
 
     def _factors(self) -> tuple[Factor, ...]:
         grouped = {part: group for group in self.coupled for part in group}
@@ -146,17 +147,19 @@ class _ProjectionBuilder:
         if key in self.classes.pins:
             return self.classes.pins[key]
         if key in self.classes.derived:
-            first, *others = [self._evaluate(term) for term in self.classes.derived[key]]
+            first, *others = [self._evaluate(term, self.classes.size(key)) for term in self.classes.derived[key]]
             if any(other != first for other in others):
                 raise ProjectionError("one axis cannot be read at two different computed positions")
             return first
         return Affine.of(self.loops[key].name) if key in self.loops else Affine()
 
-    def _evaluate(self, term: notation.DerivedAxis) -> IndexExpr:
+    def _evaluate(self, term: DerivedTerm, size: int) -> IndexExpr:
         if isinstance(term, notation.ConcatAxis):
             return self._concatenated(term)
         if isinstance(term, notation.FlatAxis):
             return self._flattened(term)
+        if isinstance(term, AxisRange):
+            return self._affine(term.over) * term.step + term.first(size)
         found = self._affine(term.over) * term.stride + term.offset
         if term.kernel is not None:
             left = term.kernel.left_of_axis(self.classes.size(_id(term.kernel.label)))
@@ -188,12 +191,12 @@ class _ProjectionBuilder:
 
 
 def _refuse_repeats(term: notation.ConcatAxis) -> None:
-    times = Counter(label.name for label in notation.labels_in(term))
-    for label in notation.labels_in(term):
+    times = Counter(label.name for label in labels_of(term))
+    for label in labels_of(term):
         if times[label.name] > 1:
             raise ProjectionError(
                 f"part `{label.name}` stands twice in one concatenation",
-                spans=[one.span for one in notation.labels_in(term) if one.name == label.name],
+                spans=[one.span for one in labels_of(term) if one.name == label.name],
                 fix="give each part a name of its own",
             )
 
@@ -203,7 +206,7 @@ class _Names:
 
     def __init__(self, classes: Classes) -> None:
         self.given: dict[Id, str] = {}
-        names = FreshNames(name for pin in classes.pins.values() for name in pin.names)
+        names = FreshNames(classes.given)
         for identity in classes.sizes:
             if isinstance(identity, LabelId) and classes.find(identity) not in self.given:
                 self.given[classes.find(identity)] = names.fresh(identity.name)

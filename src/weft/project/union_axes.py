@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weft.affine import Affine
-from weft.einsum.nodes import DerivedAxis
 from weft.errors import ProjectionError
-from weft.project.equations import Derive, Eq, Equation, Id, Iterate, Pin
+from weft.project.equations import Derive, DerivedTerm, Eq, Equation, Id, Iterate, Pin
+from weft.shape.subscripts import AxisRange
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Classes:
     sizes: Mapping[Id, int]
     parent: dict[Id, Id] = field(default_factory=dict)
     pins: dict[Id, Affine] = field(default_factory=dict)
-    derived: dict[Id, tuple[DerivedAxis, ...]] = field(default_factory=dict)
+    derived: dict[Id, tuple[DerivedTerm, ...]] = field(default_factory=dict)
     iterated: dict[Id, None] = field(default_factory=dict)
 
     def find(self, axis: Id) -> Id:
@@ -40,6 +40,13 @@ class Classes:
         if self.sizes[left] != self.sizes[right]:
             raise ProjectionError(f"axes of sizes {self.sizes[left]} and {self.sizes[right]} cannot share a loop")
         self.parent[right] = left
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The static indices that positions depend on."""
+        ranges = (term for terms in self.derived.values() for term in terms if isinstance(term, AxisRange))
+        pinned = {name for pin in self.pins.values() for name in pin.names}
+        return frozenset(pinned.union(index.name for one in ranges for index in one.given))
 
     def size(self, axis: Id) -> int:
         return self.sizes[self.find(axis)]

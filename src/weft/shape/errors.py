@@ -264,7 +264,7 @@ def _rank_fix(step: InferenceStep, row: RowCell) -> str:
             "`*` for pointwise"
         )
     if step.title == "slice":
-        return "only batch axes are sliced: give the data batch axes, wf.data(…, batch=1)"
+        return "`@|` slices the leftmost batch axis: give the data batch axes, wf.data(…, batch=1), or use t[…]"
     if with_commas := text_with_commas(step.text):
         return f"without a comma each letter is an axis: write `{with_commas}`"
     if word := long_word(step.text):

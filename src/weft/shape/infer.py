@@ -33,8 +33,10 @@ from weft.shape.logic import (
     Logic,
     Parameter,
     Pointwise,
+    Slice,
     Transpose,
     Varying,
+    Written,
     arity,
     demanded,
     elaborate,
@@ -43,7 +45,6 @@ from weft.shape.logic import (
 from weft.shape.nodes import (
     AxisBelow,
     AxisIs,
-    Bound,
     Computed,
     Constraint,
     Dim,
@@ -59,6 +60,7 @@ from weft.shape.nodes import (
 )
 from weft.shape.rows import RowBelowRule, RowIsRule, RowJoinRule, RowSeenRule
 from weft.shape.solver import Solver, undisturbed
+from weft.shape.subscripts import AxisPoint, AxisRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -375,7 +377,8 @@ class _Laying:
     def _label(self, label: Label) -> AxisCell:
         labels = self.step.labels
         if label.name not in labels:
-            labels[label.name] = self.solver.new_axis(label=label, least=0)
+            unnamed = isinstance(self.claims.logic, Slice | Written)  # nobody wrote the labels of a slice
+            labels[label.name] = self.solver.new_axis(label=None if unnamed else label, least=0)
         return labels[label.name]
 
     def _axis(self, term: Term) -> AxisCell:
@@ -385,9 +388,19 @@ class _Laying:
                 return self._label(term)
             case Hole():
                 return solver.new_axis()
-            case Bound(size=size):
+            case AxisPoint(exact=int(size)):
                 axis = solver.new_axis()
                 self._known(axis, Dim(size))
+                return axis
+            case AxisPoint(least=least):
+                return solver.new_axis(least=least)
+            case AxisRange(over=over, least=least, window=window):
+                axis = solver.new_axis(least=least)
+                if window is not None:
+                    self._known(self._label(over), Dim(window))
+                    return axis
+                counted = ComputedRule(Why(self.step), self._label(over), {"axis": axis}, term)
+                solver.add(counted, *counted.cells)
                 return axis
             case Position(at=at):
                 return solver.new_axis(least=at + 1)
@@ -437,4 +450,4 @@ def _text(logic: Logic) -> str:
 
 
 def _span(term: Term) -> Span | None:
-    return None if isinstance(term, Size | Bound | OpenSize) else term.span
+    return None if isinstance(term, Size | AxisPoint | AxisRange | OpenSize) else term.span

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal as TypingLiteral, TypeAlias
 
-from weft.einsum.nodes import KINDS, Kind, Label, Position, Row, RowVar, Spec, labels_in
+from weft.einsum.nodes import KINDS, Kind, Label, Row, RowVar, Spec, labels_in
 from weft.errors import ShapeError
 from weft.shape.nodes import (
     MEMORY_ORDER,
-    Bound,
     Constraint,
     Dim,
     ElementCount,
@@ -31,6 +30,7 @@ from weft.shape.nodes import (
     Shape,
     Size,
 )
+from weft.shape.subscripts import NO_SUBSCRIPTS, AxisPoint, SlicedRow, Subscript, kept_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,30 @@ class Einsum:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The leftmost batch axis, read at one position, is gone."""
+    """Axes read where subscripts say."""
 
-    at: Bound | Position
+    batch: SlicedRow = NO_SUBSCRIPTS
+    input: SlicedRow = NO_SUBSCRIPTS
+    output: SlicedRow = NO_SUBSCRIPTS
+
+    def row(self, kind: Kind) -> SlicedRow:
+        row: SlicedRow = getattr(self, kind)
+        return row
+
+    @property
+    def subscripts(self) -> tuple[Subscript, ...]:
+        return self.batch.subscripts + self.input.subscripts + self.output.subscripts
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What reads a part of a tensor, and as many `values` that broadcast to the part: they are written to it.
+
+    That is the same record, filled as a gradient fills it: the tensor is the left side, and nothing is in slot 0.
+    """
+
+    of: Slice
+    values: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +165,7 @@ class Input:
 
 
 Terminal: TypeAlias = Literal | Counted | Constant | Varying | Assigned | Parameter | Input
-Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Stated | Terminal
+Logic: TypeAlias = Pointwise | Compose | Transpose | Einsum | Slice | Written | Stated | Terminal
 
 
 def mapped(path: str | os.PathLike[str], item_bytes: int) -> Counted:
@@ -169,6 +190,8 @@ def arity(logic: Logic) -> int:
             return 2
         case Transpose() | Slice():
             return 1
+        case Written(of=of, values=values):
+            return arity(of) + values
         case Einsum(spec=spec):
             return len(spec.operands)
         case _:
@@ -178,6 +201,11 @@ def arity(logic: Logic) -> int:
 def position_slots(logic: Logic) -> tuple[int, ...]:
     """The slots whose tensors hold positions instead of values."""
     return tuple(logic.spec.positions) if isinstance(logic, Einsum) else ()
+
+
+def read_by(logic: Logic) -> Logic:
+    """The logic itself; of what is written to a part, that by which the part is read."""
+    return logic.of if isinstance(logic, Written) else logic
 
 
 def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int, int, int]:
@@ -190,8 +218,12 @@ def marks(logic: Logic, operands: tuple[tuple[int, int, int], ...]) -> tuple[int
             batch, input, output = (0 if left else len(spec.result.row(kind).lead) for kind in KINDS)
             return (batch, input, output)
         case Slice():
-            ((batch, input, output),) = operands
-            return (max(batch - 1, 0), input, output)
+            leads = [logic.row(kind).lead[:mark] for kind, mark in zip(KINDS, operands[0], strict=True)]
+            gone = [sum(isinstance(one, AxisPoint) for one in lead) for lead in leads]
+            batch, input, output = (mark - less for mark, less in zip(operands[0], gone, strict=True))
+            return (batch, input, output)
+        case Written(of=of):
+            return marks(of, operands[: arity(of)])
         case Transpose():
             ((batch, input, output),) = operands
             return (batch, output, input)
@@ -249,12 +281,11 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
                 if shape.row(kind) != Row()
             )
             return *said, *(Positions(slot, label) for slot, label in spec.positions.items())
-        case Slice(at=at):
-            return (
-                RowIs(RowRef(1, "batch"), (at,), RowVar("batch")),
-                RowIs(RowRef(0, "batch"), (), RowVar("batch")),
-                *(RowIs(RowRef(slot, kind), (), RowVar(kind)) for kind in ("input", "output") for slot in (0, 1)),
-            )
+        case Slice():
+            return tuple(one for kind in KINDS for one in _sliced(kind, logic.row(kind)))
+        case Written(of=of):
+            values = range(arity(of) + 1, arity(logic) + 1)
+            return elaborate(of) + tuple(_below(slot, kind, 0, kind) for slot in values for kind in KINDS)
         case Literal(shape=shape, claims=claims):
             return tuple(_exactly(kind, shape.row(kind), claims) for kind in KINDS)
         case Counted(count=count):
@@ -266,9 +297,9 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
         case Input():
             return tuple(_exactly(kind, logic.row(kind)) for kind in KINDS)
         case Parameter(input_equals_output=same):
-            rows = {kind: getattr(logic, kind) for kind in KINDS}
+            given = {kind: getattr(logic, kind) for kind in KINDS}
             equal = (RowSame(RowRef(0, "input"), RowRef(0, "output")),) if same else ()
-            return tuple(_exactly(kind, row) for kind, row in rows.items() if row is not None) + equal
+            return tuple(_exactly(kind, row) for kind, row in given.items() if row is not None) + equal
 
 
 def demanded(logic: Logic) -> tuple[Label, ...]:
@@ -293,6 +324,16 @@ def _below(operand: int, operand_kind: Kind, result: int, result_kind: Kind) -> 
 def _row_is(ref: RowRef, row: Row) -> RowIs:
     or_scalar = ref == RowRef(0, "output") and not row.axes
     return RowIs(ref, row.lead, row.var or Rest.UNTRACKED, row.trail, or_scalar)
+
+
+def _sliced(kind: Kind, row: SlicedRow) -> tuple[RowIs, RowIs]:
+    """A row of what is sliced, and that row of what is left: should no output axis be, one of size 1."""
+    lead, trail = kept_axes(row.lead), kept_axes(row.trail)
+    or_scalar = kind == "output" and bool(row.subscripts) and not lead + trail
+    return (
+        RowIs(RowRef(1, kind), row.lead, RowVar(kind), row.trail),
+        RowIs(RowRef(0, kind), lead, RowVar(kind), trail, or_scalar),
+    )
 
 
 def _exactly(kind: Kind, axes: Sequence[Dim | OpenSize], claim: bool = True) -> RowIs:

@@ -17,8 +17,9 @@ the rows of its slots and over names local to it, the same list whichever tensor
     middle     = RowVar                                   the axes this row variable stands for
                | Rest.UNTRACKED                           any axes, unrelated to anything
                | Rest.NOTHING                             no further axes
-    term       = einsum axis | Size(dim) | Bound(symbol)  Bound: an index supplied from outside
+    term       = einsum axis | Size(dim)
                | OpenSize(name)                           a size of an input, which each call decides
+               | AxisPoint | AxisRange                    read where a subscript says (subscripts.py)
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from weft.einsum.nodes import KINDS, Axis, Kind, Label, RowVar
 from weft.errors import ShapeError
 from weft.public import public
 from weft.shape.named_sizes import NamedSize
+from weft.shape.subscripts import AxisPoint, AxisRange
 
 #: Axes lie in memory batch first, then output, then input.
 MEMORY_ORDER: tuple[Kind, ...] = ("batch", "output", "input")
@@ -135,19 +137,7 @@ class OpenSize:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A position supplied when the code runs: the static index of a slice, and how many positions the axis has.
-
-    `counts`: it is how many runs there were.
-    """
-
-    symbol: str
-    size: int
-    counts: bool = False
-
-
-Term: TypeAlias = Axis | Size | Bound | OpenSize
+Term: TypeAlias = Axis | Size | OpenSize | AxisPoint | AxisRange
 Middle: TypeAlias = RowVar | Rest
 
 

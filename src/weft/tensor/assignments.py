@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from weft.assign import (
     Accum,
@@ -32,7 +32,18 @@ from weft.ops import OPS, Call, Num, Scalar, call, find, leaves, scalar, starter
 from weft.ops.dtypes import element_type
 from weft.public import public
 from weft.shape.infer import infer
-from weft.shape.logic import Assigned, Compose, Literal, Logic, Parameter, Pointwise, elaborate, position_slots
+from weft.shape.logic import (
+    Assigned,
+    Compose,
+    Literal,
+    Logic,
+    Parameter,
+    Pointwise,
+    Slice,
+    Written,
+    elaborate,
+    position_slots,
+)
 from weft.shape.nodes import Dim, Shape
 from weft.shape.text import RowSizes, given_dims
 from weft.tensor.functions import compose
@@ -134,8 +145,14 @@ def assign(
 
 
 def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = False) -> None:
-    """Record an assignment of a value; an operation written on the right becomes the assignment's own."""
+    """Record an assignment of a value; an operation written on the right becomes the assignment's own.
+
+    What is assigned to a part of a tensor, `t[2:5] = …`, is written to that part of it.
+    """
     name = "arg2" if accum == "arg2" else (starter(accum) if reset else find(accum, arity=2)).name
+    if part := _part_read(target):
+        _write_part(part, name, reset, value)
+        return
     if is_number(value):
         number = scalar(value)
         _record(target, name, reset, Pointwise(0), number, [])
@@ -149,6 +166,47 @@ def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = Fa
         _record(target, merged, reset, logic, inner.value, inner.operands, inner.record)
     else:
         _record(target, name, reset, Pointwise(1), Arg(0), [tensor.operand])
+
+
+def set_part(whole: Tensor, key: Any, value: TensorLike) -> None:
+    """Record `whole[key] = value`, or nothing if a part is assigned to itself: so ends `whole[key] += value`."""
+    part = whole[key]
+    read, own = (_part_read(one) if isinstance(one, Tensor) else None for one in (part, value))
+    itself = read and own and (read.operands, read.record.operation.logic) == (own.operands, own.record.operation.logic)
+    if value is not whole and not itself:
+        assign_to(part, "arg2", value, reset=True)
+
+
+def _part_read(tensor: Tensor) -> Accum | None:
+    """How a tensor made in this very recording reads the part of another that it is; None if it is none."""
+    where, read = current(), tensor.node.definition
+    fresh = where is not None and tensor.node.id > where.started and tensor.operand is tensor.node
+    return read if fresh and isinstance(read, Accum) and isinstance(read.record.operation.logic, Slice) else None
+
+
+def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None:
+    """Record an assignment to a part, over the loops by which it is read: as its gradient would be written.
+
+    Everything else keeps its value. What is assigned broadcasts to the part.
+    """
+    whole, *others = read.operands
+    logic = read.record.operation.logic
+    assert isinstance(logic, Slice)
+    computed: Scalar = scalar(value) if is_number(value) else Arg(len(others))
+    values = [] if is_number(value) else [as_tensor(value, "an assignment")]
+    _refuse_stale(values)
+    target = assignable(Tensor(whole))
+    operation = infer(
+        Written(logic, len(values)),
+        [node_of(one).shape for one in (whole, *others)] + [one.shape for one in values],
+        name=f"{target.label}[…]",
+        title=target.label,
+        origin=user_origin(),
+        code=True,
+    )
+    slots = tuple(range(2, 2 + len(others) + len(values)))
+    operands = [*others, *(one.operand for one in values)]
+    record_over(Record(operation, 1, slots), target, accum, reset, computed, operands)
 
 
 def _refuse_stale(tensors: Sequence[Tensor]) -> None:
@@ -246,9 +304,10 @@ def assignable(lhs: Tensor) -> Node:
     if not isinstance(lhs.operand, Node):
         raise WeftError(f"`{lhs.label}` cannot be assigned to", fix="assign to the tensor itself")
     if lhs.operand.definition is not None:
+        one = "; a part of a part is one pair of brackets, t[i, j]" if _part_read(lhs) else ""
         raise WeftError(
             f"`{lhs.label}` is computed from other tensors and cannot be assigned to",
-            fix="assign to a parameter, a gradient, data, or a wf.node",
+            fix=f"assign to a parameter, a gradient, data, or a wf.node{one}",
         )
     return lhs.operand
 

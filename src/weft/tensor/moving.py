@@ -11,6 +11,7 @@ from weft.tensor.concat import ROWS, check_kind, named_parts, stacked
 from weft.tensor.einsum import contract
 from weft.tensor.leaves import constant
 from weft.tensor.scope import as_tensor
+from weft.tensor.slices import apply_slice, first_axis
 from weft.tensor.tensor import Tensor, TensorLike
 
 
@@ -47,6 +48,17 @@ def split(x: TensorLike, sizes: int | Sequence[int | None], *, kind: Kind = "out
     names = [f"part{number}" for number in range(len(parts))]
     given = {name: size for name, size in zip(names, parts, strict=True) if size is not None}
     return tuple(_moved(x, "^".join(names), name, kind, "", **given) for name in names)
+
+
+def flip(x: TensorLike, *, kind: Kind = "output", label: str = "") -> Tensor:
+    """The last element first.
+
+    >>> print(ctx[wf.flip(wf.tensor([1, 2, 3]))])
+    [3. 2. 1.]
+    """
+    check_kind(kind)
+    made = apply_slice(first_axis(kind, step=-1), as_tensor(x, "flip"))
+    return made.named(label) if label else made
 
 
 def roll(x: TensorLike, k: int, *, kind: Kind = "output", label: str = "") -> Tensor:

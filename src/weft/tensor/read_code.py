@@ -9,7 +9,6 @@ that is pointwise too belongs to the one scalar it computes; what has loops of i
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -17,6 +16,7 @@ from typing import Any, cast, get_args
 
 from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
 from weft.assign.parse import INFIX, parse
+from weft.assign.slice_text import parse_slice
 from weft.assign.syntax import (
     Assign,
     At,
@@ -36,15 +36,25 @@ from weft.assign.syntax import (
     in_a_row,
     names_in,
 )
-from weft.einsum.nodes import Position
 from weft.errors import WeftError, user_origin
 from weft.notation import Mistake, Source
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
 from weft.shape.infer import Operation
-from weft.shape.logic import Compose, Einsum, Logic, Outside, Pointwise, Slice, Transpose, arity, position_slots
-from weft.shape.nodes import Bound
+from weft.shape.logic import (
+    Compose,
+    Einsum,
+    Logic,
+    Outside,
+    Pointwise,
+    Slice,
+    Transpose,
+    Written,
+    arity,
+    position_slots,
+)
+from weft.shape.subscripts import GivenIndex
 from weft.tensor.assignments import assignable, record_over
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import compose
@@ -53,7 +63,7 @@ from weft.tensor.names import Given, TextNames, checked, said_type, unheld
 from weft.tensor.operator import Operator, read_logic
 from weft.tensor.positions import lookups_of
 from weft.tensor.reading import Reading, operation_of
-from weft.tensor.slices import StaticIndex, slice_batch
+from weft.tensor.slices import StaticIndex, apply_slice
 from weft.tensor.tensor import Tensor, given
 
 
@@ -199,12 +209,13 @@ class _Reader:
         text = logic.text if logic else "."
         if text == ".":
             return None
-        if logic and (found := re.fullmatch(r"@\|\s*(.*?)\s*", text, re.DOTALL)):
-            if re.fullmatch(r"[0-9]{1,9}", found[1]):
-                return Slice(Position(int(found[1])))
-            index = self._static(Name(found[1], logic.span))
-            return Slice(Bound(index.name, index.size, index.counts))
+        if logic and (written := parse_slice(text, lambda name: self._given_index(Name(name, logic.span)))):
+            return written
         return read_logic(text)
+
+    def _given_index(self, name: Name) -> GivenIndex:
+        found = self._static(name)
+        return GivenIndex(found.name, found.size, found.counts)
 
     def _static(self, name: Name) -> StaticIndex:
         meaning = self.names[name]
@@ -233,6 +244,8 @@ class _Reader:
         tensors = tuple(first[operand] for operand, _ in keys)
         used = tuple(number for _, number in keys)
         logic = logic or Pointwise(max(*used, slots.lhs, 0))
+        if isinstance(logic, Slice) and (more := max(*used, slots.lhs, 0) - arity(logic)) > 0:
+            logic = Written(logic, more)
         return Reading(logic, value, tensors, used, slots.lhs, right.sizes, slots.span)
 
     # Values
@@ -299,8 +312,11 @@ class _Reader:
             case EinsumCall(spec=spec, args=args):
                 return einsum(spec.text, *(self._tensor(arg) for arg in args))
             case At(value=inner, index=index):
-                at = index.value if isinstance(index, NumberLiteral) else self._static(index)
-                return slice_batch(self._tensor(inner), at)
+                at = index.value if isinstance(index, NumberLiteral) else self._static(index).name
+                logic = parse_slice(f"@| {at}", lambda name: self._given_index(Name(name, index.span)))
+                if logic is None:
+                    raise Mistake(f"{at} is no position of an axis", index.span, "write a whole number from 0 on")
+                return apply_slice(logic, self._tensor(inner))
             case FunctionCall(function="given", args=args):
                 return self._given(value, args)
             case Bracket():

@@ -13,7 +13,7 @@ from weft.notation import Mistake
 from weft.ops import Scalar
 from weft.shape.cells import ShapeVar
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Varying, arity
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Varying, Written, arity
 from weft.shape.nodes import Dim
 from weft.tensor.tensor import Tensor
 
@@ -63,7 +63,8 @@ def operation_of(reading: Reading, target: Node) -> Operation:
             )
     if reading.operation:
         return reading.operation
-    for slot in range(last + 1):
+    part = isinstance(reading.logic, Slice | Written)  # what is written to a part says what the part is
+    for slot in range(part, last + 1):
         if slot not in shapes:
             shapes[slot] = _absent(slot, reading)
     operands = [shapes[slot] for slot in range(1, last + 1)]
@@ -72,7 +73,7 @@ def operation_of(reading: Reading, target: Node) -> Operation:
         operands,
         title=target.label,
         origin=user_origin(),
-        result=shapes[0],
+        result=shapes.get(0),
         sizes=reading.sizes,
         code=True,
     )

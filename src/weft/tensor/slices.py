@@ -1,4 +1,4 @@
-"""Slicing the leftmost batch axis, by a number or by a static index bound when the code runs."""
+"""Slices: axes read at positions that are numbers, or static indices bound when the code runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from weft.assign import Slot, Symbol
-from weft.einsum.nodes import Position
-from weft.errors import ShapeError, WeftError
+from weft.assign.slice_text import loop_letter
+from weft.einsum.nodes import Kind, Label
+from weft.errors import WeftError
 from weft.shape.logic import Slice
-from weft.shape.nodes import Bound
+from weft.shape.subscripts import AxisRange, SlicedRow
 from weft.tensor.operator import Operator
+from weft.tensor.subscripts import slice_logic
 from weft.tensor.tensor import Tensor
 
 
@@ -23,7 +25,7 @@ class StaticIndex(Symbol):
 
 
 def index(name: str, size: int) -> StaticIndex:
-    """A static index: `row = x[i]` slices the leftmost batch axis of `x` at whatever `i` a run binds."""
+    """A static index: `row = x[i]` reads the first axis of `x` at whatever `i` a run binds."""
     return _checked_index("a static index", name, size)
 
 
@@ -49,46 +51,26 @@ def _checked_index(what: str, name: str, size: int, *, counts: bool = False) -> 
     return StaticIndex(name, int(size), counts)
 
 
-def slice_batch(tensor: Tensor, key: object) -> Tensor:
-    """`tensor[key]`: the leftmost batch axis read at one position."""
-    if isinstance(key, StaticIndex):
-        _check_positions(tensor, key)
-        logic = Slice(Bound(key.name, key.size, key.counts))
-    elif isinstance(key, Integral) and not isinstance(key, bool) and int(key) >= 0:
-        logic = Slice(Position(int(key)))
-    else:
-        raise WeftError(
-            f"`{tensor.label}` cannot be sliced by {key!r}",
-            fix='slice the leftmost batch axis by a number from 0 on or by a static index, wf.index("i", size)'
-            + _otherwise(key),
-        )
+def sliced(tensor: Tensor, key: object) -> Tensor:
+    """`tensor[key]`; the tensor itself where all axes stay whole."""
+    logic = slice_logic(tensor, key)
+    return apply_slice(logic, tensor) if logic != Slice() else tensor
+
+
+def first_axis(kind: Kind, step: int) -> Slice:
+    """The slice `::step` of the first axis of a row."""
+    row = SlicedRow((AxisRange(Label(loop_letter(0)), step=step),))
+    match kind:
+        case "batch":
+            return Slice(batch=row)
+        case "input":
+            return Slice(input=row)
+    return Slice(output=row)
+
+
+def apply_slice(logic: Slice, tensor: Tensor) -> Tensor:
+    """The part of a tensor that a slice reads."""
     return _SLICE.apply(logic, (tensor,))
-
-
-def _otherwise(key: object) -> str:
-    """What does what a key would do elsewhere."""
-    if isinstance(key, slice):
-        return '; a part of an axis is wf.einsum("2^a^3, ...|... => a, ...|...", t), without the first 2 and the last 3'
-    if key is None or key is ...:
-        return '; a new axis is wf.einsum("...|i => ...|0i", t)'
-    if isinstance(key, tuple):
-        return '; several at once are t[i][j]; of an output axis wf.einsum("...|1j => ...|j", t)'
-    return ""
-
-
-def _check_positions(tensor: Tensor, index: StaticIndex) -> None:
-    """An index has as many positions as the axis it slices, which it determines where nothing else does."""
-    batch = tensor.shape.batch
-    known = next((axis.size for axis in batch.axes or batch.front), None)
-    maker = "counter" if index.counts else "index"
-    if known is not None and known != index.size:
-        raise ShapeError(
-            f"static index `{index.name}` has {index.size} positions, and the leftmost batch axis of "
-            f"`{tensor.label}` has {known}",
-            notes=[f"{tensor.label} is {tensor.shape}"],
-            fix=f'make them equal: wf.{maker}("{index.name}", {known}), or give the data an axis of {index.size} '
-            "batches before the one of examples: wf.data(x.reshape(batches, size, …), batch=2)",
-        )
 
 
 def _copy(v: Slot, v1: Slot) -> None:

@@ -23,7 +23,10 @@ from weft.shape.inference_lock import INFERRING
 from weft.shape.nodes import Shape
 
 if TYPE_CHECKING:
-    from weft.tensor.slices import StaticIndex
+    from types import EllipsisType
+
+    #: What stands for one axis between the brackets of `x[…]`.
+    SubscriptLike: TypeAlias = int | Scalar | slice | EllipsisType
 
 #: What an operand of Python's operators may be; a string names a parameter inside `@wf.op`.
 TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
@@ -268,26 +271,23 @@ class Tensor:
 
         return transpose(self)
 
-    def __getitem__(self, key: int | StaticIndex | slice | Tensor) -> Tensor:
-        from weft.tensor.slices import slice_batch
+    def __getitem__(self, key: Tensor | SubscriptLike | tuple[SubscriptLike, ...]) -> Tensor:
+        """The elements that the same brackets pick from its array; what is left of a row stays in it."""
+        from weft.tensor.slices import sliced
 
-        if isinstance(key, slice) and key == slice(None):
-            return self
         if isinstance(key, Tensor):
             from weft.tensor.lookups import take
 
             return take(self, key)
-        return slice_batch(self, key)
+        return sliced(self, key)
 
     # Assignment, recorded under @wf.cd
 
-    def __setitem__(self, key: slice, value: TensorLike) -> None:
-        from weft.tensor.assignments import assign_to
+    def __setitem__(self, key: SubscriptLike | tuple[SubscriptLike, ...], value: TensorLike) -> None:
+        """Record an assignment to the elements that the brackets pick; all others keep their values."""
+        from weft.tensor.assignments import set_part
 
-        if key != slice(None):
-            raise WeftError("assign to the whole tensor: write `t[:] = …`")
-        if value is not self:
-            assign_to(self, "arg2", value, reset=True)
+        set_part(self, key, value)
 
     def __iadd__(self, value: TensorLike) -> Tensor:
         return _assign(self, "add", value)

@@ -1,0 +1,294 @@
+"""Subscripts: what `x[…]` reads, what `x[…] = …` writes, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tensor.differences import double, total
+
+A = np.arange(60.0).reshape(3, 4, 5)
+KEYS = [
+    np.s_[-1],
+    np.s_[2],
+    np.s_[1:3],
+    np.s_[::2],
+    np.s_[::-1],
+    np.s_[:, 2],
+    np.s_[..., 1:3],
+    np.s_[1, ..., -2],
+    np.s_[:, ::-2, 3],
+    np.s_[5:9],
+    np.s_[2, 1, 0],
+    np.s_[()],
+    np.s_[np.int64(1), 0:0],
+]
+N = wf.index("n", 3)
+
+
+def cube(label: str = "x") -> wf.Tensor:
+    return wf.data(A.copy(), batch=1, input=1, label=label)
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_the_same_brackets_pick_the_same_elements_from_a_tensor_and_from_its_array(backend: str) -> None:
+    x, ctx = cube(), wf.Context(backend)
+    parts = [x[key] * 1.0 for key in KEYS]
+    ctx.compile(wf.seq(*(part.forward for part in parts)), keep=parts)()
+    for key, part in zip(KEYS, parts, strict=True):
+        assert np.array_equal(ctx[part].reshape(A[key].shape), A[key]), key
+
+
+def test_what_is_left_of_a_row_stays_in_it() -> None:
+    x = cube()
+    shown = {"[0]": x[0], "[:, 1:]": x[:, 1:], "[..., 0]": x[..., 0], "[:, 0]": x[:, 0], "[0, 0, 0]": x[0, 0, 0]}
+    assert {text: str(part.dims) for text, part in shown.items()} == {
+        "[0]": "5->4",
+        "[:, 1:]": "3|5->3",
+        "[..., 0]": "3|4",
+        "[:, 0]": "3|5->1",  # every output row has an axis
+        "[0, 0, 0]": "1",
+    }
+    assert x[...] is x
+    assert x[:, :] is x
+
+
+def test_windows_at_static_indices() -> None:
+    x, ctx, n = cube(), wf.Context("interp"), wf.index("n", 2)
+    first, second, last = x[:, 2 * n : 2 * n + 2] * 1.0, x[..., n + 3] * 1.0, x[:, n + 2 : n : -1] * 1.0
+    step = ctx.compile(wf.seq(first.forward, second.forward, last.forward), bindings=[n], keep=[first, second, last])
+    assert 'x ~logic:"[2*n:2*n + 2]"' in step.show("assign")
+    for at in range(2):
+        step(n=at)
+        assert np.array_equal(ctx[first], A[:, 2 * at : 2 * at + 2])
+        assert np.array_equal(ctx[second], A[..., at + 3])
+        assert np.array_equal(ctx[last], A[:, at + 2 : at : -1])
+
+
+def test_gradients_of_slices_to_the_second_order() -> None:
+    w = double("w", b=3, o=4, init=wf.normal(0.0, 1.0))
+    y = total(w[1:] * w[:-1, ::-1]) + total(w[-1, 1:3] * w[0, ::2])
+    wf.gradcheck(y, w)
+    g = wf.grad(y, w)
+    wf.gradcheck(wf.einsum("...|... => 0", g * g * g), w)
+
+
+def test_sizes_flow_through_slices_in_both_directions() -> None:
+    w = wf.param("w")
+    rest = (w @ wf.data(np.ones((2, 3)), batch=1))[:, 1:]
+    assert str(wf.einsum("...|i; i => ...|i", rest, wf.data(np.ones(4))).dims) == "2|4"
+    assert str(w.dims) == "3->5"
+
+
+def test_a_size_that_turns_out_too_small_is_refused_where_it_does() -> None:
+    h = wf.param("w") @ wf.data(np.ones((4, 3)), batch=1)
+    h[..., 7]
+    with pytest.raises(wf.ShapeError, match="position 7 is outside the output axis of `add`, which has size 5"):
+        h + wf.data(np.zeros((4, 5)), batch=1)
+
+
+def test_subscripts_of_a_tensor_of_which_nothing_is_known_are_of_its_batch_row() -> None:
+    n, ctx = wf.node("n"), wf.Context("interp")
+    row, i = wf.data(np.arange(3.0)), wf.index("i", 2)
+
+    @wf.cd
+    def step() -> None:
+        n[:] = 7.0
+        n[i] = row
+
+    ctx.compile(step(), bindings=[i])(i=1)
+    assert ctx[n].tolist() == [[7.0, 7.0, 7.0], [0.0, 1.0, 2.0]]
+
+
+REFUSED: dict[str, tuple[Callable[[wf.Tensor], object], str]] = {
+    "a position outside": (
+        lambda x: x[3],
+        "position 3 is outside batch axis 0 of `x`, which has size 3\nx is 3|5->4\n-> name a position from -3 to 2",
+    ),
+    "a position outside from the end": (
+        lambda x: x[..., -6],
+        "position -6 is outside input axis 0 of `x`, which has size 5\nx is 3|5->4\n-> name a position from -5 to 4",
+    ),
+    "too many": (
+        lambda x: x[0, 0, 0, 0],
+        "`x` has 3 axes and was given 4 subscripts\nx is 3|5->4\n-> give one subscript for each axis at most",
+    ),
+    "two dots": (lambda x: x[..., 0, ...], "`...` stands 2 times between the brackets of `x[…]`\n-> write it once"),
+    "no step": (lambda x: x[::0], "the step of a slice is a whole number other than 0, not 0"),
+    "an index of another size": (
+        lambda x: x[wf.index("i", 5)],
+        "static index `i` has 5 positions, and batch axis 0 of `x` has 3\nx is 3|5->4\n"
+        '-> make them equal: wf.index("i", 3), or give the data an axis of 5 batches before the one of examples: '
+        "wf.data(x.reshape(batches, size, …), batch=2)",
+    ),
+    "an index of another size of an output axis": (
+        lambda x: x[:, N],
+        "static index `n` has 3 positions, and output axis 0 of `x` has 4\nx is 3|5->4\n"
+        '-> make them equal: wf.index("n", 4)',
+    ),
+    "a window that ends outside": (
+        lambda x: x[:, N : N + 3],
+        "`n` would reach position 4 of output axis 0 of `x`, which has size 4\nx is 3|5->4\n"
+        "-> give fewer positions to `n` (it has n below 3), or slice less",
+    ),
+    "a position before the first": (
+        lambda x: x[..., N - 1],
+        "`n` would reach position -1 of input axis 0 of `x`, which has size 5\nx is 3|5->4\n"
+        "-> give fewer positions to `n` (it has n below 3), or slice less",
+    ),
+    "a window of changing size": (
+        lambda x: x[:, N:],
+        "how many positions a slice of output axis 0 of `x` has would depend on `n`\n"
+        "-> end it a number of positions after its start: x[i : i + 4]",
+    ),
+    "no sum": (
+        lambda x: x[N * N],
+        "batch axis 0 of `x` cannot be indexed by what is no sum of static indices times whole numbers\n"
+        "-> write it as 4 * i + j",
+    ),
+    "a row of unknown rank": (
+        lambda x: wf.node("c", o=[5, 3])[2:],
+        "how many batch axes `c` has is not known here, and so not which axes the subscripts are of\n"
+        "c is ...|...->5,3\n"
+        "-> say it where `c` is made, b=[] for none, or use an einsum, which names the row",
+    ),
+}
+
+
+def told(error: wf.WeftError) -> str:
+    return "\n".join([error.what, *error.notes, *([f"-> {error.fix}"] if error.fix else [])])
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_subscripts_that_are_refused(case: str) -> None:
+    read, expected = REFUSED[case]
+    with pytest.raises(wf.WeftError) as caught:
+        read(cube())
+    assert told(caught.value) == expected
+
+
+@pytest.mark.parametrize("key", [1.5, "a", None, True, [1, 2], {}, slice(1.5), slice(0, 3, 1.0), np.bool_(True)])
+def test_keys_that_are_no_subscripts(key: Any) -> None:
+    kinds = 'subscripts are whole numbers, slices, static indices (wf.index("i", size)) and `...`'
+    more = {
+        type(None): '; a new axis is wf.einsum("...|i => ...|0i", t)',
+        bool: "; elements are chosen by wf.where",
+    }
+    wrong = next(one for one in (key.stop, key.step) if isinstance(one, float)) if isinstance(key, slice) else key
+    with pytest.raises(wf.WeftError) as caught:
+        cube()[0, key]
+    assert told(caught.value) == f"`x` cannot be indexed by {wrong!r}\n-> {kinds}{more.get(type(key), '')}"
+
+
+def test_what_is_advised_for_new_axes_works() -> None:
+    ctx, x = wf.Context("interp"), wf.data(np.arange(24.0).reshape(8, 3), batch=1)
+    assert ctx[wf.einsum("...|i => ...|0i", x)].tolist() == ctx[x][:, None].tolist()
+
+
+def test_the_sign_of_the_notation_slices_the_leftmost_batch_axis() -> None:
+    with pytest.raises(wf.ShapeError, match="the batch row of `x` needs at least 1 axis") as caught:
+        wf.parse_cd("y =: x @| 0", x=wf.data(np.ones(3), label="x"), declare=True)
+    assert caught.value.fix.startswith("`@|` slices the leftmost batch axis")
+    with pytest.raises(wf.WeftError, match=r"1\.5 is no position of an axis"):
+        wf.parse_cd("y =: x @| 1.5", x=cube(), declare=True)
+    with pytest.raises(wf.WeftError):
+        wf.parse_cd('y =: x ~logic:"[1:n]"', x=cube(), n=N, declare=True)
+
+
+# Writing
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_parts_are_written_and_the_rest_is_kept(backend: str) -> None:
+    cache, ctx = wf.data(np.arange(15.0).reshape(5, 3), batch=1, label="cache"), wf.Context(backend)
+    row, rows = wf.data(np.array([10.0, 20, 30]), label="row"), wf.data(np.ones((2, 3)), batch=1, label="rows")
+    i, j = wf.index("i", 5), wf.index("j", 4)
+
+    @wf.cd
+    def step() -> None:
+        cache[i] = row
+        cache[j : j + 2] += rows
+        cache[::2, 1] = 0.5
+        cache[1:] = cache[:-1]
+        cache[-1].accumulate("max", 50.0)
+        last = cache[-1]
+        last *= 2.0
+        cache[2, 1:] = row[:-1] * 2.0
+
+    code = step()
+    assert str(code).splitlines()[:4] == [
+        'cache =: row ~logic:"@| i" ~slots:"2=>1";',
+        'cache =+ rows ~logic:"[j:j + 2|]" ~slots:"2=>1";',
+        'cache =: 0.5 ~logic:"[::2|1]" ~slots:"=>1";',
+        'cache =: (=: cache ~logic:"[:-1|]") ~logic:"[1:|]" ~slots:"2=>1";',
+    ]
+    again = wf.parse_cd(str(code), cache=cache, row=row, rows=rows, i=i, j=j)
+    assert str(again) == str(code)
+    ctx.compile(again, bindings=[i, j])(i=1, j=2)
+    assert ctx[cache].tolist() == [[0, 0.5, 2], [0, 0.5, 2], [10, 20, 40], [7, 0.5, 9], [100, 100, 100]]
+
+
+def test_a_part_of_a_node_is_no_value_of_the_rest() -> None:
+    n, ctx = wf.node("n", b=5, o=1, i=[]), wf.Context("interp")
+
+    @wf.cd
+    def step() -> None:
+        n[1:3] = 1.0
+
+    run = ctx.compile(step())
+    with pytest.raises(wf.WeftError, match="`n` is written in part only"):
+        run()
+    ctx[n] = np.zeros((5, 1))
+    run()
+    assert ctx[n].ravel().tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+def _nested(c: wf.Tensor) -> None:
+    c[1][2] = 1.0
+
+
+def _computed(c: wf.Tensor) -> None:
+    (c * 2.0)[1] = 1.0
+
+
+def _large(c: wf.Tensor) -> None:
+    c[1:3] = wf.data(np.zeros((3, 3)), batch=1, label="r")
+
+
+def _itself(c: wf.Tensor) -> None:
+    c[1] = c[1]
+
+
+def _used_after(c: wf.Tensor) -> None:
+    row = c[1]
+    row += 1.0
+    c[2] = row
+
+
+@pytest.mark.parametrize(
+    ("write", "what"),
+    [
+        (_nested, "`slice` is computed from other tensors and cannot be assigned to"),
+        (_computed, "`mul` is computed from other tensors and cannot be assigned to"),
+        (_large, "the axis cannot be both 2 and 3"),
+        (_itself, "`_itself` recorded no assignment"),
+        (_used_after, "`slice` reads `c`, which was written after `slice` was made"),
+    ],
+)
+def test_writes_that_are_refused(write: Callable[[wf.Tensor], None], what: str) -> None:
+    c = wf.data(np.zeros((5, 3)), batch=1, label="c")
+    with pytest.raises(wf.WeftError) as caught:
+        wf.cd(write)(c)
+    assert caught.value.what == what
+    if write is _nested:
+        assert caught.value.fix.endswith("; a part of a part is one pair of brackets, t[i, j]")
+
+
+def test_a_part_is_written_only_in_code() -> None:
+    c = wf.data(np.zeros((5, 3)), batch=1, label="c")
+    with pytest.raises(wf.WeftError, match="is assigned to outside a function"):
+        c[1] += 2.0
