@@ -26,6 +26,7 @@ from weft.comprehension.nodes import (
     Size,
     Truth,
     Unary,
+    computed,
     left,
 )
 from weft.comprehension.ranges import Called, Loops, Ranges
@@ -94,10 +95,13 @@ def _loops(loops: Loops, ranges: Ranges, types: Mapping[str, str], tensors: dict
     extents = [range.size for _, range in loops.indices]
     target, wide = statement.target.name, _wide(types[statement.target.name])
     value = np.broadcast_to(evaluate(statement.value, env, ranges), extents).astype(wide)
+    if computed(statement):
+        _scatter(loops, env, value, ranges, tensors)
+        return
     kept = len(left(statement))
     cells = tuple(
         range.low if isinstance(at, Int) else slice(range.low, range.high)
-        for at, range in zip(statement.at, loops.cells, strict=True)
+        for at, range in zip(statement.at, loops.cells(ranges.shapes[target]), strict=True)
     )
     if target not in tensors:
         tensors[target] = np.zeros(ranges.shapes[target], wide)
@@ -111,6 +115,20 @@ def _loops(loops: Loops, ranges: Ranges, types: Mapping[str, str], tensors: dict
     reduced = REDUCE[statement.reduction].reduce(value, axis=axes, initial=neutral)
     old = np.full(reduced.shape, neutral) if statement.resets else tensors[target][cells]
     tensors[target][cells] = REDUCE[statement.reduction](old, reduced)
+
+
+def _scatter(loops: Loops, env: Mapping[str, Array], value: Array, ranges: Ranges, tensors: dict[str, Array]) -> None:
+    """Accumulate, one after another, where the left side says."""
+    statement = loops.statement
+    target, reduction, shape = statement.target.name, statement.reduction, ranges.shapes[statement.target.name]
+    assert reduction is not None
+    if statement.resets:
+        neutral = OPS[reduction].neutral
+        assert neutral is not None
+        tensors[target] = np.full(shape, neutral(value.dtype), value.dtype)
+    at = [np.broadcast_to(evaluate(one, env, ranges), value.shape) for one in statement.at]
+    if value.size and all(shape):
+        REDUCE[reduction].at(tensors[target], tuple(at), value)
 
 
 def evaluate(expr: Expr, env: Mapping[str, Array], ranges: Ranges) -> Any:

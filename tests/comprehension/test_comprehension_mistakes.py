@@ -54,8 +54,9 @@ SYNTAX = {
     "C(i) = @": ("@", "`@` has no meaning here", "remove it"),
     "C(i + 1) = B(i)": (
         "i + 1",
-        "the left side takes indices and whole numbers",
-        "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`",
+        "`i + 1` is computed, and `=` does not say what becomes of points where it is the same",
+        "say how they combine: `C(i + 1) +=! …`, or `*=!`, `min=!`, `max=!`; "
+        "or write an index there, and choose on the right",
     ),
     "C(i) = float(B(i), 2)": ("float(B(i), 2)", "`float` converts one value, not 2 values", "write `float(x)`"),
     "C(i) = 99999999999999999999": (

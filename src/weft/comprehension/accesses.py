@@ -17,6 +17,7 @@ from weft.comprehension.nodes import (
     Let,
     Read,
     children,
+    computed,
     exprs,
     walk,
 )
@@ -71,7 +72,8 @@ def _accesses(statement: Comprehension, scalar: Translation) -> Iterator[Access]
     for axis, one in enumerate(statement.at):
         at = scalar(one)
         yield Access(statement.target.name, axis, one, at, None, (), index_names(at))
-    yield from _within(statement.value, scalar)
+    for part in (*computed(statement), statement.value):
+        yield from _within(part, scalar)
     for clause in statement.where:
         if isinstance(clause, Let):
             yield from _within(clause.value, scalar)

@@ -68,9 +68,9 @@ def _called(call: Invoke, callee: Checked, axes: Axes) -> Iterator[tuple[Ident, 
         yield target, tuple(given.get(name or "") for name in callee.axes.get(one, ()))
 
 
-def _along(at: Index | Int, statement: Comprehension, axes: Axes) -> str | None:
+def _along(at: Expr, statement: Comprehension, axes: Axes) -> str | None:
     """The size variable that an index runs to: the only one of the axes it stands alone in, or that of its `where`."""
-    if isinstance(at, Int):
+    if not isinstance(at, Index):
         return None
     if clause := statement.given.get(at.name):
         return clause.high.name if clause.low == Int(0) and isinstance(clause.high, Size) else None

@@ -15,7 +15,7 @@ from weft.affine import Affine
 from weft.assign.explicit import as_affine
 from weft.comprehension.accesses import Access, Accesses, place_of
 from weft.comprehension.mistakes import Mistake, listed, meant
-from weft.comprehension.nodes import Comprehension, Index, Read, indices, left, walk
+from weft.comprehension.nodes import Comprehension, Index, Read, computed_axes, indices, left, walk
 from weft.comprehension.piecewise import Piecewise
 from weft.comprehension.scalars import index_names, written
 from weft.comprehension.show import show_expr
@@ -82,6 +82,16 @@ def unbounded(
     else:
         what = f"{shown} does not bound `{name}` on both sides"
     return Mistake(what, place_of(name, statement), fix)
+
+
+def check_sized(statement: Comprehension, declared: Sequence[int | None]) -> Iterator[Mistake]:
+    """The axes of a tensor that its first statement writes at computed subscripts, and that have no declared size."""
+    for axis in computed_axes(statement):
+        if axis >= len(declared) or declared[axis] is None:
+            target, subscript = statement.target, statement.at[axis]
+            what = f"`{show_expr(subscript)}` does not say how large axis {axis} of `{target}` is"
+            fix = f"give the result a type, of sizes that come in or numbers: `-> (float(N) {target})`"
+            yield Mistake(what, subscript.span, f"{fix}; or define it in a statement before")
 
 
 def check_begins(accesses: Accesses) -> Iterator[Mistake]:

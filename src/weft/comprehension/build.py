@@ -198,16 +198,9 @@ class _Builder:
         function, *args = subtrees(subtrees(tree)[0])
         return Apply(word_of(function), tuple(map(self.expr, args)), span=span_of(subtrees(tree)[0]))
 
-    def _on_the_left(self, tree: Tree) -> Index | Int:
-        """What stands on the left side for an axis."""
-        if tree.data == "name":
-            return Index(word_of(tree), span=span_of(tree))
-        number = _number(tree, self.mistakes) if tree.data == "number" else None
-        if isinstance(number, Int):
-            return number
-        fix = "write an index here, and choose on the right: `A(i) = i == 0 ? … : …`"
-        self.wrong("the left side takes indices and whole numbers", span_of(tree), fix)
-        return Index("_", span=span_of(tree))
+    def _on_the_left(self, tree: Tree) -> Expr:
+        """What stands on the left side for an axis. A name is that of an index there."""
+        return Index(word_of(tree), span=span_of(tree)) if tree.data == "name" else self.expr(tree)
 
     def _clause(self, tree: Tree) -> Where:
         parts = subtrees(tree)

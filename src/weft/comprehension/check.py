@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from weft.comprehension.accesses import Accesses
 from weft.comprehension.axes import find_axes
-from weft.comprehension.boundedness import Names, check_begins, check_bounded
+from weft.comprehension.boundedness import Names, check_begins, check_bounded, check_sized
 from weft.comprehension.builtins import TAKEN, spelled
 from weft.comprehension.calls import check_argument, check_call
 from weft.comprehension.mistakes import ComprehensionError, Mistake, counted, meant, warn
@@ -30,6 +30,7 @@ from weft.comprehension.nodes import (
     Result,
     Statement,
     TensorType,
+    computed,
     targets,
     walk,
     where_exprs,
@@ -180,7 +181,9 @@ def _check_runs(
     names = Names(sorted(scope.sizes), [name for name, rank in scope.ranks.items() if not rank])
     accesses = Accesses.of(statement, types)
     late = check_begins(accesses) if once and target not in shaped else ()
-    for mistake in (*check_bounded(accesses, shaped, by_type, names), *check_inside(accesses, params), *late):
+    unsized = check_sized(statement, declared) if target not in shaped else ()
+    runs = (*check_bounded(accesses, shaped, by_type, names), *check_inside(accesses, params))
+    for mistake in (*unsized, *runs, *late):
         scope.report(mistake)
 
 
@@ -272,6 +275,8 @@ def _results(
                 dtype = type_of(part, types, variables, report)
                 if isinstance(clause, Between) and not any(isinstance(one, Read) for one in walk(part)):
                     check_whole(part, dtype, "the end of a range", report)
+        for part in computed(statement):
+            check_whole(part, type_of(part, types, variables, report), "a subscript", report)
         dtype = type_of(statement.value, types, variables, report)
         return [(statement.target, accumulated(dtype, statement.reduction))]
     callee = done.get(statement.function.name)

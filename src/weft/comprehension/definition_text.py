@@ -165,7 +165,7 @@ def _ranks(every: Iterable[Explicit], known: Mapping[Buffer, int]) -> dict[Buffe
     found = dict(known)
     for one in every:
         for run in one.runs:
-            for buffer, at in ((one.target, run.at), *((read.buffer, read.at) for read in reads(run.value))):
+            for buffer, at in ((one.target, run.at), *((read.buffer, read.at) for read in reads(run.value, *run.at))):
                 found[buffer] = min(found.get(buffer, len(at)), len(at))
         found.setdefault(one.target, len(one.target.shape))
     return found
@@ -220,7 +220,8 @@ class _StatementWriter:
                 return Read(part.buffer, tuple(parts[: self.ranks[part.buffer]]))
             return with_children(part, tuple(parts))
 
-        plain = replace(run, value=fold_tree(run.value, change, children))
+        value, *at = (fold_tree(one, change, children) for one in (run.value, *run.at))
+        plain = replace(run, at=tuple(at), value=value)
         return statement(buffer.name, self._shape(buffer), plain, accum, keeps, self.types)
 
 

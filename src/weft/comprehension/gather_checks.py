@@ -57,12 +57,20 @@ class Indirect:
 
 
 def find_indirect(flat: Flat) -> dict[str, tuple[Indirect, ...]]:
-    """The different subscripts to be watched, by the tensor whose steps read there."""
+    """The different subscripts to be watched, by the tensor whose steps read or write there."""
     found: dict[str, dict[Indirect, None]] = {}
     for step in flat.steps:
-        for one in _in(step.value, step.loops) if isinstance(step.loops, int) else ():
+        for one in _of_step(step, step.loops) if isinstance(step.loops, int) else ():
             found.setdefault(step.target, {})[one] = None
     return {tensor: tuple(ones) for tensor, ones in found.items()}
+
+
+def _of_step(step: Step, loops: int) -> Iterator[Indirect]:
+    for axis, part in enumerate(step.at):
+        yield from _in(part, loops)
+        if _is_open(part):
+            yield Indirect(step.target, axis, part, None, loops)
+    yield from _in(step.value, loops)
 
 
 def is_indirect(step: Step) -> bool:

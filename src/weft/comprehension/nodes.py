@@ -5,8 +5,9 @@
     param      = type name
     result     = [type] name                              without a type it is inferred
     type       = element ["(" dim,* ")"]                  dim = size name | number;   no dims: a single number
-    statement  = name ["(" at,* ")"] assign expr ["<=>" call] ["where" where,+]   Comprehension;  at = index | number
+    statement  = name ["(" at,* ")"] assign expr ["<=>" call] ["where" where,+]   Comprehension
                | name,+ "=" name "(" expr,* ")"                                   Invoke: another definition
+    at         = index | number | expr                                            expr: a computed subscript
     assign     = "=" | ("+=" | "*=" | "min=" | "max=") ["!"]                      "!" starts from the neutral element
     where      = index "in" expr ":" expr                                         Between: low <= index < high
                | "exists" expr                                                    Exists: only its reads matter
@@ -203,7 +204,7 @@ class Comprehension(Spanned):
     """
 
     target: Ident
-    at: tuple[Index | Int, ...]
+    at: tuple[Expr, ...]
     reduction: str | None
     resets: bool
     value: Expr
@@ -335,8 +336,18 @@ def where_exprs(clause: Where) -> tuple[Expr, ...]:
 
 
 def exprs(statement: Comprehension) -> tuple[Expr, ...]:
-    """Every expression of a statement: its right side, then those of its clauses."""
-    return (statement.value, *(one for clause in statement.where for one in where_exprs(clause)))
+    """Every expression of a statement: its right side, those of its clauses, then the computed subscripts."""
+    return (statement.value, *(one for clause in statement.where for one in where_exprs(clause)), *computed(statement))
+
+
+def computed_axes(statement: Comprehension) -> tuple[int, ...]:
+    """The axes whose subscripts on the left side are neither indices nor numbers: what they are may repeat."""
+    return tuple(axis for axis, one in enumerate(statement.at) if not isinstance(one, Index | Int))
+
+
+def computed(statement: Comprehension) -> tuple[Expr, ...]:
+    """Those subscripts."""
+    return tuple(statement.at[axis] for axis in computed_axes(statement))
 
 
 def left(statement: Comprehension) -> tuple[str, ...]:
@@ -347,7 +358,8 @@ def left(statement: Comprehension) -> tuple[str, ...]:
 def indices(statement: Comprehension) -> tuple[str, ...]:
     """The indices of a statement: those on the left, then the reduced ones in the order they appear on the right."""
     values = (clause.value for clause in statement.where if not isinstance(clause, Between))
-    used = (one.name for expr in (statement.value, *values) for one in walk(expr) if isinstance(one, Index))
+    parts = (*computed(statement), statement.value, *values)
+    used = (one.name for expr in parts for one in walk(expr) if isinstance(one, Index))
     bounded = (clause.index.name for clause in statement.where if isinstance(clause, Between))
     return tuple(dict.fromkeys((*left(statement), *used, *bounded)))
 

@@ -117,7 +117,8 @@ def _quotient(value: isl.PwAff, by: isl.PwAff, remainder: bool) -> isl.PwAff | N
     divisor = by.max_val() if by.is_cst() else None
     if divisor is None or divisor.is_zero() or not divisor.is_int():
         return None
-    quotient = value.scale_down_val(divisor).floor()
+    scaled, scale = (value.neg(), divisor.neg()) if divisor.is_neg() else (value, divisor)  # isl wants it positive
+    quotient = scaled.scale_down_val(scale).floor()
     return value.sub(quotient.scale_val(divisor)) if remainder else quotient
 
 

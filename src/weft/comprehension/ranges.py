@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from weft.comprehension.accesses import Accesses
-from weft.comprehension.boundedness import late
+from weft.comprehension.boundedness import check_sized, late
 from weft.comprehension.bounds_proof import outside
 from weft.comprehension.check import CheckedProgram
 from weft.comprehension.definite_assignment import Undefined
@@ -31,6 +31,7 @@ from weft.comprehension.nodes import (
     Invoke,
     Read,
     TensorType,
+    computed_axes,
     exprs,
     indices,
     walk,
@@ -53,12 +54,19 @@ class Loops:
     def __getitem__(self, index: str) -> Range:
         return dict(self.indices)[index]
 
-    @property
-    def cells(self) -> tuple[Range, ...]:
-        """The cells it writes, by axes."""
+    def cells(self, shape: Sequence[int]) -> tuple[Range, ...]:
+        """The cells it writes of a tensor of this shape, by axes: where a subscript is computed, any of its axis."""
         ranges = dict(self.indices)
-        at = self.statement.at
-        return tuple(Range(one.value, one.value + 1) if isinstance(one, Int) else ranges[one.name] for one in at)
+        found = []
+        for one, size in zip(self.statement.at, shape, strict=True):
+            match one:
+                case Int(value=value):
+                    found.append(Range(value, value + 1))
+                case Index(name=name):
+                    found.append(ranges[name])
+                case _:
+                    found.append(Range(0, size))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +129,12 @@ def _infer(program: CheckedProgram, checked: Checked, given: Mapping[str, tuple[
         fail(text, mistakes)
         body.append(loops)
         if target not in shapes:
+            fail(text, [*check_sized(statement, declared.get(target, ()))])
             shapes[target] = _first_shape(loops, definition, declared.get(target, ()))
             undefined.begin(target, shapes[target])
-        fail(text, [*_check_cells(loops, shapes[target]), *undefined.write(statement, loops.cells, _late(loops))])
+        fail(text, _check_computed(loops, Known(shapes, sizes), checked.types))
+        cells = loops.cells(shapes[target])
+        fail(text, [*_check_cells(loops, shapes[target]), *undefined.write(statement, cells, _late(loops))])
     fail(text, [one for result in definition.results for one in undefined.read(result.name.name)])
     fail(text, _check_declared(definition, sizes, shapes))
     return Ranges(definition, sizes, shapes, tuple(body))
@@ -227,6 +238,17 @@ def _loops(
     return Loops(statement, tuple(ranges.items())), mistakes
 
 
+def _check_computed(loops: Loops, known: Known, types: Mapping[str, str]) -> list[Mistake]:
+    """Do computed subscripts stay inside, where that does not depend on what tensors hold?"""
+    statement = loops.statement
+    axes = computed_axes(statement)
+    if not axes:
+        return []
+    every = Accesses.of(statement, types).every
+    points = Piecewise(indices(statement), known.number)
+    return outside([every[axis] for axis in axes], dict(loops.indices), known, points)
+
+
 def _first_shape(loops: Loops, definition: Definition, declared: Sequence[int | None]) -> tuple[int, ...]:
     """The shape of a tensor by its first statement; an axis that it has a number in holds all numbers given for it."""
     target = loops.statement.target
@@ -235,7 +257,8 @@ def _first_shape(loops: Loops, definition: Definition, declared: Sequence[int | 
     for axis, one in enumerate(loops.statement.at):
         numbers = [other.value for at in every if isinstance(other := at[axis], Int)]
         own = declared[axis] if axis < len(declared) else None
-        sizes.append(loops[one.name].high if isinstance(one, Index) else max(numbers) + 1 if own is None else own)
+        least = max(numbers, default=-1) + 1
+        sizes.append(loops[one.name].high if isinstance(one, Index) else least if own is None else own)
     return tuple(sizes)
 
 
@@ -243,7 +266,7 @@ def _check_cells(loops: Loops, shape: tuple[int, ...]) -> Iterator[Mistake]:
     """A statement writes inside its tensor, and what begins afresh does so along whole axes."""
     statement = loops.statement
     target, sign = statement.target, show_sign(statement)
-    for axis, (one, extent) in enumerate(zip(statement.at, loops.cells, strict=True)):
+    for axis, (one, extent) in enumerate(zip(statement.at, loops.cells(shape), strict=True)):
         if isinstance(one, Int) and one.value >= shape[axis]:
             what = f"axis {axis} of `{target}` is {shape[axis]}, and {one.value} is not in it"
             yield Mistake(what, one.span, "write the numbers from 0 on, or give the result a type that is long enough")

@@ -1,10 +1,9 @@
 """One run of an assignment as a statement of the language.
 
-A left side has indices and numbers, and an assignment may write at `i + k`, `2 * i` or `I[b]`. Then the cell that is
-written gets an index of its own: `d_X[2*i + k] += d_O[i] * W[k]` becomes
-`d_X(j) += (j - k) % 2 == 0 && … ? d_O((j - k) / 2) * W(k) : 0`, and `d_L[I[b]] += d_O[b]` becomes
-`d_L(j) += j == I(b) ? d_O(b) : 0`. Tests on padding become choices likewise, and `R[i + 2] = a[i]` is
-`R(i) = a(i - 2) where i in 2:5`.
+What data chooses is written as it is, `d_L(I(b)) += d_O(b)`. An assignment may also write at `i + k` or `2 * i`: then
+the cell that is written gets an index of its own, so that each is written once. `d_X[2*i + k] += d_O[i] * W[k]` becomes
+`d_X(j) += (j - k) % 2 == 0 && … ? d_O((j - k) / 2) * W(k) : 0`. Tests on padding become choices likewise, and
+`R[i + 2] = a[i]` is `R(i) = a(i - 2) where i in 2:5`.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def put(value: Scalar, name: str, instead: Scalar) -> Scalar:
 
 @dataclass(slots=True)
 class _Writing:
-    """A run whose subscripts on the left become indices and numbers, one after another."""
+    """A run whose affine subscripts on the left become indices and numbers, one after another."""
 
     accum: str
     keeps: bool
@@ -89,11 +88,14 @@ class _Writing:
         self._put(name, Affine.of(new))
 
     def subscript(self, axis: int, size: int) -> None:
-        """Make the subscript of an axis an index or a number; what lies outside is left out."""
+        """Make an affine subscript of an axis an index or a number; what lies outside is left out."""
         subscript = self.at[axis]
         before = index_names(*self.at[:axis])
         match subscript:
             case Affine(terms=()) | Num():
+                return
+            case Scalar() if not isinstance(subscript, Affine) and self.accum != "arg2":
+                self.at[axis] = _where_said(subscript, self.value, self._nothing())
                 return
             case Affine(terms=((1, name),), offset=offset) if name not in before:
                 found = self.ranges[name]
@@ -143,13 +145,24 @@ class _Writing:
         used = {one.name for one in left if isinstance(one, Index)}
         ranges = {name: extent for name, extent in self.ranges.items() if reduction or name in used}
         covers = all(
-            ranges[one.name] == Range(0, size) if isinstance(one, Index) else size == 1
+            ranges[one.name] == Range(0, size) if isinstance(one, Index) else size == 1 and isinstance(one, Int)
             for one, size in zip(left, shape, strict=True)
         )
         clauses = (Between(Ident(name), number(one.low), number(one.high)) for name, one in ranges.items())
-        at = tuple(one for one in left if isinstance(one, Index | Int))
         resets = reduction is not None and not self.keeps
-        return Comprehension(Ident(target), at, reduction, resets, written(self.value), tuple(clauses)), covers
+        return Comprehension(Ident(target), tuple(left), reduction, resets, written(self.value), tuple(clauses)), covers
+
+
+def _where_said(subscript: Scalar, value: Scalar, nothing: Num) -> Scalar:
+    """A subscript that is asked only where there is a value: it may read what is only inside there."""
+    match value:
+        case Call(op="select", args=(first, yes)):
+            return where(first, _where_said(subscript, yes, nothing), 0)
+        case Call(op="where", args=(first, yes, no)) if no == nothing:
+            return where(first, _where_said(subscript, yes, nothing), 0)
+        case Call(op="where", args=(first, yes, no)) if yes == nothing:
+            return where(first, 0, _where_said(subscript, no, nothing))
+    return subscript
 
 
 def _only_if(condition: Scalar, value: Scalar, nothing: Num) -> Scalar:

@@ -20,6 +20,7 @@ from weft.comprehension.nodes import (
     Local,
     Read,
     children,
+    computed,
     exprs,
     indices,
     left,
@@ -27,7 +28,7 @@ from weft.comprehension.nodes import (
     walk,
 )
 from weft.comprehension.scope import ONE_NAMESPACE, Scope
-from weft.comprehension.show import show_left, show_sign
+from weft.comprehension.show import show_expr, show_left, show_sign
 from weft.errors import Span
 
 #: A right side of more parts than this, names put in, is refused.
@@ -54,7 +55,7 @@ def check_statement(statement: Comprehension, scope: Scope) -> None:
 def _check_left(statement: Comprehension, scope: Scope) -> None:
     target, seen = statement.target, set[str]()
     for index in statement.at:
-        if isinstance(index, Int):
+        if not isinstance(index, Index):
             continue
         if index.name in seen:
             fix = f"write two indices and choose: `{target}(i, j) = i == j ? … : 0`"
@@ -66,6 +67,21 @@ def _check_left(statement: Comprehension, scope: Scope) -> None:
         where = "declared" if target.name in scope.params else "first defined"
         what = f"`{target}` is {where} with {counted(rank, 'axis', 'axes')} and has {len(statement.at)} here"
         scope.wrong(what, target.span, "use as many indices, or another name")
+    _check_computed(statement, scope)
+
+
+def _check_computed(statement: Comprehension, scope: Scope) -> None:
+    """What is written where subscripts are computed may meet there: it is accumulated, or which one stays is chance."""
+    target = statement.target
+    for one in computed(statement):
+        if statement.reduction is None:
+            what = f"`{show_expr(one)}` is computed, and `=` does not say what becomes of points where it is the same"
+            fix = f"say how they combine: `{show_left(statement)} +=! …`, or `*=!`, `min=!`, `max=!`"
+            scope.wrong(what, one.span, f"{fix}; or write an index there, and choose on the right")
+        elif statement.resets and any(isinstance(other, Int) for other in statement.at):
+            what = f"`{show_sign(statement)}` would start only a part of `{target}` afresh, and write a part of that"
+            sign = show_sign(statement)[:-1]
+            scope.wrong(what, one.span, f"give that part a value in a statement before, and write `{sign}`")
 
 
 def _check_index(index: Ident | Index, scope: Scope) -> bool:
@@ -223,7 +239,7 @@ def _check_apply(one: Apply, scope: Scope) -> None:
 
 def _check_reduction(statement: Comprehension, scope: Scope) -> None:
     names = reduced(statement)
-    if statement.reduction is not None or not names:
+    if statement.reduction is not None or not names or computed(statement):
         return
     name = names[0]
     place = place_of(name, statement)

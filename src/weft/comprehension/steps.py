@@ -185,7 +185,7 @@ class _Flattening:
             resets, reduction = False, None
         self.statements += 1
         before = None if resets else names.get(local)
-        read = {one.buffer.name for one in reads(value)}
+        read = {one.buffer.name for one in reads(value, *at)}
         settled = before in self.settled or before in read or reduction not in (None, "add")
         wanted = f"{path}{local}".replace(".", "_")
         target = before if before and not settled else self.add(wanted, path, local, checked)
