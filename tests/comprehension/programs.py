@@ -123,8 +123,8 @@ class _Growing:
     def grow(self) -> None:
         """One more statement, if it means something."""
         new = f"t{len(self.targets)}"
-        kind = self.pick(*range(8))
-        line, names = self.call(new) if kind == 0 else self.parts(new) if kind == 1 else self.comprehension(new)
+        kind = self.pick("call", "parts", "scatter", *["comprehension"] * 5)
+        line, names = getattr(self, kind)(new)
         targets = list(dict.fromkeys([*self.targets, *names]))
         try:
             checked = check(parse(self.text([*self.statements, line], targets)))
@@ -187,6 +187,20 @@ class _Growing:
         if self.pick(True, False):
             lines.append(f"{new}({', '.join(['0', *rest])}) += {self.number(list(rest), 1)}{self.runs(rest)}")
         return " ".join(lines), [new]
+
+    def scatter(self, new: str) -> tuple[str, list[str]]:
+        """A tensor that is written where computed subscripts say, after it got a value."""
+        old = self.pick(None, *(one for one in self.targets if self.shape(one)))
+        target, rank = old or new, len(self.shape(old)) if old else self.pick(1, 2)
+        size = f"{target}.0" if old else "M"
+        where = self.pick("I(i)", f"(U(i) + 300) % {size}", "i % 2", "i / 2", f"{size} - 1 - i")
+        if old and where == "I(i)":
+            where = f"min(I(i), {size} - 1)"
+        rest = ["j"] * (rank - 1)
+        first = "" if old else f"{new}({', '.join(['i', *rest])}) = {self.number(['i', *rest], 1)} where i in 0:M "
+        sign = self.pick(*REDUCTIONS) + self.pick("", "!")
+        value = self.number(["i", *rest, *self.pick((), ("k",))], self.pick(1, 2))
+        return f"{first}{target}({', '.join([where, *rest])}) {sign} {value}", [target]
 
     def runs(self, left: tuple[str, ...]) -> str:
         return " where i in 0:2" if left else ""

@@ -65,8 +65,8 @@ def assert_gradients(program: Program) -> None:
     one = definition(program.text)
     args = [program.inputs[name] for name in one.params]
     outputs = several(one(*args))
-    if not any(map(is_real, outputs)) or not all(np.isfinite(output).all() for output in outputs):
-        return
+    if not any(map(is_real, outputs)) or not all((np.abs(one.astype("float64")) < LARGE).all() for one in outputs):
+        return  # differences would show nothing of what is small
     seeds = seeds_of(outputs, np.random.default_rng(0))
     wrt = [name for name in one.params if is_real(program.inputs[name])]
     found = dict(zip(wrt, one.grad(*args, d=seeds), strict=True))

@@ -8,13 +8,15 @@ the others, zeros included. What a step writes over gets no gradient from what w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from weft.affine import Affine
 from weft.assign.scratch import untaken
 from weft.comprehension.scalars import cell
 from weft.comprehension.steps import Flat, Step, cells
 from weft.loops import Read
+from weft.loops.walk import rewritten
 from weft.ops import OPS, Call, Num, Scalar, where
 from weft.ops.dtypes import is_float
 from weft.tensor.derivative import Of, continuous, differentiate, passed_on, share, times
@@ -130,7 +132,22 @@ class _Backward:
             return
         held = self._before(step, step.at)
         rest = times(gradient, part(held, target)) if held is not None else Num(0)
-        self.steps.append(Step(self._copy_adjoint(step.target), step.at, None, True, rest, step.loops))
+        if all(isinstance(one, Num) or (isinstance(one, Affine) and one.only) for one in step.at):
+            self.steps.append(Step(self._copy_adjoint(step.target), step.at, None, True, rest, step.loops))
+        else:
+            self._hand_on(step, rest)
+
+    def _hand_on(self, step: Step, rest: Scalar) -> None:
+        """Give every cell what the gradient leaves it. Those that a step reaches are hard to name if it computes them,
+        and the others are left all of it by the same rule."""
+        every = cells(self.flat.ranks[step.target])
+
+        def anywhere(one: Scalar) -> Scalar | None:
+            return replace(one, at=every) if isinstance(one, Read) and one.at == step.at else None
+
+        del self.adjoints[step.target]
+        after, base = self.adjoint(step.target), self.flat.base(step.target)
+        self.steps.append(Step(after, every, None, False, rewritten(rest, anywhere), base))
 
     def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:
         return cell(tensor, self.flat.types[self.like.get(tensor, tensor)], at)
