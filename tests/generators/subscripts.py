@@ -68,6 +68,7 @@ class Brackets:
 def check(rng: np.random.Generator) -> None:
     _check_reads(rng)
     _check_writes(rng)
+    _check_scatters(rng)
 
 
 def _shape(rng: np.random.Generator) -> tuple[int, int, tuple[int, ...]]:
@@ -149,3 +150,47 @@ def _check_writes(rng: np.random.Generator) -> None:
     assert np.array_equal(ctx[x], expected), (
         f"{code}\nwith {brackets.values} makes of\n{array}\n{ctx[x]}\nnot\n{expected}"
     )
+
+
+def _check_scatters(rng: np.random.Generator) -> None:
+    """Rows of a table written where positions say, some of them several times, and slices from a position on."""
+    batch, width = int(rng.integers(2)), int(rng.integers(1, 4))
+    array = rng.normal(size=(int(rng.integers(1, 6)), width))
+    table, expected = wf.data(array.copy(), batch=batch, label="table"), array.copy()
+    size = len(array)
+    names: dict[str, Any] = {"table": table}
+
+    def data(label: str, value: Array, batch: int = 0) -> wf.Tensor:
+        names[label] = wf.data(value, batch=batch, label=label)
+        return names[label]
+
+    @wf.cd
+    def step() -> None:
+        for number in range(3):
+            at = rng.integers(0, size, int(rng.integers(1, 6)))
+            count = int(rng.integers(1, size + 1))
+            start = rng.integers(0, size - count + 1, 1)
+            if rng.random() < 0.5:
+                where, picked = data(f"at{number}", at, batch=batch), at
+            else:
+                t = data(f"t{number}", start)
+                where, picked = slice(t, t + count), np.arange(start[0], start[0] + count)
+            given = rng.normal(size=(len(picked), width) if rng.random() < 0.6 else (1, width))
+            value = data(f"v{number}", given, batch=batch)
+            match rng.integers(3 if isinstance(where, slice) else 2):
+                case 0:
+                    table[where] += value
+                    np.add.at(expected, picked, given)
+                case 1:
+                    table[where].accumulate("min", value)
+                    np.minimum.at(expected, picked, given)
+                case _:
+                    table[where] = value
+                    expected[picked] = given
+
+    code = step()
+    again = wf.parse_cd(str(code), names, declare=True)
+    assert str(again) == str(code), f"{again}\nis read from\n{code}"
+    ctx = wf.Context("cc" if rng.random() < 0.1 else "interp")
+    ctx.compile(code if rng.random() < 0.5 else again)()
+    assert np.array_equal(ctx[table], expected), f"{code}\nmakes of\n{array}\n{ctx[table]}\nnot\n{expected}"

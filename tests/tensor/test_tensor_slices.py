@@ -177,6 +177,7 @@ def test_keys_that_are_no_subscripts(key: Any) -> None:
     more = {
         type(None): '; a new axis is wf.einsum("...|i => ...|0i", t)',
         bool: "; elements are chosen by wf.where",
+        list: "; positions are a tensor: x[wf.data(np.array([2, 0]))]",
     }
     wrong = next(one for one in (key.stop, key.step) if isinstance(one, float)) if isinstance(key, slice) else key
     with pytest.raises(wf.WeftError) as caught:
@@ -245,6 +246,110 @@ def test_a_part_of_a_node_is_no_value_of_the_rest() -> None:
     ctx[n] = np.zeros((5, 1))
     run()
     assert ctx[n].ravel().tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_writes_where_data_says(backend: str) -> None:
+    array, at = np.arange(12.0).reshape(6, 2), np.array([3, 1, 3, 5])
+    table, ids = wf.data(array.copy(), batch=1, label="table"), wf.data(at, batch=1, label="ids")
+    g, row = wf.data(np.arange(8.0).reshape(4, 2), batch=1, label="g"), wf.data(np.array([7.0, 8]), label="row")
+    one, t = wf.data(np.array([2]), label="one"), wf.node("t", dtype="int32", scalar=True, init=0)
+
+    @wf.cd
+    def step() -> None:
+        table[ids] += g
+        table[ids].accumulate("max", 20.0)
+        table[one] = row
+        table[ids] *= row
+        table[t : t + 2] -= 1.0
+        table[t + 1 : t + 4 : 2] = row * 2.0
+        t[:] = t + 1
+
+    code, names = step(), {"table": table, "ids": ids, "g": g, "row": row, "one": one, "t": t}
+    assert str(code).splitlines()[:2] == [
+        'table =+ g ~logic:"v, ...|...; b0| @v => b0, ...|..." ~slots:"3=>1" ~at:ids;',
+        'table =@^ 20.0 ~logic:"v, ...|...; b0| @v => b0, ...|..." ~slots:"=>1" ~at:ids;',
+    ]
+    again = wf.parse_cd(str(code), names, declare=True)
+    assert str(again) == str(code)
+    ctx = wf.Context(backend)
+    run = ctx.compile(again)
+    for start in range(3):
+        run()
+        np.add.at(array, at, np.arange(8.0).reshape(4, 2))
+        np.maximum.at(array, at, 20.0)
+        array[2] = [7, 8]
+        np.multiply.at(array, at, np.array([7.0, 8]))
+        array[start : start + 2] -= 1
+        array[start + 1 : start + 4 : 2] = [14, 16]
+        assert np.array_equal(ctx[table], array)
+    with pytest.raises(wf.IndexOutOfBounds, match=r"`add\[0\]` is 4, and the positions along `start` are from 0 to 3"):
+        run()
+
+
+def test_slices_that_begin_at_a_tensor() -> None:
+    w, t = double("w", b=6, o=2, init=wf.normal(0.0, 1.0)), wf.data(np.array([2]), label="t")
+    ctx = wf.Context("interp")
+    parts = [w[t : t + 3], w[t - 2 : t + 3 : 2], w[t]]
+    ctx.compile(wf.seq(*(part.forward for part in parts)), keep=parts)()
+    value = ctx[w]
+    for part, expected in zip(parts, (value[2:5], value[0:5:2], value[[2]]), strict=True):
+        assert np.array_equal(ctx[part], expected)
+    wf.gradcheck(total(w[t : t + 3] * w[t - 2 : t + 1]), w)
+    flat = wf.data(np.arange(5.0), label="flat")
+    assert ctx[flat[t : t + 2]].tolist() == [2.0, 3.0]
+
+
+IDS = wf.data(np.array([1, 2]), label="ids")
+T = wf.data(np.array([1]), label="t")
+UNKNOWN = "end the slice a number of positions after its start, of which there is one tensor: x[t : t + 4]"
+COMPUTED: dict[str, tuple[Callable[[wf.Tensor], object], str, str]] = {
+    "no end": (lambda x: x[T:], "how many elements a slice of `x` from `t` to its end has is not known", UNKNOWN),
+    "a number": (lambda x: x[T:2], "how many elements a slice of `x` from `t` to 2 has is not known", UNKNOWN),
+    "backwards": (lambda x: x[T : T - 1], "the slice of `x` ends before it begins", "write x[t : t + 4]"),
+    "many": (
+        lambda x: x[IDS : IDS + 1],
+        "a slice of `x` begins at one position, and `ids` holds 2",
+        'rows that begin at many positions are wf.einsum("v<+k, ...; ...|@v => ...|k, ...", x, starts, k=4)',
+    ),
+    "a step": (
+        lambda x: x[T : T + 1 : -1],
+        "the step of a slice that begins at a tensor is a whole number from 1 on, not -1",
+        "take the slice first, and turn that round: x[t : t + 4][::-1]",
+    ),
+    "among others": (
+        lambda x: x[0, T],
+        "`x` cannot be indexed by `t` here",
+        'subscripts are whole numbers, slices, static indices (wf.index("i", size)) and `...`; a tensor of positions '
+        "stands alone, x[ids], or begins a slice of the first axis, x[t : t + 4]",
+    ),
+    "a plain write": (
+        lambda x: wf.cd(lambda: x.__setitem__(IDS, 1.0))(),
+        "`ids` may hold a position of `x` several times, and `=` does not say which of the values stays",
+        'say how they combine: `x[ids] += …`, or `.accumulate("max", …)`; one position alone, or a slice from it on, '
+        "`t : t + 4`, may be written",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COMPUTED)
+def test_tensors_in_brackets_that_are_refused(case: str) -> None:
+    read, what, fix = COMPUTED[case]
+    with pytest.raises(wf.WeftError) as caught:
+        read(cube())
+    assert (caught.value.what, caught.value.fix) == (what, fix)
+
+
+def test_only_what_brackets_make_is_a_part() -> None:
+    table = wf.data(np.ones((3, 2)), label="table")
+
+    @wf.cd
+    def step() -> None:
+        found = wf.einsum("v, d; 0 @v => d", table, T)
+        found += 1.0
+
+    with pytest.raises(wf.WeftError, match="is computed from other tensors and cannot be assigned to"):
+        step()
 
 
 def _nested(c: wf.Tensor) -> None:

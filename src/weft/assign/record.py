@@ -47,13 +47,17 @@ NONE = Lookups()
 
 @dataclass(slots=True)
 class Recording:
-    """What has been recorded so far, and whose loops it uses inside an operator."""
+    """What has been recorded so far, and whose loops it uses inside an operator.
+
+    `parts` are the tensors made in it that are parts of others, `t[2:5]`: what is assigned to them is written there.
+    """
 
     codes: list[Code] = field(default_factory=list)
     operation: Operation | None = None
     lookups: Lookups = field(default_factory=lambda: NONE)
     writes: Writes = field(default_factory=Writes)
     started: int = field(default_factory=next_id)
+    parts: set[Node] = field(default_factory=set)
 
     @property
     def code(self) -> Code:

@@ -55,7 +55,7 @@ from weft.naming import FreshNames
 from weft.notation.spelling import spelled_name, spelled_number, spelled_string
 from weft.ops import OPS, Call, Num, Scalar, leaves
 from weft.ops.dtypes import carrier
-from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, Written
+from weft.shape.logic import Compose, Einsum, Logic, Pointwise, Slice, Transpose, Written, read_by
 from weft.shape.nodes import Dim
 
 
@@ -164,8 +164,9 @@ class Printer:
         if line.apart:
             shown.append(f' ~slots:"{self._slots(code)}"')
         shown += [f" ~at:{self.name(node_of(one))}" for one in positions_of(code)]
-        if isinstance(record.operation.logic, Einsum) and record.operation.logic.outside != "check" and not of:
-            shown.append(f" ~outside:{spelled_string(record.operation.logic.outside)}")
+        read = read_by(record.operation.logic)
+        if isinstance(read, Einsum) and read.outside != "check" and not of:
+            shown.append(f" ~outside:{spelled_string(read.outside)}")
         if record.operation.sizes and not of:
             sizes = ", ".join(f"{name}={_size(dim, '=')}" for name, dim in record.operation.sizes.items())
             shown.append(f" ~sizes:{spelled_string(sizes)}")

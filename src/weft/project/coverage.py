@@ -15,8 +15,8 @@ from weft.project.nodes import Projection, loops_in
 
 @lru_cache(maxsize=8192)
 def is_injective(projection: Projection) -> bool:
-    """What data says tells no cells apart: positions may repeat."""
-    held = {one.name for one in projection.looked_up}
+    """What data says tells no cells apart, for positions may repeat; one that all points share moves all alike."""
+    held = {one.name for one in projection.looked_up if any(map(loops_in, projection.maps[one.slot]))}
     maps = projection.written()
     if projection.scatters:
         apart = [tuple(index for index in one.indices if held.isdisjoint(index.names)) for one in maps]

@@ -17,7 +17,7 @@ from weft.project.concat_nests import with_runs
 from weft.project.equations import AxisId, Derive, DerivedTerm, Eq, Equation, Id, LabelId, equations
 from weft.project.nodes import Concat, DataIndex, Factor, IndexExpr, LoopVariable, Projection
 from weft.project.union_axes import Classes, solve_axes
-from weft.shape.logic import Einsum, Logic
+from weft.shape.logic import Einsum, Logic, read_by
 from weft.shape.nodes import MEMORY_ORDER, Shape
 from weft.shape.subscripts import AxisRange, labels_of
 
@@ -27,6 +27,7 @@ def derive(logic: Logic, shapes: tuple[Shape, ...], labels: tuple[tuple[str, int
     """The projection of an operation; `labels` gives the sizes of labels that no tensor has as an axis of its own."""
     found = equations(logic, shapes)
     classes, whole = _built(found, shapes, dict(labels))
+    logic = read_by(logic)
     if not isinstance(logic, Einsum) or not logic.spec.positions:
         return whole
     held = [(slot, label.name) for slot, label in logic.spec.positions.items()]

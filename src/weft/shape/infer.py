@@ -36,11 +36,11 @@ from weft.shape.logic import (
     Slice,
     Transpose,
     Varying,
-    Written,
     arity,
     demanded,
     elaborate,
     marks,
+    read_by,
 )
 from weft.shape.nodes import (
     AxisBelow,
@@ -264,7 +264,7 @@ class _Laying:
 
     def _exact(self) -> None:
         """A result is the join of what goes into it, and has no axes that a specification does not mention."""
-        solver, step, logic, why = self.solver, self.step, self.claims.logic, Why(self.step)
+        solver, step, logic, why = self.solver, self.step, read_by(self.claims.logic), Why(self.step)
         for kind, sources in self.claims.sources(step.slots[1:]).items():
             row = step.slots[0].row(kind)
             if len(sources) > 1:
@@ -377,7 +377,7 @@ class _Laying:
     def _label(self, label: Label) -> AxisCell:
         labels = self.step.labels
         if label.name not in labels:
-            unnamed = isinstance(self.claims.logic, Slice | Written)  # nobody wrote the labels of a slice
+            unnamed = isinstance(read_by(self.claims.logic), Slice)  # nobody wrote its labels
             labels[label.name] = self.solver.new_axis(label=None if unnamed else label, least=0)
         return labels[label.name]
 
@@ -446,6 +446,7 @@ _ROLES: Mapping[type, TensorRole] = {
 
 
 def _text(logic: Logic) -> str:
+    logic = read_by(logic)
     return logic.spec.text if isinstance(logic, Einsum) else ""
 
 

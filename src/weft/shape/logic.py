@@ -87,7 +87,7 @@ class Written:
     That is the same record, filled as a gradient fills it: the tensor is the left side, and nothing is in slot 0.
     """
 
-    of: Slice
+    of: Slice | Einsum
     values: int
 
 
@@ -200,6 +200,7 @@ def arity(logic: Logic) -> int:
 
 def position_slots(logic: Logic) -> tuple[int, ...]:
     """The slots whose tensors hold positions instead of values."""
+    logic = read_by(logic)
     return tuple(logic.spec.positions) if isinstance(logic, Einsum) else ()
 
 
@@ -304,6 +305,7 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
 
 def demanded(logic: Logic) -> tuple[Label, ...]:
     """Labels that no operand has as an axis of its own: inference must find their sizes, not guess them."""
+    logic = read_by(logic)
     if not isinstance(logic, Einsum):
         return ()
     spec = logic.spec

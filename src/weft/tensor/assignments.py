@@ -31,10 +31,12 @@ from weft.errors import WeftError, user_origin
 from weft.ops import OPS, Call, Num, Scalar, call, find, leaves, scalar, starter
 from weft.ops.dtypes import element_type
 from weft.public import public
+from weft.shape.close import peek
 from weft.shape.infer import infer
 from weft.shape.logic import (
     Assigned,
     Compose,
+    Einsum,
     Literal,
     Logic,
     Parameter,
@@ -172,16 +174,21 @@ def set_part(whole: Tensor, key: Any, value: TensorLike) -> None:
     """Record `whole[key] = value`, or nothing if a part is assigned to itself: so ends `whole[key] += value`."""
     part = whole[key]
     read, own = (_part_read(one) if isinstance(one, Tensor) else None for one in (part, value))
-    itself = read and own and (read.operands, read.record.operation.logic) == (own.operands, own.record.operation.logic)
-    if value is not whole and not itself:
+    if value is not whole and not (read and own and _reads(read) == _reads(own)):
         assign_to(part, "arg2", value, reset=True)
+
+
+def _reads(part: Accum) -> tuple[object, ...]:
+    """What a part is read from, and how."""
+    filled = part.operands[: len(part.record.operands)]  # after these come what is watched
+    return part.record.operation.logic, part.record.operands, filled
 
 
 def _part_read(tensor: Tensor) -> Accum | None:
     """How a tensor made in this very recording reads the part of another that it is; None if it is none."""
     where, read = current(), tensor.node.definition
-    fresh = where is not None and tensor.node.id > where.started and tensor.operand is tensor.node
-    return read if fresh and isinstance(read, Accum) and isinstance(read.record.operation.logic, Slice) else None
+    made = where is not None and tensor.operand in where.parts
+    return read if made and isinstance(read, Accum) else None
 
 
 def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None:
@@ -189,24 +196,42 @@ def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None
 
     Everything else keeps its value. What is assigned broadcasts to the part.
     """
-    whole, *others = read.operands
-    logic = read.record.operation.logic
-    assert isinstance(logic, Slice)
-    computed: Scalar = scalar(value) if is_number(value) else Arg(len(others))
+    record, logic, origin = read.record, read.record.operation.logic, user_origin()
+    assert isinstance(logic, Slice | Einsum)
+    by_slot = dict(zip(record.operands, read.operands, strict=False))
+    computed: Scalar = scalar(value) if is_number(value) else Arg(0)
     values = [] if is_number(value) else [as_tensor(value, "an assignment")]
     _refuse_stale(values)
-    target = assignable(Tensor(whole))
+    target = assignable(Tensor(by_slot[1]))
+    if accum == "arg2":
+        _check_positions_differ(target, [node_of(by_slot[slot]) for slot in record.operands[1:]])
+    shapes = [node_of(by_slot[slot]).shape for slot in sorted(by_slot)] + [one.shape for one in values]
     operation = infer(
-        Written(logic, len(values)),
-        [node_of(one).shape for one in (whole, *others)] + [one.shape for one in values],
+        Written(logic, len(values)) if values else logic,
+        shapes,
         name=f"{target.label}[…]",
         title=target.label,
-        origin=user_origin(),
+        origin=origin,
+        sizes=record.operation.sizes,
         code=True,
     )
-    slots = tuple(range(2, 2 + len(others) + len(values)))
-    operands = [*others, *(one.operand for one in values)]
-    record_over(Record(operation, 1, slots), target, accum, reset, computed, operands)
+    slots = range(len(by_slot) + 1, len(by_slot) + 1 + len(values))
+    lookups = lookups_of(operation, by_slot, origin)
+    operands = [*(one.operand for one in values), *lookups.positions.values(), *lookups.watched]
+    record_over(Record(operation, 1, (*slots, *lookups.positions)), target, accum, reset, computed, operands)
+
+
+def _check_positions_differ(target: Node, positions: Sequence[Node]) -> None:
+    """Refuse a plain write where data says: what would be left of several values for one cell is chance."""
+    for one in positions:
+        if peek(one.shape).count != 1:
+            raise WeftError(
+                f"`{one.label}` may hold a position of `{target.label}` several times, and `=` does not say which of "
+                "the values stays",
+                notes=[f"{one.label} is {one.shape}"],
+                fix=f'say how they combine: `{target.label}[{one.label}] += …`, or `.accumulate("max", …)`; one '
+                "position alone, or a slice from it on, `t : t + 4`, may be written",
+            )
 
 
 def _refuse_stale(tensors: Sequence[Tensor]) -> None:

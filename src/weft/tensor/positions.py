@@ -40,7 +40,7 @@ from weft.ops import Num, call
 from weft.ops.dtypes import is_float, limits
 from weft.shape.close import close
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Einsum, Literal
+from weft.shape.logic import Einsum, Literal, read_by
 from weft.shape.nodes import Dim, Shape
 
 _ALL = "...|...->..."
@@ -48,13 +48,13 @@ _ALL = "...|...->..."
 
 def lookups_of(operation: Operation, operands: Mapping[int, Operand], origin: Origin | None) -> Lookups:
     """The operands of an operation, by slot, that hold positions, and what is watched of them."""
-    logic = operation.logic
+    logic = read_by(operation.logic)
     if not isinstance(logic, Einsum) or not logic.spec.positions:
         return Lookups()
     positions = {slot: operands[slot] for slot in logic.spec.positions}
     for slot, label in logic.spec.positions.items():
         _check_type(node_of(positions[slot]), label, operation)
-    watched = _watched(operation, positions, origin) if logic.outside == "check" else ()
+    watched = _watched(operation, logic, positions, origin) if logic.outside == "check" else ()
     return Lookups(positions, tuple(watched))
 
 
@@ -79,10 +79,11 @@ def _expect_whole(precision: Precision) -> None:
     Precision.from_operands().computed_by(call("max", Arg(0), Arg(1)), whole, sums=False)
 
 
-def _watched(operation: Operation, positions: dict[int, Operand], origin: Origin | None) -> Iterator[Node]:
+def _watched(
+    operation: Operation, read: Einsum, positions: dict[int, Operand], origin: Origin | None
+) -> Iterator[Node]:
     """A node for each operand with positions: the least and the greatest of them, and of 0."""
-    assert isinstance(operation.logic, Einsum)
-    for slot, label in operation.logic.spec.positions.items():
+    for slot, label in read.spec.positions.items():
         operand, code = positions[slot], in_code(positions.values())
         size = operation.labels[label.name].size
         if size is not None and inside(_interval(operand), (0, size - 1)):

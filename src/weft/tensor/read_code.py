@@ -244,7 +244,7 @@ class _Reader:
         tensors = tuple(first[operand] for operand, _ in keys)
         used = tuple(number for _, number in keys)
         logic = logic or Pointwise(max(*used, slots.lhs, 0))
-        if isinstance(logic, Slice) and (more := max(*used, slots.lhs, 0) - arity(logic)) > 0:
+        if isinstance(logic, Slice | Einsum) and (more := max(*used, slots.lhs, 0) - arity(logic)) > 0:
             logic = Written(logic, more)
         return Reading(logic, value, tensors, used, slots.lhs, right.sizes, slots.span)
 

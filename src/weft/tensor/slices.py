@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral
 
-from weft.assign import Slot, Symbol
+from weft.assign import Slot, Symbol, current
 from weft.assign.slice_text import loop_letter
 from weft.einsum.nodes import Kind, Label
 from weft.errors import WeftError
 from weft.shape.logic import Slice
 from weft.shape.subscripts import AxisRange, SlicedRow
+from weft.tensor.lookups import take
 from weft.tensor.operator import Operator
 from weft.tensor.subscripts import slice_logic
 from weft.tensor.tensor import Tensor
+from weft.tensor.windows import window
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,17 @@ def _checked_index(what: str, name: str, size: int, *, counts: bool = False) -> 
 
 def sliced(tensor: Tensor, key: object) -> Tensor:
     """`tensor[key]`; the tensor itself where all axes stay whole."""
+    part, where = _part(tensor, key), current()
+    if where is not None and part is not tensor:
+        where.parts.add(part.node)
+    return part
+
+
+def _part(tensor: Tensor, key: object) -> Tensor:
+    if isinstance(key, Tensor):
+        return take(tensor, key)
+    if isinstance(key, slice) and isinstance(key.start, Tensor):
+        return window(tensor, key)
     logic = slice_logic(tensor, key)
     return apply_slice(logic, tensor) if logic != Slice() else tensor
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import count
 from numbers import Integral
 
+import numpy as np
+
 from weft.affine import Affine
 from weft.assign import Symbol
 from weft.assign.explicit import as_affine
@@ -75,8 +77,8 @@ def _check_kind(tensor: Tensor, key: object) -> None:
         if one is None and isinstance(key, slice):
             continue
         if isinstance(one, bool) or not (isinstance(one, Integral | Scalar) or (one is ... and one is key)):
-            where = f"`{tensor.label}` cannot be indexed by {one if isinstance(one, Tensor) else repr(one)}"
-            raise WeftError(where, fix=_KINDS + _otherwise(one))
+            shown = f"`{one.label}` here" if isinstance(one, Tensor) else repr(one)
+            raise WeftError(f"`{tensor.label}` cannot be indexed by {shown}", fix=_KINDS + _otherwise(one))
 
 
 def _otherwise(key: object) -> str:
@@ -85,6 +87,10 @@ def _otherwise(key: object) -> str:
         return '; a new axis is wf.einsum("...|i => ...|0i", t)'
     if isinstance(key, bool):
         return "; elements are chosen by wf.where"
+    if isinstance(key, Tensor):
+        return "; a tensor of positions stands alone, x[ids], or begins a slice of the first axis, x[t : t + 4]"
+    if isinstance(key, list | np.ndarray):
+        return "; positions are a tensor: x[wf.data(np.array([2, 0]))]"
     return ""
 
 
@@ -130,6 +136,11 @@ def _check_count(tensor: Tensor, subscripts: int) -> None:
             notes=[f"{tensor.label} is {tensor.shape}"],
             fix="give one subscript for each axis at most",
         )
+
+
+def first_row(tensor: Tensor) -> Kind:
+    """The row that the first axis of a tensor's array is in."""
+    return next(_axes(tensor, 1, 0)).kind
 
 
 def _counts(tensor: Tensor, rows: Sequence[tuple[Kind, RowCell]], wanted: int) -> dict[Kind, int]:

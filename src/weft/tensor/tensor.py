@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import EllipsisType
 
     #: What stands for one axis between the brackets of `x[…]`.
-    SubscriptLike: TypeAlias = int | Scalar | slice | EllipsisType
+    SubscriptLike: TypeAlias = "int | Scalar | slice | EllipsisType | Tensor"
 
 #: What an operand of Python's operators may be; a string names a parameter inside `@wf.op`.
 TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
@@ -271,14 +271,10 @@ class Tensor:
 
         return transpose(self)
 
-    def __getitem__(self, key: Tensor | SubscriptLike | tuple[SubscriptLike, ...]) -> Tensor:
+    def __getitem__(self, key: SubscriptLike | tuple[SubscriptLike, ...]) -> Tensor:
         """The elements that the same brackets pick from its array; what is left of a row stays in it."""
         from weft.tensor.slices import sliced
 
-        if isinstance(key, Tensor):
-            from weft.tensor.lookups import take
-
-            return take(self, key)
         return sliced(self, key)
 
     # Assignment, recorded under @wf.cd
