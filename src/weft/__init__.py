@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     )
     from weft.tensor.assignments import assign as assign, cd as cd, node as node
     from weft.tensor.concat import concat as concat, stack as stack
+    from weft.tensor.default_precision import default_precision as default_precision
     from weft.tensor.einsum import dim as dim, einsum as einsum
     from weft.tensor.elementary import (
         acos as acos,
@@ -208,6 +209,7 @@ _HOMES = {
     "std sum var",
     "tensor.assignments": "assign cd node",
     "tensor.concat": "concat stack",
+    "tensor.default_precision": "default_precision",
     "tensor.einsum": "dim einsum",
     "tensor.functions": "abs cast cos equal erf exp exp2 floor fma less less_equal log log2 logical_and "
     "logical_not logical_or maximum minimum not_equal recip recip_sqrt relu sat01 sigmoid sin sqrt tanh where",

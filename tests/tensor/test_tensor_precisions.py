@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from weft.ops.dtypes import ELEMENT_TYPES, is_float, numpy_type
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 NARROW = ("float16", "bfloat16")
+SCALE = wf.tc.define("def scale(float16(B,D) X, float(D) S) -> (Y) { Y(b,d) = X(b,d) * S(d) }")
 
 
 @pytest.fixture(autouse=True)
@@ -694,3 +696,85 @@ def test_deep_chains_settle_at_once() -> None:
     start = time.process_time()
     assert (y.dtype, w.dtype) == ("bfloat16", "bfloat16")
     assert time.process_time() - start < 2
+
+
+# From above, defaults, gradients
+
+
+@pytest.fixture
+def defaults() -> Iterator[None]:
+    yield
+    wf.default_precision("float32")
+
+
+def test_a_type_set_by_hand_reaches_what_nothing_else_decides() -> None:
+    a, b, c = (wf.param(name, o=2) for name in "abc")
+    whole = ((a + b) * c * 2.0).stored_in("bfloat16")
+    assert {one.dtype for one in (a, b, c, whole)} == {"bfloat16"}
+    w, x = wf.param("w", o=2), data(np.ones((4, 3)), "float16", batch=1)
+    h = (w @ x).stored_in("float64")
+    assert (w.dtype, h.dtype, wf.tanh(h).dtype) == ("float16", "float64", "float64")
+    narrow = wf.param("narrow", o=2)
+    assert (wf.cast(narrow, "float16").dtype, narrow.dtype) == ("float16", "float32")  # a cast is a border
+    for wrong, text in (
+        (lambda: h.stored_in("float32"), "is stored in float64 already: set by hand"),
+        (lambda: x.stored_in("float32"), "is stored in float16 already: given"),
+        (lambda: narrow.stored_in("float16"), "set it before asking for a type or running code"),
+        (lambda: h.stored_in("single"), "is not an element type"),
+    ):
+        with pytest.raises(wf.WeftError, match=text):
+            wrong()
+
+
+def test_the_default_precision_is_that_of_when_a_tensor_was_made(defaults: None) -> None:
+    before = wf.param("before", o=2)
+    wf.default_precision("bfloat16")
+    w, x, y = wf.param("w", o=2), wf.input("x", b="batch", o=3), wf.input("y", dtype="float64")
+    wf.default_precision("float64")
+    assert (before.dtype, w.dtype, x.dtype, y.dtype) == ("float32", "bfloat16", "bfloat16", "float64")
+    assert (wf.param("v", o=2) * data([1, 2], "int8")).dtype == "float64"
+    assert (wf.param("u", o=2) * data([1, 2], "float16")).dtype == "float16"
+    for wrong in ("int32", "float8_e5m2"):
+        with pytest.raises(wf.WeftError, match=f"{wrong} cannot be a default precision"):
+            wf.default_precision(wrong)
+
+
+@BACKENDS
+def test_gradients_may_have_a_precision_of_their_own(backend: str, defaults: None) -> None:
+    rng = np.random.default_rng(0)
+    half, single = np.float16, np.float32
+    points, start, last = (rng.normal(size=size).astype(half).astype(single) for size in ((5, 3), (4, 3), (1, 4)))
+    wf.default_precision("float32", gradients="float32")
+    x = wf.data(points.astype(half), batch=1, label="x")
+    w, v, s = wf.param("w", o=4, init=start), wf.param("v", o=1, init=last), wf.param("s", o=1, init=0.37)
+    h = wf.tanh(w @ x).named("h")
+    loss = wf.sum(SCALE.scale(v @ h, s), "...|... => 0")
+    ctx = wf.Context(backend)
+    step = ctx.compile(wf.grad_update(loss), keep=[w.grad, v.grad, h.grad])
+    step()
+    assert [one.dtype for one in (w, v, h, w.grad, v.grad, h.grad)] == ["float16"] * 3 + ["float32"] * 3
+    hidden = np.tanh((points @ start.T).astype(half).astype(single)).astype(half).astype(single)
+    seed = np.full((5, 1), 0.37, single)
+    slope = seed * last  # in half precision these would be off by 1e-4 and more
+    inner = slope * (1 - hidden * hidden)
+    np.testing.assert_allclose(ctx[h.grad], slope, rtol=1e-6)
+    np.testing.assert_allclose(ctx[v.grad], seed.T @ hidden, rtol=2e-6, atol=1e-6)
+    np.testing.assert_allclose(ctx[w.grad], inner.T @ points, rtol=2e-6, atol=1e-6)
+    shown = [line.split(None, 2) for line in step.show("precisions").splitlines()]
+    decided = {name: (dtype, who) for name, dtype, who in shown}
+    assert decided["w.grad"] == ("float32", "the precision of gradients; summed in float32")
+    assert decided["w"] == ("float16", "from its use: `x`; summed in float32")
+
+
+def test_a_gradient_is_as_wide_as_its_tensor_or_as_it_is_said_to_be(defaults: None) -> None:
+    wf.default_precision("float32", gradients="float32")
+    wide, narrow = (wf.param(name, o=2, dtype=dtype) for name, dtype in (("wide", "float64"), ("narrow", "bfloat16")))
+    assert (wide.grad.dtype, narrow.grad.dtype) == ("float64", "float32")
+    loss = wf.sum(wide * narrow, "...|... => 0")
+    assert wf.grad(loss, narrow).dtype == "float32"
+    by_hand = wf.param("by_hand", o=2)
+    by_hand.grad.stored_in("float16")
+    assert (by_hand.dtype, by_hand.grad.dtype) == ("float32", "float16")
+    wf.default_precision("float16", gradients="float32")
+    lone = wf.param("lone", o=2)
+    assert (lone.grad.dtype, lone.dtype) == ("float32", "float16")  # a gradient does not speak for its tensor

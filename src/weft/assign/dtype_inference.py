@@ -1,16 +1,20 @@
-"""What each node is stored in: said by the user, or inferred in both directions.
+"""What each node is stored in. Who speaks first decides:
 
-A computed node takes the type its operands meet in. A parameter or another terminal whose type nobody gave takes the
-type of the computations it enters. Whatever is still open then takes the type of what it is used for, and at last
-float32.
+1. The user, of this very node: a type given when it was made, or set by hand afterwards.
+2. From below: a computed node takes the type its operands meet in. A parameter or another terminal whose type nobody
+   gave takes the type of the computations it enters, so it does not speak but is spoken for.
+3. From above: what nothing but numbers of the program and open terminals went into takes the type of what it is used
+   for. That is inferred, or set by hand; a type that is given, as by a cast, is a border which nothing passes.
+4. The default precision, as it was when the node was made: float32 if nobody set another.
 
-Types only rise while they are inferred, so the answer does not depend on the order in which the code was written. It is
-settled when first asked for, with everything connected to it that is still open.
+A gradient is stored as its tensor is, and no narrower than the precision of gradients, if there is one; it never speaks
+for its tensor. Types only rise while they are inferred, so the answer does not depend on the order in which the code
+was written. It is settled when first asked for, with everything connected to it that is still open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -30,18 +34,36 @@ from weft.ops.dtypes import (
 )
 from weft.shape.inference_lock import alone
 
-TypeOrigin: TypeAlias = Literal["given", "from its use", "from its operands", "by default"]
+TypeOrigin: TypeAlias = Literal[
+    "given", "set by hand", "from its use", "from its operands", "as its tensor", "by default"
+]
+
+
+@dataclass(slots=True)
+class Defaults:
+    """What nobody says: the precision of values, and that of gradients, if they have one of their own.
+
+    They are the process's, as the seed is: a thread that is started later sees them too.
+    """
+
+    value: str = DEFAULT
+    gradient: str | None = None
+
+
+DEFAULTS = Defaults()
 
 
 @dataclass(slots=True, eq=False)
 class Precision:
-    """The element type of a node, perhaps not settled yet."""
+    """The element type of a node, perhaps not settled yet; `by` is what it was taken from, once it is."""
 
     origin: TypeOrigin
     settled: str | None = None
     least: str = UNKNOWN
     wide: bool = False
     rules: list[TypeRule] = field(default_factory=list)
+    default: str = field(default_factory=lambda: DEFAULTS.value)
+    by: Precision | None = None
 
     @staticmethod
     def given(dtype: str) -> Precision:
@@ -56,10 +78,37 @@ class Precision:
     def from_operands(least: str | None = None) -> Precision:
         return Precision("from its operands", least=least or UNKNOWN)
 
+    @alone
+    def of_gradient(self) -> Precision:
+        """That of a gradient of the node."""
+        made = Precision("as its tensor", least=DEFAULTS.gradient or UNKNOWN)
+        rule = TypeRule(made, _ITSELF, ((_ITSELF, self),), sums=False, makes=True, truth=False, origin=None, asks=False)
+        made.rules.append(rule)
+        if self.settled is None:
+            self.rules.append(rule)
+        return made
+
+    @alone
+    def set_by_hand(self, dtype: str, label: str) -> None:
+        """Let the user say it of a node that is made already."""
+        if self.settled is not None and (self.settled, self.origin) != (dtype, "set by hand"):
+            fixes = {
+                "given": f'wf.cast({label}, "{dtype}") has its values in another type',
+                "set by hand": "set it once",
+            }
+            fix = fixes.get(self.origin, "set it before asking for a type or running code, which settles it")
+            raise WeftError(f"`{label}` is stored in {self.settled} already: {self.origin}", fix=fix)
+        self.origin, self.settled = "set by hand", dtype
+
+    @property
+    def stated(self) -> bool:
+        """Did the user say what it is?"""
+        return self.origin in ("given", "set by hand")
+
     @property
     def bounded(self) -> bool:
         """Was it said what it must not be narrower than?"""
-        return self.origin != "given" and not _open(self.least)
+        return not self.stated and not _open(self.least)
 
     @property
     def dtype(self) -> str:
@@ -84,9 +133,20 @@ class Precision:
 TypedLeaf: TypeAlias = tuple[Scalar, Precision]
 
 
+@dataclass(frozen=True, slots=True)
+class _Itself(Scalar):
+    """The value of what a gradient belongs to, as far as types are concerned."""
+
+
+_ITSELF = _Itself()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeRule:
-    """An assignment as far as types are concerned; `makes`: its target takes its type, `truth`: it is true or false."""
+    """An assignment as far as types are concerned; `makes`: its target takes its type, `truth`: it is true or false.
+
+    `asks`: what nothing else is known of takes the type of the target.
+    """
 
     target: Precision
     value: Scalar
@@ -95,6 +155,7 @@ class TypeRule:
     makes: bool
     truth: bool
     origin: Origin | None
+    asks: bool = True
 
     def meeting(self, types: dict[Precision, str]) -> str:
         """The type the operands meet in; a truth value counts as a number like those compared."""
@@ -131,11 +192,12 @@ class Peek:
 def _settle(start: Precision) -> None:
     if start.settled is not None:
         return  # by another thread in the meantime
-    types = _Inference(*_connected(start)).infer()
-    for cell, found in types.items():
-        if _open(found):
+    inference = _Inference(*_connected(start))
+    for cell, found in inference.infer().items():
+        if cell in inference.defaulted:
             cell.origin = "by default"
         cell.settled = decided(found)
+        cell.by = inference.speakers.get(cell)
         cell.rules = []
 
 
@@ -167,6 +229,8 @@ class _Inference:
         self.rules = rules
         self.rising = dict.fromkeys(rules)
         self.taking = dict.fromkeys(rules)
+        self.defaulted: set[Precision] = set()
+        self.speakers: dict[Precision, Precision] = {}  # what each took its type from last
 
     def infer(self) -> dict[Precision, str]:
         self._follow()
@@ -174,6 +238,8 @@ class _Inference:
             if not _open(found):
                 self._raise(cell, carrier(decided(found)) if cell.wide else decided(found))
         self._follow()
+        self._default([cell for cell in self.types if cell.origin == "from its use"])
+        self._default(list(self.types))
         for rule in self.rules:
             self._check(rule)
         return self.types
@@ -185,25 +251,40 @@ class _Inference:
                 self._rise(self.rising.popitem()[0])
             wishes = [wish for rule in self.taking for wish in self._wishes(rule)]
             self.taking.clear()
-            for cell, wish in wishes:
-                self._raise(cell, wish)
+            for cell, wish, speaker in wishes:
+                self._raise(cell, wish, speaker)
+
+    def _default(self, cells: Iterable[Precision]) -> None:
+        """Let what is still open have the default precision."""
+        for cell in [cell for cell in cells if _open(self.types[cell])]:
+            self.defaulted.add(cell)
+            self._raise(cell, carrier(cell.default) if cell.wide else cell.default)
+        self._follow()
 
     def _rise(self, rule: TypeRule) -> None:
         """Raise the target to what it is computed from, and terminals to what they meet."""
         meeting = self._meeting(rule)
         if meeting is not None:
+            speaker = self._speaker(rule, meeting)
             for _, cell in rule.operands:
                 if cell.origin == "from its use":
-                    self._raise(cell, meeting)
+                    self._raise(cell, meeting, rule.target if speaker is cell else speaker)
             if rule.makes:
-                self._raise(rule.target, rule.result(meeting))
+                self._raise(rule.target, rule.result(meeting), speaker)
 
-    def _wishes(self, rule: TypeRule) -> Iterator[tuple[Precision, str]]:
+    def _speaker(self, rule: TypeRule, meeting: str) -> Precision | None:
+        """The operand that says what type all meet in, if one does."""
+        return next((cell for _, cell in rule.operands if (cell.settled or self.types.get(cell)) == meeting), None)
+
+    def _wishes(self, rule: TypeRule) -> Iterator[tuple[Precision, str, Precision | None]]:
         """The types of what the operands are used for, where nothing but numbers of the program went into them."""
-        meeting = self._meeting(rule) or UNKNOWN
-        wish = self.types[rule.target] if rule.makes and _open(meeting) else meeting
+        meeting, target = self._meeting(rule) or UNKNOWN, rule.target
+        speaks = rule.asks and (rule.makes or target.origin == "set by hand")
+        wish = target.settled or self.types[target] if speaks and _open(meeting) else meeting
         if not _open(wish):
-            yield from ((cell, wish) for _, cell in rule.operands if cell in self.types and _open(self.types[cell]))
+            speaker = target if _open(meeting) else self._speaker(rule, meeting)
+            open_cells = (cell for _, cell in rule.operands if cell in self.types and _open(self.types[cell]))
+            yield from ((cell, wish, speaker) for cell in open_cells)
 
     def _meeting(self, rule: TypeRule) -> str | None:
         """None while the operands do not agree: one may yet become a float. In the end they are checked."""
@@ -212,7 +293,7 @@ class _Inference:
         except WeftError:
             return None
 
-    def _raise(self, cell: Precision, wish: str) -> None:
+    def _raise(self, cell: Precision, wish: str, speaker: Precision | None = None) -> None:
         if cell in self.types:
             before = self.types[cell]
             try:
@@ -220,13 +301,15 @@ class _Inference:
             except WeftError:
                 return
             if self.types[cell] != before:
+                if speaker is not None and speaker is not cell:
+                    self.speakers[cell] = speaker
                 self.rising |= dict.fromkeys(cell.rules)
                 self.taking |= dict.fromkeys(cell.rules)
 
     def _check(self, rule: TypeRule) -> None:
         try:
             meeting = rule.meeting(self.types)
-            if rule.makes:
+            if rule.makes and rule.target in self.types:
                 promote(self.types[rule.target], rule.result(meeting))
         except WeftError as error:
             error.origin = rule.origin
@@ -238,9 +321,19 @@ def _open(found: str) -> bool:
 
 
 def show_precisions(stored: Iterable[tuple[str, Precision]]) -> str:
-    """What each node, by name, is stored in, why, and in what its sums accumulate."""
-    rows = [(label, one.dtype, one.origin) for label, one in stored]
+    """What each node, by name, is stored in, who decided that, and in what its sums accumulate."""
+    rows = [(label, one.dtype, one) for label, one in stored]
+    names = {cell: label for label, _, cell in rows}
     wide = max((len(label) for label, _, _ in rows), default=0)
     return "\n".join(
-        f"{label:<{wide}}  {dtype:<13}  {origin}; summed in {accumulator_type(dtype)}" for label, dtype, origin in rows
+        f"{label:<{wide}}  {dtype:<13}  {_decision(one, names)}; summed in {accumulator_type(dtype)}"
+        for label, dtype, one in rows
     )
+
+
+def _decision(cell: Precision, names: Mapping[Precision, str]) -> str:
+    """Who decided a type."""
+    if not cell.stated and not _open(cell.least) and cell.by is None:
+        return "the precision of gradients" if cell.origin == "as its tensor" else "no narrower than was said"
+    by = names.get(cell.by) if cell.by is not None else None
+    return f"{cell.origin}: `{by}`" if by is not None and cell.origin != "by default" else cell.origin

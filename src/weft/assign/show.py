@@ -180,7 +180,7 @@ class Printer:
         own = not node.is_grad and (made or node.definition is not None or node.init is None)
         if not own or node in self._introduced:
             return ""
-        if node.precision.origin == "given":
+        if node.precision.stated:
             return f" ~type:{spelled_string(node.dtype)}"
         bounded = made and node.precision.bounded
         return f" ~at_least:{spelled_string(node.precision.least)}" if bounded else ""

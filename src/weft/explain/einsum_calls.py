@@ -279,5 +279,5 @@ def _literal(node: Node) -> tuple[float, str | None] | None:
     """The number that a node is written as, and its type if it was given one; None if it has a name."""
     match node.definition:
         case Fetch(source=Cells(value=Num(value=value))) if node.name.inline:
-            return value, node.dtype if node.precision.origin == "given" else None
+            return value, node.dtype if node.precision.stated else None
     return None

@@ -251,7 +251,9 @@ def _from_zero(node: Node, body: Sequence[Assignment]) -> Code:
 def _like(tensor: Tensor) -> Node:
     """A node for the gradient of a tensor: it is stored as the tensor is."""
     node = tensor.node
-    return Node(NodeName(f"d_{node.label}"), node.shape, node.precision, origin=user_origin(), gradient_of=node)
+    return Node(
+        NodeName(f"d_{node.label}"), node.shape, node.precision.of_gradient(), origin=user_origin(), gradient_of=node
+    )
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from weft.assign import Awaited, Node, NodeName, Precision
+from weft.assign.dtype_inference import DEFAULTS
 from weft.errors import WeftError, user_origin
-from weft.ops.dtypes import DEFAULT, element_type
+from weft.ops.dtypes import element_type
 from weft.shape.infer import infer
 from weft.shape.logic import Input
 from weft.shape.nodes import Dim
@@ -18,13 +19,13 @@ def input(
     b: OpenRowSizes | None = None,
     i: OpenRowSizes | None = None,
     o: OpenRowSizes | None = None,
-    dtype: str = DEFAULT,
+    dtype: str | None = None,
 ) -> Tensor:
     """A tensor whose values come with each call of a function, `step = ctx.function(x, …)`.
 
     `b`, `i` and `o` are the sizes of its batch, input and output axes: a number, a name, or several of them. A name is
     a size that each call decides, `b="batch"`: any length, and the same one wherever the name stands. Without `o` it
-    is one number for each batch.
+    is one number for each batch; without `dtype` it has the default precision.
     """
     origin = user_origin()
     if not isinstance(name, str) or not name.isidentifier():
@@ -35,5 +36,5 @@ def input(
     output = open_dims(o, "o")
     logic = Input(open_dims(b, "b") or (), open_dims(i, "i") or (), output or (Dim(1),))
     shape = infer(logic, name=name, title="input", origin=origin).result
-    precision, awaited = Precision.given(element_type(dtype)), Awaited(logic, plain=not output)
+    precision, awaited = Precision.given(element_type(dtype or DEFAULTS.value)), Awaited(logic, plain=not output)
     return Tensor(Node(NodeName(name), shape, precision, init=awaited, origin=origin))

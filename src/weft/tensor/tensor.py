@@ -14,6 +14,7 @@ from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
 from weft.habits import no_attribute, numpy_refused
 from weft.ops import Number, Scalar
+from weft.ops.dtypes import element_type
 from weft.ops.scalar import UFUNCS
 from weft.public import public, public_methods
 from weft.shape.cells import ShapeVar
@@ -127,7 +128,9 @@ class Tensor:
             if self._grad is None:
                 node = self.node
                 name = NodeName(f"{node}.grad")
-                made = Tensor(Node(name, node.shape, node.precision, origin=node.origin, gradient_of=node))
+                made = Tensor(
+                    Node(name, node.shape, node.precision.of_gradient(), origin=node.origin, gradient_of=node)
+                )
                 if self._grad is None:  # a signal handler may have made one meanwhile
                     self._grad = made
         return self._grad
@@ -183,6 +186,11 @@ class Tensor:
         name = self.node.name
         name.text = self.node.shape.name = label
         name.inline = False
+        return self
+
+    def stored_in(self, dtype: str) -> Tensor:
+        """The same tensor, stored in a type set by hand; what nothing else decides and goes into it takes that too."""
+        self.node.precision.set_by_hand(element_type(dtype), self.label)
         return self
 
     # Arithmetic
