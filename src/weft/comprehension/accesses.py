@@ -17,7 +17,7 @@ from weft.comprehension.nodes import (
     Let,
     Read,
     children,
-    computed,
+    computed_subscripts,
     exprs,
     walk,
 )
@@ -72,7 +72,7 @@ def _accesses(statement: Comprehension, scalar: Translation) -> Iterator[Access]
     for axis, one in enumerate(statement.at):
         at = scalar(one)
         yield Access(statement.target.name, axis, one, at, None, (), index_names(at))
-    for part in (*computed(statement), statement.value):
+    for part in (*computed_subscripts(statement), statement.value):
         yield from _within(part, scalar)
     for clause in statement.where:
         if isinstance(clause, Let):

@@ -59,7 +59,7 @@ class Application:
         name, subscripts = f"{self.template.name}.{strayed(tensor)}", self._indirect[tensor]
         sizes = Shape(output=(Dim(2 * len(subscripts)),))
         shape = infer(Literal(sizes), name=name, origin=self._origin).result
-        check = Watch(subscripts, self.sizes, self._origin)
+        check = SubscriptsInside(subscripts, self.sizes, self._origin)
         return Node(NodeName(name), shape, Precision.given("int64"), origin=self._origin, check=check)
 
     def _infer(self, tensor: str, label: str) -> Node:
@@ -177,7 +177,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class SubscriptsInside:
     """That subscripts stay inside their tensors, seen from how far they strayed."""
 
     subscripts: tuple[Indirect, ...]

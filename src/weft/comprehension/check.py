@@ -30,7 +30,7 @@ from weft.comprehension.nodes import (
     Result,
     Statement,
     TensorType,
-    computed,
+    computed_subscripts,
     targets,
     walk,
     where_exprs,
@@ -275,7 +275,7 @@ def _results(
                 dtype = type_of(part, types, variables, report)
                 if isinstance(clause, Between) and not any(isinstance(one, Read) for one in walk(part)):
                     check_whole(part, dtype, "the end of a range", report)
-        for part in computed(statement):
+        for part in computed_subscripts(statement):
             check_whole(part, type_of(part, types, variables, report), "a subscript", report)
         dtype = type_of(statement.value, types, variables, report)
         return [(statement.target, accumulated(dtype, statement.reduction))]

@@ -337,7 +337,11 @@ def where_exprs(clause: Where) -> tuple[Expr, ...]:
 
 def exprs(statement: Comprehension) -> tuple[Expr, ...]:
     """Every expression of a statement: its right side, those of its clauses, then the computed subscripts."""
-    return (statement.value, *(one for clause in statement.where for one in where_exprs(clause)), *computed(statement))
+    return (
+        statement.value,
+        *(one for clause in statement.where for one in where_exprs(clause)),
+        *computed_subscripts(statement),
+    )
 
 
 def computed_axes(statement: Comprehension) -> tuple[int, ...]:
@@ -345,7 +349,7 @@ def computed_axes(statement: Comprehension) -> tuple[int, ...]:
     return tuple(axis for axis, one in enumerate(statement.at) if not isinstance(one, Index | Int))
 
 
-def computed(statement: Comprehension) -> tuple[Expr, ...]:
+def computed_subscripts(statement: Comprehension) -> tuple[Expr, ...]:
     """Those subscripts."""
     return tuple(statement.at[axis] for axis in computed_axes(statement))
 
@@ -358,7 +362,7 @@ def left(statement: Comprehension) -> tuple[str, ...]:
 def indices(statement: Comprehension) -> tuple[str, ...]:
     """The indices of a statement: those on the left, then the reduced ones in the order they appear on the right."""
     values = (clause.value for clause in statement.where if not isinstance(clause, Between))
-    parts = (*computed(statement), statement.value, *values)
+    parts = (*computed_subscripts(statement), statement.value, *values)
     used = (one.name for expr in parts for one in walk(expr) if isinstance(one, Index))
     bounded = (clause.index.name for clause in statement.where if isinstance(clause, Between))
     return tuple(dict.fromkeys((*left(statement), *used, *bounded)))

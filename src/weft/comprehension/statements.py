@@ -20,7 +20,7 @@ from weft.comprehension.nodes import (
     Local,
     Read,
     children,
-    computed,
+    computed_subscripts,
     exprs,
     indices,
     left,
@@ -73,7 +73,7 @@ def _check_left(statement: Comprehension, scope: Scope) -> None:
 def _check_computed(statement: Comprehension, scope: Scope) -> None:
     """What is written where subscripts are computed may meet there: it is accumulated, or which one stays is chance."""
     target = statement.target
-    for one in computed(statement):
+    for one in computed_subscripts(statement):
         if statement.reduction is None:
             what = f"`{show_expr(one)}` is computed, and `=` does not say what becomes of points where it is the same"
             fix = f"say how they combine: `{show_left(statement)} +=! …`, or `*=!`, `min=!`, `max=!`"
@@ -239,7 +239,7 @@ def _check_apply(one: Apply, scope: Scope) -> None:
 
 def _check_reduction(statement: Comprehension, scope: Scope) -> None:
     names = reduced(statement)
-    if statement.reduction is not None or not names or computed(statement):
+    if statement.reduction is not None or not names or computed_subscripts(statement):
         return
     name = names[0]
     place = place_of(name, statement)

@@ -91,7 +91,7 @@ def _watched(
         held = node_of(operand)
         name = f"{held.label}.extremes"
         shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
-        check = Watch(held, slot, label, operation)
+        check = PositionsInside(held, slot, label, operation)
         node = Node(NodeName(name), shape, held.precision, origin=origin, check=check)
         found = []
         for at, accum in enumerate(("min", "max")):
@@ -119,7 +119,7 @@ def _interval(operand: Operand, depth: int = 8) -> Interval:
 
 
 @dataclass(frozen=True)
-class Watch:
+class PositionsInside:
     """That positions stay inside their axis, seen from the least and the greatest of them."""
 
     of: Node

@@ -15,7 +15,7 @@ from weft.tensor.lookups import take
 from weft.tensor.operator import Operator
 from weft.tensor.subscripts import slice_logic
 from weft.tensor.tensor import Tensor
-from weft.tensor.windows import window
+from weft.tensor.windows import window_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _part(tensor: Tensor, key: object) -> Tensor:
     if isinstance(key, Tensor):
         return take(tensor, key)
     if isinstance(key, slice) and isinstance(key.start, Tensor):
-        return window(tensor, key)
+        return window_at(tensor, key)
     logic = slice_logic(tensor, key)
     return apply_slice(logic, tensor) if logic != Slice() else tensor
 

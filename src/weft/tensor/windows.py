@@ -14,7 +14,7 @@ from weft.tensor.subscripts import first_row
 from weft.tensor.tensor import Tensor
 
 
-def window(tensor: Tensor, key: slice) -> Tensor:
+def window_at(tensor: Tensor, key: slice) -> Tensor:
     """`tensor[start : start + count]` along its first axis, the start a tensor: an einsum with positions."""
     start, count, step = key.start, _count(tensor, key), _step(key)
     if start.dims.count != 1:
