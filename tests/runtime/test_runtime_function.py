@@ -93,6 +93,20 @@ def test_every_length_gives_what_a_model_written_for_it_gives(backend: str, buil
             np.testing.assert_array_equal(ctx[mine], state[theirs])
 
 
+def test_positions_may_be_inputs() -> None:
+    ids, table = wf.input("ids", b="batch", dtype="int32"), wf.param("table", o=(7, 2))
+    rows = wf.einsum("v, d; ...|@v => ...|d", table, ids)
+    loss = wf.sum(rows, "...|... => 0")
+    ctx = wf.Context("interp")
+    step = ctx.function(ids, code=wf.grad_update(loss), returns=(rows, table.grad))
+    for given in ([1, 5, 1], [0], [2, 2, 2, 6]):
+        found, slope = step(given)
+        np.testing.assert_array_equal(found, ctx[table][given])
+        np.testing.assert_array_equal(slope[:, 0], np.bincount(given, minlength=7))
+    with pytest.raises(wf.WeftError, match="`ids` holds 9 somewhere"):
+        ctx.function(ids, returns=rows)([9])
+
+
 # State
 
 
