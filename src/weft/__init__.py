@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     )
     from weft.explain import show_as as show_as
     from weft.machine import Machine as Machine
+    from weft.ops.declare import monoid as monoid
+    from weft.ops.monoids import top as top
     from weft.project import Plan as Plan, plan as plan
     from weft.runtime import (
         Context as Context,
@@ -174,6 +176,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         var as var,
     )
     from weft.tensor.slices import StaticIndex as StaticIndex, counter as counter, index as index
+    from weft.tensor.sorting import argsort as argsort, sort as sort, top_k as top_k
     from weft.tensor.tensor import (
         Tensor as Tensor,
         given as given,
@@ -193,6 +196,8 @@ _HOMES = {
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",
+    "ops.declare": "monoid",
+    "ops.monoids": "top",
     "project": "Plan plan",
     "runtime": "Context Device Event Function Pending Routine Stream",
     "runtime.gradcheck": "gradcheck",
@@ -224,6 +229,7 @@ _HOMES = {
     "tensor.random": "bernoulli dropout random_standard_normal random_uniform",
     "tensor.read_code": "parse_cd",
     "tensor.slices": "StaticIndex counter index",
+    "tensor.sorting": "argsort sort top_k",
     "tensor.tensor": "Tensor given require_grad stop_gradient",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -158,10 +158,11 @@ def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
 def no_accumulation(name: object, known: Iterable[str]) -> WeftError:
     """`accum=name`, which there is not."""
     own = {"sum": "+", "prod": "*", "product": "*", "maximum": "max", "minimum": "min", "any": "or", "all": "and"}
+    own |= {"average": "mean", "avg": "mean", "variance": "var", "lse": "logsumexp"}
     if isinstance(name, str) and name in own:
         fix = f'write accum="{own[name]}"'
     else:
-        fix = "wf.mean(t, spec)" if name in ("mean", "average", "avg") else "accumulate with one of " + ", ".join(known)
+        fix = "accumulate with one of " + ", ".join(known) + ", or declare another: wf.monoid(…)"
     return WeftError(f"there is no accumulation {name!r}", fix=fix)
 
 

@@ -293,7 +293,7 @@ def test_classes_take_no_memory_of_their_own() -> None:
     step = wf.Context("cc").compile(wf.grad_update(loss), keep=[x.grad])
     assert "offsets" not in str(step.memory())
     assert "1000×1000" not in str(step.memory())
-    assert str(step.memory()).splitlines()[-1].startswith("0 bytes")
+    assert "256 bytes; 256 are alive at once" in str(step.memory())  # the largest so far, of each lane
 
 
 def test_a_softmax_is_a_few_lines(golden: Callable[..., None]) -> None:

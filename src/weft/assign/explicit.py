@@ -78,6 +78,8 @@ class SpellingOut:
         if code.accum == "arg2" and (not space.injective or any(not loop.size for loop in space.projection.reduced)):
             raise _overwrites(code, space.projection)
         _check_positions(code, space.projection, operands)
+        if (monoid := OPS[code.accum].monoid) and prod(loop.size for loop in space.projection.reduced) < monoid.fewest:
+            raise _too_few(code, monoid.fewest, space.projection)
         values = _present(code.value, space.regions, len(operands))
         present = [(one, value) for one, value in zip(space.regions, values, strict=True) if value is not None]
         runs = tuple(one.run(value, operands, target, space.projection) for one, value in present)
@@ -243,6 +245,18 @@ def _overwrites(code: Accum, projection: Projection) -> ProjectionError:
         text=show_statement(code),
         spans=[Span(0, len(code.lhs.label))],
         fix='say how the values combine: `+=`, or `.accumulate("max", …)`, or `=:+` in the code notation',
+    )
+
+
+def _too_few(code: Accum, fewest: int, projection: Projection) -> ProjectionError:
+    loops = ", ".join(f"`{loop.name}`" for loop in projection.reduced)
+    count = prod(loop.size for loop in projection.reduced)
+    return ProjectionError(
+        f"`{code.accum}` of {count or 'no'} values: there are no more along {loops}",
+        origin=code.origin,
+        text=show_statement(code),
+        spans=[Span(0, len(code.lhs.label))],
+        fix=f"give it at least {fewest}",
     )
 
 

@@ -24,7 +24,7 @@ from weft.assign.nodes import (
 )
 from weft.loops import Buffer, Cast, Local, Read
 from weft.loops.walk import children
-from weft.ops import Call, Scalar, fold_tree
+from weft.ops import OPS, Call, Scalar, fold_tree
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close
@@ -72,7 +72,7 @@ class Fingerprint:
             operands = [self.number(one) for one in (statement.lhs, *statement.operands)]
             record, how = statement.record, "reset" if statement.reset else ""
             slots = f"{record.lhs} {record.operands} by {self._operation(record.operation)}"
-            line = f"{operands} {statement.accum} {how} {_value(statement.value)} {slots}"
+            line = f"{operands} {OPS[statement.accum].identity} {how} {_value(statement.value)} {slots}"
         self.lines.append(line)
 
     def _operation(self, operation: Operation) -> int:

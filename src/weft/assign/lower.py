@@ -14,6 +14,7 @@ from weft.assign.explicit import Buffers, Explicit, Run, SpellingOut, held, plac
 from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
 from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill
 from weft.assign.show import Printer
+from weft.assign.states import monoid_nests
 from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
 from weft.loops.walk import around, reads
 from weft.ops import OPS, Num, substitute
@@ -58,7 +59,7 @@ class _Lowering:
         found = self.spelled_out(code)
         if isinstance(code, Direct):
             found = replace(found, runs=tuple(held(run, target) for run in found.runs))
-        return self._nests(found)
+        return monoid_nests(found, self.static) if OPS[code.accum].monoid else self._nests(found)
 
     def _nests(self, one: Explicit) -> list[Stmt]:
         """The loops of an assignment: its start, its nests, and what it takes from beside the target."""

@@ -30,11 +30,10 @@ from weft.assign.syntax import (
     depth_of,
     names_in,
 )
-from weft.assign.text import ACCUMULATING
 from weft.errors import Span
 from weft.notation import Mistake, Source, span_of, subtrees, tokens, word_of
 from weft.notation.spelling import NUMBERS, name_in, unescaped
-from weft.ops import OPS
+from weft.ops import OPS, monoid_row
 from weft.shape.nodes import Dim
 
 if TYPE_CHECKING:
@@ -149,10 +148,13 @@ def _sign(token: Token) -> Sign:
     reset, op = token.startswith("=:"), token.removeprefix("=").removeprefix(":")
     if not reset and not op:
         raise Mistake("`=` alone assigns nothing", span, "write `=:` to overwrite, `=+` to add, `=:+` to sum afresh")
-    if op and op not in _ACCUMULATE:
+    name = _accumulating(op)
+    if op and not name:
         fix = _spaced(op) or "accumulate with one of " + " ".join(f"`{one}`" for one in _ACCUMULATE)
         raise Mistake(f"`{token}` is no assignment: there is no operation `{op}`", span, fix)
-    name = _ACCUMULATE[op] if op else ""
+    if name and not reset and (monoid := OPS[name].monoid) and not monoid.plain:
+        what = f"`{token}` cannot go on from a result, of which the states of `{name}` are not known"
+        raise Mistake(what, span, f"start afresh: `=:{{{name}}}`")
     if name and reset and OPS[name].begins is None and name != "arg2":
         fix = f"write `={op}` to go on from the old value, or a space after `=:`"
         raise Mistake(f"`{token}` has nothing to start from", span, fix)
@@ -160,10 +162,13 @@ def _sign(token: Token) -> Sign:
 
 
 #: What follows the `=` of an assignment, and the operation it accumulates with.
-_ACCUMULATE: Mapping[str, str] = {
-    **{op.text: op.name for op in OPS.values() if op.infix},
-    **{text: name for name, text in ACCUMULATING.items() if not text.isidentifier()},
-}
+_ACCUMULATE: Mapping[str, str] = {**{op.text: op.name for op in OPS.values() if op.infix}, "?/": "relu_gate"}
+
+
+def _accumulating(text: str) -> str:
+    """The operation that an assignment accumulates with, a monoid in braces; none if there is none of that name."""
+    found = monoid_row(text.strip("{}")) if text.startswith("{") else None
+    return found.name if found else _ACCUMULATE.get(text, "")
 
 
 def _spaced(op: str) -> str:

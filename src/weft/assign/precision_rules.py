@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from weft.assign.dtype_inference import Precision
 from weft.assign.nodes import Accum, Arg, node_of, positions_of
 from weft.einsum.nodes import ConcatAxis, ShapeSpec, labels_in
-from weft.ops import Scalar, where
+from weft.ops import OPS, Num, Scalar, where
 from weft.shape.logic import Einsum
 
 
@@ -17,6 +18,12 @@ def infer_precision(code: Accum) -> None:
         valued = code.operands[: len(code.record.operands) - len(positions_of(code))]
         operands = [(Arg(number), node_of(one).precision) for number, one in enumerate(valued)]
         value = _one_of([arg for arg, _ in operands]) if _joins(code) else code.value
+        monoid = OPS[code.accum].monoid
+        if monoid and monoid.dtype:
+            value, operands = Arg(0), [(Arg(0), Precision.given(monoid.dtype))]
+        elif monoid:
+            state = monoid.lifted(value, Num(0))
+            value = monoid.finished(monoid.joined(state, state), Num(0))
         code.lhs.precision.computed_by(value, operands, sums=_sums(code))
 
 

@@ -28,7 +28,7 @@ from weft.assign.nodes import (
 from weft.assign.precision_rules import infer_precision
 from weft.assign.stale import Writes
 from weft.errors import WeftError, user_origin
-from weft.ops import Number, Scalar, find, leaves, scalar, starter, substitute
+from weft.ops import Monoid, Number, Scalar, accumulating_op, leaves, scalar, substitute
 from weft.ops.dtypes import element_type
 from weft.shape.infer import Operation
 
@@ -150,9 +150,9 @@ class Slot(Scalar):
     def __itruediv__(self, value: Number) -> Slot:
         return self._assign("div", value)
 
-    def accumulate(self, op: str, value: Number, *, reset: bool = False) -> Slot:
+    def accumulate(self, op: str | Monoid, value: Number, *, reset: bool = False) -> Slot:
         """`self = op(self, value)` over the operation's loops, from what `op` begins with if `reset`."""
-        return self._assign((starter(op) if reset else find(op, arity=2)).name, value, reset=reset)
+        return self._assign(accumulating_op(op, reset).name, value, reset=reset)
 
     def _assign(self, accum: str, value: Number, reset: bool = False) -> Slot:
         if self.operand is not None:

@@ -50,7 +50,7 @@ from weft.assign.nodes import (
 from weft.assign.parts import chained_operands, named, needs_slots, places
 from weft.assign.slice_text import show_slice
 from weft.assign.stated import is_inline, stated
-from weft.assign.text import ACCUMULATING
+from weft.assign.text import accumulating
 from weft.naming import FreshNames
 from weft.notation.spelling import spelled_name, spelled_number, spelled_string
 from weft.ops import OPS, Call, Num, Scalar, leaves
@@ -346,7 +346,7 @@ _USUAL_SIGNS: Mapping[type[Logic], str] = {Compose: "=:+", Einsum: "=:+", Transp
 def _sign(code: Accum) -> str:
     if code.accum == "arg2":
         return "=:"
-    return "=" + (":" if code.reset else "") + ACCUMULATING[code.accum]
+    return "=" + (":" if code.reset else "") + accumulating(code.accum)
 
 
 def _size(dim: Dim, equals: str = " = ") -> str:

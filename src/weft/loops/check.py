@@ -31,7 +31,7 @@ from weft.loops.nodes import (
 )
 from weft.loops.show import show_scalar
 from weft.loops.walk import body_of, depth, scoped, walk
-from weft.ops import OPS, Call, Scalar
+from weft.ops import OPS, Call, Scalar, exists
 
 
 class MalformedLoops(Exception):
@@ -134,7 +134,7 @@ def _cell(read: Read, scope: _Around) -> None:
 
 
 def _operation(op: str, operands: int) -> None:
-    if op not in OPS or operands != OPS[op].arity:
+    if not exists(op) or operands != OPS[op].arity:
         raise MalformedLoops(f"{op} of {operands} operands is not a primitive operation")
 
 

@@ -14,7 +14,7 @@ from weft.loops.insert_casts import dtype_of
 from weft.loops.nodes import Cast
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import convert, typed_constant
-from weft.ops.dtypes import is_float, numpy_type
+from weft.ops.dtypes import fields, is_float, numpy_type
 
 
 def constant_value(scalar: Scalar) -> Any:
@@ -46,10 +46,9 @@ def constant_of(value: Any, dtype: str) -> Cast:
 
 def constant_folded(call: Call) -> Cast | None:
     """What a call of constants comes to; None where that is no number or would be worth a warning."""
-    values = _values(call.args)
-    if values is None:
+    values, dtype = _values(call.args), dtype_of(call)
+    if values is None or len(fields(dtype)) > 1:
         return None
-    dtype = dtype_of(call)
     try:
         with np.errstate(all="raise"):
             value = np.asarray(OPS[call.op].meaning(*values)).astype(numpy_type(dtype))[()]

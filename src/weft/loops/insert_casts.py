@@ -43,7 +43,12 @@ def combined(update: Update) -> Scalar:
 
 def combine(op: str, old: Scalar, value: Scalar, dtype: str) -> Scalar:
     """An old value of a typed program combined with a new one, as it is stored in `dtype`."""
-    return finished(_stored(Call(op, (old, value)), dtype))
+    return stored(Call(op, (old, value)), dtype)
+
+
+def stored(value: Scalar, dtype: str) -> Scalar:
+    """A value, computed in its own type, as it is stored in `dtype`; what is typed in it already stays as it is."""
+    return finished(_stored(value, dtype))
 
 
 def _stmt(stmt: Stmt) -> tuple[Stmt]:

@@ -44,6 +44,8 @@ class Role(Enum):
     TENSOR = "the values of a tensor"
     BEFORE = "the old values of a buffer while it is written"
     ACCUMULATOR = "where a buffer's values are accumulated, in a wider type"
+    PARTIAL = "several accumulators of one accumulation, joined at its end"
+    FIELD = "one of the numbers that each cell of a buffer holds together: scalar replacement"
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"
     COPY = "a buffer computed once more: rematerialisation"
     FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"

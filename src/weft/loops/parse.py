@@ -48,8 +48,8 @@ from weft.loops.walk import depth, perfect
 from weft.notation import Mistake, Source, span_of, subtrees, tokens, word_of
 from weft.notation.spelling import NUMBERS, name_in
 from weft.notation.words import meant
-from weft.ops import OPS, Call, Num, Scalar
-from weft.ops.dtypes import ELEMENT_TYPES
+from weft.ops import OPS, Call, Num, Scalar, exists
+from weft.ops.dtypes import ELEMENT_TYPES, fields
 
 if TYPE_CHECKING:
     from weft.notation import Token, Tree
@@ -235,7 +235,7 @@ class _LineReader:
         buffer, at = self._target(tree)
         (sign,) = tokens(tree)
         op = _SIGNS.get(sign[:-1], str(sign[:-1]))
-        if op not in OPS or OPS[op].arity != 2:
+        if not exists(op) or OPS[op].arity != 2:
             fix = meant(op, (one.name for one in OPS.values() if one.arity == 2), "write `+=`, or `max=`")
             raise Mistake(f"nothing accumulates with `{op}`", span_of(sign), fix)
         self._add(Update(buffer, at, op, self._value(subtrees(tree)[1])))
@@ -347,8 +347,8 @@ class _LineReader:
     def _call(self, tree: Tree) -> Scalar:
         (function,), args = tokens(tree), subtrees(tree)
         name = str(function)
-        arity = OPS[name].arity if name in OPS else 1
-        if name not in OPS and name not in ELEMENT_TYPES and name != "index":
+        arity = OPS[name].arity if exists(name) else 1
+        if not exists(name) and name not in ELEMENT_TYPES and name != "index":
             raise Mistake(f"there is no operation `{name}`", span_of(function), meant(name, (*OPS, *ELEMENT_TYPES)))
         if len(args) != arity:
             what = f"`{name}` takes {arity} operand{'s' if arity > 1 else ''}, not {len(args)}"
@@ -356,7 +356,7 @@ class _LineReader:
         if name == "index":
             return self._index(args[0])
         values = tuple(map(self._scalar, args))
-        return Call(name, values) if name in OPS else Cast(name, values[0])
+        return Call(name, values) if exists(name) else Cast(name, values[0])
 
 
 def _check_brackets(line: str) -> None:
@@ -389,7 +389,7 @@ def _whole(token: Token) -> int:
 
 
 def _dtype(token: Token) -> str:
-    if token not in ELEMENT_TYPES:
+    if not set(fields(token)) <= set(ELEMENT_TYPES):
         fix = meant(token, ELEMENT_TYPES, "use one of " + ", ".join(ELEMENT_TYPES))
         raise Mistake(f"there is no element type `{token}`", span_of(token), fix)
     return str(token)

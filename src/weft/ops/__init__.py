@@ -1,5 +1,7 @@
 """Primitive scalar operations and expressions over them."""
 
+from weft.ops.monoid import Monoid as Monoid
+from weft.ops.monoids import BUILTIN as BUILTIN
 from weft.ops.row import Op as Op
 from weft.ops.scalar import (
     Call as Call,
@@ -16,8 +18,11 @@ from weft.ops.scalar import (
 )
 from weft.ops.table import (
     OPS as OPS,
+    accumulating_op as accumulating_op,
     accumulator as accumulator,
+    exists as exists,
     find as find,
+    monoid_row as monoid_row,
     scalar_type as scalar_type,
     starter as starter,
 )

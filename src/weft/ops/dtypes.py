@@ -8,6 +8,9 @@ Types are ordered by what meets in what: `promote` gives the least type above so
 types rises with them. That is why types can be inferred in any order. Two kinds of number have no element type below
 all that they may still meet: what truth values add up to, and a sum of unsigned numbers. They are open until nothing
 raises them any more.
+
+An accumulation may carry several numbers: their types together are an *aggregate*, written `float32.int64`. Buffers and
+variables of the loop language have such a type until they are split; no tensor is stored in one.
 """
 
 from __future__ import annotations
@@ -37,9 +40,21 @@ _DIGITS = {"float8_e5m2": 3, "float8_e4m3fn": 4, "bfloat16": 8, "float16": 11, "
 ELEMENT_TYPES = ("bool", *_SIGNED, *_UNSIGNED, *_FLOATS8, *_FLOATS)
 
 
+def aggregate(*names: str) -> str:
+    """The type of several numbers together, of these types: the state of an accumulation. Tensors are of one each."""
+    return ".".join(names)
+
+
+def fields(name: str) -> tuple[str, ...]:
+    """The types of the numbers in a value: several in an aggregate."""
+    return tuple(name.split("."))
+
+
 @cache
 def numpy_type(name: str) -> np.dtype[Any]:
-    """The NumPy type of an element type."""
+    """The NumPy type of an element type, or of an aggregate."""
+    if "." in name:
+        return np.dtype([(f"f{at}", numpy_type(one)) for at, one in enumerate(fields(name))])
     return np.dtype(getattr(ml_dtypes, name) if name in ("bfloat16", *_FLOATS8) else name)
 
 
@@ -86,8 +101,8 @@ def decided(name: str) -> str:
 
 @cache
 def carrier(name: str) -> str:
-    """The type a value stored so is computed in: bool, int64, uint64, float32 or float64."""
-    if name in ("bool", "uint64", "float64"):
+    """The type a value stored so is computed in: bool, int64, uint64, float32 or float64, or an aggregate of these."""
+    if name in ("bool", "uint64", "float64") or "." in name:
         return name
     return "float32" if is_float(name) else "int64"
 

@@ -108,7 +108,7 @@ LIBRARY: tuple[Op, ...] = (
     _special("exp10", lambda x: np.power(10.0, x), lambda x, y: (y * _LN10,)),
     _library("expm1", np.expm1, lambda x, y: (call("exp", x),)),
     _library("log10", np.log10, lambda x, y: (_recip(x * _LN10),)),
-    _library("log1p", np.log1p, lambda x, y: (_recip(1 + x),)),
+    replace(_special("log1p", np.log1p, lambda x, y: (_recip(1 + x),)), vectorised=True),
     _library("logb", special.exponent, flat),
     _library("cbrt", np.cbrt, lambda x, y: (_recip(3 * (y * y)),)),
     _special("rcbrt", lambda x: 1 / np.cbrt(x), lambda x, y: (y * y * y * y * (-1 / 3),)),

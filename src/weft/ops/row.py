@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.errors import WeftError
 from weft.ops import typing
+from weft.ops.monoid import Monoid
 from weft.ops.scalar import Number, Scalar
 from weft.ops.typing import Typing
 
@@ -18,7 +19,12 @@ Neutral: TypeAlias = Callable[[np.dtype[Any]], object]
 Partials: TypeAlias = Callable[..., tuple[Number, ...]]
 
 #: What an operation takes, in additions, if not one: about, on any machine (`recompute_operations` weighs it).
-_PRICES = {typing.reals: 64, typing.bits: 128, typing.first: 0, typing.second: 0}
+_PRICES: Mapping[Typing, int] = {
+    typing.reals: 64,
+    typing.bits: 128,
+    typing.states: 64,
+    **dict.fromkeys(typing.MOVING, 0),
+}
 _INSTRUCTION = 8
 
 
@@ -49,6 +55,13 @@ class Op:
     vectorised: bool = False
     #: May an accumulation take its values in any order, though it is no group's operation?
     unordered: bool = False
+    #: What it is defined by, where it joins the states of an accumulation.
+    monoid: Monoid | None = None
+
+    @property
+    def identity(self) -> str:
+        """What tells it from every other operation, in any process."""
+        return f"{self.name} {self.monoid.definition}" if self.monoid else self.name
 
     @property
     def truth(self) -> bool:
@@ -88,7 +101,7 @@ def unary(
     gradient: Partials,
     text: str = "",
     typing: Typing = typing.alike,
-    **facts: bool,
+    **facts: Any,
 ) -> Op:
     return Op(name, 1, text or name, meaning, c, triton, gradient, typing, None, None, (), **facts)
 

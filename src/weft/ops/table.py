@@ -21,6 +21,7 @@ from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
 from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, sign, type_as
+from weft.ops.monoid import Monoid
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
 from weft.ops.row import Op, flat, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
@@ -82,7 +83,10 @@ _ROWS: tuple[Op, ...] = (
         "exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals, unsigned=True,
         vectorised=True,
     ),
-    unary("log", np.log, "log({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals),
+    unary(
+        "log", np.log, "weft_log_{t}({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals,
+        vectorised=True,
+    ),
     unary(
         "exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals,
         unsigned=True,
@@ -189,11 +193,11 @@ _ROWS: tuple[Op, ...] = (
     Op("eq", 2, "=", np.equal, "({0} == {1})", "({0} == {1})", flat, typing=typing.compared, commutative=True),
     Op("ne", 2, "<>", np.not_equal, "({0} != {1})", "({0} != {1})", flat, typing=typing.compared, commutative=True),
     Op(
-        "or", 2, "||", np.logical_or, "({0} || {1})", "({0} | {1})", flat, typing.truths, _zero,
+        "or", 2, "||", np.logical_or, "({0} | {1})", "({0} | {1})", flat, typing.truths, _zero,
         commutative=True, associative=True, idempotent=True, over=("and",),
     ),
     Op(
-        "and", 2, "&&", np.logical_and, "({0} && {1})", "({0} & {1})", flat, typing.truths, _one,
+        "and", 2, "&&", np.logical_and, "({0} & {1})", "({0} & {1})", flat, typing.truths, _one,
         commutative=True, associative=True, idempotent=True, over=("or",),
     ),
     Op(
@@ -220,7 +224,17 @@ _ROWS: tuple[Op, ...] = (
     *LIBRARY,
 )  # fmt: skip
 
-OPS: dict[str, Op] = {op.name: op for op in _ROWS}
+
+class _Table(dict[str, Op]):
+    """The primitives by name. What is declared since (`declare.py`) is found too, and not among them."""
+
+    def __missing__(self, name: str) -> Op:
+        return DECLARED[name]
+
+
+#: Monoids, and what puts their states together and takes them apart.
+DECLARED: dict[str, Op] = {}
+OPS: dict[str, Op] = _Table({op.name: op for op in _ROWS})
 _BY_TEXT = {op.text: op for op in _ROWS}
 
 
@@ -234,9 +248,23 @@ def find(name: str, *, arity: int | None = None) -> Op:
     return found
 
 
-def accumulator(name: str) -> Op:
-    """The operation called `name`, which must have a neutral element to start from."""
+def exists(name: str) -> bool:
+    """Is there an operation of this name: a primitive, or one that was declared?"""
+    return name in OPS or name in DECLARED
+
+
+def monoid_row(name: object) -> Op | None:
+    """The row of a monoid, or of the one that is called so."""
+    found = DECLARED.get(name.name if isinstance(name, Monoid) else name) if isinstance(name, Monoid | str) else None
+    return found if found and found.monoid else None
+
+
+def accumulator(name: str | Monoid) -> Op:
+    """The operation called `name`, which must have a neutral element to start from; or that of a monoid."""
+    if own := monoid_row(name):
+        return own
     known = [op.text if op.text in "+*" else op.name for op in _ROWS if op.neutral]
+    known += [op.name for op in DECLARED.values() if op.monoid]
     found = (OPS.get(name) or _BY_TEXT.get(name)) if isinstance(name, str) else None
     if found is None or found.arity != 2:
         raise no_accumulation(name, known)
@@ -256,6 +284,17 @@ def starter(name: str) -> Op:
             f"an assignment with {name!r} has nothing to start from",
             fix="go on from the old value, or start afresh with one of " + ", ".join(known),
         )
+    return found
+
+
+def accumulating_op(name: str | Monoid, reset: bool) -> Op:
+    """The operation called `name`, with which an assignment accumulates: afresh, or going on from the old value."""
+    if (found := monoid_row(name)) is None:
+        assert isinstance(name, str)
+        return starter(name) if reset else find(name, arity=2)
+    if not reset and found.monoid and not found.monoid.plain:
+        what = f"`{found.name}` cannot go on from a result, which does not say what state it came from"
+        raise WeftError(what, fix="start afresh: t.accumulate(…, reset=True)")
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeAlias
 
-from weft.ops.dtypes import arithmetic_type, numeric, promote, real
+from weft.ops.dtypes import aggregate, arithmetic_type, fields, numeric, promote, real
 
 #: The types the operands are converted to, and the type of the value.
 Typed: TypeAlias = tuple[tuple[str, ...], str]
@@ -76,3 +76,23 @@ def drawn(*types: str) -> Typed:
     """From 64 random bits, or twice as many, to a number of the type its digits are given in."""
     *_, last = types
     return (*("uint64" for _ in types[1:]), real(last)), real(last)
+
+
+def states(left: str, right: str) -> Typed:
+    """Two states of an accumulation make another."""
+    return (left, left), left
+
+
+def packed(*types: str) -> Typed:
+    """Several numbers together."""
+    return types, aggregate(*types)
+
+
+@cache
+def item(number: int) -> Typing:
+    """One of several numbers that are together."""
+    return lambda whole: ((whole,), fields(whole)[number])
+
+
+#: The rules of operations that compute nothing.
+MOVING = (first, second, packed)

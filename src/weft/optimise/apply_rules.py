@@ -100,12 +100,12 @@ def doubled(rule: Rule) -> tuple[str, ...]:
 @cache
 def doubling(op: str) -> tuple[Rule, ...]:
     """The rules of an operation that write an operand more often than they found it."""
-    return tuple(rule for rule in BY_OP[op] if doubled(rule))
+    return tuple(rule for rule in BY_OP.get(op, ()) if doubled(rule))
 
 
 @cache
 def _with_needs(op: str) -> tuple[tuple[Rule, frozenset[str]], ...]:
-    return tuple((rule, _needs(rule)) for rule in BY_OP[op])
+    return tuple((rule, _needs(rule)) for rule in BY_OP.get(op, ()))
 
 
 def _needs(rule: Rule) -> frozenset[str]:

@@ -14,7 +14,9 @@ from weft.loops.nests import Nest, nests
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
 from weft.optimise.inline_decision import Verdict, decide
+from weft.optimise.partial_states import partial_states
 from weft.optimise.rewrite import rewrite
+from weft.optimise.scalar_replacement import replaced_aggregates
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
@@ -160,6 +162,23 @@ def forward_stores(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(forwarded(stage.kernels, task.kept)))
 
 
+def split_accumulations(stage: Stage, task: Task) -> Stage:
+    """Take the values of a long accumulation that is no sum into several states, on vectors.
+
+    for i: s = max(s, x[i])    becomes    for i: for l: part[l] max= x[64 i + l];  for l: s = max(s, part[l])
+    """
+    alone = task.options.schedule.threads <= 1  # the states are one thread's
+    return _decided(stage, task, Vector, partial_states) if alone else stage
+
+
+def replace_aggregates(stage: Stage, task: Task) -> Stage:
+    """Keep each number of a state by itself, and write out what monoids compute.
+
+    s = mean(s, pack2(x[i], 1))    becomes    t = s_0 + x[i];  u = s_1 + 1;  s_0 = t;  s_1 = u
+    """
+    return _each(stage, replaced_aggregates)
+
+
 def simplify(stage: Stage, task: Task) -> Stage:
     """Simplify: algebraic rules, common subexpressions, loop-invariant code.
 
@@ -259,6 +278,8 @@ PASSES = (
     Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
     Pass("forward_stores", forward_stores),
+    Pass("split_accumulations", split_accumulations),
+    Pass("replace_aggregates", replace_aggregates),
     Pass("simplify", simplify),
     Pass("place_contractions", place_contractions),
     Pass("widen_sums", widen_sums),
@@ -273,7 +294,7 @@ PASSES = (
 
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
-UNOPTIMISED = (widen_sums, collapse, unroll_jam, vectorise)
+UNOPTIMISED = (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
 
 
 def unoptimised(program: Program, task: Task) -> tuple[Kernel, ...]:

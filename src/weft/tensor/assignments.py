@@ -28,7 +28,7 @@ from weft.assign import (
     statements,
 )
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call, Num, Scalar, call, find, leaves, scalar, starter
+from weft.ops import OPS, Call, Monoid, Num, Scalar, accumulating_op, call, find, leaves, scalar
 from weft.ops.dtypes import element_type
 from weft.public import public
 from weft.shape.close import peek
@@ -116,7 +116,7 @@ def node(
 
 def assign(
     lhs: Tensor,
-    accum: str,
+    accum: str | Monoid,
     op: str,
     *rhs: TensorLike,
     init: bool = False,
@@ -135,7 +135,7 @@ def assign(
             f'logic "@" with {found.text!r} reads like a matrix inverse or power and computes neither',
             fix='use logic "." for pointwise, or an explicit einsum spec',
         )
-    name = "arg2" if accum in ("=", "arg2") else (starter(accum) if init else find(accum, arity=2)).name
+    name = "arg2" if accum in ("=", "arg2") else accumulating_op(accum, init).name
     tensors = [as_tensor(one, found.name) for one in rhs]
     _refuse_stale(tensors)
     if logic == "@" and found.name == "fma":
@@ -146,12 +146,12 @@ def assign(
     return lhs
 
 
-def assign_to(target: Tensor, accum: str, value: TensorLike, *, reset: bool = False) -> None:
+def assign_to(target: Tensor, accum: str | Monoid, value: TensorLike, *, reset: bool = False) -> None:
     """Record an assignment of a value; an operation written on the right becomes the assignment's own.
 
     What is assigned to a part of a tensor, `t[2:5] = …`, is written to that part of it.
     """
-    name = "arg2" if accum == "arg2" else (starter(accum) if reset else find(accum, arity=2)).name
+    name = "arg2" if accum == "arg2" else accumulating_op(accum, reset).name
     if part := _part_read(target):
         _write_part(part, name, reset, value)
         return

@@ -2,6 +2,7 @@
 
 of  relu(x) * y         by  x    comes    select(0 < x, y)  …  by the table of operations and the chain rule
 of  r =:max value       by what value reads    where(value = r, 1 / ties, 0)  …  all that attain it share
+of  r =:{logsumexp} value                      exp(value - r)
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def continuous(value: Scalar) -> tuple[Scalar, ...]:
 Of: TypeAlias = Callable[[Scalar, Scalar], Scalar]
 
 
+#: The accumulations whose gradient is what each value is of it: `share` knows how much.
+SHARED = ("arg2", "add", "max", "min", "mul", "logsumexp", "mean", "var")
+
+
 def share(accum: str, collect: Callable[[str, str, Of], Scalar]) -> Of:
     """How much an accumulated result changes with each value that was accumulated.
 
@@ -67,6 +72,15 @@ def share(accum: str, collect: Callable[[str, str, Of], Scalar]) -> Of:
             zeros = collect("zeros", "add", lambda value, result: _is_zero(value))
             rest = collect("rest", "mul", lambda value, result: _or_one(value))
             return lambda value, result: where(call("eq", zeros, _is_zero(value)), _without(value, rest), 0)
+        case "logsumexp":
+            return lambda value, result: where(call("eq", value, result), 1, call("exp", value - result))
+        case "mean":
+            count = collect("count", "add", lambda value, result: _ONE)
+            return lambda value, result: call("recip", count)
+        case "var":
+            count = collect("count", "add", lambda value, result: _ONE)
+            mean = collect("mean", "mean", lambda value, result: value)
+            return lambda value, result: (value - mean) * (2 / count)
     raise WeftError(f"accumulating with {accum!r} has no gradient")
 
 

@@ -8,13 +8,14 @@ from typing import get_args
 
 from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, ConcatAxis, Spec
+from weft.einsum.nodes import KINDS, ConcatAxis, Spec, labels_in
 from weft.errors import EinsumError, WeftError, user_origin
-from weft.ops import Num, Op, Scalar, accumulator, call, find
+from weft.ops import Monoid, Num, Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum, Outside
 from weft.shape.text import as_dim
+from weft.tensor.derivative import SHARED
 from weft.tensor.operator import Operator
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -23,7 +24,7 @@ def einsum(
     spec: str,
     /,
     *operands: TensorLike,
-    accum: str = "+",
+    accum: str | Monoid = "+",
     op: str = "*",
     label: str = "",
     outside: Outside = "check",
@@ -43,7 +44,7 @@ def contract(
     spec: str,
     operands: Sequence[TensorLike],
     *,
-    accum: str = "+",
+    accum: str | Monoid = "+",
     op: str = "*",
     label: str = "",
     outside: Outside = "check",
@@ -63,7 +64,8 @@ def contract(
         )
     _check_outside(outside, parsed)
     held = parsed.positions
-    combine, gather = _combination(op, len(operands) - len(held)), accumulator(accum).name
+    combine, gather = _combination(op, len(operands) - len(held)), accumulator(accum)
+    sizes = {**_ranks(parsed, gather.monoid), **sizes}
     check_labels(parsed, sizes)
     joined = [axis for axis in parsed.result.axes if isinstance(axis, ConcatAxis)]
     if joined and len(operands) > 1 and combine.name != "mul":
@@ -77,11 +79,17 @@ def contract(
 
     def forward(v: Slot, *operands: Slot) -> None:
         values = [one for slot, one in enumerate(operands, 1) if slot not in held]
-        v.accumulate(gather, _combined(combine, values), reset=True)
+        v.accumulate(gather.name, _combined(combine, values), reset=True)
 
     dims = {name: as_dim(size, f"`{name}`") for name, size in sizes.items()}
     logic, dtype = Einsum(parsed, left, outside), "int64" if len(held) == len(operands) else None
-    return Operator("einsum", None, forward).apply(logic, operands, label=label, sizes=dims, dtype=dtype)
+    name = gather.name if gather.monoid else "einsum"
+    made = Operator(name, None, forward).apply(logic, operands, label=label, sizes=dims, dtype=dtype)
+    if gather.monoid is None or gather.name in SHARED or not made.differentiable:
+        return made
+    from weft.tensor.joins import differentiable_by_joins  # it is made of einsums
+
+    return differentiable_by_joins(made, gather.monoid, spec)
 
 
 def _combined(combine: Op, values: Sequence[Scalar]) -> Scalar:
@@ -99,6 +107,19 @@ def _check_outside(outside: str, spec: Spec) -> None:
     if outside != "check" and not spec.positions:
         what = f"outside={outside!r} speaks of positions, and no operand of the spec has any"
         raise EinsumError(what, text=spec.text, fix="write `@v` at the end of an operand with positions along `v`")
+
+
+def _ranks(spec: Spec, monoid: Monoid | None) -> Mapping[str, int]:
+    """The size of the label along which a monoid has several results."""
+    if monoid is None or not monoid.ranks:
+        return {}
+    read = {label.name for operand in spec.operands for axis in operand.axes for label in labels_in(axis)}
+    own = {label.name: label.span for axis in spec.result.axes for label in labels_in(axis) if label.name not in read}
+    if len(own) != 1:
+        what = f"`{monoid.name}` makes {monoid.ranks} numbers, along a label of the result that no operand has"
+        fix = 'name one: "b, v => b, k"'
+        raise EinsumError(what, text=spec.text, spans=list(own.values()), fix=fix)
+    return dict.fromkeys(own, monoid.ranks)
 
 
 def _combination(op: str, operands: int) -> Op:

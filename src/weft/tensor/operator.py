@@ -110,7 +110,7 @@ class Operator:
                 fix="compute v from v1, v2, … alone",
             )
         reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
-        differentiable = reached and not (self.run_gradient is None and _is_truth(forward.code))
+        differentiable = reached and not (self.run_gradient is None and _is_flat(forward.code))
         return Tensor(
             node.defined(forward.code),
             operation=operation,
@@ -183,8 +183,12 @@ def read_logic(text: str, operands: int = 2) -> Logic:
     return Einsum(parse_spec(text))
 
 
-def _is_truth(code: Code) -> bool:
-    return isinstance(code, Accum) and isinstance(code.value, Call) and OPS[code.value.op].truth
+def _is_flat(code: Code) -> bool:
+    """Does its result not change with its operands, a little at a time: is it a truth value, or a position?"""
+    if not isinstance(code, Accum):
+        return False
+    monoid = OPS[code.accum].monoid
+    return bool(monoid and monoid.dtype) or (isinstance(code.value, Call) and OPS[code.value.op].truth)
 
 
 def _numbered(name: str, operands: Sequence[Operand | None], operation: Operation) -> dict[str, Slot]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf
 
 from weft.einsum.nodes import KINDS
 from weft.errors import EinsumError, ShapeError, WeftError
@@ -17,7 +16,6 @@ from weft.tensor.tensor import Tensor, TensorLike, stop_gradient
 
 #: Positions are stored in this type.
 _POSITION = "int32"
-_NOWHERE = 2**31 - 1
 
 
 def sum(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:  # noqa: A001
@@ -100,11 +98,8 @@ def logsumexp(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes
     >>> print(ctx[wf.logsumexp(wf.tensor([1000, 1000]))].round(2))
     [1000.69]
     """
-    x, groups = as_tensor(x, "logsumexp"), Groups.of(spec, "logsumexp")
-    top = each_point("top", _finite, stop_gradient(reduce_groups(x, spec, sizes, accum="max")))
-    reads = [(groups.operand, x), (groups.group, top)]
-    exps = related("exps", _exp_above, reads, groups.group, accum="add", sizes=sizes)
-    return each_point("logsumexp", lambda exps, top: call("log", exps) + top, exps, top, label=label)
+    Groups.of(spec, "logsumexp")
+    return reduce_groups(x, spec, sizes, accum="logsumexp", label=label)
 
 
 def softmax(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:
@@ -194,7 +189,7 @@ def argmax(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: i
     >>> print(ctx[wf.argmax(wf.tensor([[1, 5, 5], [4, 2, 0]]), "ij => i")])
     [1 0]
     """
-    return _position(x, spec, "max", "argmax", label, sizes)
+    return _position(x, spec, "argmax", label, sizes)
 
 
 def argmin(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int) -> Tensor:
@@ -203,7 +198,7 @@ def argmin(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: i
     >>> print(ctx[wf.argmin(wf.tensor([[1, 5, 5], [4, 2, 0]]), "ij => i")])
     [0 2]
     """
-    return _position(x, spec, "min", "argmin", label, sizes)
+    return _position(x, spec, "argmin", label, sizes)
 
 
 def _mean(x: TensorLike, spec: str, sizes: Mapping[str, int], user: str, label: str = "") -> Tensor:
@@ -223,17 +218,10 @@ def _squared_distance(x: Scalar, mean: Scalar) -> Scalar:
     return (x - mean) * (x - mean)
 
 
-def _position(x: TensorLike, spec: str, accum: str, name: str, label: str, sizes: Mapping[str, int]) -> Tensor:
-    """The first position at which a group's largest or smallest lies; what is not a number comes before all others."""
-    x, groups = as_tensor(x, name), Groups.plain(spec, name)
-    top = reduce_groups(x, spec, sizes, accum=accum)
-    positions = groups.positions(groups.element, _POSITION)
-    reads = [(groups.element, x), (groups.group, top), positions]
-    return related(name, _attained, reads, groups.group, accum="min", label=label, sizes=sizes, dtype=_POSITION)
-
-
-def _attained(x: Scalar, top: Scalar, position: Scalar) -> Scalar:
-    return where(call("or", call("eq", x, top), call("ne", x, x)), position, _NOWHERE)
+def _position(x: TensorLike, spec: str, name: str, label: str, sizes: Mapping[str, int]) -> Tensor:
+    """A position is that of an element: each axis of the operand has a name, or is one of a row."""
+    Groups.plain(spec, name)
+    return reduce_groups(x, spec, sizes, accum=name, label=label)
 
 
 def _log_weights(x: Tensor, spec: str, groups: Groups, sizes: Mapping[str, int]) -> tuple[Tensor, Tensor, Tensor]:
@@ -259,11 +247,6 @@ def _same(number: Scalar, position: Scalar) -> Scalar:
 def _root(square: Scalar) -> Scalar:
     """The square root, with a gradient of 0 at 0."""
     return where(call("eq", square, 0), 0, call("sqrt", square))
-
-
-def _finite(top: Scalar) -> Scalar:
-    """What can be subtracted: nothing is lost by subtracting 0 from infinities."""
-    return where(call("abs", top) < inf, top, 0)
 
 
 def _whole(ids: TensorLike, user: str) -> Tensor:

@@ -13,7 +13,7 @@ from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, c
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
 from weft.habits import no_attribute, numpy_refused
-from weft.ops import Number, Scalar
+from weft.ops import Monoid, Number, Scalar
 from weft.ops.dtypes import element_type
 from weft.ops.scalar import UFUNCS
 from weft.public import public, public_methods
@@ -317,7 +317,7 @@ class Tensor:
     def __imatmul__(self, other: TensorLike) -> Tensor:
         return _rebound(self, "@", self @ other)
 
-    def accumulate(self, op: str, value: TensorLike, *, reset: bool = False) -> Tensor:
+    def accumulate(self, op: str | Monoid, value: TensorLike, *, reset: bool = False) -> Tensor:
         """Record `self = op(self, value)`, from what `op` begins with if `reset`: for most its neutral element."""
         from weft.tensor.assignments import assign_to
 

@@ -94,7 +94,9 @@ def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
 def _prelude() -> str:
     """What every text can use. The library comes first: after <tgmath.h> its names would depend on types."""
     folder = files("weft.backends.cc")
-    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("library.h", "prelude.h"))
+    return "\n".join(
+        folder.joinpath(name).read_text(encoding="utf-8") for name in ("library.h", "elementary.h", "prelude.h")
+    )
 
 
 def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded:

@@ -1,0 +1,150 @@
+"""The monoids that weft declares itself, each as a user would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, reduce
+from math import inf
+
+from weft.errors import WeftError
+from weft.ops.declare import interned, traced
+from weft.ops.monoid import Monoid
+from weft.ops.scalar import Num, Number, Scalar, call, where
+
+#: A position that comes after all others.
+NOWHERE = 2**31 - 1
+#: So many of the largest a state holds at most.
+MOST_RANKS = 32
+
+Pair = tuple[Scalar, Scalar]
+Triple = tuple[Scalar, Scalar, Scalar]
+
+
+def _log_sum(a: Pair, b: Pair) -> Pair:
+    """The largest, and the sum of exponentials of how far each lies below it; equal infinities are not apart."""
+    below = where(call("eq", a[0], b[0]), 1, call("exp", -abs(a[0] - b[0])))
+    return call("max", a[0], b[0]), where(a[0] < b[0], a[1] * below + b[1], a[1] + b[1] * below)
+
+
+def _added(a: Pair, b: Pair) -> Pair:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def _spread(a: Triple, b: Triple) -> Triple:
+    """How many, their mean, the squares of their distances from it: Chan's way to join two such."""
+    total, apart = a[0] + b[0], b[1] - a[1]
+    share = b[0] / call("max", total, 1.0)
+    return total, a[1] + apart * share, a[2] + b[2] + apart * apart * (a[0] * share)
+
+
+def _ahead(before: Callable[[Scalar, Scalar], Scalar], a: Pair, b: Pair) -> Scalar:
+    """Does the second of two values at their positions come before the first? Of equal ones the first position does."""
+    return call("or", before(b[0], a[0]), call("and", call("eq", a[0], b[0]), b[1] < a[1]))
+
+
+def _odd_ahead(before: Callable[[Scalar, Scalar], Scalar], a: Pair, b: Pair) -> Scalar:
+    """Does the second of two values come before the first, where NaNs come before all others?"""
+    odd_a, odd_b = call("ne", a[0], a[0]), call("ne", b[0], b[0])
+    alone = call("and", odd_b, call("not", odd_a))
+    return call("or", call("or", _ahead(before, a, b), alone), call("and", call("and", odd_a, odd_b), b[1] < a[1]))
+
+
+def _position(name: str, worst: float, before: Callable[[Scalar, Scalar], Scalar]) -> Monoid:
+    def chosen(a: Pair, b: Pair) -> Pair:
+        other = _odd_ahead(before, a, b)
+        return where(other, b[0], a[0]), where(other, b[1], a[1])
+
+    return traced(
+        name,
+        (worst, NOWHERE),
+        chosen,
+        lambda x, position: (x, position),
+        lambda state: state[1],
+        dtype="int32",
+        fewest=1,
+        ends=True,
+    )
+
+
+@cache
+def top(k: int) -> Monoid:
+    """The `k` largest values, the largest first, for `accum=`: along a label of its own in the result.
+
+    >>> x = wf.tensor([[1, 5, 2, 5], [4, 2, 0, 3]])
+    >>> print(ctx[wf.einsum("b, v => b, k", x, accum=wf.top(2))])
+    [[5. 5.]
+     [4. 3.]]
+    """
+    return _ranked(f"top{_checked(k)}", k, 0)
+
+
+@cache
+def top_positions(k: int) -> Monoid:
+    """Where the `k` largest values are."""
+    return _ranked(f"top{_checked(k)}_positions", k, 1, dtype="int32")
+
+
+def _checked(k: int) -> int:
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MOST_RANKS:
+        what = f"there are the 1 to {MOST_RANKS} largest, not {k!r}: their state is held in registers"
+        raise WeftError(what, fix="wf.sort(x) has them all in order")
+    return k
+
+
+def _ranked(name: str, k: int, number: int, dtype: str = "") -> Monoid:
+    """The first `k` values in order, as pairs of a value and a position; of them the values, or the positions."""
+
+    def merged(a: tuple[Scalar, ...], b: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+        one, other = ([(state[2 * at], state[2 * at + 1]) for at in range(k)] for state in (a, b))
+        return tuple(part for pair in _first(one, other) for part in pair)
+
+    def lifted(x: Scalar, position: Scalar) -> tuple[Number, ...]:
+        """What is not a number counts as infinite."""
+        rest = (call("type_as", -inf, x), NOWHERE) * (k - 1)
+        return where(call("ne", x, x), call("type_as", inf, x), x), position, *rest
+
+    def chosen(state: tuple[Scalar, ...], rank: Scalar) -> Scalar:
+        return reduce(
+            lambda rest, at: where(call("eq", rank, at), state[2 * at + number], rest), range(k), state[number]
+        )
+
+    nothing = (-inf, NOWHERE)
+    made = traced(
+        name, nothing * k, merged, lifted, chosen,
+        dtype=dtype, fewest=k, ranks=k, ends=True,
+    )  # fmt: skip
+    return interned(made).monoid or made
+
+
+def _first(one: list[Pair], other: list[Pair]) -> list[Pair]:
+    """As many of two lists in order as one has, in order: the better of each and its opposite, and those sorted."""
+    size = 1 << (len(one) - 1).bit_length()
+    nothing = (call("type_as", -inf, one[0][0]), Num(NOWHERE))
+    padded = [[*pairs, *[nothing] * (size - len(pairs))] for pairs in (one, other)]
+    best = [_better(a, b)[0] for a, b in zip(padded[0], reversed(padded[1]), strict=True)]
+    step = size // 2
+    while step:
+        for at in range(size):
+            if not at & step:
+                best[at], best[at + step] = _better(best[at], best[at + step])
+        step //= 2
+    return best[: len(one)]
+
+
+def _better(a: Pair, b: Pair) -> tuple[Pair, Pair]:
+    """Two values in order."""
+    other = _ahead(lambda x, y: x > y, a, b)
+    values, positions = ((where(other, y, x), where(other, x, y)) for x, y in zip(a, b, strict=True))
+    return (values[0], positions[0]), (values[1], positions[1])
+
+
+BUILTIN = (
+    traced("logsumexp", (-inf, 0.0), _log_sum, lambda x: (x, 1.0), lambda state: state[0] + call("log", state[1])),
+    traced("mean", (0, 0.0), _added, lambda x: (x, 1.0), lambda state: state[0] / state[1], wide=True),
+    traced("var", (0.0, 0.0, 0.0), _spread, lambda x: (1.0, x, 0.0), lambda state: state[2] / state[0], wide=True),
+    _position("argmax", -inf, lambda x, y: x > y),
+    _position("argmin", inf, lambda x, y: x < y),
+)
+
+for one in BUILTIN:
+    interned(one)

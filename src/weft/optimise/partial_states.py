@@ -1,0 +1,117 @@
+"""Partial accumulators: a long accumulation takes its values into several states, which are joined at the end.
+
+    for i in range(1000): s = logsumexp(s, of(x[i]))
+
+    becomes
+
+    for l in range(32): part[l] = of(x[l])
+    for i in range(30): for l in range(32): part[l] logsumexp= of(x[32 i + 32 + l])
+    for l in range(8): part[l] logsumexp= of(x[992 + l])
+    for l in range(16): part[l] logsumexp= part[l + 16]
+    for l in range(16): s = logsumexp(s, part[l])
+
+The loops inside have independent iterations, so they run on vectors. That it may be done follows from the operation
+being associative and commutative, whatever it is; to sums compilers do it themselves, where they are asked to
+(`schedule/vectorise.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from weft.affine import Affine
+from weft.loops.effects import accumulation, effects
+from weft.loops.names import BlockNames
+from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
+from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
+from weft.ops import OPS, Call
+
+#: So many states at most, of so many values each at least; and so many are joined one after another in the end.
+_MOST, _VALUES, _LEFT = 64, 4, 8
+#: What joins states by more operations than these hides its own latency: more states are only more code.
+_FEW = 100
+
+
+def partial_states(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """A block with its long accumulations in several states each."""
+    names, ids = BlockNames(body), count()
+
+    def rule(stmt: Stmt) -> Sequence[Stmt]:
+        found = _accumulated(stmt)
+        if found is None or not isinstance(stmt, For) or stmt.size < _VALUES * _LEFT:
+            return (stmt,)
+        lanes, most = _LEFT, _MOST if _operations(found) <= _FEW else _LEFT
+        while lanes < most and stmt.size >= 2 * _VALUES * lanes:
+            lanes *= 2
+        buffer = Buffer(next(ids), names.fresh(f"{found.local.name}_part"), (lanes,), found.local.dtype, Role.PARTIAL)
+        return _Parts(stmt, found, buffer, names.fresh("lane")).split()
+
+    return bottom_up(body, rule)
+
+
+def _operations(found: Set) -> int:
+    """How many operations join two states."""
+    monoid = OPS[found.value.op].monoid if isinstance(found.value, Call) else None
+    return monoid.operations if monoid else 1
+
+
+def _accumulated(stmt: Stmt) -> Set | None:
+    """What an innermost loop accumulates in any order, otherwise than by adding, and does not look at meanwhile."""
+    if not isinstance(stmt, For) or any(isinstance(one, For | If | Fill | Staged) for one in everything(stmt.body)):
+        return None
+    own = effects(stmt.body).lets
+    carried = [one for one in stmt.body if isinstance(one, Set) and one.local not in own]
+    uses = [one for inner in stmt.body for part in parts(inner) for one in variables(part)]
+    match carried:
+        case [found] if (joined := accumulation(found)) and uses.count(found.local) == 1:
+            return found if OPS[joined[0]].reorderable and joined[0] != "add" else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A loop whose accumulation runs in the cells of a buffer."""
+
+    loop: For
+    found: Set
+    buffer: Buffer
+    lane: str
+
+    def split(self) -> list[Stmt]:
+        lanes, size = self.buffer.shape[0], self.loop.size
+        whole, rest = divmod(size, lanes)
+        here = Affine.of(self.lane)
+        blocks = Affine(((lanes, self.loop.loop), (1, self.lane)), lanes)
+        inner = For(self.lane, lanes, self._taking(blocks))
+        done: list[Stmt] = [
+            For(self.lane, lanes, self._taking(here, first=True)),
+            For(self.loop.loop, whole - 1, (inner,)),
+        ]
+        if rest:
+            done.append(For(self.lane, rest, self._taking(here + whole * lanes)))
+        return [*done, *self._joined(lanes)]
+
+    def _taking(self, index: Affine, first: bool = False) -> tuple[Stmt, ...]:
+        """The loop's body, for the value at an index."""
+        moved = [map_scalars(one, lambda part: substituted(part, {self.loop.loop: index})) for one in self.loop.body]
+        pairs = zip(self.loop.body, moved, strict=True)
+        return tuple(self._taken(one, first) if old is self.found else one for old, one in pairs)
+
+    def _taken(self, stmt: Stmt, first: bool) -> Stmt:
+        assert isinstance(stmt, Set)
+        assert isinstance(stmt.value, Call)
+        at = (Affine.of(self.lane),)
+        value = stmt.value.args[1]
+        return Store(self.buffer, at, value) if first else Update(self.buffer, at, stmt.value.op, value)
+
+    def _joined(self, lanes: int) -> Iterator[Stmt]:
+        """The states joined: by halves, on vectors; the last few one by one."""
+        assert isinstance(self.found.value, Call)
+        op, here = self.found.value.op, Affine.of(self.lane)
+        while lanes > _LEFT:
+            lanes //= 2
+            yield For(self.lane, lanes, (Update(self.buffer, (here,), op, Read(self.buffer, (here + lanes,))),))
+        state = self.found.local
+        yield For(self.lane, lanes, (Set(state, Call(op, (state, Read(self.buffer, (here,))))),))

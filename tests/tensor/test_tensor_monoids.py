@@ -1,0 +1,268 @@
+"""`accum=` of any monoid: against NumPy on both backends, printed and read back, differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+RNG = np.random.default_rng(7)
+
+
+def log_mean_exp() -> Any:
+    return wf.monoid(
+        "logmeanexp",
+        start=(-inf, 0.0, 0),
+        of=lambda x: (x, 1.0, 1),
+        combine=lambda a, b: (*joined(a, b), a[2] + b[2]),
+        result=lambda state: state[0] + wf.log(state[1] / state[2]),
+    )
+
+
+def joined(a: Any, b: Any) -> Any:
+    top = wf.maximum(a[0], b[0])
+    return top, a[1] * below(a[0], top) + b[1] * below(b[0], top)
+
+
+def below(x: Any, top: Any) -> Any:
+    return wf.where(wf.equal(x, top), 1.0, wf.exp(x - top))
+
+
+LENGTH = wf.monoid("length", start=0.0, of=lambda x: x * x, combine=lambda a, b: a + b, result=wf.sqrt)
+LAST = wf.monoid(
+    "last",
+    start=(0.0, -1),
+    of=lambda x, position: (x, position),
+    combine=lambda a, b: (wf.where(b[1] < 0, a[0], b[0]), wf.where(b[1] < 0, a[1], b[1])),
+    result=lambda state: state[0],
+)
+
+
+def np_logsumexp(x: Any, axis: int) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(x - x.max(axis, keepdims=True, initial=-1e9)).sum(axis)) + x.max(axis, initial=-1e9)
+
+
+MEANINGS: dict[Any, Callable[..., Any]] = {
+    "logsumexp": np_logsumexp,
+    "mean": np.mean,
+    "var": np.var,
+    "argmax": np.argmax,
+    "argmin": np.argmin,
+    log_mean_exp: lambda x, axis: np_logsumexp(x, axis) - np.log(x.shape[axis]),
+    LENGTH: lambda x, axis: np.sqrt((x * x).sum(axis)),
+    LAST: lambda x, axis: np.take(x, -1, axis),
+}
+TYPES = ("float64", "float32", "float16", "bfloat16", "int32", "int8", "uint8", "bool")
+
+
+def computed(tensors: list[wf.Tensor], backend: str) -> list[np.ndarray]:
+    """The values of tensors that one routine computes."""
+    ctx = wf.Context(backend)
+    ctx.compile(wf.seq(*(one.forward for one in tensors)))()
+    return [np.asarray(ctx[one]) for one in tensors]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_monoids_give_what_numpy_gives_along_any_axis_in_any_type(backend: str) -> None:
+    tensors, wanted, names = list[wf.Tensor](), list[Any](), list[str]()
+    for dtype in TYPES:
+        array = RNG.integers(0, 100, (5, 150)).astype(np.float64) / (1 if dtype[0] in "iub" else 16)
+        x = wf.data(array.astype(wf.ops.dtypes.numpy_type(dtype)), label="x")
+        stored = np.asarray(x.node.init.array).astype(np.float64)
+        for accum, meaning in MEANINGS.items():
+            for axis, spec in enumerate(("ij => j", "ij => i")):
+                if axis == 0 and dtype not in ("float32", "int8"):
+                    continue
+                made = accum() if accum is log_mean_exp else accum
+                tensors.append(wf.einsum(spec, x, accum=made))
+                wanted.append(meaning(stored, axis=axis))
+                names.append(f"{made} {dtype} {spec}")
+    for name, found, value in zip(names, computed(tensors, backend), wanted, strict=True):
+        narrow = 2e-2 if "bfloat16" in name else 2e-3 if "float16" in name else 2e-5
+        whole = found.dtype.kind in "iu"
+        np.testing.assert_allclose(
+            found.astype(np.float64), np.floor(value) if whole else value, rtol=narrow, atol=narrow, err_msg=name
+        )
+
+
+def test_of_nothing_there_is_what_a_start_comes_to_or_an_error() -> None:
+    x = wf.data(np.ones((3, 0), np.float32), label="x")
+    tensors = [wf.einsum("ij => i", x, accum=accum) for accum in ("logsumexp", "mean", "var", LENGTH)]
+    found = computed(tensors, "cc")
+    assert [one.tolist() for one in found[:1]] == [[-inf] * 3]
+    assert [np.isnan(one).all() for one in found[1:3]] == [True, True]
+    assert found[3].tolist() == [0.0] * 3
+    with pytest.raises(wf.ProjectionError, match="`argmax` of no values: there are no more along `j`"):
+        wf.Context("interp")[wf.einsum("ij => i", x, accum="argmax")]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_infinities_and_nans_are_what_numpy_makes_of_them(backend: str) -> None:
+    rows = [[1, nan, 3], [inf, inf, 1], [-inf, -inf, -inf], [2, 5, 5], [nan, nan, 0], [-inf, 3, -inf]]
+    x = wf.data(np.repeat(np.array(rows, np.float32), [1, 20, 40], axis=1), label="x")
+    sums, most, least = computed(
+        [wf.einsum("ij => i", x, accum=one) for one in ("logsumexp", "argmax", "argmin")], backend
+    )
+    array = np.repeat(np.array(rows), [1, 20, 40], axis=1)
+    with np.errstate(all="ignore"):
+        wanted = np.logaddexp.reduce(array, axis=1)
+    np.testing.assert_allclose(sums, wanted, rtol=1e-5)
+    assert most.tolist() == array.argmax(1).tolist()
+    assert least.tolist() == array.argmin(1).tolist()
+
+
+def test_positions_count_the_reduced_labels_in_order() -> None:
+    array = RNG.standard_normal((2, 3, 4, 5)).astype(np.float32)
+    x = wf.data(array, label="x")
+    specs = {
+        "abcd => a": (0, 1, 2, 3),
+        "abcd => b": (1, 0, 2, 3),
+        "abcd => 0": (0, 1, 2, 3),
+        "abcd => cb": (2, 1, 0, 3),
+    }
+    found = computed([wf.einsum(spec, x, accum="argmax") for spec in specs], "cc")
+    for (spec, axes), positions in zip(specs.items(), found, strict=True):
+        kept = len(spec.split(" => ")[1].replace("0", ""))
+        moved = array.transpose(axes)
+        assert positions.ravel().tolist() == moved.reshape(*moved.shape[:kept], -1).argmax(-1).ravel().tolist()
+
+
+def test_windows_and_padding_accumulate_what_is_there() -> None:
+    array = RNG.standard_normal(9).astype(np.float32)
+    x = wf.data(array, label="x")
+    found = computed([wf.einsum(spec, x, accum="mean", w=3) for spec in ("2*o<+w => o", "o=+w => o")], "cc")
+    np.testing.assert_allclose(found[0], [array[at : at + 3].mean() for at in range(0, 8, 2)], rtol=1e-5)
+    wanted = [array[max(at - 1, 0) : at + 2].mean() for at in range(9)]
+    np.testing.assert_allclose(found[1], wanted, rtol=1e-5)
+
+
+def test_code_prints_and_reads_back(golden: Any) -> None:
+    x = wf.data(np.ones((3, 200), np.float32), batch=1, label="x")
+    y = wf.einsum("...|i => ...|0", x, accum=log_mean_exp(), label="y")
+    ctx = wf.Context("cc")
+    routine = ctx.compile(y.forward)
+    text = str(y.forward)
+    assert text == 'y =:{logmeanexp} x ~logic:"...|i => ...|0"'
+    assert "=:{logmeanexp} x ~logic" in str(wf.parse_cd(text, x=x, y=wf.node("y", b=[3], o=[1])))
+    golden(f"{routine.show('loops')}\n\n{routine.show('kernels')}")
+
+
+def test_a_monoid_goes_on_only_if_its_state_is_its_result() -> None:
+    x = wf.data(np.arange(6, dtype=np.float32), label="x")
+    total, y = wf.monoid("total", start=0.0, combine=lambda a, b: a + b), wf.node("y", o=[1])
+
+    @wf.cd
+    def twice() -> None:
+        y.accumulate(total, wf.einsum("i => 0", x, accum=total), reset=True)
+        y.accumulate(total, wf.einsum("i => 0", x, accum="max"))
+
+    ctx = wf.Context("cc")
+    ctx.compile(twice())()
+    assert ctx[y].tolist() == [20.0]
+
+    @wf.cd
+    def wrong() -> None:
+        y.accumulate("mean", x)
+
+    with pytest.raises(wf.WeftError, match="`mean` cannot go on from a result"):
+        wrong()
+
+
+def test_what_computes_another_thing_under_the_same_name_is_compiled_anew() -> None:
+    x = wf.data(np.arange(1, 5, dtype=np.float32), label="x")
+    found = []
+    for start, combine in ((0.0, lambda a, b: a + b), (1.0, lambda a, b: a * b)):
+        one = wf.monoid("folded", start=start, combine=combine)
+        found.append(float(wf.Context("cc")[wf.einsum("i => 0", x, accum=one)][0]))
+    assert found == [10.0, 24.0]
+
+
+@pytest.mark.parametrize("accum", ["logsumexp", "mean", "var"])
+def test_gradients_of_first_and_second_order(accum: str) -> None:
+    x = wf.require_grad(wf.data(RNG.standard_normal((3, 4)), label="x"))
+    y = wf.einsum("...|... => 0", wf.sin(wf.einsum("ij => i", x * x, accum=accum)))
+    wf.gradcheck(y, x)
+    wf.gradcheck(wf.einsum("...|... => 0", wf.sin(wf.grad(y, x))), x)
+
+
+ROTATED = wf.monoid(
+    "rotated",
+    start=(1.0, 0.0),
+    of=lambda x: (wf.cos(x), wf.sin(x)),
+    combine=lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]),
+    result=lambda state: state[0] + state[1],
+)
+
+
+def test_any_monoid_is_differentiated_by_what_it_is_made_of() -> None:
+    """By joins of odd and even numbers of values, of one, over several axes, where their order matters and not."""
+    for shape, spec in (((2, 5), "...|i => ...|0"), ((2, 1, 3), "...|... => 0")):
+        x = wf.require_grad(wf.data(RNG.standard_normal(shape), batch=1, label="x"))
+        results = [wf.einsum(spec, x, accum=one) for one in (log_mean_exp(), LENGTH, LAST, ROTATED)]
+        y = sum(wf.einsum("...|... => 0", wf.sin(one)) for one in results)
+        wf.gradcheck(y, x)
+        wf.gradcheck(wf.einsum("...|... => 0", wf.sin(wf.grad(y, x))), x)
+
+
+def test_a_step_descends_by_the_gradient_of_a_monoid() -> None:
+    w = wf.param("w", o=5, init=[0.0, 1.0, 2.0, 3.0, 4.0])
+    ctx = wf.Context("cc")
+    ctx.compile(wf.grad_update(wf.einsum("i => 0", w, accum=log_mean_exp())))()
+    weights = np.exp(np.arange(5.0))
+    np.testing.assert_allclose(ctx[w.grad], weights / weights.sum(), rtol=1e-5)
+
+
+def test_a_gradient_that_cannot_be_derived_says_why() -> None:
+    x = wf.require_grad(wf.data(np.ones((3, 4), np.float32), label="x"))
+    several = wf.einsum("ij; ij => i", x, x, accum=LENGTH)
+    with pytest.raises(wf.WeftError, match="accumulates what is computed from x and x"):
+        wf.grad(wf.einsum("i => 0", several), x)
+    unknown = wf.einsum("i => 0", wf.param("w"), accum=LENGTH)
+    with pytest.raises(wf.WeftError, match="how many values are joined is not known yet"):
+        wf.grad_update(unknown)
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_the_largest_few_in_order(backend: str) -> None:
+    array = RNG.integers(0, 40, (4, 70)).astype(np.float32)
+    array[1, 5], array[2, :], array[3, 7] = nan, 1, -inf
+    whole = RNG.integers(-100, 100, (4, 40)).astype(np.int8)
+    x, y, tensors = wf.data(array, label="x"), wf.data(whole, label="y"), list[wf.Tensor]()
+    order = np.argsort(-np.where(np.isnan(array), inf, array), axis=1, kind="stable")
+    least = np.argsort(-whole.astype(int), axis=1, kind="stable")
+    wanted = list[np.ndarray]()
+    for k in (1, 3, 5):
+        tensors += [*wf.top_k(x, k), *wf.top_k(y, k), wf.einsum("bv => kb", y, accum=wf.top(k))]
+        values = np.take_along_axis(whole, least[:, :k], 1)
+        wanted += [np.take_along_axis(array, order[:, :k], 1), order[:, :k], values, least[:, :k], values.T]
+    for found, value in zip(computed(tensors, backend), wanted, strict=True):
+        np.testing.assert_array_equal(found, value)
+
+
+def test_top_says_what_it_needs() -> None:
+    x = wf.data(np.ones((2, 3), np.float32), label="x")
+    with pytest.raises(wf.WeftError, match="the 1 to 32 largest, not 0"):
+        wf.top(0)
+    with pytest.raises(wf.EinsumError, match="`top2` makes 2 numbers, along a label of the result"):
+        wf.einsum("bv => b", x, accum=wf.top(2))
+    with pytest.raises(wf.ProjectionError, match="`top4` of 3 values"):
+        wf.Context("interp")[wf.einsum("bv => bk", x, accum=wf.top(4))]
+
+
+def test_a_position_has_no_gradient() -> None:
+    x = wf.require_grad(wf.data(np.ones(3, np.float32), label="x"))
+    assert not wf.einsum("i => 0", x, accum="argmax").differentiable
+
+
+def test_unknown_accumulations_say_what_there_is() -> None:
+    x = wf.data(np.ones(3, np.float32), label="x")
+    with pytest.raises(wf.WeftError, match=r"logsumexp, mean, var, argmax, argmin.*or declare another"):
+        wf.einsum("i => 0", x, accum="median")
+    with pytest.raises(wf.WeftError, match="there is no"):
+        wf.einsum("i; i => 0", x, x, op="logsumexp")
