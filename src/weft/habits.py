@@ -47,6 +47,7 @@ _ANYWHERE = _table(
         "any": _LAST + ', accum="or")',
         "all": _LAST + ', accum="and")',
         "swish": "wf.silu(t)",
+        "topk": "values, positions = wf.top_k(t, k)",
         "onehot": "wf.one_hot(ids, n)",
         "matmul dot mm bmm inner linear": "a @ b, or wf.einsum(spec, a, b)",
         "outer tensordot kron": 'wf.einsum("i; j => ij", a, b)',
