@@ -26,6 +26,7 @@ SAME: dict[str, Operation] = {
     "noise": lambda h, other, at: h + wf.random_uniform(f"noise{at}", step=at),
     "choice": lambda h, other, at: wf.where(h > 0.1, h, wf.sum(other)),
     "slope": lambda h, other, at: h + wf.grad(wf.sum(wf.tanh(h * wf.param(f"s{at}")), "...|... => 0"), h),
+    "reversed": lambda h, other, at: h[::-1],
     "window": lambda h, other, at: wf.einsum("n|o=+k; k => n|o", h, wf.param(f"k{at}", o=2)),
 }
 #: What changes how many there are.
@@ -34,6 +35,8 @@ LAST: dict[str, Operation] = {
     "windows": lambda h, other, at: wf.einsum("n<+k, |d; k => n, |d", h, wf.param(f"k{at}", o=2)),
     "every second": lambda h, other, at: wf.einsum("2*n, |d => n, |d", h),
     "all pairs": lambda h, other, at: wf.einsum("n|d; m|d => n,m|d", h, h),
+    "but the first": lambda h, other, at: h[1:],
+    "the last": lambda h, other, at: h[-1] * wf.param(f"l{at}"),
     "transposed": lambda h, other, at: wf.einsum("n, |d => d, |n", h),
 }
 

@@ -103,7 +103,7 @@ def test_mistakes_with_counters_are_told() -> None:
         (lambda: ctx[i], r"static index `i` has no value.*\n.*\n.*wf.counter\(\"i\"\) counts runs by itself"),
         (lambda: ctx.__setitem__(n, -1), "counter `n` cannot be set to -1"),
         (lambda: ctx.__setitem__(n, 1.5), "counter `n` cannot be set to 1.5"),
-        (lambda: x[n], r'batch axis 0 of `x` has 3\n(.*\n)*.*wf.counter\("n", 3\)'),
+        (lambda: x[n], r'axis 0 of `x` has 3\n(.*\n)*.*wf.counter\("n", 3\)'),
         (lambda: ctx.compile((x * n).forward)(n=3), "the routine has no static index `n`"),
     ):
         with pytest.raises(wf.WeftError, match=text):

@@ -103,7 +103,7 @@ def test_positions_may_be_inputs() -> None:
         found, slope = step(given)
         np.testing.assert_array_equal(found, ctx[table][given])
         np.testing.assert_array_equal(slope[:, 0], np.bincount(given, minlength=7))
-    with pytest.raises(wf.WeftError, match="`ids` holds 9 somewhere"):
+    with pytest.raises(wf.WeftError, match="is 9, and the positions along `v` are from 0 to 6"):
         ctx.function(ids, returns=rows)([9])
 
 
