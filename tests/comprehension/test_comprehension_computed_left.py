@@ -101,7 +101,7 @@ def test_positions_outside_are_told_after_the_run(wrong: int, backend: str) -> N
     at[4] = wrong
     with pytest.raises(wf.IndexOutOfBounds) as caught:
         added(at, np.ones(N, "float32"), np.ones(M, "float32"))
-    assert caught.value.what == f"`I(i)` is {wrong} somewhere, and axis 0 of `H` is 6"
+    assert caught.value.what == f"`I(4)` is {wrong}, and axis 0 of `H` is 6"
     assert caught.value.fix == "pass whole numbers from 0 to 5, or keep them there: `min(max(I(i), 0), 5)`"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,9 @@ class Application:
         name, subscripts = f"{self.template.name}.{strayed(tensor)}", self._indirect[tensor]
         sizes = Shape(output=(Dim(2 * len(subscripts)),))
         shape = infer(Literal(sizes), name=name, origin=self._origin).result
-        check = SubscriptsInside(subscripts, self.sizes, self._origin)
+        source = subscripts[0].source if len(subscripts) == 1 else None
+        of = node_of(self.operands[source]) if source in self.operands else None
+        check = SubscriptsInside(subscripts, self.sizes, self._origin, of)
         return Node(NodeName(name), shape, Precision.given("int64"), origin=self._origin, check=check)
 
     def _infer(self, tensor: str, label: str) -> Node:
@@ -184,12 +186,10 @@ class SubscriptsInside:
     sizes: Sizes
     origin: Origin | None
 
-    @property
-    def of(self) -> None:
-        return None
+    of: Node | None
 
-    def verify(self, value: npt.NDArray[Any], of: object) -> None:
-        verify(self.subscripts, self.sizes.extents.shapes, value, self.origin or user_origin())
+    def verify(self, value: npt.NDArray[Any], of: Callable[[], npt.NDArray[Any]] | None) -> None:
+        verify(self.subscripts, self.sizes.extents.shapes, value, self.origin or user_origin(), of)
 
 
 @dataclass(frozen=True)

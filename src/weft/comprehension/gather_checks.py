@@ -8,12 +8,14 @@ watched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from weft.affine import Affine
 from weft.comprehension.boundedness import is_affine
 from weft.comprehension.builtins import WRITTEN
 from weft.comprehension.intervals import interval
@@ -54,6 +56,14 @@ class Indirect:
 
     def __str__(self) -> str:
         return show_expr(written(self.subscript))
+
+    @property
+    def source(self) -> str | None:
+        """The tensor that holds it, if it is what a tensor holds wherever loops lead; then the point can be told."""
+        if not isinstance(self.subscript, Read) or self.only_if is not None:
+            return None
+        plain = all(isinstance(one, Affine) and one.only for one in self.subscript.at)
+        return self.subscript.buffer.name if plain else None
 
 
 def find_indirect(flat: Flat) -> dict[str, tuple[Indirect, ...]]:
@@ -167,8 +177,9 @@ def verify(
     shapes: Mapping[str, Sequence[int]],
     distances: npt.NDArray[np.int64],
     origin: Origin | None,
+    of: Callable[[], npt.NDArray[Any]] | None,
 ) -> None:
-    """Raise if a subscript strayed from its tensor, of one of these shapes."""
+    """Raise if a subscript strayed from its tensor, of one of these shapes; `of` gives what its source holds."""
     for number, one in enumerate(subscripts):
         size = shapes[one.tensor][one.axis]
         least, beyond = distances[2 * number : 2 * number + 2].tolist()
@@ -176,10 +187,19 @@ def verify(
             value = least if least < 0 else size - 1 + beyond
             kept = f"keep them there: `min(max({one}, 0), {size - 1})`"
             shown = {_FAR: "2**62 or more", -_FAR: "-2**62 or less"}.get(value, str(value))
+            there = _point(one, value, of) or f"`{one}` is {shown} somewhere"
             raise IndexOutOfBounds(
-                f"`{one}` is {shown} somewhere, and axis {one.axis} of `{one.tensor}` is {size}",
+                f"{there}, and axis {one.axis} of `{one.tensor}` is {size}",
                 origin=origin,
                 fix=f"pass whole numbers from 0 to {size - 1}, or {kept}"
                 if size
                 else "nothing can be read from an empty axis",
             )
+
+
+def _point(one: Indirect, value: int, of: Callable[[], npt.NDArray[Any]] | None) -> str | None:
+    """Where a subscript has a value, if that can be seen."""
+    if of is None or one.source is None or not isinstance(one.subscript, Read):
+        return None
+    there = np.argwhere(of() == value)[:, : len(one.subscript.at)]
+    return f"`{one.source}({', '.join(map(str, there[0]))})` is {value}" if len(there) else None
