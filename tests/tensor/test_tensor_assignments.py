@@ -480,12 +480,6 @@ def test_what_is_computed_cannot_be_assigned_to() -> None:
         recorded(lambda: wf.given(total).__iadd__(1.0))
 
 
-def test_only_the_whole_tensor_is_assigned_to() -> None:
-    n = node()
-    with pytest.raises(wf.WeftError, match=r"assign to the whole tensor: write `t\[:\] = …`"):
-        recorded(lambda: n.__setitem__(0, 1.0))  # type: ignore[call-overload]
-
-
 @pytest.mark.parametrize(
     ("accum", "op", "operands", "message"),
     [

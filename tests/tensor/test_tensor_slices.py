@@ -364,6 +364,10 @@ def _large(c: wf.Tensor) -> None:
     c[1:3] = wf.data(np.zeros((3, 3)), batch=1, label="r")
 
 
+def _afresh(c: wf.Tensor) -> None:
+    c[1].accumulate("+", 1.0, reset=True)
+
+
 def _itself(c: wf.Tensor) -> None:
     c[1] = c[1]
 
@@ -380,6 +384,7 @@ def _used_after(c: wf.Tensor) -> None:
         (_nested, "`slice` is computed from other tensors and cannot be assigned to"),
         (_computed, "`mul` is computed from other tensors and cannot be assigned to"),
         (_large, "the axis cannot be both 2 and 3"),
+        (_afresh, "a part of `c` is not started afresh and accumulated into at once"),
         (_itself, "`_itself` recorded no assignment"),
         (_used_after, "`slice` reads `c`, which was written after `slice` was made"),
     ],

@@ -203,6 +203,9 @@ def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None
     values = [] if is_number(value) else [as_tensor(value, "an assignment")]
     _refuse_stale(values)
     target = assignable(Tensor(by_slot[1]))
+    if reset and accum != "arg2":
+        what = f"a part of `{target.label}` is not started afresh and accumulated into at once"
+        raise WeftError(what, fix="assign what it starts from, then accumulate: `t[2:5] = 0.0`, `t[2:5] += x`")
     if accum == "arg2":
         _check_positions_differ(target, [node_of(by_slot[slot]) for slot in record.operands[1:]])
     shapes = [node_of(by_slot[slot]).shape for slot in sorted(by_slot)] + [one.shape for one in values]

@@ -283,15 +283,18 @@ class Tensor:
         """The elements that the same brackets pick from its array; what is left of a row stays in it."""
         from weft.tensor.slices import sliced
 
-        return sliced(self, key)
+        return self if isinstance(key, slice) and key == slice(None) else sliced(self, key)
 
     # Assignment, recorded under @wf.cd
 
     def __setitem__(self, key: SubscriptLike | tuple[SubscriptLike, ...], value: TensorLike) -> None:
         """Record an assignment to the elements that the brackets pick; all others keep their values."""
-        from weft.tensor.assignments import set_part
+        from weft.tensor.assignments import assign_to, set_part
 
-        set_part(self, key, value)
+        if not isinstance(key, slice) or key != slice(None):
+            set_part(self, key, value)
+        elif value is not self:
+            assign_to(self, "arg2", value, reset=True)
 
     def __iadd__(self, value: TensorLike) -> Tensor:
         return _assign(self, "add", value)
