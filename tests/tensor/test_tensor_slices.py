@@ -402,3 +402,39 @@ def test_a_part_is_written_only_in_code() -> None:
     c = wf.data(np.zeros((5, 3)), batch=1, label="c")
     with pytest.raises(wf.WeftError, match="is assigned to outside a function"):
         c[1] += 2.0
+
+
+def test_parts_in_other_notations() -> None:
+    array, rows = np.arange(12.0).reshape(6, 2), np.full((3, 2), 7.0)
+    x, g = wf.data(array, batch=1, label="x"), wf.data(rows, batch=1, label="g")
+    ids, i = wf.data(np.array([3, 1, 3]), batch=1, label="ids"), wf.index("i", 6)
+
+    @wf.cd
+    def some() -> None:
+        x[1:4] = g
+
+    @wf.cd
+    def looked_up() -> None:
+        x[ids] += g
+
+    @wf.cd
+    def at_an_index() -> None:
+        x[i] = 1.0
+
+    written = wf.show_as(some(), "tc")
+    assert written.splitlines()[1].strip() == "x(i, j) = g(i - 1, j) where i in 1:4, j in 0:2"
+    found = wf.tc.define(written, backend="interp").code(rows, array.copy())
+    assert found.tolist() == [[0, 1], [7, 7], [7, 7], [7, 7], [8, 9], [10, 11]]
+    added = array.copy()
+    np.add.at(added, [3, 1, 3], rows)
+    scattered = wf.tc.define(wf.show_as(looked_up(), "tc"), backend="interp").code
+    assert np.array_equal(scattered(np.array([[3], [1], [3]]), rows, array.copy()), added)
+    assert wf.show_as(some(), "cd") == 'x =: g ~logic:"[1:4|]" ~slots:"2=>1"'
+    for code, notation, why in [
+        (some(), "einsum", "it writes a part of what is there"),
+        (looked_up(), "einsum", "it writes to a part of what is there"),
+        (at_an_index(), "tc", "it reads the static index `i`"),
+    ]:
+        with pytest.raises(wf.WeftError) as caught:
+            wf.show_as(code, notation)
+        assert caught.value.what.endswith(why)

@@ -63,7 +63,7 @@ def _show_row(row: SlicedRow) -> str:
 
 _BATCH = re.compile(r"@\|(?P<batch>[^|,:]*)")
 _ROWS = re.compile(r"\s*\[(?:(?P<batch>[^|]*)\|)?(?:(?P<input>.*?)->)?(?P<output>[^|>]*)\]\s*", re.DOTALL)
-_SUMMAND = re.compile(r"\s*([-+]?)\s*(?:([0-9]{1,18})(?:\s*\*\s*([^\W\d]\w*))?|([^\W\d]\w*))\s*")
+_SUMMAND = re.compile(r"\s*([-+]?)\s*(?:([0-9]{1,40})(?:\s*\*\s*([^\W\d]\w*))?|([^\W\d]\w*))\s*")
 
 
 class _SliceReader:

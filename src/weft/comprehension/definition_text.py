@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from weft.affine import Affine
 from weft.assign import (
+    Accum,
     Assignment,
     Cells,
     Code,
@@ -193,12 +194,12 @@ class _StatementWriter:
     def lines(self, code: Assignment, one: Explicit) -> list[Comprehension]:
         """The statements of an assignment; first what it starts from, where it misses some cells."""
         try:
-            return list(self._lines(one))
+            part = isinstance(code, Accum) and one.accum == "arg2" and not one.surjective  # the rest keeps its value
+            return list(self._lines(one, keeps=part or not one.reset))
         except WeftError as error:
             raise Unsayable.of(code, "as a comprehension", error.what) from None
 
-    def _lines(self, one: Explicit) -> Iterator[Comprehension]:
-        keeps = not one.reset
+    def _lines(self, one: Explicit, keeps: bool) -> Iterator[Comprehension]:
         if not one.runs and one.reset and one.target.shape:
             yield self._start(one)
         for run in one.runs:

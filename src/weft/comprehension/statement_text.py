@@ -39,6 +39,8 @@ def statement(
     `tensors` are the types of all tensors.
     """
     ranges = {name: Range(0, size) for name, size in run.loops}
+    if given := [name for name in index_names(run.value, *run.at) if name not in ranges]:
+        raise WeftError(f"it reads the static index `{given[0]}`")
     writing = _Writing(accum, keeps, list(run.at[: len(shape)]), run.value, ranges, tensors, tensors[target])
     for test in run.guards:
         writing.guard(test)

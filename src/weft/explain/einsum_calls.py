@@ -132,7 +132,8 @@ class _CallWriter:
     def _looked_up(self, code: Accum) -> None:
         """An einsum with positions; the gradient of one is another, with the parts of its spec in other roles."""
         record, operation = code.record, code.record.operation
-        assert isinstance(operation.logic, Einsum)
+        if not isinstance(operation.logic, Einsum):
+            raise WeftError("it writes to a part of what is there")
         slots = list(range(1, len(operation.slots))) if record.direct else list(record.operands)
         by_slot = dict(zip(record.operands, code.operands, strict=False))
         op = _combination(code.value, len(slots) - len(positions_of(code)))
@@ -157,7 +158,7 @@ class _CallWriter:
             raise WeftError("it writes one part after another" if one.runs else "it writes nothing")
         made, target = contraction(one.runs[0], one.target, self.shapes), one.target.name
         if one.reset or one.accum == "arg2":
-            if not one.reset and not one.surjective:
+            if one.accum == "arg2" and not one.surjective:
                 raise WeftError("it writes a part of what is there")
             self._contracted(target, made, "add" if one.accum == "arg2" else one.accum)
             return

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from weft.assign import Cells, Code, Fetch, Keep, Node, NodeName, Precision, complete, seq, statements, target
+from weft.assign.definite_assignment import written_part
 from weft.assign.definitions import inputs_of
 from weft.assign.nodes import Piece, keeps, rebuilt
 from weft.comprehension.definition_text import Unsayable
@@ -45,13 +46,23 @@ class NamedProgram:
         """The program of code; what is bound to data or a file is a parameter."""
         whole = rebuilt(complete(code), lambda one: seq() if _is_bound(one) else one)
         written = dict.fromkeys(target(one) for one in statements(whole) if target(one).check is None)
-        read = tuple(one for one in dict.fromkeys([*params, *inputs_of(whole)]) if one.check is None)
+        needed = dict.fromkeys([*params, *inputs_of(whole), *_kept_in_part(whole)])
+        read = tuple(one for one in needed if one.check is None)
         if not written:
             what = f"`{results[0]}` is given, not computed" if results else "this code does nothing"
             raise WeftError(f"{what}: there is nothing to print")
         kept = {node for one in keeps(whole) for node in one.nodes}
         lasting = [one for one in written if one in kept or one in read or _is_gradient(one)]
         return NamedProgram(name, whole, read, tuple(results or lasting or written))
+
+
+def _kept_in_part(code: Code) -> Iterator[Node]:
+    """The nodes of which code first writes a part: what the rest holds comes in."""
+    seen = set[Node]()
+    for one in statements(code):
+        if target(one) not in seen and written_part(one) is not None:
+            yield target(one)
+        seen.add(target(one))
 
 
 def _is_bound(code: Piece) -> bool:
