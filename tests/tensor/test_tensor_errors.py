@@ -94,7 +94,7 @@ def test_operations_that_are_none() -> None:
     assert text(caught) == [
         "@: '-' cannot accumulate: it has no neutral element",
         '    wf.einsum("i=>0", x, accum="-")',
-        "  fix: accumulate with one of +, *, max, min, or, and",
+        "  fix: accumulate with one of +, *, max, min, or, and, logsumexp, mean, var, argmax, argmin",
     ]
 
 

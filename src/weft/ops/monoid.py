@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from weft.ops.scalar import Call, Scalar, computed, leaves
 
+#: Those that need no declaration (`monoids.py`).
+OWN_MONOIDS = ("logsumexp", "mean", "var", "argmax", "argmin")
+
 
 @dataclass(frozen=True, slots=True)
 class Formal(Scalar):

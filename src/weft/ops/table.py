@@ -21,7 +21,7 @@ from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
 from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, sign, type_as
-from weft.ops.monoid import Monoid
+from weft.ops.monoid import OWN_MONOIDS, Monoid
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
 from weft.ops.row import Op, flat, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
@@ -264,7 +264,7 @@ def accumulator(name: str | Monoid) -> Op:
     if own := monoid_row(name):
         return own
     known = [op.text if op.text in "+*" else op.name for op in _ROWS if op.neutral]
-    known += [op.name for op in DECLARED.values() if op.monoid]
+    known += OWN_MONOIDS
     found = (OPS.get(name) or _BY_TEXT.get(name)) if isinstance(name, str) else None
     if found is None or found.arity != 2:
         raise no_accumulation(name, known)
