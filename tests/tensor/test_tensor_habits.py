@@ -76,7 +76,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "t.astype": (lambda: X.astype("float16"), "a tensor has no `astype`", 'wf.cast(t, "float32")'),
     "t.lable": (lambda: X.lable, "a tensor has no `lable`", "did you mean t.label?"),
     "accum='sum'": (lambda: wf.einsum("i=>0", X, accum="sum"), "there is no accumulation 'sum'", 'write accum="+"'),
-    "accum='average'": (
+    "accum='avg'": (
         lambda: wf.einsum("i=>0", X, accum="average"),
         "there is no accumulation 'average'",
         'accum="mean"',
