@@ -266,3 +266,15 @@ def test_unknown_accumulations_say_what_there_is() -> None:
         wf.einsum("i => 0", x, accum="median")
     with pytest.raises(wf.WeftError, match="there is no"):
         wf.einsum("i; i => 0", x, x, op="logsumexp")
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_values_are_scattered_into_states(backend: str) -> None:
+    values, ids = RNG.standard_normal(20), RNG.integers(0, 4, 20)
+    x, places = wf.require_grad(wf.data(values, label="x")), wf.data(ids, label="ids")
+    means, sums = (wf.einsum("b; b@v => v", x, places, accum=one, v=5) for one in ("mean", "logsumexp"))
+    found = computed([means, sums], backend)
+    np.testing.assert_allclose(found[0][:4], [values[ids == at].mean() for at in range(4)])
+    np.testing.assert_allclose(found[1], [np.logaddexp.reduce(values[ids == at], initial=-inf) for at in range(5)])
+    with pytest.raises(wf.WeftError, match="`argmax` asks where values stand"):
+        wf.Context("interp")[wf.einsum("b; b@v => v", x, places, accum="argmax", v=5)]
