@@ -26,7 +26,7 @@ from weft.comprehension.nodes import (
     Size,
     Truth,
     Unary,
-    computed,
+    computed_subscripts,
     left,
 )
 from weft.comprehension.ranges import Called, Loops, Ranges
@@ -95,7 +95,7 @@ def _loops(loops: Loops, ranges: Ranges, types: Mapping[str, str], tensors: dict
     extents = [range.size for _, range in loops.indices]
     target, wide = statement.target.name, _wide(types[statement.target.name])
     value = np.broadcast_to(evaluate(statement.value, env, ranges), extents).astype(wide)
-    if computed(statement):
+    if computed_subscripts(statement):
         _scatter(loops, env, value, ranges, tensors)
         return
     kept = len(left(statement))
