@@ -151,6 +151,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         uniform as uniform,
         xavier as xavier,
     )
+    from weft.tensor.prefix import cummax as cummax, cumprod as cumprod, cumsum as cumsum
     from weft.tensor.random import (
         bernoulli as bernoulli,
         dropout as dropout,
@@ -175,6 +176,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         sum as sum,
         var as var,
     )
+    from weft.tensor.scan import scan as scan
     from weft.tensor.slices import StaticIndex as StaticIndex, counter as counter, index as index
     from weft.tensor.sorting import argsort as argsort, sort as sort, top_k as top_k
     from weft.tensor.tensor import (
@@ -226,8 +228,10 @@ _HOMES = {
     "tensor.literals": "batch labelled tensor",
     "tensor.operator": "Operator operator",
     "tensor.params": "kaiming normal param seed uniform xavier",
+    "tensor.prefix": "cummax cumprod cumsum",
     "tensor.random": "bernoulli dropout random_standard_normal random_uniform",
     "tensor.read_code": "parse_cd",
+    "tensor.scan": "scan",
     "tensor.slices": "StaticIndex counter index",
     "tensor.sorting": "argsort sort top_k",
     "tensor.tensor": "Tensor given require_grad stop_gradient",

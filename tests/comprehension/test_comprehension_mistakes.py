@@ -165,12 +165,15 @@ HEADS = {
             "go on from what the caller passes: `C(i, j) *= …`, or make `C` a parameter too",
         ),
     ],
-    "def f(float(T,B) x) -> (h) { h(t,b) = t > 0 ? tanh(h(t - 1,b) + x(t,b)) : x(t,b) }": [
+    "def f(float(T) x) -> (h) { h(t) +=! t > 0 ? h(t - 1) : x(t) }": [
         (
             "h",
             "`h` is read by the statement that defines it",
-            "there are no recurrences: a cell cannot be made of other cells of its tensor",
+            "a recurrence is one plain statement: `h(t, i) = t > 0 ? … : …`",
         ),
+    ],
+    "def f(float(T) x) -> (h) { h(t) = t > 0 ? h(t - 1, 0) : x(t) }": [
+        ("h(t - 1, 0)", "`h` has 1 axis and is read with 2 subscripts", "write as many as in `h(t)`"),
     ],
 }  # fmt: skip
 
@@ -268,7 +271,7 @@ STATEMENTS = {
     "C(i) = B(i) C(i) = C(i + 1)": (
         "C(i + 1)",
         "`C` is read while it is written, in another cell than `C(i)`",
-        "write to a tensor of another name",
+        "write to a tensor of another name; a recurrence is the statement that defines its tensor",
     ),
     "C(i) = B(i) C(i) += C(i) * A(j, i)": (
         "C(i)", "`C` is read while it is accumulated", "accumulate into a tensor of another name"

@@ -4,6 +4,7 @@ from weft.assign.definitions import complete as complete
 from weft.assign.dtype_inference import Precision as Precision
 from weft.assign.extents import Extent as Extent, SizeOf as SizeOf
 from weft.assign.fingerprint import Fingerprint as Fingerprint
+from weft.assign.iterations import Iterations as Iterations, LoopIndex as LoopIndex
 from weft.assign.lower import closed_buffer as closed_buffer, lower as lower
 from weft.assign.nodes import (
     Accum as Accum,
@@ -28,6 +29,7 @@ from weft.assign.nodes import (
     Offset as Offset,
     Operand as Operand,
     Record as Record,
+    Repeat as Repeat,
     Seq as Seq,
     Stored as Stored,
     Symbol as Symbol,

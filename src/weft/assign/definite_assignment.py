@@ -12,7 +12,8 @@ from weft.project.coverage import cover, is_surjective
 from weft.project.nodes import Projection
 from weft.project.plan import project
 from weft.shape.close import close
-from weft.shape.logic import Einsum
+from weft.shape.logic import Einsum, Slice
+from weft.shape.subscripts import AxisPoint
 
 
 class Unwritten:
@@ -46,9 +47,17 @@ def written_part(statement: Assignment) -> Projection | None:
     if not isinstance(statement, Accum) or accumulates(statement):
         return None
     record = statement.record
+    if isinstance(record.operation.logic, Slice) and _is_looped(record.operation.logic):
+        return None
     moves = isinstance(record.operation.logic, Einsum) or record.lhs  # all else writes the whole of its result
     starts = statement.reset and OPS[statement.accum].neutral is not None
     if not moves or starts or not prod(close(statement.lhs.shape).array_shape):
         return None
     projection = project(record.operation).view(record.lhs, *record.operands)
     return None if is_surjective(projection) else projection
+
+
+def _is_looped(logic: Slice) -> bool:
+    """Does a loop around come to every position?"""
+    points = [one for one in logic.subscripts if isinstance(one, AxisPoint)]
+    return bool(points) and all(given.looped for one in points for given in one.given)

@@ -17,6 +17,7 @@ from weft.assign.nodes import (
     Keep,
     Node,
     Noop,
+    Repeat,
     Seq,
     operands_of,
     seq,
@@ -47,6 +48,10 @@ class _Completion:
                 needed = seq(*(self._define(node) for node in nodes_read(code)))
                 self.ready[lhs] = None
                 return seq(needed, code)
+            case Repeat():
+                needed = seq(*(self._define(node) for node in inputs_of(code)))
+                self.ready |= dict.fromkeys(map(target, statements(code)))
+                return seq(needed, code)
             case Keep(nodes=nodes):
                 return seq(*(self._define(node) for node in nodes), code)
             case Noop():
@@ -66,7 +71,7 @@ class _Completion:
                 stack += missing
             else:
                 stack.pop()
-                self.ready[node] = None
+                self.ready |= dict.fromkeys([*map(target, statements(node.definition)), node])
                 found.append(node.definition)
         return seq(*found)
 

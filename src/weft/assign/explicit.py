@@ -11,17 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 from typing import TypeAlias
 
 from weft.affine import Affine
 from weft.assign.concat_terms import Terms
 from weft.assign.extents import Extent
-from weft.assign.nodes import Accum, Arg, Direct, Offset, Operand, Symbol
+from weft.assign.iteration_order import iteration_order
+from weft.assign.iterations import Standing
+from weft.assign.nodes import Accum, Arg, Direct, Node, Offset, Operand, Symbol, node_of
 from weft.assign.scratch import untaken
 from weft.assign.show import show_statement
 from weft.errors import ProjectionError, Span
 from weft.loops import Buffer, Cast, Inside, Local, Read
-from weft.loops.walk import children, subexpressions, with_children
+from weft.loops.walk import children, subexpressions, substituted, with_children
 from weft.ops import OPS, Call, Num, Scalar, call, fold_tree, substitute
 from weft.ops.dtypes import is_float
 from weft.project.coverage import is_injective, is_surjective
@@ -48,7 +51,7 @@ class Explicit:
     """An assignment: with `reset` its target starts at what `accum` begins with.
 
     There are several runs where parts of a concatenation are written one after another. `injective`: no cell is written
-    twice; `surjective`: every cell is written.
+    twice; `surjective`: every cell is written; `recurrent`: what it reads of its target it wrote in iterations before.
     """
 
     target: Buffer
@@ -58,6 +61,7 @@ class Explicit:
     operands: tuple[Buffer, ...]
     injective: bool
     surjective: bool
+    recurrent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,11 @@ class SpellingOut:
     #: Of operations that were projected already: each of many operands has a gradient that asks again.
     projections: dict[Operation, Projection] = field(default_factory=dict)
 
-    def __call__(self, code: Accum | Direct) -> Explicit:
+    def __call__(self, code: Accum | Direct, standing: Standing = MappingProxyType({})) -> Explicit:
+        """The assignment, where loops around it stand so."""
         target, operands = self.buffers(code.lhs), tuple(map(self.buffers, code.operands))
         if isinstance(code, Direct):
-            return _by_ranges(code, target, operands, self.static)
+            return _by_ranges(code, target, operands, self.static, standing)
         operands = operands[: len(code.record.operands)]
         space = _space(self._projection(code), code.record.lhs, code.record.operands)
         if code.accum == "arg2" and (not space.injective or any(not loop.size for loop in space.projection.reduced)):
@@ -82,7 +87,10 @@ class SpellingOut:
             raise _too_few(code, monoid.fewest, space.projection)
         values = _present(code.value, space.regions, len(operands))
         present = [(one, value) for one, value in zip(space.regions, values, strict=True) if value is not None]
-        runs = tuple(one.run(value, operands, target, space.projection) for one, value in present)
+        firsts = first_subscripts(code, standing)[: 1 + len(operands)]
+        tensors = [*zip((target, *operands), firsts, strict=True)]
+        around = by_symbol(standing)
+        runs = tuple(one.run(value, tensors, space.projection, around) for one, value in present)
         surjective = space.surjective and len(runs) == len(values)
         return Explicit(target, code.accum, code.reset, runs, operands, space.injective, surjective)
 
@@ -93,6 +101,22 @@ class SpellingOut:
             names = {loop.name: untaken(loop.name, self.static) for loop in found.loops if loop.name in self.static}
             self.projections[operation] = found.renamed(names) if names else found
         return self.projections[operation]
+
+
+def first_subscripts(code: Accum | Direct, standing: Standing) -> list[tuple[Affine, ...]]:
+    """The subscripts that tensors of loops have before all others, of the left side and of each operand."""
+    of_operands = [node_of(one).iterations for one in code.operands]
+    return [written_at(code.lhs, standing), *(one.read(standing) if one else () for one in of_operands)]
+
+
+def written_at(node: Node, standing: Standing) -> tuple[Affine, ...]:
+    """The subscripts that a node of loops has before all others where it is written."""
+    return node.iterations.written(standing) if node.iterations else ()
+
+
+def by_symbol(standing: Standing) -> dict[str, Affine]:
+    """Where loops stand, by what slices call them."""
+    return {index.symbol: at for index, at in standing.items()}
 
 
 def redirected(value: Scalar, buffer: Buffer, other: Buffer) -> Scalar:
@@ -119,6 +143,8 @@ def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> Sequen
     return [terms.present({slot - 1 for slot in one.index_maps if slot}) for one in regions]
 
 
+#: A buffer, and the subscripts it has before all others: where loops around stand that it has values for.
+_Tensor: TypeAlias = tuple[Buffer, tuple[Affine, ...]]
 #: The subscripts of the tensors in a run, by their slots; those absent from this part of a concatenation have none.
 _IndexMaps: TypeAlias = Mapping[int, tuple[Affine, ...]]
 
@@ -131,23 +157,36 @@ class _Region:
     guards: tuple[Inside, ...]
     index_maps: _IndexMaps
 
-    def run(self, value: Scalar, operands: Sequence[Buffer], target: Buffer, projection: Projection) -> Run:
-        """A value over operands, here."""
+    def run(
+        self, value: Scalar, tensors: Sequence[_Tensor], projection: Projection, around: Mapping[str, Affine]
+    ) -> Run:
+        """A value over tensors, the result first, here; `around` says where loops around stand."""
+        (target, first), *operands = tensors
+        maps = {slot: _standing(one, around) for slot, one in self.index_maps.items()} if around else self.index_maps
+
+        def cell(slot: int, at: tuple[Scalar, ...]) -> Read:
+            buffer, before = operands[slot - 1]
+            return Read(buffer, (*before, *at))
+
         found = {
-            one.name: _position(Read(operands[one.slot - 1], self.index_maps[one.slot]), one, one in projection.tested)
+            one.name: _position(cell(one.slot, maps[one.slot]), one, one in projection.tested)
             for one in projection.looked_up
         }
-        at = _placed(self.index_maps[0], found)
+        at = _placed(maps[0], found)
 
         def leaf(one: Scalar) -> Scalar:
             if isinstance(one, Arg):
-                return Read(operands[one.number], _placed(self.index_maps[one.number + 1], found))
-            return placed_leaf(one, target, at)
+                return cell(one.number + 1, _placed(maps[one.number + 1], found))
+            return placed_leaf(one, target.shape[len(first) :], at)
 
         loops = tuple((loop.name, loop.size) for loop in self.choice)
         tests = [Inside(found[one.name], one.size) for one in projection.tested]
         tests += [Inside(_with_data(test.index, found), test.size) for test in self.guards]
-        return Run(loops, tuple(tests), at, substitute(value, leaf))
+        return Run(loops, tuple(tests), (*first, *at), substitute(value, leaf))
+
+
+def _standing(at: tuple[Affine, ...], around: Mapping[str, Affine]) -> tuple[Affine, ...]:
+    return tuple([one.substitute(around) for one in at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +212,15 @@ def _space(whole: Projection, result: int, operands: tuple[int, ...]) -> _Space:
     return _Space(view, is_injective(view), is_surjective(view), tuple(regions))
 
 
-def placed_leaf(one: Scalar, target: Buffer, at: tuple[Scalar, ...]) -> Scalar:
-    """What a leaf of a value is in a cell of the target."""
+def placed_leaf(one: Scalar, shape: tuple[int, ...], at: tuple[Scalar, ...]) -> Scalar:
+    """What a leaf of a value is in a cell of a target of some shape."""
     match one:
         case Symbol(name=name):
             return Affine(((1, name),))
         case Extent():
             return Num(one.number)
         case Offset():
-            return _offset(at, target.shape)
+            return _offset(at, shape)
     return one
 
 
@@ -263,13 +302,16 @@ def _too_few(code: Accum, fewest: int, projection: Projection) -> ProjectionErro
 # By ranges
 
 
-def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken: frozenset[str]) -> Explicit:
+def _by_ranges(
+    code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken: frozenset[str], standing: Standing
+) -> Explicit:
     """A direct assignment. Tensors have as many subscripts as the text gives them, wherever these lead."""
     ranges = code.domain.ranges
     names = {index: _loop_name(index, ranges, taken) for index in ranges}
     sizes = {names[index]: max(high - low, 0) for index, (low, high) in ranges.items()}
     loops = {index: Affine.of(names[index]) + low for index, (low, _) in ranges.items()}
-    buffers = dict(zip(code.names, (target, *operands), strict=False))
+    own, *firsts = first_subscripts(code, standing)
+    buffers = dict(zip(code.names, zip((target, *operands), (own, *firsts), strict=True), strict=False))
 
     def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
         match one:
@@ -278,26 +320,41 @@ def _by_ranges(code: Direct, target: Buffer, operands: tuple[Buffer, ...], taken
             case Local(name=name):
                 return Num(code.domain.number(name))
             case Read(buffer=named):
-                return Read(buffers[named.name], tuple(map(as_affine, parts)))
+                buffer, first = buffers[named.name]
+                return Read(buffer, (*first, *map(as_affine, parts)))
         return with_children(one, tuple(parts))
 
     value, *subscripts = (fold_tree(one, change, children) for one in (code.value, *code.at))
-    at, once = tuple(map(as_affine, subscripts)), code.accum == "arg2"
+    at, once = (*own, *map(as_affine, subscripts)), code.accum == "arg2"
     parts = list(subexpressions(value, *at))
     read = tuple(dict.fromkeys(one.buffer for one in parts if isinstance(one, Read)))
     named = {name for one in parts if isinstance(one, Affine) for name in one.names}
     used = named if OPS[code.accum].idempotent else sizes
     run = Run(tuple((name, size) for name, size in sizes.items() if name in used), (), at, value)
-    runs = (run,) if all(sizes.values()) else ()
-    return Explicit(target, code.accum, not code.keeps, runs, read, once, _fills(at, sizes, target))
+    fills = _fills(at[len(own) :], sizes, target.shape[len(own) :])
+    cells = [one.at for one in parts if isinstance(one, Read) and one.buffer == target and one.at != at]
+    recurrent = bool(cells)
+    runs = (_in_order(run, cells) if recurrent else run,) if all(sizes.values()) else ()
+    return Explicit(target, code.accum, not code.keeps, runs, read, once or recurrent, fills, recurrent)
 
 
-def _fills(at: Sequence[Scalar], loops: Mapping[str, int], target: Buffer) -> bool:
+def _in_order(run: Run, cells: Sequence[tuple[Scalar, ...]]) -> Run:
+    """A run in the order in which it writes every cell before it reads it, loops that go down as loops that go up."""
+    sizes = dict(run.loops)
+    order = iteration_order(run.at, cells, sizes)
+    assert order is not None, "no order was found before"
+    down = {name: -Affine.of(name) + (sizes[name] - 1) for name, reverse in order if reverse}
+    loops = tuple((name, sizes[name]) for name, _ in order)
+    at = tuple(substituted(one, down) for one in run.at)
+    return Run(loops, run.guards, at, substituted(run.value, down))
+
+
+def _fills(at: Sequence[Scalar], loops: Mapping[str, int], shape: tuple[int, ...]) -> bool:
     """Is each axis run through by a loop of its own?"""
     names = [one.only if isinstance(one, Affine) else "" for one in at]
     sizes = [loops.get(name, 1) for name in names]
     apart = len({*filter(None, names)}) == len([*filter(None, names)])
-    return apart and (*sizes, *[1] * (len(target.shape) - len(sizes))) == target.shape
+    return apart and (*sizes, *[1] * (len(shape) - len(sizes))) == shape
 
 
 def _loop_name(index: str, ranges: Mapping[str, object], taken: frozenset[str]) -> str:
@@ -307,13 +364,13 @@ def _loop_name(index: str, ranges: Mapping[str, object], taken: frozenset[str]) 
     return name
 
 
-def held(run: Run, target: Buffer) -> Run:
-    """A run whose subscripts all stay inside their buffers.
+def held(run: Run, target: Buffer, around: Mapping[str, int]) -> Run:
+    """A run, in some loops around, whose subscripts all stay inside their buffers.
 
     A read that the loops alone do not keep there is held there: it is made only where a choice says so and its value is
     thrown away elsewhere, or it is checked while running, and then nothing that comes of it is kept.
     """
-    loops = dict(run.loops)
+    loops = {**around, **dict(run.loops)}
 
     def change(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
         if not isinstance(one, Read):

@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from weft.assign.extents import Extent
+from weft.assign.iterations import LoopIndex
 from weft.assign.nodes import (
+    Accum,
     Assignment,
     Cells,
     Code,
+    Comment,
     Direct,
     Fetch,
     Merge,
     Node,
     Operand,
+    Repeat,
+    Seq,
     node_of,
-    statements,
 )
 from weft.loops import Buffer, Cast, Local, Read
 from weft.loops.walk import children
@@ -41,13 +45,13 @@ class Fingerprint:
     _shapes: dict[ShapeVar, str] = field(default_factory=dict)
     #: Operations by number: one of many operands is written once, not again with the gradient of each.
     _operations: dict[Operation, int] = field(default_factory=dict)
+    _loops: dict[LoopIndex, int] = field(default_factory=dict)
 
     @staticmethod
     def of(code: Code, wanted: Iterable[Node] = ()) -> Fingerprint:
         """The fingerprint of code; the nodes `wanted` are numbered even if it does not mention them."""
         made = Fingerprint()
-        for statement in statements(code):
-            made._statement(statement)
+        made._code(code)
         for node in wanted:
             made.number(node)
         return made
@@ -58,8 +62,26 @@ class Fingerprint:
         if key not in self.numbers:
             node = node_of(operand)
             self.numbers[key] = len(self.numbers)
-            self.lines.append(f"{node.dtype} {self._shape(node.shape)}")
+            self.lines.append(f"{node.dtype} {self._shape(node.shape)}{self._iterations(node)}")
         return self.numbers[key]
+
+    def _code(self, code: Code) -> None:
+        match code:
+            case Seq(codes=codes):
+                for one in codes:
+                    self._code(one)
+            case Comment(body=body):
+                self._code(body)
+            case Repeat(index=index, reverse=reverse, body=body):
+                self.lines.append(f"for {self._loop(index)} {reverse}")
+                self._code(body)
+                self.lines.append("end")
+            case Accum() | Fetch() | Direct():
+                self._statement(code)
+
+    def _loop(self, index: LoopIndex) -> str:
+        """Which loop it is, its name too: that is what slices call it."""
+        return f"{self._loops.setdefault(index, len(self._loops))} {index.name}:{index.size}"
 
     def _statement(self, statement: Assignment) -> None:
         if isinstance(statement, Fetch):
@@ -74,6 +96,11 @@ class Fingerprint:
             slots = f"{record.lhs} {record.operands} by {self._operation(record.operation)}"
             line = f"{operands} {OPS[statement.accum].identity} {how} {_value(statement.value)} {slots}"
         self.lines.append(line)
+
+    def _iterations(self, node: Node) -> str:
+        if node.iterations is None:
+            return ""
+        return f" {node.iterations.carried} {[self._loop(index) for index in node.iterations.indices]}"
 
     def _operation(self, operation: Operation) -> int:
         """Which operation it is."""

@@ -5,17 +5,34 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
 
-from weft.assign.explicit import Buffers, Explicit, Run, SpellingOut, held, placed_leaf, redirected
-from weft.assign.nodes import Accum, Cells, Code, Comment, Direct, Fetch, Keep, Node, Noop, Seq
-from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill
+from weft.affine import Affine
+from weft.assign.explicit import Buffers, Explicit, Run, SpellingOut, held, placed_leaf, redirected, written_at
+from weft.assign.iterations import LoopIndex, Standing
+from weft.assign.nodes import (
+    Accum,
+    Cells,
+    Code,
+    Comment,
+    Direct,
+    Fetch,
+    Keep,
+    Node,
+    Noop,
+    Repeat,
+    Seq,
+    loop_indices,
+    statements,
+    target,
+)
+from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill, untaken
 from weft.assign.show import Printer
 from weft.assign.states import monoid_nests
-from weft.loops import Buffer, Fill, If, Program, Remark, Stmt, Store, Update, typed
+from weft.loops import Buffer, Fill, For, If, Program, Remark, Stmt, Store, Update, typed
 from weft.loops.walk import around, reads
 from weft.ops import OPS, Num, substitute
 from weft.optimise.split_scalars import bounded
@@ -24,9 +41,10 @@ from weft.shape.close import close
 
 def lower(code: Code, buffers: Buffers, static: Iterable[str] = ()) -> Program:
     """The typed loop program of the code; no loop is called like one of the `static` indices."""
-    known = cache(buffers)
-    names = frozenset(static)
-    lowering = _Lowering(known, Printer(code, lambda node: known(node).name), names, SpellingOut(known, names))
+    known, names = cache(buffers), frozenset(static)
+    loops = {index: untaken(index.name, names) for index in loop_indices(code)}
+    taken = names.union(loops.values())
+    lowering = _Lowering(known, Printer(code, lambda node: known(node).name), taken, SpellingOut(known, taken), loops)
     return bounded(typed(Program(tuple(lowering.lower(code)))))
 
 
@@ -36,6 +54,9 @@ class _Lowering:
     printer: Printer
     static: frozenset[str]
     spelled_out: SpellingOut
+    #: What loops around assignments are called, and where they stand.
+    loops: Mapping[LoopIndex, str]
+    standing: Standing = field(default_factory=dict)
 
     def lower(self, code: Code) -> list[Stmt]:
         match code:
@@ -45,6 +66,14 @@ class _Lowering:
                 return [stmt for one in codes for stmt in self.lower(one)]
             case Comment(text=text, body=body):
                 return [Remark(text, tuple(self.lower(body)))]
+            case Repeat(index=index, body=body) if not index.size:
+                empty = dict.fromkeys(self.buffers(target(one)) for one in statements(body))
+                return [Fill(one, 0) for one in empty if not prod(one.shape)]
+            case Repeat(index=index, reverse=reverse, body=body):
+                loop = Affine.of(self.loops[index])
+                at = -loop + (index.size - 1) if reverse else loop
+                inner = replace(self, standing={**self.standing, index: at})
+                return [For(self.loops[index], index.size, tuple(inner.lower(body)))]
             case Fetch():
                 return [Remark(self.printer.show(code), (self._fetch(code),))]
             case Accum() | Direct():
@@ -56,39 +85,52 @@ class _Lowering:
             return []
         if not prod(target.shape):
             return [Fill(target, 0)]  # no cells, but the program names what it leaves behind
-        found = self.spelled_out(code)
+        found = self.spelled_out(code, self.standing)
         if isinstance(code, Direct):
-            found = replace(found, runs=tuple(held(run, target) for run in found.runs))
-        return monoid_nests(found, self.static) if OPS[code.accum].monoid else self._nests(found)
+            around = {self.loops[index]: index.size for index in self.standing}
+            found = replace(found, runs=tuple(held(run, target, around) for run in found.runs))
+        if OPS[code.accum].monoid:
+            return monoid_nests(found, self.static, written_at(code.lhs, self.standing))
+        return self._nests(found, written_at(code.lhs, self.standing))
 
-    def _nests(self, one: Explicit) -> list[Stmt]:
+    def _nests(self, one: Explicit, first: tuple[Affine, ...]) -> list[Stmt]:
         """The loops of an assignment: its start, its nests, and what it takes from beside the target."""
         target, accum = one.target, one.accum
         cells = target if one.injective else _accumulation_buffer(one)
         stmts: list[Stmt] = []
         plain = accum == "arg2" or (one.reset and one.injective and _is_kept(accum, target))
         if one.reset and OPS[accum].begins is not None and not (plain and one.surjective):
-            stmts.append(neutral_fill(cells, accum, target))
+            stmts.append(self._filled(neutral_fill(cells, accum, target), first))
         elif cells != target:
-            stmts.append(copied_cells(cells, target, self.static))
+            stmts.append(copied_cells(cells, target, self.static, first))
         runs = one.runs
         if not _reads_only_own_cells(one, bool(stmts)):
             old = before(target)
-            stmts.insert(0, copied_cells(old, target, self.static))
+            stmts.insert(0, copied_cells(old, target, self.static, first))
             runs = tuple(_redirected(run, target, old) for run in runs)
         for run in runs:
             core: Stmt = Store(cells, run.at, run.value) if plain else Update(cells, run.at, accum, run.value)
             stmts += around(run.loops, (If(run.guards, (core,)) if run.guards else core,))
-        return stmts if cells == target else [*stmts, copied_cells(target, cells, self.static)]
+        return stmts if cells == target else [*stmts, copied_cells(target, cells, self.static, first)]
+
+    def _filled(self, fill: Fill, first: tuple[Affine, ...]) -> Stmt:
+        """One value in all cells, or in those of an iteration."""
+        if not first:
+            return fill
+        at, loops = every_cell(fill.buffer, self.static, first)
+        return around(loops, (Store(fill.buffer, at, Num(fill.value)),))[0]
 
     def _fetch(self, code: Fetch) -> Stmt:
         assert isinstance(code.source, Cells), "data and files are bound, not computed"
-        target = self.buffers(code.node)
+        target, first = self.buffers(code.node), written_at(code.node, self.standing)
         if not prod(target.shape):
             return Fill(target, 0)
-        at, loops = every_cell(target, self.static)
-        value = substitute(code.source.value, lambda one: placed_leaf(one, target, at))
-        return Fill(target, value.value) if isinstance(value, Num) else around(loops, (Store(target, at, value),))[0]
+        at, loops = every_cell(target, self.static, first)
+        own, shape = at[len(first) :], target.shape[len(first) :]
+        placed = substitute(code.source.value, lambda one: placed_leaf(one, shape, own))
+        if isinstance(placed, Num):
+            return self._filled(Fill(target, placed.value), first)
+        return around(loops, (Store(target, at, placed),))[0]
 
 
 def _accumulation_buffer(one: Explicit) -> Buffer:
@@ -99,7 +141,7 @@ def _accumulation_buffer(one: Explicit) -> Buffer:
 
 def _reads_only_own_cells(one: Explicit, cleared: bool) -> bool:
     """Does the target, where it is also read, give each cell only its own old value?"""
-    if one.target not in one.operands:
+    if one.target not in one.operands or one.recurrent:
         return True
     own = all(read.at == run.at for run in one.runs for read in reads(run.value) if read.buffer == one.target)
     found_there = any(read.buffer == one.target for run in one.runs for index in run.at for read in reads(index))
@@ -119,4 +161,5 @@ def _is_kept(accum: str, target: Buffer) -> bool:
 
 def closed_buffer(node: Node, identity: int, name: str) -> Buffer:
     """The buffer of a node, closing its shape."""
-    return Buffer(identity, name, close(node.shape).array_shape, node.dtype)
+    iterations = node.iterations.sizes if node.iterations else ()
+    return Buffer(identity, name, (*iterations, *close(node.shape).array_shape), node.dtype)

@@ -7,6 +7,7 @@
             | Direct(lhs, accum, keeps, at, value, operands, names, domain)
                                                                     lhs[at] = accum(lhs[at], value), over a domain;
                                                                     `keeps`: it goes on from what lhs holds
+            | Repeat(index, reverse, body)                          body in every iteration, the last first if `reverse`
             | Keep(nodes)                                           these values are wanted afterwards
     operand = Node | Merge(node) | Stored(node)                     computed; sent by another device; as stored
     value   = scalar over Arg(n), the n-th operand, and the leaves below
@@ -31,6 +32,7 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 import numpy.typing as npt
 
 from weft.assign.dtype_inference import Precision
+from weft.assign.iterations import Iterations, LoopIndex
 from weft.einsum.nodes import Label
 from weft.errors import Origin, WeftError
 from weft.ops import Num, Number, Scalar, leaves
@@ -85,7 +87,8 @@ class Node:
     """A tensor of values: which one it is, and the cells of what is found out later: its name, its shape, its type.
 
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
-    What is `declared` was made for code to assign to, or says its sizes as such a node does.
+    What is `declared` was made for code to assign to, or says its sizes as such a node does. What a loop computes has
+    that shape in each of its `iterations`.
     """
 
     name: NodeName
@@ -96,6 +99,7 @@ class Node:
     gradient_of: Node | None = None
     declared: Declared | None = None
     check: Check | None = None
+    iterations: Iterations | None = None
     id: int = field(default_factory=next_id)
     definition: Code | None = field(default=None, init=False)
 
@@ -358,6 +362,15 @@ class Direct(Printed):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Repeat(Printed):
+    """Code that runs once for each value of an index; all it writes that is no node of the loop is written again."""
+
+    index: LoopIndex
+    reverse: bool
+    body: Code
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Keep(Printed):
     nodes: tuple[Node, ...]
 
@@ -365,7 +378,7 @@ class Keep(Printed):
 Assignment: TypeAlias = Accum | Fetch | Direct
 #: Code that is not made of other code.
 Piece: TypeAlias = Noop | Assignment | Keep
-Code: TypeAlias = Piece | Seq | Comment
+Code: TypeAlias = Piece | Seq | Comment | Repeat
 
 
 def seq(*codes: Code) -> Code:
@@ -421,7 +434,7 @@ def symbols(code: Code) -> Iterator[tuple[Symbol, Origin | None]]:
         match statement:
             case Accum(record=Record(operation=Operation(logic=logic))) if isinstance(read := read_by(logic), Slice):
                 given = (one for part in read.subscripts if not isinstance(part, Label) for one in part.given)
-                yield from ((Symbol(*one), statement.origin) for one in given)
+                yield from ((Symbol(*one[:3]), statement.origin) for one in given if not one.looped)
         match statement:
             case Accum(value=value) | Fetch(source=Cells(value=value)):
                 found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))
@@ -444,10 +457,26 @@ def pieces(code: Code) -> Iterator[Piece]:
         case Seq(codes=codes):
             for one in codes:
                 yield from pieces(one)
-        case Comment(body=body):
+        case Comment(body=body) | Repeat(body=body):
             yield from pieces(body)
         case _:
             yield code
+
+
+def loop_indices(code: Code) -> list[LoopIndex]:
+    """The loops of code, each once."""
+    found: dict[LoopIndex, None] = {}
+    rest: list[Code] = [code]
+    while rest:
+        match rest.pop():
+            case Seq(codes=codes):
+                rest += reversed(codes)
+            case Comment(body=body):
+                rest.append(body)
+            case Repeat(index=index, body=body):
+                found[index] = None
+                rest.append(body)
+    return list(found)
 
 
 def rebuilt(code: Code, change: Callable[[Piece], Code]) -> Code:
@@ -457,5 +486,7 @@ def rebuilt(code: Code, change: Callable[[Piece], Code]) -> Code:
             return seq(*(rebuilt(one, change) for one in codes))
         case Comment(text=text, body=body):
             return Comment(text, rebuilt(body, change))
+        case Repeat(index=index, reverse=reverse, body=body):
+            return Repeat(index, reverse, rebuilt(body, change))
         case _:
             return change(code)

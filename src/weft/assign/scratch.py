@@ -52,16 +52,18 @@ def neutral_fill(cells: Buffer, op: str, target: Buffer) -> Fill:
     return Fill(cells, number if isinstance(number, bool | int) else float(number))  # type: ignore[arg-type]
 
 
-def copied_cells(copy: Buffer, source: Buffer, taken: Collection[str]) -> Stmt:
-    """Every cell of a buffer into another; no loop is called like one of `taken`."""
-    at, loops = every_cell(source, taken)
+def copied_cells(copy: Buffer, source: Buffer, taken: Collection[str], first: tuple[Affine, ...] = ()) -> Stmt:
+    """Every cell of a buffer, below its first subscripts, into another; no loop is called like one of `taken`."""
+    at, loops = every_cell(source, taken, first)
     return around(loops, (Store(copy, at, Read(source, at)),))[0]
 
 
-def every_cell(buffer: Buffer, taken: Collection[str]) -> tuple[tuple[Affine, ...], list[Loop]]:
-    """The subscripts of every cell of a buffer, and the loops that run through them."""
-    loops = [(untaken(f"i{axis}", taken), size) for axis, size in enumerate(buffer.shape)]
-    at = tuple(Affine(((1, loop),)) if size > 1 else Affine(()) for loop, size in loops)
+def every_cell(
+    buffer: Buffer, taken: Collection[str], first: tuple[Affine, ...] = ()
+) -> tuple[tuple[Affine, ...], list[Loop]]:
+    """The subscripts of every cell of a buffer, below its first ones, and the loops that run through them."""
+    loops = [(untaken(f"i{axis}", taken), size) for axis, size in enumerate(buffer.shape[len(first) :])]
+    at = (*first, *(Affine(((1, loop),)) if size > 1 else Affine(()) for loop, size in loops))
     return at, [(loop, size) for loop, size in loops if size > 1]
 
 

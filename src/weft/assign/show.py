@@ -36,6 +36,7 @@ from weft.assign.nodes import (
     Noop,
     Offset,
     Operand,
+    Repeat,
     Seq,
     Stored,
     Symbol,
@@ -114,6 +115,9 @@ class Printer:
             case Comment(text=text, body=body):
                 lines = self.show(body).splitlines()
                 return f"~~({spelled_string(text)}" + ";" * bool(lines) + "".join(f"\n  {line}" for line in lines) + ")"
+            case Repeat(index=index, reverse=reverse, body=body):
+                head = f"~for:{spelled_string(index.name)} ~range:{index.size}" + " ~reverse" * reverse
+                return f"{head} (" + "".join(f"\n  {line}" for line in self.show(body).splitlines()) + ")"
             case Accum() | Fetch():
                 text = self._assignment(code)
                 self._introduced.add(target(code))

@@ -21,8 +21,11 @@ from weft.ops.declare import state_types
 from weft.ops.dtypes import aggregate, fields, limits, promote
 
 
-def monoid_nests(one: Explicit, static: Collection[str]) -> list[Stmt]:
-    """The loops of an accumulation by a monoid: where its states start, what joins them, what comes of them."""
+def monoid_nests(one: Explicit, static: Collection[str], first: tuple[Affine, ...] = ()) -> list[Stmt]:
+    """The loops of an accumulation by a monoid: where its states start, what joins them, what comes of them.
+
+    `first` are the subscripts that the target has before all others: where loops around stand.
+    """
     monoid, target = OPS[one.accum].monoid, one.target
     assert monoid is not None
     value = promote(*(type_before(run.value) for run in one.runs)) if one.runs else target.dtype
@@ -31,9 +34,9 @@ def monoid_nests(one: Explicit, static: Collection[str]) -> list[Stmt]:
     shape = tuple(size for axis, size in enumerate(target.shape) if axis != ranked)
     states = target.beside(Role.ACCUMULATOR, f".{one.accum}", dtype=dtype, shape=shape)
     return [
-        _started(states, monoid, static) if one.reset else copied_cells(states, target, static),
+        _started(states, monoid, static, first) if one.reset else copied_cells(states, target, static, first),
         *(_joined(_unranked(run, ranked), states, one, monoid) for run in one.runs),
-        _finished(states, target, monoid, ranked, static),
+        _finished(states, target, monoid, ranked, static, first),
     ]
 
 
@@ -55,8 +58,8 @@ def _unranked(run: Run, ranked: int | None) -> Run:
     return replace(run, loops=loops, at=(*run.at[:ranked], *run.at[ranked + 1 :]))
 
 
-def _started(states: Buffer, monoid: Monoid, static: Collection[str]) -> Stmt:
-    at, loops = every_cell(states, static)
+def _started(states: Buffer, monoid: Monoid, static: Collection[str], first: tuple[Affine, ...]) -> Stmt:
+    at, loops = every_cell(states, static, first)
     start = [Num(_end(one, kind)) for one, kind in zip(monoid.start, fields(states.dtype), strict=True)]
     return around(loops, (Store(states, at, _packed(start, states.dtype)),))[0]
 
@@ -76,8 +79,15 @@ def _joined(run: Run, states: Buffer, one: Explicit, monoid: Monoid) -> Stmt:
     return around(run.loops, (If(run.guards, (core,)) if run.guards else core,))[0]
 
 
-def _finished(states: Buffer, target: Buffer, monoid: Monoid, ranked: int | None, static: Collection[str]) -> Stmt:
-    at, loops = every_cell(target, static)
+def _finished(
+    states: Buffer,
+    target: Buffer,
+    monoid: Monoid,
+    ranked: int | None,
+    static: Collection[str],
+    first: tuple[Affine, ...],
+) -> Stmt:
+    at, loops = every_cell(target, static, first)
     cell = Read(states, tuple(index for axis, index in enumerate(at) if axis != ranked))
     rank = None if ranked is None else at[ranked]
     numbers = [cell] if monoid.size == 1 else [call(f"item{number}", cell) for number in range(monoid.size)]

@@ -98,7 +98,7 @@ def filling(code: Fetch, buffer: Buffer) -> Scalar:
     """What is put into every cell of a buffer, in terms of where it lies."""
     assert isinstance(code.source, Cells), "data and files are bound, not computed"
     at = _every(buffer)
-    return substitute(code.source.value, lambda one: placed_leaf(one, buffer, at))
+    return substitute(code.source.value, lambda one: placed_leaf(one, buffer.shape, at))
 
 
 @dataclass(slots=True)

@@ -7,17 +7,21 @@ the others, zeros included. What a step writes over gets no gradient from what w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 
 from weft.affine import Affine
+from weft.assign.explicit import as_affine
 from weft.assign.scratch import untaken
-from weft.comprehension.scalars import cell
+from weft.comprehension.scalars import cell, written
+from weft.comprehension.show import show_expr
 from weft.comprehension.steps import Flat, Step, cells
-from weft.loops import Read
-from weft.loops.walk import rewritten
-from weft.ops import OPS, Call, Num, Scalar, where
+from weft.comprehension.types import INDEX
+from weft.errors import WeftError
+from weft.loops import Local, Read
+from weft.loops.walk import rewritten, substituted
+from weft.ops import OPS, Call, Num, Scalar, call, where
 from weft.ops.dtypes import is_float
 from weft.tensor.derivative import Of, continuous, differentiate, passed_on, share, times
 
@@ -122,9 +126,13 @@ class _Backward:
     def _step(self, step: Step) -> None:
         target = self._cell(step.target, step.at)
         part = share(step.reduction or "arg2", partial(self._collect, step))
+        reads = _differentiable(step.value)
+        own = [read for read in reads if read.buffer.name == step.target and read.at != step.at]
+        if own:
+            self._recur(step, own, part)
         gradient = self._cell(self.adjoint(step.target), step.at)
-        for read in _differentiable(step.value):
-            if read.buffer.name in self.active:
+        for read in reads:
+            if read.buffer.name in self.active and read not in own:
                 factor = times(part(step.value, target), differentiate(step.value, read))
                 if factor != Num(0):
                     self._add(read, step, passed_on(gradient, factor, self.masked))
@@ -148,6 +156,22 @@ class _Backward:
         del self.adjoints[step.target]
         after, base = self.adjoint(step.target), self.flat.base(step.target)
         self.steps.append(Step(after, every, None, False, rewritten(rest, anywhere), base))
+
+    def _recur(self, step: Step, reads: Sequence[Read], part: Callable[[Scalar, Scalar], Scalar]) -> None:
+        """The gradient of a recurrence is a recurrence, the other way round.
+
+        h(t) = f(h(t - 1), …)      d_h2(t) = d_h(t) + (t + 1 < T ? d_h2(t + 1) * f'(h(t), …) : 0)
+        """
+        before = self._cell(self.adjoints.pop(step.target), step.at)
+        after = self.adjoint(step.target)
+        total: Scalar = before
+        for read in reads:
+            shift = _shift(step, read)
+            there = {index.only: index - by for index, by in shift if by}
+            factor = times(part(step.value, self._cell(step.target, step.at)), differentiate(step.value, read))
+            value = passed_on(self._cell(after, step.at), factor, self.masked)
+            total = total + where(_inside(self.flat.base(step.target), shift), substituted(value, there), Num(0.0))
+        self.steps.append(Step(after, step.at, None, False, total, step.loops))
 
     def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:
         return cell(tensor, self.flat.types[self.like.get(tensor, tensor)], at)
@@ -177,6 +201,32 @@ class _Backward:
         value = _as_number(of(step.value, self._cell(step.target, step.at)))
         self.steps.append(Step(tensor, step.at, reduction, held is not None, value, step.loops))
         return self._cell(tensor, step.at)
+
+
+class NoGradient(WeftError):
+    """A definition that has a gradient, which weft does not derive."""
+
+
+def _shift(step: Step, read: Read) -> list[tuple[Affine, int]]:
+    """How far a cell that is read lies from the one that is written, along each index."""
+    found = []
+    for own, other in zip(step.at, map(as_affine, read.at), strict=True):
+        apart = other - own if isinstance(own, Affine) and isinstance(other, Affine) else own
+        if not isinstance(own, Affine) or not isinstance(apart, Affine) or not apart.is_constant:
+            what = f"`{show_expr(written(read))}` lies at no fixed distance from what it is read for"
+            fix = "read cells that lie so many before or behind, such as `h(t - 1, i)`; or use wf.scan"
+            raise NoGradient(f"the gradient of `{step.target}` is not derived: {what}", fix=fix)
+        found.append((own, apart.offset))
+    return found
+
+
+def _inside(tensor: str, shift: Sequence[tuple[Affine, int]]) -> Scalar:
+    """Does the iteration that reads a cell of a recurrence lie inside it?"""
+    tests = [
+        call("lt", index - by, Local(f"{tensor}.{axis}", INDEX)) for axis, (index, by) in enumerate(shift) if by < 0
+    ]
+    tests += [call("le", Num(0), index - by) for index, by in shift if by > 0]
+    return reduce(lambda one, other: call("and", one, other), tests)
 
 
 def _as_number(value: Scalar) -> Scalar:

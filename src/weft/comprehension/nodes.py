@@ -377,3 +377,9 @@ def reduced(statement: Comprehension) -> tuple[str, ...]:
 def targets(statement: Statement) -> tuple[Ident, ...]:
     """The tensors a statement writes."""
     return (statement.target,) if isinstance(statement, Comprehension) else statement.wanted
+
+
+def own_reads(statement: Comprehension) -> list[Read]:
+    """What a statement reads of the tensor that it writes, in other cells: it is a recurrence."""
+    every = (one for expr in exprs(statement) for one in walk(expr) if isinstance(one, Read))
+    return [one for one in every if one.tensor == statement.target.name and one.subscripts != statement.at]

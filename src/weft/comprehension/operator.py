@@ -13,8 +13,9 @@ from weft.assign import Direct, Node, Operand, statements
 from weft.comprehension.apply import Application
 from weft.comprehension.axes import leading
 from weft.comprehension.builtins import spelled
-from weft.comprehension.gradient import backward
+from weft.comprehension.gradient import NoGradient, backward
 from weft.comprehension.signature import Template
+from weft.comprehension.steps import Flat
 from weft.errors import WeftError, user_origin, warn
 from weft.ops.dtypes import is_float, limits
 from weft.tensor.adjoint import pull_back_all
@@ -50,7 +51,7 @@ def _computed(application: Application, name: str, known: Mapping[str, Tensor]) 
     children: dict[Operand, Tensor] = {stand_in: known[one] for one, stand_in in read.items()}
     children |= {one: Tensor(one) for statement in body for one in statement.operands if one not in children}
     learned = [one for one in read if known[one].differentiable]
-    differentiable = bool(backward(flat.only(name, flat.writing(name)), [name], learned).found)
+    differentiable = _is_differentiable(flat.only(name, flat.writing(name)), name, learned)
     return Tensor(
         node,
         operation=application.operations.get(name),
@@ -58,6 +59,13 @@ def _computed(application: Application, name: str, known: Mapping[str, Tensor]) 
         differentiable=differentiable,
         pullback=partial(pull_back_all, body, list(children)) if differentiable else None,
     )
+
+
+def _is_differentiable(flat: Flat, name: str, learned: Sequence[str]) -> bool:
+    try:
+        return bool(backward(flat, [name], learned).found)
+    except NoGradient:  # said to whoever asks for it
+        return True
 
 
 def _stand_in(node: Node) -> Node:

@@ -38,6 +38,7 @@ from weft.comprehension.nodes import (
 )
 from weft.comprehension.piecewise import Piecewise, Range
 from weft.comprehension.range_inference import solve
+from weft.comprehension.recurrence import check_recurrence
 from weft.comprehension.scalars import Known
 from weft.comprehension.scope import Checked
 from weft.comprehension.show import show_sign
@@ -132,6 +133,7 @@ def _infer(program: CheckedProgram, checked: Checked, given: Mapping[str, tuple[
             fail(text, [*check_sized(statement, declared.get(target, ()))])
             shapes[target] = _first_shape(loops, definition, declared.get(target, ()))
             undefined.begin(target, shapes[target])
+            fail(text, list(check_recurrence(loops, Known(shapes, sizes), checked.types)))
         fail(text, _check_computed(loops, Known(shapes, sizes), checked.types))
         cells = loops.cells(shapes[target])
         fail(text, [*_check_cells(loops, shapes[target]), *undefined.write(statement, cells, _late(loops))])
@@ -234,7 +236,8 @@ def _loops(
     points = Piecewise(indices(statement), known.number)
     ranges, mistakes = solve(accesses, known, points, declared)
     if not mistakes:
-        mistakes = outside([one for one in accesses.every if one.read is not None], ranges, known, points)
+        reads = [one for one in accesses.every if one.read is not None and one.tensor in known.shapes]
+        mistakes = outside(reads, ranges, known, points)
     return Loops(statement, tuple(ranges.items())), mistakes
 
 

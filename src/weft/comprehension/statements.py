@@ -179,7 +179,7 @@ def check_expr(expr: Expr, scope: Scope, by: Comprehension | None = None) -> Non
     for one in walk(expr):
         match one:
             case Read(tensor=tensor) if by and tensor == by.target.name and tensor not in scope.ranks:
-                _report_circle(one, by, scope)
+                _check_recurrence(one, by, scope)
             case Read(tensor=tensor, subscripts=subscripts):
                 if scope.check_read(tensor, _head(one.span, tensor)):
                     _check_subscripts(one, len(subscripts), scope)
@@ -194,14 +194,19 @@ def check_expr(expr: Expr, scope: Scope, by: Comprehension | None = None) -> Non
                 _check_apply(one, scope)
 
 
-def _report_circle(read: Read, by: Comprehension, scope: Scope) -> None:
-    """A statement that reads what it defines."""
-    target = by.target.name
-    fix = "there are no recurrences: a cell cannot be made of other cells of its tensor"
-    if read.subscripts == by.at:
-        fix = f"go on from what the caller passes: `{show_left(by)} *= …`, or make `{target}` a parameter too"
+def _check_recurrence(read: Read, by: Comprehension, scope: Scope) -> None:
+    """A statement that reads what it defines: other cells, which it comes to before."""
+    target, shown = by.target.name, show_left(by)
     what = f"`{target}` is read by the statement that defines it"
-    scope.wrong(what, _head(read.span, target), fix)
+    place = _head(read.span, target)
+    if len(read.subscripts) != len(by.at):
+        given = f"{counted(len(by.at), 'axis', 'axes')} and is read with {counted(len(read.subscripts), 'subscript')}"
+        scope.wrong(f"`{target}` has {given}", read.span, f"write as many as in `{shown}`")
+    elif read.subscripts == by.at:
+        fix = f"go on from what the caller passes: `{shown} *= …`, or make `{target}` a parameter too"
+        scope.wrong(what, place, fix)
+    elif by.reduction is not None or any(isinstance(one, Int) for one in by.at):
+        scope.wrong(what, place, f"a recurrence is one plain statement: `{target}(t, i) = t > 0 ? … : …`")
 
 
 def _head(span: Span, name: str) -> Span:
@@ -279,7 +284,8 @@ def _check_own_reads(statement: Comprehension, scope: Scope) -> None:
             continue
         if read.subscripts != statement.at:
             what = f"`{target}` is read while it is written, in another cell than `{show_left(statement)}`"
-            scope.wrong(what, read.span, "write to a tensor of another name")
+            fix = "write to a tensor of another name; a recurrence is the statement that defines its tensor"
+            scope.wrong(what, read.span, fix)
         elif statement.reduction is not None and (statement.resets or set(indices(statement)) - set(left(statement))):
             what = f"`{target}` is read while it is accumulated"
             scope.wrong(what, read.span, "accumulate into a tensor of another name")

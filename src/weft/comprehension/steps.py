@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.affine import Affine
 from weft.comprehension.check import CheckedProgram
-from weft.comprehension.nodes import UNWANTED, Comprehension, Expr, Int, Invoke, Read, left
+from weft.comprehension.nodes import UNWANTED, Comprehension, Expr, Int, Invoke, Read, left, own_reads
 from weft.comprehension.piecewise import Range
 from weft.comprehension.ranges import Called, Loops, Ranges
 from weft.comprehension.scalars import AS_THEY_ARE, Known, Translation, cell, reads, written
@@ -175,7 +175,11 @@ class _Flattening:
         self.settled |= set(step.reads)
 
     def _statement(self, statement: Comprehension, checked: Checked, path: str, names: dict[str, str]) -> None:
-        scalar, local = Translation(self.types, names, path).within(statement), statement.target.name
+        local = statement.target.name
+        if local not in names and own_reads(statement):
+            self._recurrence(statement, checked, path, names)
+            return
+        scalar = Translation(self.types, names, path).within(statement)
         value, at = scalar(statement.value), tuple(map(scalar, statement.at))
         loops: int | str = self.statements
         resets, reduction = statement.resets, statement.reduction
@@ -197,6 +201,16 @@ class _Flattening:
         if reduction in ("min", "max"):
             self.settled.add(target)  # its gradient asks what attained the value
         names[local] = target
+
+    def _recurrence(self, statement: Comprehension, checked: Checked, path: str, names: dict[str, str]) -> None:
+        """A statement that reads cells which it has written."""
+        local = statement.target.name
+        names[local] = target = self.add(f"{path}{local}".replace(".", "_"), path, local, checked)
+        scalar = Translation(self.types, names, path).within(statement)
+        self._step(
+            Step(target, tuple(map(scalar, statement.at)), None, False, scalar(statement.value), self.statements)
+        )
+        self.statements += 1
 
     def _collected(self, statement: Comprehension, value: Scalar, path: str, checked: Checked) -> str:
         """What a part of a tensor is to hold, in a tensor of its own: only that part starts afresh."""

@@ -3,21 +3,23 @@
 nest = for loops: if tests: core            core = Store | Update
 
 A variable before a write (`optimise/split_scalars.py`) is a nest of its own, that writes a buffer with a cell for every
-point; inlined where it is read, it becomes a variable again.
+point; inlined where it is read, it becomes a variable again. A loop around several of all these is shared by its nests:
+they run one after another in each of its iterations.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import count, takewhile
 
 from weft.affine import AccessMap, Affine, covers, injective
 from weft.loops.nodes import (
     Buffer,
     Cast,
     Fill,
+    For,
     If,
     Inside,
     Let,
@@ -37,12 +39,17 @@ from weft.ops import Num, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """One write under its loops and tests, with the assignments it came from, a line each."""
+    """One write under its loops and tests, with the assignments it came from, a line each.
+
+    Of its loops the first are `shared`, each told apart by a number: nests next to one another that have the same
+    number there run in one loop.
+    """
 
     loops: tuple[Loop, ...]
     tests: tuple[Inside, ...]
     core: Store | Update
     remarks: tuple[str, ...] = ()
+    shared: tuple[int, ...] = ()
 
     @property
     def target(self) -> Buffer:
@@ -79,17 +86,29 @@ class Nest:
         tests = tuple(Inside(change(test.index), test.size) for test in self.tests)
         core = with_parts(self.core, tuple([change(one) for one in parts(self.core)]))
         assert isinstance(core, Store | Update)
-        return Nest(self.loops, tests, core, self.remarks)
+        return Nest(self.loops, tests, core, self.remarks, self.shared)
+
+    @property
+    def own_loops(self) -> tuple[Loop, ...]:
+        """The loops that it shares with no other."""
+        return self.loops[len(self.shared) :]
 
     @property
     def stmt(self) -> Stmt:
-        return around(self.loops, (If(self.tests, (self.core,)) if self.tests else self.core,))[0]
+        """The nest, in the loops that it shares."""
+        return around(self.own_loops, (If(self.tests, (self.core,)) if self.tests else self.core,))[0]
 
 
 def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
-    ids, cells = count(), dict[Local, Scalar]()
-    return [nest for stmt in program.body for nest in _nests(stmt, (), ids, cells)]
+    reading = _Reading()
+    return [nest for stmt in program.body for nest in reading.nests(stmt)]
+
+
+def common_loops(one: Nest, other: Nest) -> int:
+    """How many loops two nests share."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one.shared, other.shared, strict=False))
+    return sum(1 for _ in same)
 
 
 def stride_of(cell: Read, loop: str) -> int | None:
@@ -111,47 +130,68 @@ def fresh_identifier(name: str, taken: FreshNames) -> str:
     return taken.fresh(base)
 
 
-def _nests(stmt: Stmt, remarks: tuple[str, ...], ids: Iterator[int], cells: dict[Local, Scalar]) -> Iterator[Nest]:
-    if isinstance(stmt, Remark):
-        inner = (*remarks, *stmt.text.splitlines())
-        for one in stmt.body:
-            yield from _nests(one, inner, ids, cells)
-        return
-    if isinstance(stmt, Fill):
-        sizes = [(f"i{axis}", size) for axis, size in enumerate(stmt.buffer.shape)]
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Reads the nests of a block: `outer` are the loops around it that they share, `cells` those of variables."""
+
+    remarks: tuple[str, ...] = ()
+    outer: tuple[Loop, ...] = ()
+    shared: tuple[int, ...] = ()
+    ids: Iterator[int] = field(default_factory=count)
+    cells: dict[Local, Scalar] = field(default_factory=dict)
+
+    def nests(self, stmt: Stmt) -> Iterator[Nest]:
+        if isinstance(stmt, Remark):
+            inner = replace(self, remarks=(*self.remarks, *stmt.text.splitlines()))
+            yield from (nest for one in stmt.body for nest in inner.nests(one))
+            return
+        if isinstance(stmt, Fill):
+            yield self._filled(stmt)
+            return
+        loops, block = perfect((stmt,))
+        if any(isinstance(one, For | Remark | Fill) for one in block):
+            yield from self._sharing(stmt, loops, block)
+            return
+        tests: tuple[Inside, ...] = ()
+        match block:
+            case (If(tests=tests, body=block),):
+                pass
+        for one in self._writes(block, (*self.outer, *loops)):
+            yield Nest((*self.outer, *loops), tests, one, self.remarks, self.shared)
+
+    def _sharing(self, stmt: Stmt, loops: tuple[Loop, ...], block: Sequence[Stmt]) -> Iterator[Nest]:
+        """The nests of a block that share the loops around it."""
+        assert loops, f"not a nest of one write: {stmt!r}"
+        shared = (*self.shared, *(next(self.ids) for _ in loops))
+        inner = replace(self, outer=(*self.outer, *loops), shared=shared)
+        yield from (nest for one in block for nest in inner.nests(one))
+
+    def _filled(self, stmt: Fill) -> Nest:
+        taken = FreshNames(name for name, _ in self.outer)
+        sizes = [(taken.fresh(f"i{axis}"), size) for axis, size in enumerate(stmt.buffer.shape)]
         at = tuple(Affine.of(name) if size != 1 else Affine() for name, size in sizes)
         core = Store(stmt.buffer, at, Cast(stmt.buffer.dtype, Num(stmt.value)))
-        yield Nest(tuple(loop for loop in sizes if loop[1] != 1), (), core, remarks)
-        return
-    loops, block = perfect((stmt,))
-    tests: tuple[Inside, ...] = ()
-    match block:
-        case (If(tests=tests, body=block),):
-            pass
-    for one in _writes(block, loops, ids, cells):
-        yield Nest(loops, tests, one, remarks)
+        own = (loop for loop in sizes if loop[1] != 1)
+        return Nest((*self.outer, *own), (), core, self.remarks, self.shared)
 
+    def _writes(self, block: Sequence[Stmt], loops: Sequence[Loop]) -> Iterator[Store | Update]:
+        """The writes of a block in loops: variables are expanded to `cells`, one for every point.
 
-def _writes(
-    block: Sequence[Stmt], loops: Sequence[Loop], ids: Iterator[int], cells: dict[Local, Scalar]
-) -> Iterator[Store | Update]:
-    """The writes of a block in loops: variables are expanded to `cells`, one for every point.
+        Where there are no loops, each statement is a block, and variables are read in those that follow.
+        """
+        at = tuple(Affine.of(name) for name, _ in loops) or (Affine(),)
+        shape = tuple(size for _, size in loops) or (1,)
 
-    Where there are no loops, each statement is a block, and variables are read in those that follow.
-    """
-    at = tuple(Affine.of(name) for name, _ in loops) or (Affine(),)
-    shape = tuple(size for _, size in loops) or (1,)
+        def leaf(one: Scalar) -> Scalar | None:
+            return self.cells.get(one) if isinstance(one, Local) else None
 
-    def leaf(one: Scalar) -> Scalar | None:
-        return cells.get(one) if isinstance(one, Local) else None
-
-    for stmt in block:
-        match map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)):
-            case Let(local=local, value=value):
-                buffer = Buffer(next(ids), local.name, shape, local.dtype, Role.EXPANDED)
-                cells[local] = Read(buffer, at)
-                yield Store(buffer, at, value)
-            case Store() | Update() as write:
-                yield write
-            case other:
-                raise AssertionError(f"not a nest of one write: {other!r}")
+        for stmt in block:
+            match map_scalars(stmt, lambda scalar: rewritten(scalar, leaf)):
+                case Let(local=local, value=value):
+                    buffer = Buffer(next(self.ids), local.name, shape, local.dtype, Role.EXPANDED)
+                    self.cells[local] = Read(buffer, at)
+                    yield Store(buffer, at, value)
+                case Store() | Update() as write:
+                    yield write
+                case other:
+                    raise AssertionError(f"not a nest of one write: {other!r}")

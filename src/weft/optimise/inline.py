@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from weft.affine import Affine
 from weft.loops.insert_casts import combine
-from weft.loops.nests import Nest, fresh_identifier
+from weft.loops.nests import Nest, common_loops, fresh_identifier
 from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.walk import Loop, around, free, rewritten, substituted
 from weft.naming import FreshNames
@@ -62,7 +62,7 @@ def invert_access(writer: Nest, at: Sequence[Scalar]) -> InverseAccess | None:
 def inlined(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collection[str] = ()) -> Program:
     """The program without the virtual buffers: their computations stand where they are read.
 
-    `static` are names that no loop or variable may have.
+    `static` are names that no loop or variable may have. Loops that nests share are left out.
     """
     writers: dict[Buffer, list[Nest]] = {}
     body: list[Stmt] = []
@@ -70,7 +70,7 @@ def inlined(nests: Sequence[Nest], virtual: Collection[Buffer], static: Collecti
         if nest.target in virtual:
             writers.setdefault(nest.target, []).append(nest)
         else:
-            body.append(_Expansion(writers, frozenset(static)).expand(nest))
+            body.append(_Expansion(nest, writers, frozenset(static)).expand())
     return Program(tuple(body))
 
 
@@ -105,19 +105,21 @@ class _InlinedBlock:
 class _Expansion:
     """One nest with every virtual buffer it reads inlined."""
 
+    nest: Nest
     writers: Mapping[Buffer, Sequence[Nest]]
     static: frozenset[str]
     remarks: dict[str, None] = field(default_factory=dict)
     names: FreshNames = field(default_factory=FreshNames)
 
-    def expand(self, nest: Nest) -> Stmt:
-        return finished(self._expanded(nest))
+    def expand(self) -> Stmt:
+        return finished(self._expanded())
 
-    def _expanded(self, nest: Nest) -> Steps[Stmt]:
+    def _expanded(self) -> Steps[Stmt]:
+        nest = self.nest
         self.names.take({name for name, _ in nest.loops} | self.static)
-        root = _InlinedBlock(None, {})
+        root = _InlinedBlock(None, dict(nest.loops[: len(nest.shared)]))
         blocks = [root]
-        for loop in nest.loops:
+        for loop in nest.own_loops:
             blocks.append(blocks[-1].inside([loop]))
         if nest.tests:
             blocks.append(blocks[-1].inside(guarded=True))
@@ -130,7 +132,7 @@ class _Expansion:
         inner.stmts.append(
             Store(core.buffer, at, value) if isinstance(core, Store) else Update(core.buffer, at, core.op, value)
         )
-        _close(blocks, nest.loops, nest.tests)
+        _close(blocks, nest.own_loops, nest.tests)
         self.remarks |= dict.fromkeys(nest.remarks)
         text = "\n".join(self.remarks)
         return Remark(text, tuple(root.stmts))
@@ -177,7 +179,8 @@ class _Expansion:
         """What one of the buffer's writers does to the variable of a cell."""
         solution = invert_access(writer, at)
         assert solution is not None, f"{writer.target.name} was found to be inlinable"
-        own = [(name, size) for name, size in writer.loops if name not in solution.indices]
+        inner = writer.loops[common_loops(writer, self.nest) :]
+        own = [(name, size) for name, size in inner if name not in solution.indices]
         loops = [(fresh_identifier(name, self.names), size) for name, size in own]
         renamed = {old: Affine.of(new) for (old, _), (new, _) in zip(own, loops, strict=True)}
         indices = {**solution.indices, **renamed}

@@ -20,13 +20,13 @@ from itertools import product
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.nests import Nest
+from weft.loops.nests import Nest, common_loops
 from weft.loops.nodes import Buffer, Cast, Read, Role, Store
-from weft.loops.walk import free, substituted, walk
+from weft.loops.walk import Loop, free, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
 from weft.optimise.gather import compares
-from weft.optimise.inline import invert_access
+from weft.optimise.inline import InverseAccess, invert_access
 from weft.optimise.latency import chain, pass_ns, waiting_ns
 from weft.optimise.loop_order import sums_inside
 from weft.optimise.prologue import joined, placed
@@ -263,9 +263,12 @@ class _Deciding:
             return "accumulates across iterations of an outer loop"
         for index in writes:
             for reader, read in reads:
-                if invert_access(self.uses.nests[index], read.at) is None:
-                    name = self.uses.nests[reader].target.name
+                solution = invert_access(self.uses.nests[index], read.at)
+                name = self.uses.nests[reader].target.name
+                if solution is None:
                     return f"`{name}` reads it at indices that its loops cannot be solved for"
+                if not _in_same_iteration(self.uses.nests[index], self.uses.nests[reader], solution):
+                    return f"`{name}` reads it in another iteration"
         return ""
 
     def _evaluated(self, index: int) -> int:
@@ -289,18 +292,20 @@ class _Deciding:
             nest = self.uses.nests[index]
             for read in nest.reads:
                 writers, last = self.uses.writes.get(read.buffer, []), self.last[buffer]
-                after = bisect(writers, index)
-                if after == len(writers) or writers[after] > last:
-                    continue
+                later = [one for one in writers[bisect(writers, index) :] if one <= last]
+                later = [one for one in later if not _of_another_iteration(nest, read, self.uses.nests[one])]
                 same = read.at == nest.core.at and not nest.reduces and self.aligned[buffer]
-                if writers[after] < last or not same:
+                if later and (later[0] < last or not same):
                     return read.buffer.name
         return ""
 
     def _visits(self, index: int, read: Read) -> int:
         """How often a cell is computed for a read of it."""
         nest = self.uses.nests[index]
-        times = _reads_of_a_cell(nest, read, self.settings.max_tracing_dim, hoists=not self._is_placed(index))
+        writer = self.uses.nests[self.uses.writes[read.buffer][0]]
+        inner = nest.loops[common_loops(nest, writer) :]
+        hoists = not self._is_placed(index) and not nest.tests
+        times = _reads_of_a_cell(inner, read, self.settings.max_tracing_dim, hoists=hoists)
         verdict = self.verdicts[nest.target]
         return times if verdict.stored else times * self.visits[nest.target]
 
@@ -352,12 +357,37 @@ class _Deciding:
         return scalar, index
 
 
-def _reads_of_a_cell(nest: Nest, read: Read, farthest: int, *, hoists: bool) -> int:
+def _of_another_iteration(nest: Nest, read: Read, writer: Nest) -> bool:
+    """Does a nest write cells for other iterations of loops that both share than those whose cells are read?"""
+    shared = {name for name, _ in nest.loops[: common_loops(nest, writer)]}
+    return any(
+        isinstance(one, Affine)
+        and isinstance(other, Affine)
+        and one.terms == other.terms
+        and one.offset != other.offset
+        and shared.issuperset(one.names)
+        for one, other in zip(read.at, writer.core.at, strict=True)
+    )
+
+
+def _in_same_iteration(writer: Nest, reader: Nest, solution: InverseAccess) -> bool:
+    """Is what a nest reads written in the same iteration of the loops that both share, and told by the others?"""
+    common = common_loops(writer, reader)
+    for at, (name, _) in enumerate(writer.loops[: len(writer.shared)]):
+        index = solution.indices.get(name)
+        if at < common and index is not None and index != Affine.of(name):
+            return False
+        if at >= common and index is None:
+            return False
+    return True
+
+
+def _reads_of_a_cell(inside: Sequence[Loop], read: Read, farthest: int, *, hoists: bool) -> int:
     """How many iterations of the loops around a read read the same cell, at most; `hoists`: not those of loops inside
     all that it mentions."""
     names = {name for one in read.at for name in free(one)}
-    moving = [depth for depth, (name, _) in enumerate(nest.loops, 1) if name in names]
-    loops = nest.loops[: max(moving, default=0)] if hoists and not nest.tests else nest.loops
+    moving = [depth for depth, (name, _) in enumerate(inside, 1) if name in names]
+    loops = inside[: max(moving, default=0)] if hoists else inside
     alone = {one.terms[0][1] for one in read.at if isinstance(one, Affine) and len(one.terms) == 1}
     rest = [(name, size) for name, size in loops if name not in alone]
     tangled = [(name, size) for name, size in rest if name in names]

@@ -18,14 +18,15 @@ from weft.ops import OPS
 
 def ordered(nest: Nest) -> Nest:
     """The nest with its loops in the best order for reading and writing memory."""
-    if len(nest.loops) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
+    own = nest.own_loops
+    if len(own) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
         return nest
-    kept = [loop for loop in _by_axis(nest) if loop in nest.loops]
-    summed = [loop for loop in nest.loops if loop not in kept]
+    kept = [loop for loop in _by_axis(nest) if loop in own]
+    summed = [loop for loop in own if loop not in kept]
     touched = [Read(nest.target, nest.core.at), *nest.reads]
     innermost = min(reversed([*kept, *summed]), key=lambda loop: _jumps(touched, loop))
     outer = [loop for loop in [*kept, *summed] if loop != innermost]
-    return replace(nest, loops=_with_order_of(nest, (*outer, innermost)))
+    return replace(nest, loops=(*nest.loops[: len(nest.shared)], *_with_order_of(nest, (*outer, innermost))))
 
 
 def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -33,7 +34,7 @@ def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
     if all(isinstance(one, Affine) for one in nest.core.at):
         return loops
     apart = {one.terms[0][1] for one in nest.core.at if isinstance(one, Affine) and len(one.terms) == 1}
-    before = iter([loop for loop in nest.loops if loop[0] not in apart])
+    before = iter([loop for loop in nest.own_loops if loop[0] not in apart])
     return tuple(loop if loop[0] in apart else next(before) for loop in loops)
 
 
@@ -48,7 +49,7 @@ def sums_inside(nest: Nest) -> bool:
     """Is every cell finished before the next is begun, as an accumulation in a variable must be?"""
     mentioned = {name for one in nest.core.at for name in free(one)}
     summing = False
-    for name, _ in nest.loops:
+    for name, _ in nest.own_loops:
         if name not in mentioned:
             summing = True
         elif summing:

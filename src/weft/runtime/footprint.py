@@ -114,6 +114,8 @@ def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
         return "asked for"
     if node.check is not None:
         return "checked after every run"
+    if node.iterations is not None:
+        return ""
     if not read:
         return "what the routine ends with"
     if node.definition is not None or node.gradient_of is not None:

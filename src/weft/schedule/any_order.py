@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from weft.affine import Affine
-from weft.loops import Buffer, Let, Set, Stmt, Store, Update
+from weft.loops import Let, Read, Set, Stmt, Store, Update
 from weft.loops.effects import accumulation, effects
 from weft.loops.walk import Access, accesses, parts, variables
 from weft.ops import OPS
 
 
-def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Collection[Buffer]) -> str:
+def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Sequence[Read], inside: Collection[str]) -> str:
     """Why a block of straight-line code cannot run in the iterations of some loops in any order, between reads of some
-    buffers; empty if it can."""
+    cells, which have loops `inside` of their own too; empty if it can."""
     touched = accesses(block)
-    if taken := [one.buffer.name for one in touched if one.writes and one.buffer in read]:
+    moving = {*loops, *inside}
+    if taken := [
+        one.buffer.name for one in touched if one.writes and any(_may_meet(one, cell, moving) for cell in read)
+    ]:
         return f"`{taken[0]}` is a factor, too"
     own = effects(block).lets
     for stmt in block:
@@ -31,6 +34,20 @@ def in_any_order(loops: Collection[str], block: Sequence[Stmt], read: Collection
             case _:
                 return "loops or tests follow it"
     return ""
+
+
+def _may_meet(written: Access, read: Read, moving: Collection[str]) -> bool:
+    """May a cell be one that is read? It is not, if some axis is indexed by loops around alone, and differently."""
+    if written.buffer != read.buffer or written.at is None:
+        return written.buffer == read.buffer
+    return not any(
+        isinstance(one, Affine)
+        and isinstance(other, Affine)
+        and one.terms == other.terms
+        and one.offset != other.offset
+        and not any(name in moving for name in one.names)
+        for one, other in zip(written.at, read.at, strict=True)
+    )
 
 
 def _accumulates(stmt: Set, block: Sequence[Stmt]) -> bool:

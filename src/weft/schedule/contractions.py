@@ -101,9 +101,9 @@ def contracting(stmt: Stmt) -> Contracting | None:
 
 def with_obstacle(found: Contracting) -> Contracting:
     """A contraction with the reason why what is done at its points keeps it from being placed, if so."""
-    read = {one.buffer for factor in found.what.factors for one in reads(factor)}
-    kept = {name for name, _ in found.what.kept}
-    why = found.what.why or in_any_order(kept, (Let(found.total, found.start), *found.rest), read)
+    read = [one for factor in found.what.factors for one in reads(factor)]
+    kept, sums = ({name for name, _ in loops} for loops in (found.what.kept, found.what.sums))
+    why = found.what.why or in_any_order(kept, (Let(found.total, found.start), *found.rest), read, sums)
     return replace(found, what=replace(found.what, why=why))
 
 
@@ -243,6 +243,6 @@ def _staged(kernel: Kernel, points: int) -> Kernel:
         if not found.what.why:
             return found.placed
         why[f"{found.what}: {found.what.why}"] = None
-        return (stmt,)
+        return None if kernel.recurrence else (stmt,)
 
     return replace(kernel, body=top_down(kernel.body, asked), plain="; ".join(why))

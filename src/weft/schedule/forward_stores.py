@@ -7,13 +7,14 @@ c[i] = 0;  for k: c[i] += a[i, k];  y[i] = relu(c[i])    becomes    c = 0;  for 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.effects import effects, found_through
 from weft.loops.insert_casts import combine
 from weft.loops.nests import fresh_identifier
-from weft.loops.walk import Cell, accesses, free, map_scalars, rewritten, top_down, walk
+from weft.loops.walk import Cell, accesses, free, map_scalars, rewritten, substituted, top_down, walk
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.schedule.dead_stores import eliminate_dead_stores
@@ -25,7 +26,7 @@ def forwarded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kerne
     """The kernels with stores forwarded; `kept` are the buffers that are live out of the program."""
     stored = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
     bodies = eliminate_dead_stores(stored, kept)
-    return [Kernel(one.remarks, body, one.why) for one, body in zip(kernels, bodies, strict=True) if body]
+    return [replace(one, body=body) for one, body in zip(kernels, bodies, strict=True) if body]
 
 
 @dataclass(slots=True)
@@ -68,9 +69,12 @@ class _Forwarding:
         return [map_scalars(stmt, self._scalar)]
 
     def _loop(self, stmt: For) -> list[Stmt]:
-        """A loop; what it accumulates in one cell, it accumulates in a variable."""
+        """A loop; what it accumulates in one cell, or leaves to its next iteration, it has in a variable."""
         accumulators = self._accumulators(stmt) if self.cells else {}
         lead = [Let(local, self.cells[cell]) for cell, local in accumulators.items()]
+        for cell, local in self._left_over(stmt).items():
+            lead.append(Let(local, self.cells[_at_first(cell, stmt.loop)]))
+            stmt = _through_variable(stmt, cell, local)
         for (buffer, at), local in accumulators.items():
             stmt = _in_variable(stmt, buffer, at, local)
         self._forget_changes(stmt.body)
@@ -82,6 +86,28 @@ class _Forwarding:
         for (buffer, at), local in accumulators.items():
             done += self._written(buffer, at, local)
         return done
+
+    def _left_over(self, stmt: For) -> dict[Cell, Local]:
+        """The cells that each iteration reads and the one before it has written, and a variable for each.
+
+        The first is known before the loop. All that the loop writes of the buffer is one store of its own block.
+        """
+        stores = [one for one in stmt.body if isinstance(one, Store)] if self.cells else []
+        touched = accesses((stmt,)) if stores else []
+        names = bound_names(stmt.body)
+        found: dict[Cell, Local] = {}
+        for store in stores:
+            own = {one.at for one in touched if one.buffer == store.buffer and not one.writes} - {store.at}
+            writes = [one for one in touched if one.buffer == store.buffer and one.writes]
+            if len(own) != 1 or len(writes) != 1 or (at := own.pop()) is None or not all(map(_is_affine, at)):
+                continue
+            ahead = {stmt.loop: Affine.of(stmt.loop) + 1}
+            fixed = names.isdisjoint(name for index in at for name in free(index))
+            cell = (store.buffer, at)
+            if fixed and at != store.at and tuple(substituted(one, ahead) for one in at) == store.at:
+                if _at_first(cell, stmt.loop) in self.cells:
+                    found[cell] = self._local(store.buffer)
+        return found
 
     def _accumulators(self, stmt: For) -> dict[Cell, Local]:
         """The cells known before a loop that are all it touches of the buffers it writes, and a variable for each."""
@@ -136,6 +162,28 @@ class _Forwarding:
 
     def _local(self, buffer: Buffer) -> Local:
         return Local(fresh_identifier(buffer.name, self.names), buffer.dtype)
+
+
+def _is_affine(index: Scalar) -> bool:
+    return isinstance(index, Affine)
+
+
+def _at_first(cell: Cell, loop: str) -> Cell:
+    """A cell in the first iteration of a loop."""
+    buffer, at = cell
+    return buffer, tuple(substituted(one, {loop: Affine()}) for one in at)
+
+
+def _through_variable(stmt: For, cell: Cell, local: Local) -> For:
+    """The loop with a variable in place of a cell that it reads; it is set where the next one is written."""
+    old = Read(*cell)
+    body: list[Stmt] = []
+    for one in stmt.body:
+        new = map_scalars(one, lambda scalar: rewritten(scalar, lambda part: local if part == old else None))
+        body.append(new)
+        if isinstance(new, Store) and new.buffer == cell[0]:
+            body[-1:] = [Set(local, new.value), replace(new, value=local)]
+    return For(stmt.loop, stmt.size, tuple(body))
 
 
 def _in_variable(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:

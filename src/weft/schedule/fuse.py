@@ -44,13 +44,17 @@ def fused(
     """
     options = options or CompileOptions()
     found = [_Part.of(one, options, placing) for one in parts]
+    shared = parts[0].shared if parts else ()
     before = len(found) + 1
     while len(found) < before:
         before, fusing = len(found), _Fusing(late, FusionCost(options))
         for part in found:
             fusing.take(part)
         found = fusing.finished
-    return [Kernel(tuple(part.remarks), part.level.body, part.why) for part in found]
+    return [
+        Kernel(tuple(part.remarks), part.level.body, part.why, recurrence=part.recurrence, shared=shared)
+        for part in found
+    ]
 
 
 @dataclass(slots=True, eq=False)
@@ -65,20 +69,24 @@ class _Part:
     product: Contracting | None = None
     lead: tuple[Stmt, ...] = ()
     why: str = ""
+    recurrence: bool = False
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
         points = options.contraction_points
-        asked = placing and len(kernel.body) == 1 and may_contract(kernel.body, points)
+        asked = placing and not kernel.recurrence and len(kernel.body) == 1 and may_contract(kernel.body, points)
         product = contracting(kernel.body[0]) if asked else None
         if product is not None and (product.what.why or product.what.points < points):
             product = None
         body = product.body if product else kernel.body
         tiled = product is not None or reuses(body, points, options.reuse)
-        return _Part(list(kernel.remarks), Level.of(body), bound_names(body), tiled, weight(body), product)
+        level, names = Level.of(body), bound_names(body)
+        return _Part(list(kernel.remarks), level, names, tiled, weight(body), product, recurrence=kernel.recurrence)
 
     def join(self, other: _Part, scales: FusionCost) -> str:
         """Take another part in; or leave both as they are and say why not."""
+        if (self.recurrence and other.product) or (other.recurrence and self.product):
+            return "a contraction runs by itself, not in the iterations of a recurrence"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
         names = new_names(other.names, self.names)
@@ -87,6 +95,7 @@ class _Part:
             self.remarks += other.remarks
             self.names.update(names.values())
             self.tiled |= other.tiled
+            self.recurrence |= other.recurrence
             self.length += other.length
         return why
 

@@ -6,28 +6,38 @@ kernel   = line … stmt … why                statements that run as one, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
 
-from weft.loops import Buffer, Program, Remark, Stmt
+from weft.loops import Buffer, For, Program, Remark, Stmt
 from weft.optimise.inline_decision import Verdict
+from weft.schedule.loop_tree import bound_names, new_names, renamed
 
 if TYPE_CHECKING:
     from weft.schedule.memory import MemoryPlan
+
+
+#: A loop around several kernels: a number, its name and size.
+SharedLoop: TypeAlias = tuple[int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """Code that runs as one: the assignments it came from, each a line; its statements; why they joined no others.
 
-    `plain` says why large contractions in it run as plain loops, where some do.
+    `plain` says why large contractions in it run as plain loops, where some do. Until kernels are fused, loops that
+    several of them share stand in `shared`, outermost first and each with a number, and not in the body; afterwards
+    they are a `recurrence`.
     """
 
     remarks: tuple[str, ...]
     body: tuple[Stmt, ...]
     why: str = ""
     plain: str = ""
+    shared: tuple[SharedLoop, ...] = ()
+    recurrence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,33 @@ class Schedule:
     kernels: tuple[Kernel, ...]
     verdicts: Mapping[Buffer, Verdict]
     plan: MemoryPlan
+
+
+def closed(
+    kernels: Iterable[Kernel], joined: Callable[[Sequence[Kernel]], Sequence[Kernel]] = list, depth: int = 0
+) -> list[Kernel]:
+    """The kernels with those that share a loop as one, after `joined` has joined what runs in its iterations."""
+    done: list[Kernel] = []
+    for number, run in groupby(kernels, lambda one: one.shared[depth] if len(one.shared) > depth else None):
+        inside = list(run)
+        if number is None:
+            done += inside
+            continue
+        parts = joined(closed(inside, joined, depth + 1))
+        remarks = dict.fromkeys(line for one in parts for line in one.remarks)
+        loop = For(number[1], number[2], _told_apart(number[1], parts))
+        done.append(Kernel(tuple(remarks), (loop,), shared=inside[0].shared[:depth], recurrence=True))
+    return done
+
+
+def _told_apart(loop: str, kernels: Iterable[Kernel]) -> tuple[Stmt, ...]:
+    """The statements of kernels one after another in a loop, no two loops or variables of theirs called alike."""
+    taken, done = {loop}, list[Stmt]()
+    for one in kernels:
+        names = new_names(bound_names(one.body), taken)
+        taken.update(names.values())
+        done += renamed(one.body, names) if any(old != new for old, new in names.items()) else one.body
+    return tuple(done)
 
 
 def as_program(kernels: Iterable[Kernel]) -> Program:

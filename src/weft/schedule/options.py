@@ -100,30 +100,32 @@ def arranged(nest: Nest, options: Options) -> Nest:
 
 
 def _reordered(nest: Nest, order: Sequence[str]) -> Nest:
-    own = {name for name, _ in nest.loops}
+    own = {name for name, _ in nest.own_loops}
     if not own.intersection(order) or not is_reorderable(nest):
         return ordered(nest)
     rank = {name: at for at, name in enumerate(order)}
-    return replace(nest, loops=tuple(sorted(nest.loops, key=lambda loop: rank.get(loop[0], len(rank)))))
+    chosen = sorted(nest.own_loops, key=lambda loop: rank.get(loop[0], len(rank)))
+    return replace(nest, loops=(*nest.loops[: len(nest.shared)], *chosen))
 
 
 def _tiled(nest: Nest, tiles: Sequence[tuple[str, int]]) -> Nest:
-    sizes = dict(nest.loops)
+    sizes = dict(nest.own_loops)
     cut = {name: size for name, size in tiles if 1 < size < sizes.get(name, 0)}
     if not cut or not is_reorderable(nest):
         return nest
-    fresh = FreshNames(names([nest.stmt]))
+    fresh = FreshNames([*names([nest.stmt]), *dict(nest.loops)])
     pieces = {name: fresh.fresh(f"{name}_tile") for name in cut}
     indices = {name: Affine(((size, pieces[name]), (1, name))) for name, size in cut.items()}
-    outer = [(pieces[name], -(-total // cut[name])) for name, total in nest.loops if name in cut]
-    inner = [(name, cut.get(name, total)) for name, total in nest.loops]
+    shared = nest.loops[: len(nest.shared)]
+    outer = [(pieces[name], -(-total // cut[name])) for name, total in nest.own_loops if name in cut]
+    inner = [(name, cut.get(name, total)) for name, total in nest.own_loops]
     ends = [Inside(indices[name], sizes[name]) for name, size in cut.items() if sizes[name] % size]
     core = nest.core
     at = tuple(substituted(one, indices) for one in core.at)
     tests = tuple(Inside(substituted(test.index, indices), test.size) for test in nest.tests)
     return replace(
         nest,
-        loops=(*outer, *inner),
+        loops=(*shared, *outer, *inner),
         tests=(*ends, *tests),
         core=replace(core, at=at, value=substituted(core.value, indices)),
     )

@@ -6,15 +6,19 @@ asked of all of them. Whatever is between two passes is a program that can be ch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.loops import Buffer, Collapse, Jam, MalformedLoops, Parallel, Product, Program, Stmt, Vector, check
 from weft.loops.nests import Nest, nests
+from weft.optimise.distribute import distributed
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
 from weft.optimise.inline_decision import Verdict, decide
+from weft.optimise.interchange import interchanged
 from weft.optimise.partial_states import partial_states
+from weft.optimise.reuse_copies import reusing_copies
 from weft.optimise.rewrite import rewrite
 from weft.optimise.scalar_replacement import replaced_aggregates
 from weft.optimise.signed_zeros import unsigned_buffers
@@ -27,7 +31,7 @@ from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
 from weft.schedule.memory import MemoryPlan, planned
-from weft.schedule.nodes import Kernel, as_kernels, as_program
+from weft.schedule.nodes import Kernel, SharedLoop, as_kernels, as_program, closed
 from weft.schedule.options import arranged
 from weft.schedule.parallelise import parallelised
 from weft.schedule.rematerialise import Rematerialised, rematerialised
@@ -75,11 +79,36 @@ class Stage:
         return self.rematerialised.nests
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """What runs, in order: before any are formed, every nest by itself."""
+    def parts(self) -> Sequence[Kernel]:
+        """What runs, in order, without the loops that several share: every nest, before kernels are formed."""
         if self.formed is not None:
             return self.formed
-        return tuple(Kernel(nest.remarks, (nest.stmt,)) for nest in self.nests)
+        return [Kernel(nest.remarks, (nest.stmt,), shared=_shared(nest)) for nest in self.nests]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What runs, in order."""
+        return tuple(closed(self.parts))
+
+
+def _shared(nest: Nest) -> tuple[SharedLoop, ...]:
+    return tuple((number, *loop) for number, loop in zip(nest.shared, nest.loops, strict=False))
+
+
+def distribute(stage: Stage, task: Task) -> Stage:
+    """Take out of loops what they need not run one iteration after another.
+
+    for t: { u[t] = …;  h[t + 1] = h[t] + u[t] }    becomes    for t: u[t] = …;  for t: h[t + 1] = h[t] + u[t]
+    """
+    return replace(stage, rematerialised=Rematerialised(distributed(stage.nests)))
+
+
+def reuse_copies(stage: Stage, task: Task) -> Stage:
+    """Read copies that recurrences store anyway.
+
+    for t: { z[t] = …;  h[t + 1] = z[t] };  for t: y[t] = z[t]    reads    for t: y[t] = h[t + 1]    in the end
+    """
+    return replace(stage, rematerialised=Rematerialised(reusing_copies(stage.nests, task.kept)))
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
@@ -116,7 +145,25 @@ def inline(stage: Stage, task: Task) -> Stage:
     h[i] = x[i] + b[i];  y[i] = relu(h[i])    becomes    h = x[i] + b[i];  y[i] = relu(h)
     """
     virtual = {buffer for buffer, verdict in stage.verdicts.items() if not verdict.stored}
-    return replace(stage, formed=as_kernels(inlined(stage.nests, virtual, task.static)))
+    stored = [nest for nest in stage.nests if nest.target not in virtual]
+    kernels = zip(as_kernels(inlined(stage.nests, virtual, task.static)), stored, strict=True)
+    return replace(stage, formed=tuple(replace(one, shared=_shared(nest)) for one, nest in kernels))
+
+
+def interchange(stage: Stage, task: Task) -> Stage:
+    """Move the loop of a recurrence of one nest inside, where that walks memory best.
+
+    for t: for i: h[t + 1, i] = h[t, i] + x[i, t]    becomes    for i: for t: h[t + 1, i] = h[t, i] + x[i, t]
+    """
+    alone = Counter(part.shared[0] for part in stage.parts if part.shared)
+
+    def moved(part: Kernel) -> Kernel:
+        if len(part.shared) != 1 or alone[part.shared[0]] != 1:
+            return part
+        body = interchanged(part.shared[0][1:], part.body)
+        return part if body is None else replace(part, body=body, shared=())
+
+    return replace(stage, formed=tuple(map(moved, stage.parts)))
 
 
 def gather(stage: Stage, task: Task) -> Stage:
@@ -135,8 +182,14 @@ def simplify_nests(stage: Stage, task: Task) -> Stage:
     if not task.placing:
         return stage
     points = task.options.contraction_points
-    change = _simplifying(stage, task)
-    return _each(stage, lambda body: change(body) if contractions.is_hidden(body, points) else body)
+
+    def simpler(part: Kernel) -> Kernel:
+        if not contractions.is_hidden(part.body, points):
+            return part
+        static = {**task.static, **{name: size for _, name, size in part.shared}}
+        return replace(part, body=_simplifying(stage, replace(task, static=static))(part.body))
+
+    return replace(stage, formed=tuple(map(simpler, stage.parts)))
 
 
 def fuse(stage: Stage, task: Task) -> Stage:
@@ -145,7 +198,11 @@ def fuse(stage: Stage, task: Task) -> Stage:
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
     order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
-    found = fused(stage.kernels, stage.rematerialised.late, task.options, task.placing)
+
+    def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
+        return fused(parts, stage.rematerialised.late, task.options, task.placing)
+
+    found = joined(closed(stage.parts, joined))
     return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
 
 
@@ -270,10 +327,13 @@ class Pass:
 
 #: What happens between loops and kernels, in order.
 PASSES = (
+    Pass("distribute", distribute),
+    Pass("reuse_copies", reuse_copies),
     Pass("order_loops", order_loops),
     Pass("rematerialise", rematerialise),
     Pass("decide_inlining", decide_inlining),
     Pass("inline", inline),
+    Pass("interchange", interchange),
     Pass("gather", gather),
     Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
@@ -339,7 +399,7 @@ def _simplifying(stage: Stage, task: Task) -> Callable[[tuple[Stmt, ...]], tuple
 
 def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
     """The stage with the body of every kernel changed."""
-    return replace(stage, formed=tuple(replace(one, body=change(one.body)) for one in stage.kernels))
+    return replace(stage, formed=tuple(replace(one, body=change(one.body)) for one in stage.parts))
 
 
 def _decided(stage: Stage, task: Task, kind: type, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:

@@ -83,6 +83,14 @@ class _Lifetimes:
         """The nests that read what a nest writes, in order."""
         return self.readers.get(self.nests[index].target, ())
 
+    def begins(self, index: int) -> int:
+        """The first of the nests that share a loop with one."""
+        while (
+            index and self.nests[index].shared[:1] and self.nests[index - 1].shared[:1] == self.nests[index].shared[:1]
+        ):
+            index -= 1
+        return index
+
     def lives_long(self, buffer: Buffer) -> bool:
         """Is a buffer alive across two large contractions, or across one into another: surely in another kernel?"""
         read = self.readers.get(buffer, [-1])[-1]
@@ -155,6 +163,8 @@ def _candidates(uses: _Lifetimes, point: int) -> dict[int, int]:
             continue
         if uses.writers[target] != [index] or readers[0] <= index or not uses.nests[index].fills:
             continue
+        if uses.nests[index].shared:  # it would run through its recurrence again
+            continue
         writers = (writer for buffer in uses.inputs[index] for writer in uses.writers.get(buffer, ()))
         if not any(index < writer < max(wanted) for writer in writers):
             found[index] = max(wanted)
@@ -168,7 +178,7 @@ def _copied(uses: _Lifetimes, point: int, chosen: Sequence[int]) -> Rematerialis
     first_use: dict[int, int] = {}
     for index in reversed(chosen):
         late = (one for one in uses.uses_of(index) if one >= point or one in first_use)
-        first_use[index] = min(first_use.get(one, one) for one in late)
+        first_use[index] = min(uses.begins(first_use.get(one, one)) for one in late)
         before.setdefault(first_use[index], []).insert(0, index)
     nests: list[Nest] = []
     for index, nest in enumerate(uses.nests):

@@ -20,11 +20,15 @@ from weft.einsum.nodes import Axis, Label, labels_in
 
 
 class GivenIndex(NamedTuple):
-    """A static index in a subscript, of values below `size`. One that `counts` is how many runs there were."""
+    """A static index in a subscript, of values below `size`. One that `counts` is how many runs there were.
+
+    One that is `looped` is the index of a loop around, which comes to every position.
+    """
 
     name: str
     size: int
     counts: bool = False
+    looped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

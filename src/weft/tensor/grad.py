@@ -27,6 +27,7 @@ from weft.assign import (
     NodeName,
     Operand,
     Record,
+    infer_precision,
     operands_of,
     seq,
     statements,
@@ -38,7 +39,7 @@ from weft.ops import Num
 from weft.shape.infer import infer
 from weft.shape.logic import Pointwise
 from weft.tensor.adjoint import pull_back_all
-from weft.tensor.gradient import chosen_between, topological
+from weft.tensor.gradient import chosen_between, together, topological
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
@@ -53,25 +54,36 @@ def grad(y: Tensor, x: T, *, d: Tensor | float | None = None) -> T:
     differentiated again.
     """
     asked = _asked(x, "grad")
-    path = _Path.between(_checked(y, "grad"), asked)
-    gradients = path.backward(_ones_like(y) if d is None else _spread(as_tensor(d, "grad"), y, "d"))
+    path = _Path.between([_checked(y, "grad")], asked)
+    gradients = path.backward([(y, _ones_like(y) if d is None else _spread(as_tensor(d, "grad"), y, "d"))])
     return _formed(x, [path.gradient(one, gradients) for one in asked])
 
 
 def jvp(y: Tensor, x: T, v: T) -> Tensor:
     """How `y` changes as `x` moves along `v`, as a tensor; `v` is of the shape of `x`, or a tuple or dict as `x` is."""
     asked, along = _asked(x, "jvp"), _along(x, v)
-    path = _Path.between(_checked(y, "jvp"), asked)
+    path = _Path.between([_checked(y, "jvp")], asked)
     for one in asked:
         path.check(one)
     moved = {one: _spread(way, one, "v") for one, way in zip(asked, along, strict=True)}
     tangents = path.forward({one: moved[known] for one, known in path.asked.items()})
-    return tangents[y] if y in tangents else _zeros_like(y)
+    return tangents[y] if y in tangents else zeros_like(y)
+
+
+def pulled_back(seeds: Sequence[tuple[Tensor, Tensor]], asked: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+    """The gradients of tensors, by results of which theirs are given; zero where nothing passes them on.
+
+    Nothing passes through what is asked for: of two tensors one of which is computed from the other, each has its own.
+    """
+    path = _Path.between([tensor for tensor, _ in seeds], asked, leaves=frozenset(asked))
+    gradients = path.backward(seeds)
+    found = {one: path.found(one, gradients) for one in asked}
+    return {one: zeros_like(one) if gradient is None else gradient for one, gradient in found.items()}
 
 
 @dataclass(slots=True)
 class _Path:
-    """The tensors through which `y` changes with what is asked for, operands before users.
+    """The tensors through which results change with what is asked for, operands before users; `y` is the first of them.
 
     `asked` are the tensors of the graph that are among those asked for: a value may be there as several tensors.
     """
@@ -80,29 +92,42 @@ class _Path:
     tensors: list[Tensor]
     asked: Mapping[Tensor, Tensor]
     graph: list[Tensor]
+    leaves: frozenset[Tensor]
 
     @staticmethod
-    def between(y: Tensor, asked: Sequence[Tensor]) -> _Path:
-        graph, wanted = topological(y), {one.operand: one for one in asked}
+    def between(results: Sequence[Tensor], asked: Sequence[Tensor], leaves: frozenset[Tensor] = frozenset()) -> _Path:
+        graph, wanted = topological(*results, leaves=leaves), {one.operand: one for one in asked}
         found = {one: wanted[one.operand] for one in graph if one.operand in wanted and one.differentiable}
         path: dict[Tensor, None] = {}
         for tensor in graph:
-            if tensor in found or (tensor.pullback and any(child in path for child in tensor.children)):
+            inner = () if tensor in leaves else tensor.children
+            if tensor in found or (_passes_on(tensor) and any(child in path for child in inner)):
                 path[tensor] = None
-        return _Path(y, list(path), found, graph)
+        return _Path(results[0], list(path), found, graph, leaves)
 
-    def backward(self, seed: Tensor) -> dict[Tensor, Tensor]:
+    def backward(self, seeds: Sequence[tuple[Tensor, Tensor]]) -> dict[Tensor, Tensor]:
         """The gradient of each tensor, after those of all that read it."""
         users: dict[Tensor, list[Tensor]] = {tensor: [] for tensor in self.tensors}
-        gradients = {self.y: seed} if self.y in users else {}
-        masked = chosen_between(self.graph)
+        gradients: dict[Tensor, Tensor] = {}
+        given: dict[Tensor, list[Tensor]] = {}
+        for result, seed in seeds:
+            given.setdefault(result, []).append(seed)
+        masked, waiting = chosen_between(self.graph), together(self.tensors)
         for tensor in reversed(self.tensors):
-            if users[tensor]:
-                block = _GradientBlock(_like(tensor))
-                for user in users[tensor]:
+            found = given.get(tensor, [])
+            plain = [user for user in users[tensor] if user.pullback]
+            if plain:
+                block = _GradientBlock(like(tensor))
+                for user in plain:
                     block.pull_back(user, gradients[user], tensor, masked=user in masked)
-                gradients[tensor] = block.tensor()
-            if tensor in gradients and tensor.pullback:
+                found.append(block.tensor())
+            if found:
+                gradients[tensor] = _sum(found)
+            if tensor in waiting and (own := {one: gradients[one] for one in waiting[tensor] if one in gradients}):
+                assert tensor.joint is not None
+                for child, gradient in tensor.joint.pull_back(own, users).items():
+                    given.setdefault(child, []).append(gradient)
+            if tensor in gradients and tensor.pullback and tensor not in self.leaves:
                 for child in dict.fromkeys(tensor.children):
                     if child in users:
                         users[child].append(tensor)
@@ -120,13 +145,18 @@ class _Path:
     def gradient(self, x: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor:
         """The gradient by one tensor: of all tensors of the graph that are it."""
         self.check(x)
-        found = [gradients[one] for one, asked in self.asked.items() if asked is x and one in gradients]
-        if found:
-            return _sum(found)
+        found = self.found(x, gradients)
+        if found is not None:
+            return found
         what = f"the gradient of `{self.y.label}` by `{x.label}` is zero: nothing passes it on"
         fix = "if something should, look for wf.stop_gradient and comparisons"
         warn(WeftError(what, fix=fix))
-        return _zeros_like(x)
+        return zeros_like(x)
+
+    def found(self, x: Tensor, gradients: Mapping[Tensor, Tensor]) -> Tensor | None:
+        """The gradient by one tensor, if there is any."""
+        found = [gradients[one] for one, asked in self.asked.items() if asked is x and one in gradients]
+        return _sum(found) if found else None
 
     def check(self, x: Tensor) -> None:
         """Refuse to differentiate by what cannot make a difference; a gradient may turn out to be constant."""
@@ -142,16 +172,24 @@ class _Path:
 
 def _tangent(tensor: Tensor, child: Tensor, tangent: Tensor) -> Tensor:
     """How a tensor changes with one of its children: the transpose of its pullback, which is linear in the gradient."""
-    gradient = Tensor(_like(tensor), differentiable=True)
-    block = _GradientBlock(_like(child))
-    block.pull_back(tensor, gradient, child)
-    found = _Path.between(block.tensor(), [gradient]).backward(tangent).get(gradient)
+    gradient = Tensor(like(tensor), differentiable=True)
+    if tensor.joint:
+        pulled = tensor.joint.pull_back({tensor: gradient}, [child])[child]
+    else:
+        block = _GradientBlock(like(child))
+        block.pull_back(tensor, gradient, child)
+        pulled = block.tensor()
+    found = _Path.between([pulled], [gradient]).backward([(pulled, tangent)]).get(gradient)
     if found is None:
-        return _zeros_like(tensor)
+        return zeros_like(tensor)
     if gradient in topological(found):
         what = f"the gradient function of `{tensor.label}` is not linear in the gradient of its result"
         raise WeftError(what, fix="multiply g with what does not depend on it")
     return found
+
+
+def _passes_on(tensor: Tensor) -> bool:
+    return tensor.pullback is not None or tensor.joint is not None
 
 
 def _sum(tensors: Iterable[Tensor]) -> Tensor:
@@ -185,7 +223,7 @@ class _GradientBlock:
         self.computed.append(user.pullback(user, Adjoint(value, own, read, into, masked)) if masked else linear)
 
     def _stand_in(self, tensor: Tensor) -> Node:
-        made = _like(tensor)
+        made = like(tensor)
         self.tensors[made] = tensor
         return made
 
@@ -248,7 +286,7 @@ def _from_zero(node: Node, body: Sequence[Assignment]) -> Code:
 # Tensors like others
 
 
-def _like(tensor: Tensor) -> Node:
+def like(tensor: Tensor) -> Node:
     """A node for the gradient of a tensor: it is stored as the tensor is."""
     node = tensor.node
     return Node(
@@ -256,22 +294,27 @@ def _like(tensor: Tensor) -> Node:
     )
 
 
-def _zeros_like(tensor: Tensor) -> Tensor:
-    return _assigned(_like(tensor), [], [], {})
+def zeros_like(tensor: Tensor) -> Tensor:
+    return _assigned(like(tensor), [], [], {})
 
 
 def _ones_like(y: Tensor) -> Tensor:
     """Where a gradient starts: the one number that `y` is checked to be when shapes are known."""
-    node = _like(y)
+    node = like(y)
     return Tensor(node.defined(Fetch(node, Cells(Num(1.0)), user_origin())))
 
 
-def _spread(value: Tensor, like: Tensor, title: str) -> Tensor:
+def _spread(value: Tensor, to: Tensor, title: str) -> Tensor:
     """A value in the shape of another tensor."""
-    operation = infer(Pointwise(1), [value.shape], title=title, origin=user_origin(), result=like.shape)
-    node, where = _like(like), Record(operation, 0, (1,))
-    body = [Accum(node, "arg2", True, Arg(0), (value.operand,), where, user_origin())]
-    return _assigned(node, body, body, {value.operand: value})
+    return shaped(value, like(to), title)
+
+
+def shaped(value: Tensor, node: Node, title: str) -> Tensor:
+    """A value as a node has it: in its shape, stored as it is."""
+    operation = infer(Pointwise(1), [value.shape], title=title, origin=user_origin(), result=node.shape)
+    body = Accum(node, "arg2", True, Arg(0), (value.operand,), Record(operation, 0, (1,)), user_origin())
+    infer_precision(body)
+    return _assigned(node, [body], [body], {value.operand: value})
 
 
 # What is asked for

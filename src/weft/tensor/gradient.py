@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
-from weft.assign import Accum, Adjoint, Cells, Code, Comment, Fetch, Keep, Node, complete, operands_of, seq, statements
+from collections.abc import Collection, Sequence
+
+from weft.assign import (
+    Accum,
+    Adjoint,
+    Arg,
+    Cells,
+    Code,
+    Comment,
+    Fetch,
+    Keep,
+    Node,
+    Record,
+    complete,
+    operands_of,
+    seq,
+    statements,
+)
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num
+from weft.shape.infer import infer
+from weft.shape.logic import Pointwise
 from weft.tensor.einsum import einsum
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Joint, Tensor
 
 
-def topological(root: Tensor) -> list[Tensor]:
-    """Everything `root` is computed from, operands before users, `root` last."""
+def topological(*roots: Tensor, leaves: Collection[Tensor] = ()) -> list[Tensor]:
+    """Everything that `roots` are computed from, and they too, operands before users; nothing that `leaves` are."""
     order: dict[Tensor, None] = {}
-    stack = [(root, iter(root.children))]
-    entered = {root}
-    while stack:
-        tensor, children = stack[-1]
-        child = next((one for one in children if one not in entered), None)
-        if child is None:
-            order[tensor] = None
-            stack.pop()
-        else:
-            entered.add(child)
-            stack.append((child, iter(child.children)))
+    entered: set[Tensor] = set()
+    for root in roots:
+        stack = [(root, iter(() if root in leaves else root.children))] if root not in entered else []
+        entered.add(root)
+        while stack:
+            tensor, children = stack[-1]
+            child = next((one for one in children if one not in entered), None)
+            if child is None:
+                order[tensor] = None
+                stack.pop()
+            else:
+                entered.add(child)
+                stack.append((child, iter(() if child in leaves else child.children)))
     return list(order)
 
 
@@ -41,9 +62,30 @@ def backprop(root: Tensor) -> Code:
     tensors = _differentiable(root)
     cleared = (_clear(tensor) for tensor in tensors if tensor.children and tensor is not root)
     start = Fetch(root.grad.node, Cells(Num(1.0)), user_origin())
-    chosen = chosen_between(tensors)
-    codes = (_pulled_back(tensor, tensor in chosen) for tensor in reversed(tensors))
+    chosen, waiting = chosen_between(tensors), together(tensors)
+    codes = (
+        _pulled_back_jointly(waiting[tensor]) if tensor in waiting else _pulled_back(tensor, tensor in chosen)
+        for tensor in reversed(tensors)
+    )
     return seq(*cleared, start, *codes)
+
+
+def together(tensors: Sequence[Tensor]) -> dict[Tensor, list[Tensor]]:
+    """The tensors, of some in order, that are computed at once: all of them by the first, which is passed last."""
+    found: dict[Joint, list[Tensor]] = {}
+    for tensor in tensors:
+        if tensor.joint is not None:
+            found.setdefault(tensor.joint, []).append(tensor)
+    return {group[0]: group for group in found.values()}
+
+
+def _pulled_back_jointly(tensors: Sequence[Tensor]) -> Code:
+    """The code that adds to the gradients of children what those of tensors imply that are computed at once."""
+    joint = tensors[0].joint
+    assert joint is not None
+    wanted = [child for tensor in tensors for child in tensor.children if child.differentiable]
+    found = joint.pull_back({tensor: tensor.grad for tensor in tensors}, wanted)
+    return seq(*(_added(child, gradient) for child, gradient in found.items()))
 
 
 def _pulled_back(tensor: Tensor, masked: bool) -> Code:
@@ -53,6 +95,13 @@ def _pulled_back(tensor: Tensor, masked: bool) -> Code:
     into = [child.grad.node if child.differentiable else None for child in tensor.children]
     read = [child.operand for child in tensor.children]
     return tensor.pullback(tensor, Adjoint(tensor.node, tensor.grad.node, read, into, masked))
+
+
+def _added(child: Tensor, gradient: Tensor) -> Code:
+    """The code that adds a gradient to what a tensor has."""
+    into = child.grad.node
+    record = Record(infer(Pointwise(1), [gradient.shape], result=into.shape), 0, (1,))
+    return Accum(into, "add", False, Arg(0), (gradient.operand,), record, user_origin())
 
 
 def _clear(tensor: Tensor) -> Code:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,29 @@ if TYPE_CHECKING:
 TensorLike: TypeAlias = "Tensor | float | int | str | Scalar"
 
 
+class Joint(Protocol):
+    """What computes several tensors at once, and finds the gradients of what these are computed from."""
+
+    def pull_back(self, gradients: Mapping[Tensor, Tensor], wanted: Collection[Tensor]) -> Mapping[Tensor, Tensor]:
+        """The gradients that are `wanted`, given those of some of its tensors."""
+        ...
+
+
 @public_methods
 class Tensor:
     """A node of a differentiable expression graph. Nothing is computed until a context runs it."""
 
-    __slots__ = ("__weakref__", "_grad", "children", "differentiable", "is_param", "operand", "operation", "pullback")
+    __slots__ = (
+        "__weakref__",
+        "_grad",
+        "children",
+        "differentiable",
+        "is_param",
+        "joint",
+        "operand",
+        "operation",
+        "pullback",
+    )
 
     def __init__(
         self,
@@ -48,6 +66,7 @@ class Tensor:
         differentiable: bool = False,
         is_param: bool = False,
         pullback: Callable[[Tensor, Adjoint], Code] | None = None,
+        joint: Joint | None = None,
     ) -> None:
         if not isinstance(operand, Operand):
             raise WeftError(
@@ -60,6 +79,7 @@ class Tensor:
         self.differentiable = differentiable
         self.is_param = is_param
         self.pullback = pullback
+        self.joint = joint
         self._grad: Tensor | None = None
 
     # What it is

@@ -69,8 +69,8 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
         case Update(buffer=buffer, at=at):
             cells = tuple(spread(one) for one in cells_of(at, memory, env))
             memory[buffer][cells] = spread(evaluated(combined(stmt), memory, env))
-        case Fill():
-            raise AssertionError("a fill is not independent for each point")
+        case Fill(buffer=buffer, value=number):  # points that are independent and fill all of it: there is but one
+            memory[buffer][...] = number
 
 
 def _guarded(stmt: If, memory: Memory, env: Env, shape: tuple[int, ...]) -> None:
