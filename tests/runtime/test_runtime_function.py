@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -232,6 +233,25 @@ def test_a_call_need_not_be_waited_for() -> None:
     assert step(np.zeros((4, 2))).tolist() == [6, 6]
     assert [one.wait().tolist() for one in pending] == [[1, 1], [3, 3], [6, 6]]
     assert all(one.done for one in pending)
+
+
+def test_threads_call_one_function_at_once() -> None:
+    x = wf.input("x", b="batch", o=2)
+    double = wf.Context("interp").function(x, returns=x * 2.0)
+    wrong: list[float] = []
+
+    def work(start: int) -> None:
+        for number in range(start, start + 60):
+            given = np.full((1 + number % 3, 2), number, np.float32)
+            if not np.array_equal(double(given), given * 2):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(1000 * at,)) for at in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
 
 
 def test_static_indices_are_keywords_of_the_call() -> None:
