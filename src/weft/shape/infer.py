@@ -250,6 +250,7 @@ class _Laying:
         self.claims = claims
         self.solver = solver
         self.step = step
+        self.named = not isinstance(read_by(claims.logic), Slice)  # nobody wrote the labels of a slice
 
     def lay(self) -> None:
         claims = self.claims
@@ -377,8 +378,7 @@ class _Laying:
     def _label(self, label: Label) -> AxisCell:
         labels = self.step.labels
         if label.name not in labels:
-            unnamed = isinstance(read_by(self.claims.logic), Slice)  # nobody wrote its labels
-            labels[label.name] = self.solver.new_axis(label=None if unnamed else label, least=0)
+            labels[label.name] = self.solver.new_axis(label=label if self.named else None, least=0)
         return labels[label.name]
 
     def _axis(self, term: Term) -> AxisCell:
