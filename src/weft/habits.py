@@ -27,7 +27,7 @@ _FUNCTIONS = (
     "expm1 floor fma gelu isfinite isnan leaky_relu less less_equal log log1p log2 logical_and logical_not logical_or "
     "maximum minimum normcdf normcdfinv not_equal recip recip_sqrt relu round sat01 sigmoid sign silu sin sinh "
     "softplus sqrt tan tanh where argmax argmin cross_entropy log_softmax logsumexp max mean min norm one_hot prod "
-    "argsort softmax sort std sum var bincount take flip pad repeat roll split tril triu"
+    "argsort cummax cumprod cumsum softmax sort std sum var bincount take flip pad repeat roll split tril triu"
 )
 FUNCTIONS = _FUNCTIONS.split()
 
