@@ -21,6 +21,7 @@ from weft.loops.nodes import Buffer, Cast, Let, Local, Read, Role, Set, Stmt, St
 from weft.loops.walk import bottom_up, children, everything, parts, walk, with_children, with_parts
 from weft.ops import OPS, Call, Monoid, Num, Scalar, computed
 from weft.ops.dtypes import carrier, fields
+from weft.ops.table import DECLARED
 
 StateNumbers = tuple[Scalar, ...]
 
@@ -34,16 +35,13 @@ def replaced_aggregates(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def _is_state(stmt: Stmt) -> bool:
-    """Does a statement work with states?"""
-    if isinstance(stmt, Update) and OPS[stmt.op].monoid:
-        return True
-    if isinstance(stmt, Store) and "." in stmt.buffer.dtype:
-        return True
-    return any(isinstance(one, Call) and _joins(one) for part in parts(stmt) for one in walk(part))
-
-
-def _joins(call: Call) -> bool:
-    return OPS[call.op].monoid is not None or "." in dtype_of(call) or "." in dtype_of(call.args[0])
+    """Does a statement work with states? What puts them together, joins them and takes them apart is declared."""
+    match stmt:
+        case Update(op=op) if op in DECLARED:
+            return True
+        case Store(buffer=Buffer(dtype=dtype)) | Let(local=Local(dtype=dtype)) if "." in dtype:
+            return True
+    return any(isinstance(one, Call) and one.op in DECLARED for part in parts(stmt) for one in walk(part))
 
 
 @dataclass(slots=True)
@@ -88,16 +86,16 @@ class _Splitting:
             case Call(op=op, args=args) if (monoid := OPS[op].monoid) is not None:
                 left, right = (self._computed(self.numbers(arg)) for arg in args)
                 return self._joined(monoid, left, right, fields(dtype_of(value)))
-            case Call(args=args) if "." in dtype_of(value):
+            case Call(op=op, args=args) if op in DECLARED and "." in dtype_of(value):
                 return tuple([self._scalar(arg) for arg in args])
         return (self._scalar(value),)
 
     def _scalar(self, value: Scalar) -> Scalar:
         """A value of one number."""
         match value:
-            case Call(op=op, args=(whole,)) if "." in dtype_of(whole):
+            case Call(op=op, args=(whole,)) if op in DECLARED:
                 return self.numbers(whole)[int(op.removeprefix("item"))]
-            case Call(op=op) if OPS[op].monoid is not None:
+            case Call(op=op) if op in DECLARED:
                 return self.numbers(value)[0]
         return with_children(value, tuple([self._scalar(one) for one in children(value)]))
 
