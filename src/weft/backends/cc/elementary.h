@@ -43,15 +43,15 @@ static inline float weft_log_float32(float x)
     int32_t whole = (int32_t)bits >> 23, less = x < 1.17549435e-38f ? 23 : 0;
     float power = (float)(whole - less);
     float rest = weft_float((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f, square = rest * rest;
-    float sum = 7.0376836292e-2f;
-    sum = sum * rest - 1.1514610310e-1f;
-    sum = sum * rest + 1.1676998740e-1f;
-    sum = sum * rest - 1.2420140846e-1f;
-    sum = sum * rest + 1.4249322787e-1f;
-    sum = sum * rest - 1.6668057665e-1f;
-    sum = sum * rest + 2.0000714765e-1f;
-    sum = sum * rest - 2.4999993993e-1f;
-    sum = sum * rest + 3.3333331174e-1f;
+    float sum = 6.7466385663e-2f;
+    sum = sum * rest - 1.1675651371e-1f;
+    sum = sum * rest + 1.1888162792e-1f;
+    sum = sum * rest - 1.2405589223e-1f;
+    sum = sum * rest + 1.4219552279e-1f;
+    sum = sum * rest - 1.6667996347e-1f;
+    sum = sum * rest + 2.0002119243e-1f;
+    sum = sum * rest - 2.5000008941e-1f;
+    sum = sum * rest + 3.3333313465e-1f;
     sum = sum * rest * square - power * 2.12194440e-4f - 0.5f * square;
     float result = rest + sum + power * 0.693359375f;
     return result + (x < 0.0f ? NAN : x == 0.0f ? -INFINITY : x > 3.4028235e38f || x != x ? x : 0.0f);
@@ -63,7 +63,7 @@ static inline float weft_log1p_float32(float x)
 {
     float whole = 1.0f + x, near = whole > 0.0f && whole < INFINITY ? whole : 1.0f;
     float lost = (x < INFINITY ? x : 0.0f) - ((x < INFINITY ? whole : 1.0f) - 1.0f);
-    return weft_log_float32(whole) + lost / near;
+    return whole == 1.0f ? x : weft_log_float32(whole) + lost / near; /* of -0 it is -0 */
 }
 static inline double weft_log1p_float64(double x) { return log1p(x); }
 
