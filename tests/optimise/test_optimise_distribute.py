@@ -10,13 +10,13 @@ from weft.loops.nests import Nest, nests
 from weft.optimise.distribute import distributed
 from weft.optimise.reuse_copies import reusing_copies
 from weft.schedule import CompileOptions, Task, stages
-from weft.schedule.nodes import Kernel, as_program, closed
+from weft.schedule.nodes import Kernel, as_program, with_shared_loops
 
 
 def shown(found: list[Nest]) -> str:
     shared = [tuple((number, *loop) for number, loop in zip(one.shared, one.loops, strict=False)) for one in found]
     kernels = [Kernel((), (one.stmt,), shared=around) for one, around in zip(found, shared, strict=True)]
-    return show(check(Program(tuple(stmt for one in closed(kernels) for stmt in one.body))))
+    return show(check(Program(tuple(stmt for one in with_shared_loops(kernels) for stmt in one.body))))
 
 
 def distribute(text: str) -> str:

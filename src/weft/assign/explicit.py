@@ -144,7 +144,7 @@ def _present(value: Scalar, regions: Sequence[_Region], operands: int) -> Sequen
 
 
 #: A buffer, and the subscripts it has before all others: where loops around stand that it has values for.
-_Tensor: TypeAlias = tuple[Buffer, tuple[Affine, ...]]
+_PlacedBuffer: TypeAlias = tuple[Buffer, tuple[Affine, ...]]
 #: The subscripts of the tensors in a run, by their slots; those absent from this part of a concatenation have none.
 _IndexMaps: TypeAlias = Mapping[int, tuple[Affine, ...]]
 
@@ -158,7 +158,7 @@ class _Region:
     index_maps: _IndexMaps
 
     def run(
-        self, value: Scalar, tensors: Sequence[_Tensor], projection: Projection, around: Mapping[str, Affine]
+        self, value: Scalar, tensors: Sequence[_PlacedBuffer], projection: Projection, around: Mapping[str, Affine]
     ) -> Run:
         """A value over tensors, the result first, here; `around` says where loops around stand."""
         (target, first), *operands = tensors

@@ -101,7 +101,7 @@ class Nest:
 
 def nests(program: Program) -> list[Nest]:
     """The nests of a lowered program, in order."""
-    reading = _Reading()
+    reading = _NestReader()
     return [nest for stmt in program.body for nest in reading.nests(stmt)]
 
 
@@ -131,7 +131,7 @@ def fresh_identifier(name: str, taken: FreshNames) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _NestReader:
     """Reads the nests of a block: `outer` are the loops around it that they share, `cells` those of variables."""
 
     remarks: tuple[str, ...] = ()

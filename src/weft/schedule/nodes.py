@@ -49,7 +49,7 @@ class Schedule:
     plan: MemoryPlan
 
 
-def closed(
+def with_shared_loops(
     kernels: Iterable[Kernel], joined: Callable[[Sequence[Kernel]], Sequence[Kernel]] = list, depth: int = 0
 ) -> list[Kernel]:
     """The kernels with those that share a loop as one, after `joined` has joined what runs in its iterations."""
@@ -59,7 +59,7 @@ def closed(
         if number is None:
             done += inside
             continue
-        parts = joined(closed(inside, joined, depth + 1))
+        parts = joined(with_shared_loops(inside, joined, depth + 1))
         remarks = dict.fromkeys(line for one in parts for line in one.remarks)
         loop = For(number[1], number[2], _told_apart(number[1], parts))
         done.append(Kernel(tuple(remarks), (loop,), shared=inside[0].shared[:depth], recurrence=True))

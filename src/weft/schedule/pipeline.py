@@ -31,7 +31,7 @@ from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
 from weft.schedule.memory import MemoryPlan, planned
-from weft.schedule.nodes import Kernel, SharedLoop, as_kernels, as_program, closed
+from weft.schedule.nodes import Kernel, SharedLoop, as_kernels, as_program, with_shared_loops
 from weft.schedule.options import arranged
 from weft.schedule.parallelise import parallelised
 from weft.schedule.rematerialise import Rematerialised, rematerialised
@@ -88,7 +88,7 @@ class Stage:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """What runs, in order."""
-        return tuple(closed(self.parts))
+        return tuple(with_shared_loops(self.parts))
 
 
 def _shared(nest: Nest) -> tuple[SharedLoop, ...]:
@@ -202,7 +202,7 @@ def fuse(stage: Stage, task: Task) -> Stage:
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
         return fused(parts, stage.rematerialised.late, task.options, task.placing)
 
-    found = joined(closed(stage.parts, joined))
+    found = joined(with_shared_loops(stage.parts, joined))
     return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
 
 

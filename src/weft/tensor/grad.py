@@ -39,7 +39,7 @@ from weft.ops import Num
 from weft.shape.infer import infer
 from weft.shape.logic import Pointwise
 from weft.tensor.adjoint import pull_back_all
-from weft.tensor.gradient import chosen_between, together, topological
+from weft.tensor.gradient import chosen_between, computed_together, topological
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
@@ -112,7 +112,7 @@ class _Path:
         given: dict[Tensor, list[Tensor]] = {}
         for result, seed in seeds:
             given.setdefault(result, []).append(seed)
-        masked, waiting = chosen_between(self.graph), together(self.tensors)
+        masked, waiting = chosen_between(self.graph), computed_together(self.tensors)
         for tensor in reversed(self.tensors):
             found = given.get(tensor, [])
             plain = [user for user in users[tensor] if user.pullback]

@@ -62,7 +62,7 @@ def backprop(root: Tensor) -> Code:
     tensors = _differentiable(root)
     cleared = (_clear(tensor) for tensor in tensors if tensor.children and tensor is not root)
     start = Fetch(root.grad.node, Cells(Num(1.0)), user_origin())
-    chosen, waiting = chosen_between(tensors), together(tensors)
+    chosen, waiting = chosen_between(tensors), computed_together(tensors)
     codes = (
         _pulled_back_jointly(waiting[tensor]) if tensor in waiting else _pulled_back(tensor, tensor in chosen)
         for tensor in reversed(tensors)
@@ -70,7 +70,7 @@ def backprop(root: Tensor) -> Code:
     return seq(*cleared, start, *codes)
 
 
-def together(tensors: Sequence[Tensor]) -> dict[Tensor, list[Tensor]]:
+def computed_together(tensors: Sequence[Tensor]) -> dict[Tensor, list[Tensor]]:
     """The tensors, of some in order, that are computed at once: all of them by the first, which is passed last."""
     found: dict[Joint, list[Tensor]] = {}
     for tensor in tensors:

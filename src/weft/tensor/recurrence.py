@@ -84,12 +84,12 @@ class Recurrence:
     again: frozenset[Node] = frozenset()
     recompute: bool = False
 
-    def run(self) -> Run:
+    def run(self) -> RecurrenceLoop:
         """The loop."""
-        return _Instance(self).run()
+        return _LoopBuilder(self).run()
 
 
-def sliced(tensor: Tensor, index: LoopIndex) -> Tensor:
+def iteration_slice(tensor: Tensor, index: LoopIndex) -> Tensor:
     """What a tensor holds for the iteration: its leftmost batch axis is the loop's."""
     return apply_slice(_at(index), tensor)
 
@@ -101,7 +101,7 @@ def _at(index: LoopIndex) -> Slice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class RecurrenceLoop:
     """A recurrence with its loop: `nodes` are those of the loop for each node of the iteration.
 
     What an iteration reads: of `slices` those that it looks at, and what is `captured`, the same in every iteration.
@@ -164,13 +164,13 @@ class Run:
                 case Carry() as carry:
                     ends[carry] = ends[carry] + gradient if carry in ends else gradient
                 case _Stacked(tensor):
-                    seeds.append((tensor, sliced(gradient, self.of.index)))
+                    seeds.append((tensor, iteration_slice(gradient, self.of.index)))
                     found[seeds[-1][1]] = gradient
                 case Tensor() as tensor:
                     seeds.append((tensor, gradient))
-        return self._by_loop(_Backward(self, wanted, seeds, ends, found))
+        return self._by_loop(_GradientLoop(self, wanted, seeds, ends, found))
 
-    def _by_loop(self, back: _Backward) -> dict[Tensor, Tensor]:
+    def _by_loop(self, back: _GradientLoop) -> dict[Tensor, Tensor]:
         pulled = back.pulled
         loop = Recurrence(
             self.of.index,
@@ -208,10 +208,10 @@ class _Stacked:
 
 
 @dataclass(slots=True, eq=False)
-class _Backward:
+class _GradientLoop:
     """What the loop of a gradient starts from: gradients of tensors of the iteration, and of what the last one left."""
 
-    run: Run
+    run: RecurrenceLoop
     wanted: Collection[Tensor]
     seeds: Sequence[tuple[Tensor, Tensor]]
     ends: Mapping[Carry, Tensor]
@@ -260,14 +260,14 @@ class _EachIteration:
 
 
 @dataclass(slots=True, eq=False)
-class _Instance:
+class _LoopBuilder:
     """A recurrence as code over nodes of its own."""
 
     of: Recurrence
     nodes: dict[Node, Node] = field(default_factory=dict)
     totals: dict[Tensor, Node] = field(default_factory=dict)
 
-    def run(self) -> Run:
+    def run(self) -> RecurrenceLoop:
         of, index = self.of, self.of.index
         self.nodes.update(of.known)
         direction = "backward" if of.reverse else "forward"
@@ -286,7 +286,7 @@ class _Instance:
         code = seq(*starts, *cleared, Repeat(index, of.reverse, seq(*body)))
         for node in dict.fromkeys(target(one) for one in statements(code)):
             node.defined(code)
-        return Run(of, self.nodes, self.totals, *self._read(varying))
+        return RecurrenceLoop(of, self.nodes, self.totals, *self._read(varying))
 
     @property
     def _roots(self) -> list[Tensor]:

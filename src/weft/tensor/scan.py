@@ -15,7 +15,7 @@ from weft.ops.dtypes import is_float
 from weft.shape.infer import infer
 from weft.shape.logic import Assigned
 from weft.tensor.grad import shaped
-from weft.tensor.recurrence import Carry, Recurrence, sliced
+from weft.tensor.recurrence import Carry, Recurrence, iteration_slice
 from weft.tensor.results import Path, parts
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
@@ -38,7 +38,7 @@ def scan(
     origin = user_origin()
     sources = {path: _tensor(part, "xs", path) for path, part in parts(xs)}
     with _traced(_length(sources)) as index:
-        slices = {path: sliced(source, index) for path, source in sources.items()}
+        slices = {path: iteration_slice(source, index) for path, source in sources.items()}
         found = {path: _Field.of(_name(path, cell, ""), _tensor(part, "init", path)) for path, part in parts(init)}
         starts = {path: one.start() for path, one in found.items()}
         result = cell(_formed(init, {path: one.before for path, one in found.items()}), _formed(xs, slices))
