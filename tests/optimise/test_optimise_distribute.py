@@ -82,6 +82,13 @@ def test_copies_that_a_recurrence_stores_are_read() -> None:
     assert "w[i] += y[t, i]" in shown(reusing_copies(found, {y}))
 
 
+def test_a_copy_at_a_static_index_is_none_of_the_whole() -> None:
+    text = "z: float32[4, 3]\nh: float32[5, 3]\ny: float32[3]\nfor t in range(4):\n    for i in range(3):\n"
+    text += "        h[t + 1, i] = h[t, i] + z[s, i]\nfor i in range(3):\n    y[i] = z[s, i]"
+    found = distributed(nests(check(parse(text, (), {"s": 4}), {"s": 4})))
+    assert reusing_copies(found, ()) == found
+
+
 def test_every_pass_keeps_the_meaning() -> None:
     start = check(parse(CELL))
     kept = {one: "asked for" for one in buffers_of(start) if one.name in "hw"}

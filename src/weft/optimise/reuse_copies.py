@@ -41,7 +41,7 @@ class _Copy:
 
 def reusing_copies(nests: Sequence[Nest], kept: Collection[Buffer]) -> list[Nest]:
     """The nests with copies read that recurrences store."""
-    found = _copies(nests, kept)
+    found = _copies(nests, kept) if any(nest.shared for nest in nests) else {}
     return [_reading(nest, found, at) for at, nest in enumerate(nests)] if found else list(nests)
 
 
@@ -85,7 +85,7 @@ def _loop(index: Scalar, size: int, sizes: Mapping[str, int]) -> str | None:
     if isinstance(index, Affine) and not index.offset:
         if not index.terms and size == 1:
             return ""
-        if len(index.terms) == 1 and index.terms[0][0] == 1 and sizes[index.terms[0][1]] == size:
+        if len(index.terms) == 1 and index.terms[0][0] == 1 and sizes.get(index.terms[0][1]) == size:
             return index.terms[0][1]
     return None
 
