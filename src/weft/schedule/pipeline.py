@@ -106,7 +106,7 @@ def distribute(stage: Stage, task: Task) -> Stage:
 def reuse_copies(stage: Stage, task: Task) -> Stage:
     """Read copies that recurrences store anyway.
 
-    for t: { z[t] = …;  h[t + 1] = z[t] };  for t: y[t] = z[t]    reads    for t: y[t] = h[t + 1]    in the end
+    for t: { z[t] = …;  h[t + 1] = z[t] };  y[t] = z[t]    becomes    for t: { …;  h[t + 1] = z[t] };  y[t] = h[t + 1]
     """
     return replace(stage, rematerialised=Rematerialised(reusing_copies(stage.nests, task.kept)))
 
