@@ -63,7 +63,7 @@ static inline float weft_log1p_float32(float x)
 {
     float whole = 1.0f + x, near = whole > 0.0f && whole < INFINITY ? whole : 1.0f;
     float lost = (x < INFINITY ? x : 0.0f) - ((x < INFINITY ? whole : 1.0f) - 1.0f);
-    return whole == 1.0f ? x : weft_log_float32(whole) + lost / near; /* of -0 it is -0 */
+    return copysignf(weft_log_float32(whole) + lost / near, x); /* of -0 it is -0 */
 }
 static inline double weft_log1p_float64(double x) { return log1p(x); }
 
