@@ -51,7 +51,11 @@ class Routine:
             if positions:
                 given = ", ".join(f"{name}=…" for name in self.bindings)
                 raise WeftError("static indices are given by name", fix=f"step({given})")
-            self.run(self.given(values) if values or self.bindings else values)
+            given = self.given(values) if values or self.bindings else values
+            if self.counters:
+                self.run(given)
+            else:  # one more call would be a tenth of a small run
+                self.state.run_now(self, given)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
             raise
