@@ -51,11 +51,11 @@ class Routine:
             if positions:
                 given = ", ".join(f"{name}=…" for name in self.bindings)
                 raise WeftError("static indices are given by name", fix=f"step({given})")
-            given = self.given(values) if values or self.bindings else values
+            standing = self.given(values) if values or self.bindings else values
             if self.counters:
-                self.run(given)
+                self.run(standing)
             else:  # one more call would be a tenth of a small run
-                self.state.run_now(self, given)
+                self.state.run_now(self, standing)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
             raise
