@@ -22,7 +22,7 @@ def selective(x, *, states: int = 4):
     return outputs + "skip" * x
 
 
-def main(steps: int = 200):
+def main(steps: int = 50):
     xs = wf.data(np.random.default_rng(0).normal(size=(32, 2, 3)).astype("float32"), batch=2, label="xs")
     layer = selective(label="ssm")
     target = wf.cumsum(xs, "t, ... |... => ...|...") * 0.1

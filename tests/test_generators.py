@@ -9,7 +9,7 @@ import pytest
 from generators import draw, generators
 
 #: How many draws of each; a campaign sets more.
-DRAWS = int(os.environ.get("WEFT_DRAWS", "12"))
+DRAWS = int(os.environ.get("WEFT_DRAWS", "8"))
 
 
 @pytest.mark.parametrize("name", sorted(generators()))

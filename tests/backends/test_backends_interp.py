@@ -24,7 +24,7 @@ def both(sample: Sample, static: int) -> tuple[dict[Buffer, np.ndarray], dict[Bu
     return whole, walked
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(samples(), st.integers(0, GIVEN["s"] - 1))
 def test_whole_nests_equal_the_walk_on_whole_numbers(sample: Sample, static: int) -> None:
     whole, walked = both(sample, static)

@@ -38,7 +38,7 @@ ENVIRONMENTS = {
     "trapped": {"WEFT_CC": f"{PLAIN} -fsanitize=undefined -fsanitize-undefined-trap-on-error"},
     # The library must come first in the process, and is nothing for the compiler's own.
     "sanitized": {
-        "WEFT_CC": "env -u LD_PRELOAD gcc -g -fsanitize=address,undefined -fno-sanitize-recover=undefined",
+        "WEFT_CC": "env -u LD_PRELOAD gcc -fsanitize=address,undefined -fno-sanitize-recover=undefined",
         "LD_PRELOAD": LIBRARY,
         "ASAN_OPTIONS": "detect_leaks=0",
     },

@@ -65,7 +65,7 @@ def agree(sample: tuple[Model, wf.Tensor], optimiser: str, backend: Backend, vis
         np.testing.assert_allclose(ours, meant, rtol=1e-7, atol=1e-9, err_msg=each.label)
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
 def test_kernels_interpreted(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     agree(sample, optimiser, Fusing(), visits)

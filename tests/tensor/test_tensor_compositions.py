@@ -10,7 +10,7 @@ from tensor.differences import Differences, check_second_order, total
 from tensor.models import Model, models
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(models(), st.integers(0, 1000))
 def test_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None:
     model, tensor = sample
@@ -21,7 +21,7 @@ def test_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None
     found.check(2)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(models(), st.integers(0, 1000))
 def test_gradients_of_gradients_of_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None:
     model, tensor = sample
