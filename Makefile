@@ -16,7 +16,7 @@ demo: $(VENV)/.installed ## install weft in .venv and run the demonstration
 	@$(BIN)/weft demo
 
 test: lint ## lint, then run every test
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-torch: $(VENV)/.installed-dev $(VENV)/.installed-bench ## test with the real torch and jax (installs them)
 	$(BIN)/python -m pytest bench/_torch -o filterwarnings=default
