@@ -28,6 +28,11 @@ SAME: dict[str, Operation] = {
     "slope": lambda h, other, at: h + wf.grad(wf.sum(wf.tanh(h * wf.param(f"s{at}")), "...|... => 0"), h),
     "reversed": lambda h, other, at: h[::-1],
     "window": lambda h, other, at: wf.einsum("n|o=+k; k => n|o", h, wf.param(f"k{at}", o=2)),
+    "running": lambda h, other, at: wf.cumsum(h),
+    "sorted": lambda h, other, at: wf.sort(h),
+    "monoid": lambda h, other, at: h - wf.einsum("...|d => ...|0", h, accum="logsumexp"),
+    "looked up": lambda h, other, at: h * wf.einsum("v, d; n|0@v => n|d", wf.param(f"t{at}", o=(3, 1)), wf.argmax(h)),
+    "flattened": lambda h, other, at: wf.einsum("n|d&e => n|e&d", h, e=1) + h,
 }
 #: What changes how many there are.
 LAST: dict[str, Operation] = {

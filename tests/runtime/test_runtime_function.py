@@ -55,11 +55,18 @@ def joined(x: wf.Tensor, y: wf.Tensor) -> Built:
     return wf.mean(pairs * pairs, "...|... => 0") + wf.mean(y * y, "...|... => 0"), pairs
 
 
+def recurrent(x: wf.Tensor, y: wf.Tensor) -> Built:
+    w = wf.param("w", i=1, o=1)
+    hs, last = wf.scan(lambda h, now: wf.tanh(w @ h + now), wf.einsum("b|d => d, b|0", x), init=0.0)
+    totals = wf.cumsum(x) + wf.einsum("d, b|0 => b|d", hs)
+    return wf.mean((last - y) ** 2, "...|... => 0") + wf.mean(totals * totals, "...|... => 0"), totals
+
+
 def twice(x: wf.Tensor) -> wf.Tensor:
     return wf.einsum("a, |d; b, |d => a^b, |d", x, x * 2.0)
 
 
-MODELS = [perceptron, over_the_batch, random, gradient, comprehension, joined]
+MODELS = [perceptron, over_the_batch, random, gradient, comprehension, joined, recurrent]
 
 
 def seeded(build: Callable[..., Built], *given: wf.Tensor) -> Built:

@@ -9,13 +9,13 @@ parameters, data, the state of an optimiser. These cannot have a shape that depe
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from weft.assign.definitions import inputs_of
 from weft.assign.dtype_inference import Precision
-from weft.assign.nodes import Awaited, Code, Node, NodeName, node_of, operands_of, statements, target
+from weft.assign.nodes import Awaited, Code, Node, NodeName, next_id, node_of, operands_of, statements, target
 from weft.errors import OpenSizeError, Origin, ShapeError
 from weft.shape.cells import InferenceStep, ShapeVar
 from weft.shape.close import close_alone
@@ -112,7 +112,7 @@ class _Substitution:
         """A node in place of another, whose sources were copied before."""
         shape = node.shape if node.shape.checked else self.copying.shape(node.shape)
         source = node.gradient_of and self(node.gradient_of)
-        made = Node(node.name, shape, node.precision, node.init, node.origin, source, node.declared, self(node.check))
+        made = replace(node, shape=shape, gradient_of=source, check=self(node.check), id=next_id())
         self._done[id(node)] = (node, made)
         return made
 
