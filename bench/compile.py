@@ -107,11 +107,13 @@ def one(peer: str, model: str, layers: int) -> Figure:
     module = import_module(f"_models.of_{peer}")
     module.prepare()
     imports = perf_counter() - start
-    problem = import_module("_models").PROBLEMS[model](layers)
+    problem = import_module("_models").problem(model, layers)
     marks = perf_counter(), process_time(), children()
     ready = module.ready(model, problem)
     first, python, compiler = perf_counter() - marks[0], process_time() - marks[1], children() - marks[2]
-    found = Figure(imports, first, python, compiler, [ready.first, ready.step()])
+    losses = [ready.loss()]
+    ready.step()
+    found = Figure(imports, first, python, compiler, [*losses, ready.loss()])
     if layers:
         found.memory = ready.memory()
         found.stages, found.kernels, found.different = asdict(ready.details()).values()

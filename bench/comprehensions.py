@@ -151,13 +151,11 @@ class Contestant:
 
 
 def contestants(kernel: Kernel, torch: Any, seconds: float, console: Console) -> list[Contestant]:
-    definition = wf.tc.define(TEXT)[kernel.name]
-    default = wf.tc.define(TEXT)[kernel.name]
-    default.options(*kernel.arrays, choose=wf.tc.Options())
+    default, definition = (wf.tc.define(TEXT)[kernel.name] for _ in range(2))
     found = [Contestant("weft", lambda: default(*kernel.arrays))]
     if seconds:
-        options = definition.autotune(*kernel.arrays, seconds=seconds)
-        console.print(f"{kernel.name}: {options}", highlight=False)
+        report = definition.autotune(*kernel.arrays, seconds=seconds)
+        console.print(f"{kernel.name}: {report}", highlight=False, markup=False)
         found.append(Contestant("tuned", lambda: definition(*kernel.arrays)))
     given = [torch.from_numpy(one) for one in kernel.arrays]
     many = torch.get_num_threads()
@@ -224,6 +222,7 @@ def main() -> int:
         return 2
     import torch
 
+    wf.config.tuned = ""  # what was found before would make both contestants the same
     console = Console(width=120 if not sys.stdout.isatty() else None)
     chosen = [one for one in kernels(torch) if not arguments.only or one.name in arguments.only]
     seconds = 0.0 if arguments.quick else arguments.seconds

@@ -100,6 +100,7 @@ def _best(rounds: int, *runs: Run) -> list[float]:
 
 
 def main() -> None:
+    wf.config.threads = 1
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, fewer sizes")
     options = parser.parse_args()

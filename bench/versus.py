@@ -37,13 +37,13 @@ ROUNDS, QUICK_ROUNDS = 15, 3
 WHILE_S = 0.01
 
 PRODUCTS = (
-    ("A B", 128, 512, 512),
-    ("A B", 512, 512, 512),
-    ("A B", 1024, 1024, 1024),
-    ("A Bt", 64, 784, 256),
-    ("At B", 256, 64, 784),
-    ("layer", 64, 784, 256),
-    ("layer", 32, 1024, 1024),
+    "product 128×512×512",
+    "product 512×512×512",
+    "product 1024×1024×1024",
+    "product 64×784×256 right_transposed",
+    "product 256×64×784 left_transposed",
+    "layer 64×784×256",
+    "layer 32×1024×1024",
 )
 SUMS = {"rows": "i,j=>i", "columns": "i,j=>j", "all": "i,j=>0"}
 MODELS = ("mlp", "cnn", "gpt")
@@ -58,7 +58,9 @@ Figures = dict[str, Callable[[], float]]
 def kept_figures() -> Figures:
     """What one process measures again and again."""
     import overhead
-    import products
+    from _peers import numbers
+    from _peers.contestants import made_ready
+    from _peers.table import work
 
     import weft as wf
 
@@ -66,13 +68,15 @@ def kept_figures() -> Figures:
         "shapes of 100 layers": _shapes,
         "a small step": _calls(overhead.weft_step(overhead.problem()).run),
     }
-    one = wf.data(products.numbers(4), label="x") + 1
+    one = wf.data(numbers(4), label="x") + 1
     found["a call"] = _repeated(wf.Context("cc").compile(one.forward))
-    for case in (products.matrices(*shape) for shape in PRODUCTS):
-        found[f"product {case.name}"] = _repeated(case.weft())
+    for text in PRODUCTS:
+        ready = made_ready("weft", work(text))
+        assert ready is not None
+        found[text] = _repeated(ready.run)
     for name, spec in SUMS.items():
         for size in (256, 1000):
-            total = wf.einsum(spec, wf.data(products.numbers(size, size), label="x"))
+            total = wf.einsum(spec, wf.data(numbers(size, size), label="x"))
             found[f"sum of {name} of {size}x{size}"] = _repeated(wf.Context("cc").compile(total.forward))
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import hashlib
 import os
 import re
@@ -35,8 +36,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(scope="session", autouse=True)
 def one_machine() -> None:
-    """Kernels are decided for a machine: in all tests the same one, wherever they run."""
+    """Kernels are decided for a machine: in all tests the same one, wherever they run, whatever was tuned there."""
     wf.config.machine = replace(wf.Machine(), identity=wf.Machine.here().identity)
+    wf.config.tuned = ""
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand tests live to the end: looking for garbage need not look at them every time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

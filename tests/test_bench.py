@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 BENCHMARKS = sorted((Path(__file__).parents[1] / "bench").glob("*.py"))
@@ -133,29 +135,108 @@ def test_weft_makes_a_first_step_in_a_process_of_its_own(compiling: ModuleType, 
     assert cold.compiler > 0 == warm.compiler
 
 
-def test_products_are_judged_by_the_faster_peer() -> None:
-    products = loaded("products")
-    assert products.ratio({"weft": 1.0, "NumPy": 3.0, "PyTorch": 2.0}) == 2.0
-    assert products.verdict([("one", 4.0), ("other", 1.0)]) == (
-        True,
-        "weft is 2.00 times as fast as the faster peer in the mean, and nowhere slower",
-    )
-    passed, text = products.verdict([("one", 4.0), ("other", 0.25)])
-    assert not passed
-    assert text.endswith("and SLOWER at other (0.25)")
-
-
-def test_products_find_what_numpy_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
-    products = loaded("products")
-    for kind in products.KINDS:
-        case = products.matrices(kind, 17, 33, 20)
-        products.check(case.name, {"weft": case.weft(), "NumPy": case.numpy()})
-
-
 @pytest.mark.parametrize(("ours", "passes"), [(0.1, True), (0.2, True), (0.21, False)])
 def test_imports_are_judged_by_numpys(ours: float, passes: bool) -> None:
     passed, text = loaded("imports").verdict(0.1, ours)
     assert passed == passes
     assert text.startswith(f"import numpy 100.0 ms, import weft {1e3 * ours:.1f} ms: {10 * ours:.2f} times, ")
     assert ("OVER" in text) != passes
+
+
+SMALL = (
+    "product 5×6×7",
+    "product 5×6×7 left_transposed right_transposed",
+    "layer 5x6x7",
+    "batched 2×5×6×7",
+    "permuted 2×3×4×5×6×7",
+    "max-plus 5×6×7",
+    *(f"{name} 50" for name in ("chain", "sum", "max", "argmax")),
+    *(f"{name} 5×7" for name in ("transpose", "softmax", "layer-norm", "moments")),
+    *(f"{name} 5×7" for name in ("columns", "logsumexp", "variance", "sort")),
+    "top 5×7×3",
+    "scatter 9×4×5",
+    "embedding 9×4×5",
+    "tmm 5×6×7",
+    "tbmm 2×5×6×7",
+    "lut1 9×4×3×2",
+    "lut2 9×8×4×3×2×5",
+    "mlp1 5×6×7",
+    "mlp3 5×6×7×4×3",
+    "group-norm 2×3×2×4",
+)
+
+
+def test_weft_finds_what_numpy_finds_in_double_precision() -> None:
+    peers, contestants = loaded("peers"), importlib.import_module("_peers.contestants")
+    for text in SMALL:
+        work = peers.work(text)
+        figure = peers.Figure(peers.Row(text, "", 1.0), work.flops, 0)
+        answers = {"weft": contestants.by_weft(work, work.inputs, backend="interp").answers()}
+        wanted = contestants.by_numpy(work, work.in_double()).answers()
+        peers.compare(figure, answers, wanted, peers.TOLERANCE)
+        assert not figure.failures, text
+        peers.compare(figure, answers, [one + 1 for one in wanted], peers.TOLERANCE)
+        assert "finds something else" in figure.failures["weft"]
+    named = {row.text.split()[0] for row in peers.rows()}
+    untried = {"convolution", "group-convolution", "perceptron", "transformer"}
+    assert named == {text.split()[0] for text in SMALL} | untried == set(peers.KINDS)
+
+
+def test_gradients_are_pulled_back_from_given_numbers() -> None:
+    peers, contestants = loaded("peers"), importlib.import_module("_peers.contestants")
+    work = peers.work("embedding 3×2×4 gradient")
+    found, slopes = contestants.by_weft(work, work.inputs, backend="interp").answers()
+    wanted = np.zeros((3, 2))
+    np.add.at(wanted, work.inputs["ids"], contestants.seed_of(found))
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-6)
+
+
+def test_a_contestant_runs_in_a_process_of_its_own() -> None:
+    processes = importlib.import_module("_peers.process")
+    one = processes.Process("numpy", 1)
+    try:
+        (found,) = one.build("sum 1000")
+        (exact,) = one.reference("sum 1000")
+        assert abs(found - exact) < 1e-3
+        assert (found.dtype, exact.dtype) == ("float32", "float64")
+        assert 0 < one.round(0.001) < 1
+        assert one.build("softmax 3×4 gradient") is None
+        with pytest.raises(processes.Failed, match="AttributeError"):
+            one._asked("sing")
+    finally:
+        one.end()
+
+
+def test_peers_are_judged_by_the_best() -> None:
+    peers, report = loaded("peers"), importlib.import_module("_peers.report")
+    figures = [
+        report.Figure(peers.Row("a", "g", 1.1), 8.0, 4.0, {"weft": 2.0, "numpy": 9.0, "torch": 8.0}),
+        report.Figure(peers.Row("b", "g", 1.1), 0.0, 4.0, {"weft": 4.0, "jax.jit": 4.0}, {"torch": "failed: so"}),
+        report.Figure(peers.Row("c", "h", 1.0), 0.0, 4.0, {"torch": 1.0}),
+    ]
+    assert [(one.best_peer, one.ratio, one.passed) for one in figures] == [
+        ("torch", 4.0, True),
+        ("jax.jit", 1.0, False),
+        ("torch", None, False),
+    ]
+    assert [one.fraction(peers.Peak(8.0, 2.0)) for one in figures] == [1.0, 0.5, None]
+    assert report.summary(figures) == [
+        "g: 2.00, least 1.00",
+        "h: no peers",
+        "all: 2.00, least 1.00; 1 of 3 as wanted",
+        "b: torch failed: so",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prodct 2×3×4", "there is no work `prodct`: there are "),
+        ("product 2×3", "`product 2×3` is not written as `product ROWS×DEPTH×COLUMNS [left_transposed]"),
+        ("sum 4 fast", "`sum 4 fast` is not written as `sum SIZE`"),
+    ],
+)
+def test_rows_that_are_none_are_refused(text: str, said: str) -> None:
+    with pytest.raises(SystemExit) as raised:
+        loaded("peers").work(text)
+    assert str(raised.value).startswith(said)

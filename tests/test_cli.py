@@ -8,12 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import weft as wf
 from weft.cli import main
+from weft.schedule.decisions import read_decisions
+from weft.schedule.tuned import Found, machine_key
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -259,14 +262,55 @@ def test_tc_tune(comprehensions: str, capsys: pytest.CaptureFixture[str], tmp_pa
     sizes = ("--sizes", "M=2", "K=3", "N=4")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WEFT_CACHE", str(tmp_path))
-        given = ("tc", "tune", comprehensions, "--def", "mm", *sizes, "--backend", "interp", "--seconds", "0.05")
-        assert main(given) == 0
+        given = ("tc", "tune", comprehensions, "--def", "mm", *sizes, "--seconds", "0")
+        assert main([*given, "--backend", "cc", "--wrt", "A"]) == 0
         printed, said = capsys.readouterr()
-        assert said.startswith("mm: ")
-        assert printed
-        assert main((*given, "--wrt", "A")) == 0
-        assert capsys.readouterr().err.startswith("mm, by A: ")
-        assert len((tmp_path / "tc" / "tuned.jsonl").read_text().splitlines()) == 2
+        assert "assignments" in printed.splitlines()[0]
+        assert printed.endswith(said)
+        assert said.startswith("0 schedules tried in ")
+        assert "is not cut into kernels" in failure(capsys, *given, "--backend", "interp")
+
+
+def test_tune_show_and_merge(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    here, there = machine_key(wf.Machine.here()), "elsewhere"
+    vectors, written = read_decisions({"i0": "on vectors of 8"}), read_decisions({})
+    some = [
+        Found("a" * 64, here, vectors, 1e-5, 2e-5, "y =: relu(x)"),
+        Found("a" * 64, here, written, 1.5e-5, 2e-5, "y =: relu(x)"),
+        Found("b" * 64, there, vectors, 1e-5, 2e-5),
+    ]
+    others = [replace(some[0], seconds=1.2e-5), replace(some[2], kernel="c" * 64)]
+    for name, lines in (("one", some), ("other", others)):
+        (tmp_path / name).write_text("".join(f"{one.line}\n" for one in lines) + "damaged\n")
+    both = tmp_path / "both.jsonl"
+    files = [str(tmp_path / name) for name in ("one", "other")]
+    lines = output(capsys, "tune", "merge", *files).splitlines()
+    assert lines == [one.line for one in (others[0], *some[1:], others[1])]
+    said = output(capsys, "tune", "merge", *files, "--into", str(both))
+    assert said == f"{both}: 4 lines; 2 damaged and 1 that said nothing new are left out\n"
+    assert both.read_text().splitlines() == lines
+    assert output(capsys, "tune", "show", str(both)).splitlines() == [
+        "kernel          µs  tuned  times as fast  assignments",
+        "aaaaaaaaaaaa  20.0   12.0           1.67  y =: relu(x)",
+        "aaaaaaaaaaaa: i0 on vectors of 8",
+        "1 schedule in use, 2 of other machines, 1 not the best",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WEFT_CACHE", str(tmp_path))
+        assert output(capsys, "tune", "show") == "0 schedules in use\n"
+        (tmp_path / "tuned").mkdir()
+        (tmp_path / "one").rename(tmp_path / "tuned" / "tuned.jsonl")
+        assert ", 1 damaged\n" in output(capsys, "tune", "show")
+    assert "cannot be read: No such file" in failure(capsys, "tune", "show", str(tmp_path / "none"))
+    assert "cannot be written: " in failure(capsys, "tune", "merge", str(both), "--into", str(both / "below"))
+
+
+def test_tune_help_says_where_files_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The usual file is tuned/tuned.jsonl in the cache" in said
+    assert "weft tune merge a.jsonl b.jsonl --into both.jsonl" in said
 
 
 # The cache
@@ -283,8 +327,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             path.write_bytes(b"x" * size)
             used = time.time() - days * 24 * 3600
             os.utime(path, (used, used))
-    (tmp_path / "tc").mkdir()
-    (tmp_path / "tc" / "tuned.jsonl").write_text("{}\n")
+    (tmp_path / "tuned").mkdir()
+    (tmp_path / "tuned" / "tuned.jsonl").write_text("{}\n")
     (tmp_path / "cc" / "notes.txt").write_text("somebody's own")
     return tmp_path
 

@@ -37,7 +37,7 @@ def test_a_block_restores_what_was_set_in_it() -> None:
         assert repr(wf.config) == repr(wf.config.options).replace("CompileOptions", "Config")
         assert repr(wf.config).startswith(
             "Config(optimise=True, fast_math=False, max_visits=1, max_tracing_dim=5, device_only=True, strict=False, "
-            "verify=False, inline_operations=128, "
+            "verify=False, threads=0, inline_operations=128, "
         )
 
 
@@ -92,6 +92,7 @@ def test_blocks_of_two_tasks_that_overlap() -> None:
     [
         ("strict", 1, "config.strict is True or False, not 1"),
         ("max_visits", 0, "config.max_visits is a whole number from 1 on, not 0"),
+        ("threads", -1, "config.threads is a whole number from 0 to 256, not -1"),
         ("max_visits", True, "config.max_visits is a whole number from 1 on, not True"),
         ("speed", 9, "there is no setting 'speed'"),
     ],
@@ -100,6 +101,8 @@ def test_settings_that_are_refused(name: str, value: object, what: str) -> None:
     with pytest.raises(wf.WeftError) as caught:
         setattr(wf.config, name, value)
     assert caught.value.what == what
+    assert caught.value.origin is not None
+    assert caught.value.origin.file == __file__
     with pytest.raises(wf.WeftError), wf.config.using(**{name: value}):
         pass
     if what.startswith("there is no"):

@@ -10,26 +10,47 @@ import numpy as np
 
 Array = np.ndarray
 
-#: The perceptron's widths; its batch.
-WIDTHS, MLP_BATCH = (784, 256, 128, 10), 64
-
-#: Images of 28 by 28, two convolutions of 3 by 3, each halved by pooling, then a dense layer.
-IMAGE, CHANNELS, CLASSES, CNN_BATCH = 28, (1, 8, 16), 10, 32
-
-#: The transformer.
-LAYERS, WIDTH, HEADS, GPT_BATCH, SEQUENCE, VOCABULARY = 6, 64, 4, 4, 32, 64
-
-RATE = {"mlp": 1e-3, "cnn": 0.01, "gpt": 0.1}
 EPSILON = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
+class Perceptron:
+    widths: tuple[int, ...] = (784, 256, 128, 10)
+    batch: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Convolutions of 3 by 3, each halved by pooling, then a dense layer."""
+
+    size: int = 28
+    channels: tuple[int, ...] = (1, 8, 16)
+    classes: int = 10
+    batch: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    layers: int = 6
+    width: int = 64
+    heads: int = 4
+    batch: int = 4
+    length: int = 32
+    vocabulary: int = 64
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """Data by name, and the first values of all parameters by label. Weights lie as weft's: outputs, then inputs."""
+    """Data by name, and the first values of all parameters by label. Weights lie as weft's: outputs, then inputs.
+
+    It is trained by Adam, or by gradient descent, at a rate.
+    """
 
     data: Mapping[str, Array]
     start: Mapping[str, Array]
-    layers: int = 0
+    sizes: Perceptron | Images | Transformer
+    rate: float
+    adam: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,70 +66,74 @@ class Details:
 class Ready:
     """A training step that has run once.
 
-    `first` is the loss it found; `step` makes another and says its loss; `memory` says how many bytes training needs.
+    `step` makes another, `loss` is what the last one found, and `memory` says how many bytes training needs.
     """
 
-    first: float
-    step: Callable[[], float]
+    step: Callable[[], None]
+    loss: Callable[[], float]
     memory: Callable[[], int]
     details: Callable[[], Details] = Details
 
 
-def mlp(layers: int = 0) -> Problem:
+def mlp(sizes: Perceptron) -> Problem:
     random = np.random.default_rng(0)
     start = {}
-    for number, (inputs, outputs) in enumerate(pairwise(WIDTHS), 1):
+    for number, (inputs, outputs) in enumerate(pairwise(sizes.widths), 1):
         start[f"w{number}"] = random.normal(0, inputs**-0.5, (outputs, inputs))
         start[f"b{number}"] = np.zeros(outputs)
-    data = {"x": random.normal(size=(MLP_BATCH, WIDTHS[0])), "labels": random.integers(0, WIDTHS[-1], MLP_BATCH)}
-    return Problem(single(data), single(start))
+    data = {
+        "x": random.normal(size=(sizes.batch, sizes.widths[0])),
+        "labels": random.integers(0, sizes.widths[-1], sizes.batch),
+    }
+    return Problem(single(data), single(start), sizes, rate=1e-3, adam=True)
 
 
-def cnn(layers: int = 0) -> Problem:
+def cnn(sizes: Images) -> Problem:
     random = np.random.default_rng(0)
     start = {}
-    for number, (inputs, outputs) in enumerate(pairwise(CHANNELS), 1):
+    for number, (inputs, outputs) in enumerate(pairwise(sizes.channels), 1):
         start[f"k{number}"] = random.normal(0, (9 * inputs) ** -0.5, (outputs, 3, 3, inputs))
         start[f"b{number}"] = np.zeros(outputs)
-    left = IMAGE // 4
-    start["w"] = random.normal(0, (left * left * CHANNELS[-1]) ** -0.5, (CLASSES, left, left, CHANNELS[-1]))
-    start["b"] = np.zeros(CLASSES)
-    images = random.normal(size=(CNN_BATCH, IMAGE, IMAGE, CHANNELS[0]))
-    return Problem(single({"x": images, "labels": random.integers(0, CLASSES, CNN_BATCH)}), single(start))
+    left, last = sizes.size // 4, sizes.channels[-1]
+    start["w"] = random.normal(0, (left * left * last) ** -0.5, (sizes.classes, left, left, last))
+    start["b"] = np.zeros(sizes.classes)
+    images = random.normal(size=(sizes.batch, sizes.size, sizes.size, sizes.channels[0]))
+    data = {"x": images, "labels": random.integers(0, sizes.classes, sizes.batch)}
+    return Problem(single(data), single(start), sizes, rate=0.01)
 
 
-def gpt(layers: int = 0) -> Problem:
-    layers = layers or LAYERS
-    random = np.random.default_rng(0)
-    tokens = random.integers(0, VOCABULARY, (GPT_BATCH, SEQUENCE + 1))
+def gpt(sizes: Transformer, *, adam: bool = False) -> Problem:
+    random, width, vocabulary = np.random.default_rng(0), sizes.width, sizes.vocabulary
+    tokens = random.integers(0, vocabulary, (sizes.batch, sizes.length + 1))
     start = {
-        "embedding": random.normal(0, 1, (WIDTH, VOCABULARY)),
-        "position": random.normal(0, 0.1, (SEQUENCE, WIDTH)),
-        "head": random.normal(0, WIDTH**-0.5, (VOCABULARY, WIDTH)),
-        **_norm("last"),
+        "embedding": random.normal(0, 1, (width, vocabulary)),
+        "position": random.normal(0, 0.1, (sizes.length, width)),
+        "head": random.normal(0, width**-0.5, (vocabulary, width)),
+        **_norm("last", width),
     }
-    for number in range(layers):
-        start |= _layer(f"l{number}", random)
-    return Problem(single({"tokens": tokens[:, :-1], "targets": tokens[:, 1:]}), single(start), layers)
+    for number in range(sizes.layers):
+        start |= _layer(f"l{number}", random, width, sizes.heads)
+    data = {"tokens": tokens[:, :-1], "targets": tokens[:, 1:]}
+    return Problem(single(data), single(start), sizes, rate=1e-3 if adam else 0.1, adam=adam)
 
 
-def _layer(name: str, random: np.random.Generator) -> dict[str, Array]:
-    head, hidden = WIDTH // HEADS, 4 * WIDTH
-    into = {f"{name}.{one}": random.normal(0, WIDTH**-0.5, (HEADS, head, WIDTH)) for one in "qkv"}
+def _layer(name: str, random: np.random.Generator, width: int, heads: int) -> dict[str, Array]:
+    head, hidden = width // heads, 4 * width
+    into = {f"{name}.{one}": random.normal(0, width**-0.5, (heads, head, width)) for one in "qkv"}
     return {
-        **_norm(f"{name}.before"),
+        **_norm(f"{name}.before", width),
         **into,
-        f"{name}.o": random.normal(0, WIDTH**-0.5, (WIDTH, HEADS, head)),
-        **_norm(f"{name}.between"),
-        f"{name}.up": random.normal(0, WIDTH**-0.5, (hidden, WIDTH)),
+        f"{name}.o": random.normal(0, width**-0.5, (width, heads, head)),
+        **_norm(f"{name}.between", width),
+        f"{name}.up": random.normal(0, width**-0.5, (hidden, width)),
         f"{name}.up_bias": np.zeros(hidden),
-        f"{name}.down": random.normal(0, hidden**-0.5, (WIDTH, hidden)),
-        f"{name}.down_bias": np.zeros(WIDTH),
+        f"{name}.down": random.normal(0, hidden**-0.5, (width, hidden)),
+        f"{name}.down_bias": np.zeros(width),
     }
 
 
-def _norm(name: str) -> dict[str, Array]:
-    return {f"{name}.scale": np.ones(WIDTH), f"{name}.shift": np.zeros(WIDTH)}
+def _norm(name: str, width: int) -> dict[str, Array]:
+    return {f"{name}.scale": np.ones(width), f"{name}.shift": np.zeros(width)}
 
 
 def single(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -116,5 +141,8 @@ def single(arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {name: one.astype("int32" if one.dtype.kind == "i" else "float32") for name, one in arrays.items()}
 
 
-#: Every model: what it starts from, given a number of layers where it has any.
-PROBLEMS: dict[str, Callable[[int], Problem]] = {"mlp": mlp, "cnn": cnn, "gpt": gpt}
+def problem(model: str, layers: int = 0) -> Problem:
+    """What a model starts from in its usual sizes, or with a number of layers where it has any."""
+    if model == "gpt":
+        return gpt(Transformer(layers) if layers else Transformer())
+    return mlp(Perceptron()) if model == "mlp" else cnn(Images())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from _models import CHANNELS, EPSILON, HEADS, RATE, SEQUENCE, WIDTH, WIDTHS, Problem, Ready
+from _models import EPSILON, Images, Perceptron, Problem, Ready, Transformer
 
 Arrays = Mapping[str, jax.Array]
 
@@ -23,30 +24,32 @@ def ready(name: str, given: Problem) -> Ready:
     model = MODELS[name]
     data = {one: jnp.asarray(value) for one, value in given.data.items()}
     params = {one: jnp.asarray(value) for one, value in given.start.items()}
-    adam = name == "mlp"
     # Made by NumPy: made by jax, zeros would be one more thing to compile.
     zeros = {one: np.zeros_like(value) for one, value in given.start.items()}
-    state = (params, *((jax.device_put(zeros), jax.device_put(zeros), jnp.asarray(np.float32(0))) if adam else ()))
+    state = (
+        params,
+        *((jax.device_put(zeros), jax.device_put(zeros), jnp.asarray(np.float32(0))) if given.adam else ()),
+    )
 
     def step(state: tuple, data: Arrays) -> tuple[tuple, jax.Array]:
-        loss, slopes = jax.value_and_grad(lambda params: model(params, data, given.layers))(state[0])
-        return (adam_step if adam else sgd_step)(state, slopes, RATE[name]), loss
+        loss, slopes = jax.value_and_grad(lambda params: model(params, data, given.sizes))(state[0])
+        return (adam_step if given.adam else sgd_step)(state, slopes, given.rate), loss
 
     compiled = jax.jit(step, donate_argnums=0).lower(state, data).compile()
     state, loss = compiled(state, data)
     jax.block_until_ready(state)
 
-    def again() -> float:
-        nonlocal state
+    def again() -> None:
+        nonlocal state, loss
         state, loss = compiled(state, data)
-        return float(loss)
+        loss.block_until_ready()
 
     def memory() -> int:
         found = compiled.memory_analysis()
         own = found.temp_size_in_bytes + found.argument_size_in_bytes + found.output_size_in_bytes
         return own - found.alias_size_in_bytes
 
-    return Ready(float(loss), again, memory)
+    return Ready(again, lambda: float(loss), memory)
 
 
 def sgd_step(state: tuple, slopes: Arrays, rate: float) -> tuple:
@@ -72,17 +75,17 @@ def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
     return -jnp.mean(right)
 
 
-def mlp(params: Arrays, data: Arrays, layers: int) -> jax.Array:
-    h, last = data["x"], len(WIDTHS) - 1
+def mlp(params: Arrays, data: Arrays, sizes: Perceptron) -> jax.Array:
+    h, last = data["x"], len(sizes.widths) - 1
     for number in range(1, last + 1):
         h = h @ params[f"w{number}"].T + params[f"b{number}"]
         h = jax.nn.relu(h) if number < last else h
     return cross_entropy(h, data["labels"])
 
 
-def cnn(params: Arrays, data: Arrays, layers: int) -> jax.Array:
+def cnn(params: Arrays, data: Arrays, sizes: Images) -> jax.Array:
     h = data["x"]
-    for number in range(1, len(CHANNELS)):
+    for number in range(1, len(sizes.channels)):
         kernel, kinds = params[f"k{number}"], ("NHWC", "OHWI", "NHWC")
         h = jax.lax.conv_general_dilated(h, kernel, (1, 1), "SAME", dimension_numbers=kinds)
         h = jax.nn.relu(h + params[f"b{number}"])
@@ -98,19 +101,19 @@ def norm(x: jax.Array, params: Arrays, name: str) -> jax.Array:
 
 def attention(x: jax.Array, params: Arrays, name: str) -> jax.Array:
     query, key, value = (jnp.einsum("btd,hed->bhte", x, params[f"{name}.{one}"]) for one in "qkv")
-    scores = jnp.einsum("bhte,bhse->bhts", query, key) * (WIDTH // HEADS) ** -0.5
-    seen = np.tril(np.ones((SEQUENCE, SEQUENCE), bool))
+    scores = jnp.einsum("bhte,bhse->bhts", query, key) * query.shape[-1] ** -0.5
+    seen = np.tril(np.ones(scores.shape[-2:], bool))
     weights = jax.nn.softmax(jnp.where(seen, scores, -1e9))
     return jnp.einsum("bhte,dhe->btd", jnp.einsum("bhts,bhse->bhte", weights, value), params[f"{name}.o"])
 
 
-def gpt(params: Arrays, data: Arrays, layers: int) -> jax.Array:
+def gpt(params: Arrays, data: Arrays, sizes: Transformer) -> jax.Array:
     x = params["embedding"].T[data["tokens"]] + params["position"]
-    for name in (f"l{number}" for number in range(layers)):
+    for name in (f"l{number}" for number in range(sizes.layers)):
         x = x + attention(norm(x, params, f"{name}.before"), params, name)
         hidden = norm(x, params, f"{name}.between") @ params[f"{name}.up"].T + params[f"{name}.up_bias"]
         x = x + jax.nn.gelu(hidden, approximate=False) @ params[f"{name}.down"].T + params[f"{name}.down_bias"]
     return cross_entropy(norm(x, params, "last") @ params["head"].T, data["targets"])
 
 
-MODELS: dict[str, Callable[[Arrays, Arrays, int], jax.Array]] = {"mlp": mlp, "cnn": cnn, "gpt": gpt}
+MODELS: dict[str, Callable[[Arrays, Arrays, Any], jax.Array]] = {"mlp": mlp, "cnn": cnn, "gpt": gpt}

@@ -205,6 +205,11 @@ class AccessMap:
     def ranges(self) -> dict[str, int]:
         return dict(self.loops)
 
+    def substitute(self, parameters: Mapping[str, Affine]) -> AccessMap:
+        """It with other values of parameters."""
+        guards = tuple([(index.substitute(parameters), size) for index, size in self.guards])
+        return AccessMap(tuple([index.substitute(parameters) for index in self.indices]), self.loops, guards)
+
     @property
     def runs(self) -> bool:
         """Has it any points, as far as its loops go?"""

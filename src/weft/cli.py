@@ -15,6 +15,7 @@ from weft import demo
 from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
+from weft.schedule import tuned_report
 from weft.tc import cli as comprehensions
 from weft.tc.show import STAGES
 
@@ -39,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     _add_demo(commands)
     _add_tc(commands)
+    _add_tune(commands)
     _add_cache(commands)
     return parser
 
@@ -135,6 +137,36 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _tc_run(given: argparse.Namespace) -> str:
     sizes = dict(given.sizes)
     return comprehensions.run(given.file, given.name, sizes, backend=given.backend, seed=given.seed, times=given.times)
+
+
+def _add_tune(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "tune",
+        help="show or merge what tuning found",
+        description="What routine.tune(), a comprehension's autotune() and `weft tc tune` find is kept in files of "
+        "JSON lines, one for each schedule of a kernel on a kind of machine. Every process uses the best of them. "
+        "Files merge by concatenation, so what was found elsewhere can simply be appended.",
+        epilog="The usual file is tuned/tuned.jsonl in the cache (`weft cache info` says where that is, WEFT_CACHE "
+        "sets it); wf.config.tuned names another, or none. Example: weft tune merge a.jsonl b.jsonl --into both.jsonl",
+    )
+    actions = parser.add_subparsers(required=True, metavar="action")
+    showing = actions.add_parser(
+        "show",
+        help="print the schedules in use on this machine, and what each gained",
+        description="Print the schedules in use on this machine, what each kernel took without and with them, and how "
+        "many lines are of other machines, are not the best, or are damaged.",
+    )
+    merging = actions.add_parser(
+        "merge",
+        help="make one file of several, without what is damaged or said twice",
+        description="Print the lines of some files, each schedule once and none that is damaged; or write them to a "
+        "file, as a whole: `weft tune merge --into` the usual file itself tidies it up.",
+    )
+    for one in (showing, merging):
+        one.add_argument("files", nargs="*", type=Path, metavar="file", help="the files (default: the usual one)")
+    merging.add_argument("--into", type=Path, metavar="FILE", help="write them there, in place of what it holds")
+    showing.set_defaults(run=lambda given: tuned_report.show(given.files))
+    merging.set_defaults(run=lambda given: tuned_report.merge(given.files, given.into))
 
 
 def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

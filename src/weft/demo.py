@@ -16,6 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import weft as wf
 
 STEPS, BATCH, EPOCHS, WIDTH = 20, 50, 25, 16
+#: How many points the picture has along each side.
+PIXELS = 200
 COLUMNS, ROWS = 60, 22
 #: The part of the plane that is drawn: left, right, bottom, top.
 FRAME = (-1.6, 2.6, -1.1, 1.6)
@@ -169,11 +171,10 @@ def _plot(trained: TwoMoons, picture: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    side = 200
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes: Any = figure.add_subplot()
-    scores = trained.scores(_grid(side, side)).reshape(side, side)
+    scores = trained.scores(_grid(PIXELS, PIXELS)).reshape(PIXELS, PIXELS)
     axes.contourf(scores, levels=[-1e9, -1, 0, 1, 1e9], colors=["#9ecae1", "#deebf7", "#fee6ce", "#fdae6b"],
                   extent=FRAME, origin="upper")  # fmt: skip
     axes.scatter(*trained.points.T, c=np.where(trained.sides > 0, "#d94801", "#08519c"), s=6)

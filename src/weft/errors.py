@@ -18,6 +18,7 @@ what both sides were, how to mend it) and renders them the same way everywhere:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import linecache
 import os
 import sys
@@ -30,6 +31,8 @@ from typing import Any
 #: Where weft's own files are.
 HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _COMMAND = os.path.join(HOME, "cli.py")
+#: What weft calls itself through.
+_THROUGH = (contextlib.__file__, dataclasses.__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def user_origin() -> Origin | None:
         if file == _COMMAND:
             return None
         generated = file == "<string>" and frame.f_globals.get("__name__", "").startswith("weft.")  # by dataclasses
-        if not (file.startswith(HOME) or generated or file == contextlib.__file__):
+        if not (file.startswith(HOME) or generated or file in _THROUGH):
             return Origin(file, frame.f_lineno)
         frame = frame.f_back
     return None

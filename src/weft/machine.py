@@ -37,12 +37,13 @@ class Machine:
 
     `caches` are bytes, from the one nearest to a core on. `flops_per_s` and `bytes_per_s` are of one core and of
     memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to call a kernel;
-    `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for, `latency_ns`
-    at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on vectors.
-    `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps, multiply-adds of
-    vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to transpose it there,
-    `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache lines, `scalar_steps` for
-    an operation on one number. `identity` tells machines apart that cannot share compiled code.
+    `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for,
+    `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
+    vectors. `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps,
+    multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to
+    transpose it there, `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache
+    lines, `line_steps` to read a number from a line that no first cache holds, `scalar_steps` for an operation on
+    one number. `identity` tells machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -63,6 +64,7 @@ class Machine:
     copy_steps: float = 0.1
     transpose_steps: float = 0.4
     load_steps: float = 1.4
+    line_steps: float = 1.7
     scalar_steps: float = 4.0
     identity: str = ""
 

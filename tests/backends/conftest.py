@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from backends.guarded import guarding
 from weft.backends.cc import build, loader
 
 
@@ -26,3 +30,13 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def folder(tmp_path: Path) -> Path:
     """A cache that is not there yet."""
     return tmp_path / "kept" / "cc"
+
+
+@pytest.fixture(scope="module")
+def guarded_memory() -> Iterator[None]:
+    """Nothing compiled reads or writes outside its buffers: if it does, that is the end of the process.
+
+    Under sanitizers memory is as they lay it out.
+    """
+    with nullcontext() if "LD_PRELOAD" in os.environ else guarding():
+        yield

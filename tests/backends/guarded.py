@@ -1,16 +1,18 @@
 """Memory between pages that must not be touched: compiled code that leaves its buffers ends the process.
 
-As a plugin, `pytest -p backends.guarded`, it gives such memory to every compiled program: each run is on copies that
-end at a forbidden page, then again on copies that begin behind one, and both must come to the same.
+Every run is on copies that end at a forbidden page, then again on copies that begin behind one, and both must come to
+the same.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 from weft.backends.cc import Cc
 from weft.backends.protocol import BoundProgram, Executable, Memory
@@ -62,10 +64,14 @@ class Guarded:
         return run
 
 
-def pytest_configure() -> None:
+@contextmanager
+def guarding() -> Iterator[None]:
+    """Every program of the C backend that is compiled meanwhile runs on such memory."""
     compile_plain = Cc.compile
 
     def compile_guarded(self: Cc, program: Program) -> Executable:
         return Guarded(compile_plain(self, program))
 
-    Cc.compile = compile_guarded  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cc, "compile", compile_guarded)
+        yield

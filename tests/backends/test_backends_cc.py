@@ -17,6 +17,7 @@ from weft.backends.cc import Cc
 from weft.loops.interp import run_scalar
 from weft.schedule import as_kernels
 
+pytestmark = pytest.mark.usefixtures("guarded_memory")
 FLOATS = ("add", "sub", "mul", "max", "min", "lt", "eq", "and", "arg1", "arg2", "relu_gate", "mod", "div")
 
 
@@ -62,10 +63,12 @@ def test_gradient_updates(backend: Cc, sample: tuple[Model, wf.Tensor]) -> None:
     oracle = wf.Context("interp")
     routine = oracle.compile(code, bindings=list(model.bound))
     routine(**bound)
-    memory = {buffer: array.copy() for buffer, array in oracle._memory.items()}
+    memory = {buffer: array.copy() for buffer, array in oracle._engine.devices[0].memory.blocks.items()}
     backend.compile(as_kernels(routine.program)).bind(memory)(bound)
     for buffer, array in memory.items():
-        np.testing.assert_allclose(array, oracle._memory[buffer], rtol=1e-9, atol=1e-12, err_msg=buffer.name)
+        np.testing.assert_allclose(
+            array, oracle._engine.devices[0].memory.blocks[buffer], rtol=1e-9, atol=1e-12, err_msg=buffer.name
+        )
 
 
 def test_choosing_in_a_nest_of_loops() -> None:

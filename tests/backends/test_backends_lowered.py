@@ -21,7 +21,9 @@ def test_whole_nests_equal_the_walk_on_gradient_updates(sample: tuple[Model, wf.
     routine = ctx.compile(wf.grad_update(loss), bindings=list(model.bound))
     bound = {index.name: at for index, at in model.bound.items()}
     routine(**bound)
-    whole, walked = ({buffer: array.copy() for buffer, array in ctx._memory.items()} for _ in range(2))
+    whole, walked = (
+        {buffer: array.copy() for buffer, array in ctx._engine.devices[0].memory.blocks.items()} for _ in range(2)
+    )
     run(routine.program, whole, bound)
     run_scalar(routine.program, walked, bound)
     for buffer in whole:

@@ -8,16 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from backends.contractions import Contraction, contractions
 from schedule.kernels import placed
 from weft.backends.cc import Cc
-from weft.loops import check
+from weft.loops import buffers_of, check, parse
 from weft.loops.interp import run
+from weft.machine import COMMON
 from weft.schedule import as_kernels, as_program
+from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.tile import tiled
+
+pytestmark = pytest.mark.usefixtures("guarded_memory")
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +32,11 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
 
 
 @settings(max_examples=20)
-@given(contractions())
-def test_products(backend: Cc, sample: Contraction) -> None:
-    kernels = [replace(one, body=tiled(one.body)) for one in placed(sample.kernels, sample.kept, 1)]
+@given(contractions(), st.sampled_from([COMMON.caches[0], 64]))
+def test_products(backend: Cc, sample: Contraction, cache: int) -> None:
+    """With a first cache that holds next to nothing, rows are packed too."""
+    options = DEFAULTS.but(machine=replace(COMMON, caches=(cache, *COMMON.caches[1:])))
+    kernels = [one.with_body(tiled(one.body, options)) for one in placed(sample.kernels, sample.kept, 1)]
     ours, meant = sample.memory(), sample.memory()
     run(check(sample.program), meant)
     backend.compile(as_kernels(check(as_program(kernels)))).bind(ours)({})
@@ -57,9 +63,10 @@ def test_edges(shape: tuple[int, int, int], dtype: str, tmp_path: Path, monkeypa
     """Rows, columns and sums that fill no tile, or more than one panel."""
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     allowed = 16 * float(np.finfo(dtype).eps) * shape[1]
-    for kind in KINDS:
-        tensor, meant = spec(kind, *shape, dtype)
-        np.testing.assert_allclose(wf.Context("cc")[tensor], meant, rtol=allowed, atol=allowed, err_msg=kind)
+    ctx, made = wf.Context("cc"), {kind: spec(kind, *shape, dtype) for kind in KINDS}
+    ctx.compile(wf.seq(*(tensor.forward for tensor, _ in made.values())))()
+    for kind, (tensor, meant) in made.items():
+        np.testing.assert_allclose(ctx[tensor], meant, rtol=allowed, atol=allowed, err_msg=kind)
 
 
 def test_nan_and_infinity_stay_in_their_row_and_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +79,34 @@ def test_nan_and_infinity_stay_in_their_row_and_column(tmp_path: Path, monkeypat
         meant = np.full((13, 21), 37.0)
         meant[3], meant[:, 5] = np.inf, np.nan
         np.testing.assert_array_equal(found, meant)
+
+
+BLOCKS = """
+a: float32[7, 3, 13, 5]
+b: float32[7, 5, 37]
+c: float32[3, 13, 37]
+product of left h, i; right j; sums k, l in tiles of 2 vectors, copied panels of 2, parts of 9 by 2, then along columns:
+    for h in range(3):
+        for i in range(13):
+            for j in range(37):
+                t: float32 = c[h, i, j]
+                for k in range(7):
+                    for l in range(5):
+                        t = t + (a[k, h, i, l] * b[k, l, j])
+                c[h, i, j] = t * 2
+"""
+
+
+def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) -> None:
+    program = check(parse(BLOCKS))
+    ours, meant = ({one: np.ones(one.shape, "float32") for one in buffers_of(program)} for _ in range(2))
+    for memory in (ours, meant):
+        for number, values in enumerate(memory.values()):
+            values[...] = np.random.default_rng(number).integers(-3, 4, values.shape)
+    run(program, meant)
+    backend.compile(as_kernels(program)).bind(ours)({})
+    for one, values in meant.items():
+        np.testing.assert_array_equal(ours[one], values)
 
 
 def test_a_product_as_text_is_readable(golden: Callable[..., None]) -> None:

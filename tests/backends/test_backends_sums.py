@@ -20,17 +20,17 @@ def test_a_million_numbers_over_an_outer_axis(backend: str) -> None:
         with wf.config.using(optimise=optimise):
             found = wf.Context(backend)[wf.einsum("ij => j", wf.data(numbers))]
         exact = numbers.sum(0, dtype="float64")
-        assert (np.abs(found - exact) <= 32 * EPSILON * exact).all(), found
+        assert (np.abs(found - exact) <= 40 * EPSILON * exact).all(), found
 
 
 @pytest.mark.parametrize("backend", ["interp", "cc"])
 @pytest.mark.parametrize("count", [10, 12, 64, 3000])
-def test_numbers_that_cancel_leave_what_is_small_beside_the_largest_of_them(backend: str, count: int) -> None:
+def test_numbers_that_cancel_leave_what_is_small_beside_their_sizes(backend: str, count: int) -> None:
     """First all that is added, then all that is taken away: sums on the way are half as many times as large."""
     numbers = np.random.default_rng(count).uniform(1, 2, (count // 2, 600)).astype("float32")
     both = np.concatenate([numbers, -np.roll(numbers, 3, axis=0)])
     found = wf.Context(backend)[wf.einsum("ij => j", wf.data(both))]
-    assert np.abs(found).max() <= 32 * EPSILON * both.max()
+    assert (np.abs(found) <= 40 * EPSILON * np.abs(both).sum(0)).all()
 
 
 @pytest.mark.parametrize("spec", LAYOUTS)
@@ -39,7 +39,7 @@ def test_a_product_of_many_terms(spec: str) -> None:
     factors = [numbers if along else np.ascontiguousarray(numbers.T) for along in LAYOUTS[spec]]
     found = wf.Context("cc")[wf.einsum(spec, *map(wf.data, factors))]
     exact = 200_000 * float(np.float32(0.1)) ** 2
-    assert (np.abs(found - exact) <= 32 * EPSILON * exact).all(), found
+    assert (np.abs(found - exact) <= 40 * EPSILON * exact).all(), found
 
 
 @pytest.mark.parametrize("spec", LAYOUTS)
@@ -61,7 +61,7 @@ def test_the_gradient_of_a_bias_over_a_large_batch() -> None:
     ctx = wf.Context("cc")
     ctx.compile(wf.grad_update(loss), keep=[b.grad])()
     exact = n * float(np.float32(0.1))
-    assert (np.abs(ctx[b.grad] - exact) <= 32 * EPSILON * exact).all()
+    assert (np.abs(ctx[b.grad] - exact) <= 40 * EPSILON * exact).all()
 
 
 @pytest.mark.parametrize("sizes", [(7,), (33,), (1024,), (1025,), (33, 31), (3, 3, 40), (5000, 2), (2, 5000), (70, 70)])

@@ -23,6 +23,7 @@ def gone_on(int32(N) I, {t}(N) X, {t}(M) W) -> (H) {{
     H(I(i)) max= X(i) }}
 def given(int32(N) I, {t}(N) X) -> (H) {{ H(I(i)) += X(i) }}
 def two(int32(N) I, int32(N) J, {t}(N) X) -> ({t}(5,4) H) {{ H(I(i), J(i)) +=! X(i) }}
+def rows(int32(N) I, {t}(N) X, {t}(M) W) -> ({t}(2,M) H) {{ H(0, I(i)) +=! X(i) H(1, I(i)) max=! X(i) * W(I(i)) }}
 def halves({t}(N) X) -> ({t}(N) H) {{ H(i / 2) +=! X(i) }}
 def chosen(int32(N) I, {t}(N) X) -> ({t}(5) H) {{ H(I(i) % 5) +=! I(i) >= 0 ? X(i) : 0 }}
 """
@@ -49,7 +50,8 @@ def extreme(dtype: str, name: str) -> Any:
 
 EVERY = """
 def every(int32(N) I, int32(N) J, {t}(N) X, {t}(N,D) Y, {t}(M) W)
-    -> ({t}(M) added, {t}(5,D) largest, {t}(5,D) smallest, {t}(D,5) product, on, {t}(5,4) two, {t}(N) halves) {{
+    -> ({t}(M) added, {t}(5,D) largest, {t}(5,D) smallest, {t}(D,5) product, on, {t}(5,4) two, {t}(N) halves,
+        {t}(2,M) rows) {{
     added(I(i)) +=! X(i)
     largest(I(i), d) max=! Y(i,d)
     smallest(I(i), d) min=! Y(i,d)
@@ -58,7 +60,9 @@ def every(int32(N) I, int32(N) J, {t}(N) X, {t}(N,D) Y, {t}(M) W)
     on(I(i)) += X(i) * W(I(i))
     on(I(i)) max= X(i)
     two(I(i), J(i)) +=! X(i)
-    halves(i / 2) +=! X(i) }}
+    halves(i / 2) +=! X(i)
+    rows(1, m) = W(m)
+    rows(0, I(i)) +=! X(i) }}
 """
 
 
@@ -76,6 +80,7 @@ def test_values_meet_in_the_cells_that_subscripts_name(dtype: str, backend: str)
         scattered(np.maximum, scattered(np.add, w, AT, x * w[AT]), AT, x),
         scattered(np.add, np.zeros((5, 4), dtype), (AT, TO), x),
         scattered(np.add, np.zeros(N, dtype), np.arange(N) // 2, x),
+        np.stack([scattered(np.add, np.zeros(M, dtype), AT, x), w]),
     ]
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == dtype
@@ -108,12 +113,14 @@ def test_positions_outside_are_told_after_the_run(wrong: int, backend: str) -> N
 def test_only_what_is_not_proved_is_watched() -> None:
     tc = wf.tc.define(TEXT.format(t="float"), backend="interp")
     x = np.ones(N, "float32")
+    with pytest.raises(wf.IndexOutOfBounds, match="is 7 somewhere, and axis 1 of `H` is 6"):
+        tc.rows(np.full(N, 7, "int32"), x, np.ones(M, "float32"))
     assert "strayed" in tc.added.show("loops", AT, x, np.ones(M, "float32"))
     assert "strayed" not in tc.chosen.show("loops", AT, x)
     assert "strayed" not in tc.halves.show("loops", x)
 
 
-@pytest.mark.parametrize("name", ["added", "largest", "multiplied", "gone_on", "two", "halves"])
+@pytest.mark.parametrize("name", ["added", "largest", "multiplied", "gone_on", "two", "halves", "rows"])
 def test_gradients_against_differences_and_as_text(name: str) -> None:
     one = wf.tc.define(TEXT.format(t="double"), backend="interp")[name]
     shapes = {"X": (N, D) if name in ("largest", "multiplied") else (N,), "W": (M,)}
@@ -182,11 +189,6 @@ REFUSED = {
         "0.5",
         "a subscript is a whole number, and this is float",
         "convert it: `int32(0.5)`",
-    ),
-    "def f(int32(N) I, float(N) X) -> (float(3,N) H) { H(0, I(i)) +=! X(i) }": (
-        "I(i)",
-        "`+=!` would start only a part of `H` afresh, and write a part of that",
-        "give that part a value in a statement before, and write `+=`",
     ),
     "def f(int32(N) I, float(N) X) -> (float(N) H) { H(J(i)) +=! X(i) }": (
         "J",

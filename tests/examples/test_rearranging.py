@@ -110,7 +110,7 @@ def test_data_mapped_from_a_file_takes_its_axes_from_its_use(tmp_path: Path, ctx
     result = wf.einsum("ij; j => i", weights, wf.data(np.ones(3, "float32")))
     assert str(weights.dims) == "4,3"
     assert ctx[result].tolist() == [3, 12, 21, 30]
-    (memory,) = [array for array in ctx._memory.values() if array.size == 12]
+    (memory,) = [array for array in ctx._engine.devices[0].memory.blocks.values() if array.size == 12]
     base = memory
     while not isinstance(base, np.memmap):
         assert base.base is not None, "the file was copied into memory"

@@ -44,6 +44,7 @@ def test_the_boundary_is_a_picture_in_text() -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(demo, "EPOCHS", 4)
+    monkeypatch.setattr(demo, "PIXELS", 20)
     picture = tmp_path / "deep" / "moons.png"
     assert cli.main(["demo", "--out", str(picture)]) == 0
     printed = capsys.readouterr().out

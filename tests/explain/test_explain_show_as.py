@@ -45,6 +45,12 @@ def test_a_tensor() -> None:
     assert wf.show_as(y, "cd") == 'y =:+ x * w ~logic:"...|i;ki=>...|k";\nz =: tanh(y)'
 
 
+def test_a_lookup_by_brackets_is_an_einsum() -> None:
+    table, ids = wf.data(np.ones((3, 2)), label="table"), wf.data(np.array([1, 2]), batch=1, label="ids")
+    text = 'rows = wf.einsum("v, ...; b0| @v => b0|...", table, ids, label="rows")'
+    assert wf.show_as(table[ids].named("rows"), "einsum") == text
+
+
 def test_several_tensors() -> None:
     a = leaf("a", 3)
     shown = wf.show_as([(a * a).named("square"), (-a).named("minus")], "tc")
@@ -191,6 +197,12 @@ def test_gradients() -> None:
             '`m =:^^ x ~logic:"o=+k=>o" ~sizes:"k=3"` cannot be said as a comprehension: '
             "18446744073709551615 is too large to be written",
             '"einsum" or "cd"',
+        ),
+        (
+            wf.scan(lambda h, x: h + x, wf.data(np.ones((3, 2), "float32"), batch=1), init=0.0)[0],
+            "einsum",
+            "`step_2 =: step` cannot be said as einsums: `step` is computed one iteration after another, in a loop",
+            '"cd"',
         ),
     ],
 )

@@ -29,6 +29,11 @@ SAME: dict[str, Operation] = {
     "reversed": lambda h, other, at: h[::-1],
     "window": lambda h, other, at: wf.einsum("n|o=+k; k => n|o", h, wf.param(f"k{at}", o=2)),
     "running": lambda h, other, at: wf.cumsum(h),
+    "running over examples": lambda h, other, at: wf.cummax(h, "n|d => d"),
+    "recurrent": lambda h, other, at: wf.scan(_cell(at), (h, other), init=0.5, reverse=bool(at % 2))[0],
+    "every other": lambda h, other, at: h * wf.scan(_cell(at), (h[1:], other[1:]), init=0.5)[1],
+    "pairs": lambda h, other, at: wf.scan(lambda s, x: s + wf.scan(_cell(at), (h, other), init=x)[1], h, init=0.1)[0],
+    "counted": lambda h, other, at: h * wf.scan(lambda count, x: count + 1, h, init=0.0)[1],
     "sorted": lambda h, other, at: wf.sort(h),
     "monoid": lambda h, other, at: h - wf.einsum("...|d => ...|0", h, accum="logsumexp"),
     "looked up": lambda h, other, at: h * wf.einsum("v, d; n|0@v => n|d", wf.param(f"t{at}", o=(3, 1)), wf.argmax(h)),
@@ -44,6 +49,11 @@ LAST: dict[str, Operation] = {
     "the last": lambda h, other, at: h[-1] * wf.param(f"l{at}"),
     "transposed": lambda h, other, at: wf.einsum("n, |d => d, |n", h),
 }
+
+
+def _cell(at: int) -> Callable[[wf.Tensor, tuple[wf.Tensor, wf.Tensor]], wf.Tensor]:
+    u = wf.param(f"u{at}")
+    return lambda carry, x: wf.tanh(u * carry + x[0] * wf.sum(x[1]))
 
 
 def check(rng: np.random.Generator) -> None:

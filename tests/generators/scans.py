@@ -1,17 +1,45 @@
-"""Random cells along an axis: against the same steps written one after another, with and without gradients."""
+"""Random cells along an axis: against the same steps written one after another, with and without gradients.
+
+What is printed of the loops reads back, as the same text and with the same numbers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 
 import weft as wf
+from weft.assign import node_of, operands_of, statements, target
+from weft.assign.show import Printer
+from weft.assign.stated import stated
 from weft.backends.interp import Interp
 from weft.loops import Collapse, Jam, Product, Vector
 
 _POINTWISE = ("tanh", "sigmoid", "sin", "relu")
+
+
+_JOINED = wf.monoid(
+    "joined",
+    start=(0.0, 1.0),
+    of=lambda x: (x, 1.0),
+    combine=lambda a, b: (a[0] + b[0], a[1] * b[1]),
+    result=lambda state: wf.sin(state[0]) * state[1],
+)
+
+#: What else a cell does with what it finds, an `h` of one example or of several, and an `x` of two numbers.
+_PARTS: tuple[Callable[[wf.Tensor, wf.Tensor], wf.Tensor | float], ...] = (
+    lambda h, x: 0.0,
+    lambda h, x: wf.einsum("...|i => ...|0", x * x, accum="var") * h[..., ::-1],
+    lambda h, x: wf.einsum("...|i => ...|0", x, accum=_JOINED),
+    lambda h, x: wf.sum(wf.einsum("...|i => ...|k", x, accum=wf.top(1))) * h,
+    lambda h, x: h[:, -1:],
+    lambda h, x: h[wf.cast(wf.sum(x, "...|... => 0") > 0, "int32") * 0],
+    lambda h, x: wf.cumsum(h),
+    lambda h, x: wf.scan(lambda a, b: wf.sin(a + b), h, init=h[0])[0],
+)
 
 
 class Optimised(Interp):
@@ -25,32 +53,59 @@ def check(generator: np.random.Generator) -> None:
     """Draw a cell, run it as a loop and unrolled, and compare outputs, carries and gradients."""
     rng = Random(int(generator.integers(1 << 30)))
     wf.seed(rng.randrange(1000))
-    steps, examples = rng.choice((1, 2, 3)), rng.choice((1, 3))
+    steps, examples = rng.choice((1, 2, 3, 5)), rng.choice((1, 3))
     sizes = [rng.choice((1, 2, 4)) for _ in range(rng.choice((1, 1, 2)))]
     numbers = np.random.default_rng(rng.randrange(1 << 30))
-    reverse, recompute = rng.random() < 0.4, rng.random() < 0.3
-    array = numbers.normal(size=(steps, examples, 2))
+    reverse, recompute, leftmost = rng.random() < 0.4, rng.choice((False, False, True, 1, 2, 3)), rng.random() < 0.7
+    plain = rng.random() < 0.3
+    width = rng.choice((1, 2)) if plain else 2
+    sizes = [width] * len(sizes) if plain else sizes
+    array = numbers.normal(size=(steps, examples, width) if leftmost else (examples, steps, width))
     xs = wf.require_grad(wf.data(array, batch=2, label="xs"))
+    along = {} if leftmost else {"spec": "n, t|d => n|d"}
+    at_step = xs if leftmost else wf.einsum("n, t|d => t, n|d", xs)
     init = tuple(
         wf.require_grad(wf.data(numbers.normal(size=(examples, size)), batch=1, label=f"h{at}"))
         for at, size in enumerate(sizes)
     )
-    cell = _cell(rng, sizes)
-    outputs, last = wf.scan(cell, xs, init=init, reverse=reverse, recompute=recompute)
+    cell = _pointwise(rng, len(sizes)) if plain else _cell(rng, sizes)
+    outputs, last = wf.scan(cell, xs, init=init, reverse=reverse, recompute=recompute, **along)
     carry, given = init, {}
     for t in range(steps)[:: -1 if reverse else 1]:
-        carry, given[t] = cell(carry, xs[t])
+        carry, given[t] = cell(carry, at_step[t])
     some = rng.sample(range(len(init)), rng.randrange(len(init) + 1))
     ends = [outputs, *(last[at] for at in some)], [*given.values(), *(carry[at] for at in some)]
     losses = [_total([*one, xs, *init]) for one in ends]
     by = (xs, *rng.sample(init, 1), *losses[1].params[:3])
+    if rng.random() < 0.15:
+        losses = [_total(list(wf.grad(one, by))) for one in losses]
     wanted = [*(given[t] for t in range(steps)), *carry, *wf.grad(losses[1], by)]
     found = [outputs, *last, *wf.grad(losses[0], by)]
     expected = _values("interp", wanted)
-    expected = [np.stack(expected[:steps]), *expected[steps:]]
+    expected = [np.stack(expected[:steps], axis=0 if leftmost else 1), *expected[steps:]]
+    forward = wf.seq(*(one.forward for one in (outputs, *last)))
+    if '~slots:"=>0"' not in str(forward):  # a number in the shape of a tensor that the text does not mention
+        reads_back(forward, [outputs, *last])
     for backend in ("interp", Optimised(), *(["cc"] if rng.random() < 0.05 else [])):
         for one, other in zip(_values(backend, found), expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+
+
+def reads_back(code: wf.Code, tensors: Sequence[wf.Tensor] = ()) -> None:
+    """Code printed and read is the same text, and computes the same tensors."""
+    full = stated(code)
+    called, written = Printer(full), {target(one) for one in statements(full)}
+    read = {node_of(operand) for one in statements(full) for operand in operands_of(one)}
+    given = {called.name(node): wf.Tensor(node) for node in read - written}
+    again = wf.parse_cd(called.show(full), given, declare=True)
+    assert str(again) == called.show(full), f"{called.show(full)}\nreads back as\n{again}"
+    made = {target(one).label: wf.Tensor(target(one)) for one in statements(again)}
+    twins = [made[called.name(one.node)] for one in tensors]
+    contexts = wf.Context("interp"), wf.Context("interp")
+    for ctx, one, kept in zip(contexts, (code, again), (tensors, twins), strict=True):
+        ctx.compile(one, keep=kept)()
+    for one, twin in zip(tensors, twins, strict=True):
+        np.testing.assert_array_equal(contexts[0][wf.given(one)], contexts[1][wf.given(twin)])
 
 
 def _values(backend: Any, tensors: list[wf.Tensor]) -> list[Any]:
@@ -62,6 +117,21 @@ def _values(backend: Any, tensors: list[wf.Tensor]) -> list[Any]:
 
 def _total(tensors: list[wf.Tensor]) -> wf.Tensor:
     return sum((wf.einsum("...|...->... => 0", wf.sin(one) * one) for one in tensors), wf.number(0.0))
+
+
+def _pointwise(rng: Random, count: int) -> Any:
+    """A cell of numbers alone, that may give what it found."""
+    ways = [(rng.choice(("tanh", "relu", "")), rng.random() < 0.7, rng.randrange(count)) for _ in range(count)]
+    given = rng.randrange(2 * count)
+
+    def cell(carry: tuple[wf.Tensor, ...], x: wf.Tensor) -> Any:
+        new = []
+        for function, uses_x, other in ways:
+            value = carry[other] * 0.5 + x if uses_x else carry[other] * 0.7
+            new.append(getattr(wf, function)(value) if function else value)
+        return tuple(new), [*carry, *new][given] * 2.0
+
+    return cell
 
 
 def _cell(rng: Random, sizes: list[int]) -> Any:
@@ -77,6 +147,7 @@ def _cell(rng: Random, sizes: list[int]) -> Any:
     ]
     swaps = rng.random() < 0.2 and len({*sizes}) == 1
     mixes = rng.random() < 0.5
+    part, chosen = rng.choice(_PARTS), rng.randrange(len(sizes))
 
     def cell(carry: tuple[wf.Tensor, ...], x: wf.Tensor) -> Any:
         new = []
@@ -86,6 +157,7 @@ def _cell(rng: Random, sizes: list[int]) -> Any:
             value = value + w @ x if uses_x < 0.8 else value
             value = getattr(wf, function)(value)
             new.append(value * carry[at] + 0.5 if keeps < 0.3 else value - 0.3 * carry[at] if keeps < 0.6 else value)
+        new[chosen] = new[chosen] + part(carry[chosen], x)
         if swaps:
             new = [*new[1:], new[0]]
         seen = carry[0] if mixes else new[-1]

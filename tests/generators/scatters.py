@@ -11,14 +11,14 @@ from weft.affine import Affine
 from weft.backends.cc import Cc
 from weft.loops import Buffer, If, Inside, Program, Read, Stmt, Store, Update, buffers_of, show, typed
 from weft.loops.interp import run_scalar
+from weft.loops.nests import nests
 from weft.loops.nodes import Collapse, Jam, Parallel, Product, Vector
 from weft.loops.walk import around
 from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import numpy_type
+from weft.schedule import Task, stages
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.nodes import as_program
-from weft.schedule.options import Options
-from weft.schedule.pipeline import Task, stages
 
 #: Loops have few sizes, and so have axes: nests that could share loops, and cells, are common.
 SIZES = {"i": 4, "j": 3, "k": 4}
@@ -30,9 +30,11 @@ PLACES = (Product, Collapse, Parallel, Jam, Vector)
 def check(rng: np.random.Generator) -> None:
     maker = _Maker(rng)
     program = typed(Program(tuple(maker.nest() for _ in range(rng.integers(2, 6)))))
-    kept = {one: "kept" for one in maker.values if rng.random() < 0.5} or {maker.values[0]: "kept"}
-    schedule = Options(threads=int(rng.integers(1, 3)))
-    options = CompileOptions(verify=True, thread_points=1, contraction_points=4, schedule=schedule)
+    written = {nest.target for nest in nests(program)}
+    found = [one for one in maker.values if rng.random() < 0.5] or [maker.values[0]]
+    kept = dict.fromkeys([*found, *(one for one in maker.positions if one in written)], "kept")  # it may be in part
+    threads = int(rng.integers(1, 3))
+    options = CompileOptions(verify=True, threads=threads, chunk_ns=1, contraction_points=4)
     meant = _after(program, maker.memory())
     stage = None
     for name, stage in stages(program, Task(kept, places=PLACES, options=options)):

@@ -34,6 +34,22 @@ class Brackets:
         ours, theirs = zip(*pairs, strict=True)
         return ours, theirs
 
+    def draw_positions(self, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Subscripts with a tensor of positions among them, or two, or with one that begins a slice."""
+        ours, theirs = map(list, self.draw(shape))
+        count, many = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 3))
+        for at in self.rng.permutation(len(ours))[:many]:
+            if ours[at] is not ...:
+                size = shape[at] if ... not in ours[:at] else shape[at - len(ours)]
+                if many == 2 or self.rng.random() < 0.7:
+                    theirs[at] = self.rng.integers(0, size, count)
+                    ours[at] = wf.data(theirs[at], label=f"at{at}")
+                else:
+                    start = int(self.rng.integers(0, size))
+                    t = wf.data(np.array([start]), label=f"t{at}")
+                    ours[at], theirs[at] = slice(t, t + 1), slice(start, start + 1)
+        return tuple(ours), tuple(theirs)
+
     def _subscript(self, size: int) -> tuple[Any, Any]:
         rng = self.rng
         match rng.integers(6):
@@ -83,13 +99,14 @@ def _check_reads(rng: np.random.Generator) -> None:
     brackets = Brackets(rng)
     made = []
     for _ in range(4):
-        ours, theirs = brackets.draw(shape)
+        draw = brackets.draw if rng.random() < 0.6 else brackets.draw_positions
+        ours, theirs = draw(shape)
         y, expected = x[ours] * 1.0, array[theirs]
         weights = rng.normal(size=y.dims.array_shape)
         d = wf.data(weights, batch=len(y.dims.batch), input=len(y.dims.input))
         gradient = np.zeros(shape)
         if expected.size:
-            gradient[theirs] += weights.reshape(expected.shape)
+            np.add.at(gradient, theirs, weights.reshape(expected.shape))
         made.append((theirs, y, expected, wf.grad(y, x, d=d) * 1.0 if expected.size else None, gradient))
     tensors = [one for _, y, _, g, _ in made for one in (y, g) if one is not None]
     ctx = wf.Context("cc" if rng.random() < 0.1 else "interp")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import assume, given, strategies as st
 
 from loops.programs import ACCUMULATING, FLOATS, GIVEN, SIGNED, UNSIGNED, Sample, written
 from weft.affine import Affine
@@ -51,8 +51,21 @@ def test_every_program_becomes_one_that_check_accepts(sample: Sample) -> None:
 
 @given(anything())
 def test_types_that_are_explicit_stay_as_they_are(sample: Sample) -> None:
+    assume(not any(_is_converted_index(one) for scalar in _scalars(sample.program.body) for one in walk(scalar)))
     once = typed(sample.program)
     assert typed(once) == once
+
+
+def _is_converted_index(scalar: Scalar) -> bool:
+    """Does it say the type of an index, which is an index like others afterwards?"""
+    return isinstance(scalar, Call) and scalar.op == "type_as" and isinstance(scalar.args[0], Affine)
+
+
+def test_a_conversion_of_a_truth_value_goes_through_no_third_type() -> None:
+    small = call("type_as", Read(Buffer(0, "x", (3,), "bool"), AT), Read(Buffer(1, "z", (3,), "int8"), AT))
+    assert line("bool", call("or", small, 1)) == "y[i] = or(bool(int8(x[i])), 1)"
+    program = typed(Program((For("i", 3, (Store(Buffer(9, "y", (3,), "bool"), AT, call("or", small, 1)),)),)))
+    assert typed(program) == program
 
 
 @given(anything())

@@ -6,7 +6,7 @@ import numpy as np
 
 import weft as wf
 from weft.loops import Program, check, parse, show
-from weft.loops.nests import nests
+from weft.loops.nests import common_loops, nests
 
 
 def test_a_variable_is_a_nest_of_its_own_that_later_ones_read() -> None:
@@ -34,6 +34,16 @@ for i in range(3):
     y[i] = square[i] + part[0]
 """.strip()
     )
+
+
+def test_writes_of_one_block_share_its_loops() -> None:
+    program = check(parse("x: float32[4]\ny: float32[4]\nfor t in range(3):\n    y[t] = x[t]\n    x[t + 1] = y[t]"))
+    first, second = nests(program)
+    assert common_loops(first, second) == 1
+    tested = "x: float32[4]\nfor t in range(3):\n    x[t] = 1\n    if 0 <= t < 2:\n        x[t + 1] = x[t]"
+    first, second = nests(check(parse(tested)))
+    assert common_loops(first, second) == 1
+    assert second.tests
 
 
 def test_parts_of_what_is_computed_without_loops_are_known_where_they_are_used() -> None:

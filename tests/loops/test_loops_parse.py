@@ -69,6 +69,13 @@ def reads_back(program: Program, given: dict[str, int] | None = None) -> None:
     assert declared(parse(text), given) == text
 
 
+def all_read_back(routine: wf.Routine, given: dict[str, int] | None = None) -> None:
+    """The loops of a routine and its kernels after every pass, each as often as it changes."""
+    bodies = dict.fromkeys(kernel.body for _, kernels in routine.trace() for kernel in kernels)
+    for program in (routine.compiled.stages.loops, *map(Program, bodies)):
+        reads_back(program, given)
+
+
 def anything() -> st.SearchStrategy[Sample]:
     """Programs of every operation on every type that meets the others."""
     families = st.sampled_from([(*SIGNED, *FLOATS), (*UNSIGNED, *FLOATS), FLOATS, SIGNED])
@@ -87,10 +94,7 @@ def test_kernels_read_back_after_every_pass(name: str, tmp_path: Path, monkeypat
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     sample = PROGRAMS[name]()
     routine = wf.Context("cc").compile(sample.code, keep=sample.keep)  # type: ignore[arg-type]
-    reads_back(routine.compiled.stages.loops)
-    for _, kernels in routine.trace():
-        for kernel in kernels:
-            reads_back(Program(kernel.body))
+    all_read_back(routine)
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
@@ -101,10 +105,7 @@ def test_models_read_back_after_every_pass(sample: tuple[Model, wf.Tensor]) -> N
     code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.01, momentum=0.9))
     routine = wf.Context("interp").compile(code, bindings=list(model.bound))
     given = {index.name: index.size for index in model.bound}
-    reads_back(routine.compiled.stages.loops, given)
-    for _, kernels in routine.trace():
-        for kernel in kernels:
-            reads_back(Program(kernel.body), given)
+    all_read_back(routine, given)
 
 
 HAND_MADE = {
@@ -160,7 +161,13 @@ HAND_MADE = {
         For("i", 4, (Store(X, (AT_I, Affine((), 0)), Cast("float32", Num(1))),), (Parallel(4), Vector(8))),
         For("i", 4, (Store(X, (AT_I, Affine((), 0)), Cast("float32", Num(1))),), (Vector(),)),
         Staged(
-            Product(("i",), (), ("j",), "t", Tile(3, 2, True, (4, 8), "transposed", 16, True, "rows", True, 4)),
+            Product(
+                ("i",),
+                (),
+                ("j",),
+                "t",
+                Tile(3, 2, True, (4, 8), "transposed", 16, True, "rows", True, "rows", 4, (2, 1, 3), True),
+            ),
             (
                 For(
                     "i",
@@ -256,7 +263,7 @@ MISTAKES = [
         "for i in range(4) on 4 horses:\n    pass",
         19,
         "`on 4 horses` does not say how a loop runs",
-        "write `collapsed by 2`, `on 4 threads`, `jammed by 4`, `on vectors`, `on vectors of 8`, `unrolled by 4`",
+        "write `collapsed by 2`, `on threads by 64`, `jammed by 4`, `on vectors`, `on vectors of 8`, `unrolled by 4`",
     ),
     (
         "product of sums i in tiles of 4:\n    pass",
@@ -328,7 +335,7 @@ PIECES = [
     *(
         "x[i, 0] = 1",
         "t: float32 = ",
-        "for j in range(2) on 4 threads:",
+        "for j in range(2) on threads by 4:",
         "product of left i:",
         "...",
         "`",

@@ -122,6 +122,13 @@ def test_one_factor_is_packed_the_other_is_stored() -> None:
     assert (found[F], found[BUFFERS["g"]]) == (COLUMNS, STORED)
 
 
+def test_a_contraction_both_of_whose_factors_are_computed_in_it() -> None:
+    writes = [nest("g[k, i] = exp(b[k, i])", "ki"), nest("f[k, j] = exp(b[j, k])", "kj")]
+    found = nests(parse("\n".join([*writes, nest("c[i, j] += g[k, i] * f[k, j]")]), BUFFERS.values()))
+    forced = [F, BUFFERS["g"]]
+    assert all(not decide(found, {BUFFERS["c"]: "wanted"}, forced=forced)[one].stored for one in forced)
+
+
 def test_the_result_of_a_contraction_that_is_not_placed() -> None:
     """c is computed where it is read, out of its own loops: there are no tiles, and nothing is packed."""
     text = "\n".join(

@@ -70,6 +70,7 @@ BUFFERS = {
     "V[...] = 0.0\nfor i in range(4):\n    V[i] *= W[i]": False,
     "V[...] = 0.0\nfor i in range(4):\n    V[i] = W[i]": False,
     "for i in range(4):\n    V[i] += W[i]": False,
+    "for i in range(4):\n    W[i] = 0.0 + V[i]\nV[...] = 0.0": False,
 }
 
 

@@ -459,7 +459,7 @@ def try_being_waited_for() -> int:
     waited = False
 
     def hook(_: str) -> None:
-        while waited and not hazards.awaited:
+        while waited and hazards.direct is not None:
             time.sleep(1e-5)
 
     def wait() -> None:

@@ -490,7 +490,7 @@ def test_data_mapped_from_a_file(ctx: wf.Context, tmp_path: Path) -> None:
     y = wf.einsum("ij;j=>i", x, wf.tensor([1.0, 1.0, 1.0]))
     assert ctx[y].tolist() == [3.0, 12.0]
     assert (x.label, str(x.dims), x.dtype) == ("weights", "2,3", "float32")
-    (block,) = (block for buffer, block in ctx._memory.items() if buffer.name == "weights")
+    (block,) = (block for buffer, block in ctx._engine.devices[0].memory.blocks.items() if buffer.name == "weights")
     assert isinstance(block.base.base, np.memmap)
     assert not block.flags.writeable
 

@@ -11,7 +11,7 @@ import pytest
 import weft as wf
 from runtime.hooked import Hooked, param
 from runtime.scripts import run_script
-from weft.runtime.ordered import OrderedWork
+from weft.runtime.events import Event
 
 
 class Broken(Exception):
@@ -258,10 +258,10 @@ def test_an_interrupt_while_waiting_keeps_the_order(monkeypatch: pytest.MonkeyPa
     ctx = wf.Context(Hooked(lambda loops: assert_opens(gate)))
     earlier = ctx.device(0).run(copying(ctx, a, b))
 
-    def interrupted(_: OrderedWork) -> None:
+    def interrupted(_: Event) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(OrderedWork, "settle", interrupted)
+    monkeypatch.setattr(Event, "come", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ctx[a] = 5.0
     monkeypatch.undo()

@@ -111,7 +111,7 @@ def test_threads_compile_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(work, range(8)))
     assert found == [number * (number + 1.0) for number in range(8)]
-    names = [buffer.name for buffer in ctx._memory]
+    names = [buffer.name for buffer in ctx._engine.devices[0].memory.blocks]
     assert len(names) == len(set(names))
 
 

@@ -242,6 +242,30 @@ def test_a_call_need_not_be_waited_for() -> None:
     assert all(one.done for one in pending)
 
 
+def test_every_device_and_stream_runs_a_function() -> None:
+    x, w, i = wf.input("x", b="batch", o=2), wf.param("w", o=2, init=1.0), wf.index("i", 3)
+
+    @wf.cd
+    def grow() -> None:
+        w[:] = w + 1.0
+
+    ctx = wf.Context("interp", devices=2)
+    one, two = ctx.devices
+    step = ctx.function(x, code=grow(), returns={"scaled": x * w + i})
+    given = np.ones((1, 2), np.float32)
+    pending = [two.run(step, given, i=0), two.stream().run(step, x=given, i=1), one.run(step, [[3, 3]], i=2)]
+    given += 1  # a call has the values of when it was made
+    assert [one.wait()["scaled"].tolist() for one in pending] == [[[1, 1]], [[3, 3]], [[5, 5]]]
+    assert (one[w].tolist(), two[w].tolist()) == ([2, 2], [3, 3])
+    assert step(given, i=0)["scaled"].tolist() == [[4, 4]]  # on device 0
+    with pytest.raises(wf.WeftError, match="the function was compiled for another context than that of device 0"):
+        wf.Context("interp").device(0).run(step, given, i=0)
+    with pytest.raises(wf.WeftError, match="the call gives no static index `i`"):
+        two.run(step, given)
+    with pytest.raises(wf.WeftError, match=r"static indices are given by name\n.*\n  fix: device.run\(step, i=…\)"):
+        two.run(ctx.compile((wf.number(2.0) + i).forward, bindings=[i]), 2)
+
+
 def test_threads_call_one_function_at_once() -> None:
     x = wf.input("x", b="batch", o=2)
     double = wf.Context("interp").function(x, returns=x * 2.0)
@@ -306,6 +330,18 @@ def test_stages_can_be_seen_for_a_length() -> None:
     assert repr(double) == "<function(x: float32[batch, 2])>"
 
 
+def test_a_call_of_no_examples_computes_what_there_is_of_none() -> None:
+    x, at = wf.input("x", b="batch", o=2), wf.input("at", b="batch", dtype="int32")
+    w = wf.param("w", o=1, init=2.0)
+    returns = [w @ x, wf.sum(x, "b|i => i"), wf.einsum("b|i; b|@v => v, i", x, at, v=2), x[at], {}, ()]
+    function = wf.Context("interp").function(x, at, returns=returns)
+    y, total, counts, found, *empty = function(np.zeros((0, 2)), [])
+    assert (y.shape, total.tolist(), counts.tolist(), found.shape) == ((0, 1), [0, 0], [[0, 0], [0, 0]], (0, 2))
+    assert empty == [{}, ()]
+    assert function(np.ones((1, 2)), [0])[0].tolist() == [[4.0]]
+    assert wf.Context("interp").function(x, returns=())([[1, 2]]) == ()
+
+
 # Mistakes
 
 
@@ -323,10 +359,10 @@ def mistakes() -> dict[str, tuple[Callable[[Any], object], list[str]]]:
             lambda f: f([[1, 2, 3]], [1]),
             ["was given an array of shape (1, 3): 2 is said, not 3", "fix: give it an array of [batch, 2]"],
         ),
-        "nothing": (lambda f: f(np.zeros((0, 2)), []), ["of shape (0, 2), of no elements"]),
         "fractions": (lambda f: f([[1, 2]], [1.0]), ["`y` is int32, and was given float64", 'astype("int32")']),
-        "large": (lambda f: f([[1, 2]], [1 << 40]), ["which does not hold 1099511627776 to 1099511627776"]),
-        "words": (lambda f: f([["a", "b"]], [1]), ["data must be numbers"]),
+        "large": (lambda f: f([[1, 2]], [1 << 40]), ["int32, which does not hold 1099511627776\n"]),
+        "range": (lambda f: f([[1, 2]], [-5, 1 << 40]), ["which does not hold -5 to 1099511627776"]),
+        "words": (lambda f: f([["a", "b"]], [1]), ["`x` was given no array of numbers: data must be numbers"]),
         "ragged": (lambda f: f([[1, 2], [1]], [1, 1]), ["the values do not form an array of numbers"]),
         "lengths": (
             lambda f: f([[1, 2]], [1, 2]),

@@ -96,6 +96,76 @@ def test_a_handler_that_saves_what_a_loop_of_short_runs_updates() -> None:
     assert (done.stdout, done.stderr) == ("200\n", "")
 
 
+def test_a_handler_waits_for_nothing_that_waits_for_what_it_interrupts() -> None:
+    """Not on a device that does something else meanwhile either, and not for what another thread asked for since."""
+    done = run_script(
+        """
+        import signal, threading
+        from weft.backends.host_memory import HostMemory
+        from weft.backends.interp import Interp
+
+        MAIN, go_on = threading.main_thread(), threading.Event()
+
+        class Stopped(HostMemory):
+            name = "stopped"
+            def compile(self, kernels):
+                inner = Interp().compile(kernels)
+                class Executable:
+                    source = inner.source
+                    def bind(self, memory):
+                        bound = inner.bind(memory)
+                        def run(given):
+                            if threading.current_thread() is not MAIN:
+                                assert go_on.wait(20)
+                            elif meanwhile:
+                                meanwhile.pop()()
+                                signal.raise_signal(signal.SIGUSR1)
+                            bound(given)
+                        return run
+                return Executable()
+
+        def handle(*_):
+            ctx.synchronize()
+            for ask in (lambda: ctx[a].item(), lambda: ctx[b].item(), lambda: enqueued[-1].wait()):
+                try:
+                    told.append(ask())
+                except wf.WeftError as error:
+                    told.append(error.what)
+
+        def enqueue():
+            other = threading.Thread(target=lambda: enqueued.append(ctx.device(0).run(step)))
+            other.start()
+            other.join()
+
+        meanwhile, enqueued, told, ctx = [], [], [], wf.Context(Stopped())
+        a, b = (wf.param(name, o=1, init=0.0) for name in "ab")
+
+        @wf.cd
+        def grow(t):
+            t[:] = t + 1.0
+
+        step, other = ctx.compile(grow(a)), ctx.compile(grow(b))
+        step(), other()
+        signal.signal(signal.SIGUSR1, handle)
+        meanwhile.append(enqueue)
+        step()  # a single call, and something is enqueued behind it
+        go_on.set()
+        ctx.synchronize()
+        print(told)
+        told.clear(), go_on.clear()
+        busy = ctx.device(0).stream().run(other)
+        meanwhile.append(lambda: None)
+        signal.signal(signal.SIGUSR1, lambda *_: told.append(ctx[a].item()))
+        step()  # in order, after nothing
+        go_on.set()
+        busy.wait()
+        print(told, ctx[a], ctx[b])
+        """
+    )
+    refused = "a signal handler asks for what comes after the run it interrupts: each would wait for the other"
+    assert (done.stdout, done.stderr) == (f"{[refused, 1.0, refused]}\n[3.0] [4.] [2.]\n", "")
+
+
 class Alarm:
     """A backend's hook: a signal arrives in the middle of each run, and its handler does something."""
 

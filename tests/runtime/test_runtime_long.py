@@ -20,7 +20,7 @@ from weft.ops import Scalar
 
 @pytest.mark.parametrize(
     ("program", "length"),
-    [(chain, 200), (terms, 40), (parts, 150), (joined, 60), (steps, 20), (updates, 60), (recurrence, 16)],
+    [(chain, 120), (terms, 24), (parts, 90), (joined, 36), (steps, 20), (updates, 36), (recurrence, 10)],
     ids=lambda one: getattr(one, "__name__", None),
 )
 def test_twice_the_length_is_twice_the_work(program: Callable[[int], wf.Code], length: int) -> None:

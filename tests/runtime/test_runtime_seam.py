@@ -59,7 +59,7 @@ def test_values_go_in_and_out_as_copies(host: Backend) -> None:
 def test_a_context_s_memory_starts_cache_lines(backend: str) -> None:
     w, ctx = param(o=5), wf.Context(backend)
     ctx.compile((w * 2.0).forward)()
-    assert {block.ctypes.data % 64 for block in ctx._memory.values()} == {0}
+    assert {block.ctypes.data % 64 for block in ctx._engine.devices[0].memory.blocks.values()} == {0}
 
 
 def test_a_backend_of_one_s_own() -> None:

@@ -306,14 +306,14 @@ def test_memory_for_what_lies_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with monkeypatch.context() as patched:
         patched.setattr(type(ctx._engine.backend), "allocate", little)
-        before = dict(ctx._memory)
+        before = dict(ctx._engine.devices[0].memory.blocks)
         with pytest.raises(wf.OutOfMemory) as caught:
             run()
     assert caught.value.what.startswith("there is no memory for what a routine computes in between: ")
     assert any(
         "`first` is 64×64 of float64, 32 KiB, made at test_runtime_values.py:" in one for one in caught.value.notes
     )
-    assert {buffer.name for buffer in set(ctx._memory) - set(before)} <= {"a"}
+    assert {buffer.name for buffer in set(ctx._engine.devices[0].memory.blocks) - set(before)} <= {"a"}
     run()
     assert ctx[last][0, 0] == 64.0**4
 
@@ -342,8 +342,9 @@ def test_what_nobody_holds_is_forgotten() -> None:
             gc.collect()
             alive = Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, KINDS))
             engine = ctx._engine
-            alive |= Counter(blocks=len(ctx._memory), names=len(engine.layout._known), programs=len(engine._computing),
-                             sources=len(engine._sources), uses=len(engine.devices[0].hazards.uses))
+            alive |= Counter(blocks=len(engine.devices[0].memory.blocks), names=len(engine.layout._known),
+                             programs=len(engine._computing), sources=len(engine._sources),
+                             uses=len(engine.devices[0].hazards.uses))
             return alive
 
         def applications(ctx, times):

@@ -106,7 +106,7 @@ def model_samples(draw: st.DrawFn) -> Sample:
     sizes = {index.name: index.size for index in model.bound}
     sample = scheduled(draw(st.sampled_from(codes))(), sizes, {index.name: at for index, at in model.bound.items()})
     if draw(st.booleans()):
-        parts = [replace(one, body=rewrite(one.body, sizes, False)) for one in sample.kernels]
+        parts = [one.with_body(rewrite(one.body, sizes, False)) for one in sample.kernels]
         return replace(sample, kernels=parts)
     return sample
 

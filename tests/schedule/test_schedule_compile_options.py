@@ -43,8 +43,9 @@ OTHERS = {
     "machine": replace(wf.Machine.here(), call_ns=16.0),
     "single_terms": 9,
     "recompute_share": 0.25,
+    "tuned": "other.jsonl",
 }
-UNSEEN = {"strict", "verify", "kept_programs"}
+UNSEEN = {"strict", "verify", "kept_programs", "tuned"}
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(CompileOptions)])

@@ -29,8 +29,11 @@ from weft.loops import (
 )
 from weft.loops.annotations import description_of, mismatch, parts_of, plain
 from weft.loops.interp import run
+from weft.loops.parse import parse
+from weft.loops.walk import retargeted
 from weft.ops import Scalar, call
 from weft.schedule import Kernel, show_kernels
+from weft.schedule.alike import with_templates
 from weft.schedule.canonical import canonical_kernel
 from weft.schedule.contractions import stage
 
@@ -171,6 +174,17 @@ def test_what_stays_plain(name: str) -> None:
     assert kernel.body == (stmt,)
     assert kernel.plain.partition(": ")[2] == why
     assert (f": {why}\n" in show_kernels([kernel])) == bool(kernel.plain)
+
+
+def test_kernels_that_are_alike_say_why_by_their_own_names() -> None:
+    nest, _ = PLAIN["its own factor"]
+    other = retargeted((nest,), lambda buffer, at: (D if buffer == C else buffer, at))
+    kernels = with_templates([Kernel((), (nest,)), Kernel((), other)])
+    assert kernels[1].template is kernels[0].template
+    assert [kernel.plain.partition(": ")[2] for kernel in stage(kernels, 1 << 10)] == [
+        "`c` is a factor, too",
+        "`d` is a factor, too",
+    ]
 
 
 def test_what_is_handed_from_row_to_row_stays_in_one_loop() -> None:
@@ -317,3 +331,17 @@ def test_canonical_names_reach_the_description() -> None:
     assert one.what == Product(("i0",), ("i1",), ("i2",), "n0")
     assert description_of(one.what, one.body) == one.what
     assert check(Program(kernel.body))
+
+
+def test_memory_is_walked_forwards() -> None:
+    """A loop along which everything lies backwards is turned; one along which only something does is not."""
+    a, b, c = floats(0, "a", 9, 8), floats(1, "b", 9, 8), floats(2, "c", 8, 8)
+    text = """\
+for i in range(8):
+    for j in range(8):
+        for k in range(9):
+            c[i, -j + 7] += a[-k + 8, i] * b[-k + 8, j]"""
+    (kernel,) = stage([Kernel((), parse(text, (a, b, c)).body)], 1)
+    turned = "c_total = c_total + (a[k, i] * b[k, j])"
+    assert turned in show(Program(kernel.body))
+    assert "c[i, -j + 7] = c_total" in show(Program(kernel.body))

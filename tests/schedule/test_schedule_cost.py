@@ -17,11 +17,11 @@ from schedule.watched import watched
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, Fill, For, If, Let, Local, Program, Read, Remark, Set, Stmt, Store, Update
 from weft.loops.interp import run_scalar, values
+from weft.loops.reaching import covered, sites
 from weft.machine import Machine
 from weft.ops import OPS, Num, call
 from weft.schedule import Kernel
 from weft.schedule.cost import Cost, bound, cost, show_costs
-from weft.schedule.reaching import covered, sites
 
 A, B, C = floats(0, "a", 5, 6), floats(1, "b", 6, 7), floats(2, "c", 5, 7)
 V, W = floats(3, "v", 8), floats(4, "w", 9)

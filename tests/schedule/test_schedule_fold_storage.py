@@ -11,9 +11,9 @@ from schedule.kernels import Sample, add, at, buffers_in, floats, inside, loop, 
 from schedule.rows import Turns, turns
 from weft.loops import Buffer, Cast, Fill, If, Program, Read, Role, Stmt, check, show
 from weft.loops.interp import run, run_scalar
+from weft.loops.reaching import covered, sites
 from weft.schedule import Kernel
 from weft.schedule.fold_storage import folded
-from weft.schedule.reaching import covered, sites
 
 E = floats(0, "e", 3, 4)
 X = floats(1, "x", 3, 4)
@@ -51,6 +51,20 @@ def test_a_row_is_used_again_in_every_turn() -> None:
     (new,) = [one for one in buffers_in(kernels) if is_folded(one)]
     assert new == Buffer(0, "e", (4,), "float32", Role.FOLDED, E)
     assert not any(map(is_folded, (E, X, Y, S)))
+
+
+def test_what_an_inner_loop_carries_is_folded() -> None:
+    steps = loop("j", 3, store(E, at("i", "j+1"), read(E, "i", "j")))
+    kernels = folded([Kernel((), (loop("i", 3, store(E, at("i", 0), 1.0), steps),))], [Y])
+    assert shown(kernels) == "for i in range(3):\n    e[0] = 1.0\n    for j in range(3):\n        e[j + 1] = e[j]"
+
+
+def test_what_an_outer_loop_carries_is_not_folded() -> None:
+    """Iterations of j share no memory: what each writes is read in the next one of i, after all others have written."""
+    start = If((inside("i", 1),), (store(E, at("j", 0), 1.0),))
+    body = loop("i", 3, loop("j", 3, start, store(E, at("j", "i+1"), read(E, "j", "i"))))
+    assert covered(sites((body,))[E])
+    assert not any(is_folded(one) for one in buffers_in(folded([Kernel((), (body,))], [Y])))
 
 
 def test_a_number_keeps_an_axis_and_its_id() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 import weft as wf
 from loops.written import program, text
-from weft.loops import Program, show
+from weft.loops import Program, Staged, check, parse, show
 from weft.schedule import Kernel
+from weft.schedule.contractions import stage
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.loop_tree import Level, bound_names, new_names, renamed
@@ -344,6 +345,88 @@ def test_nests_that_join(name: str) -> None:
 def test_what_joins_a_contraction(name: str) -> None:
     before, after = CONTRACTIONS[name]
     assert shown_fused(before, placing=True) == after
+
+
+# Contractions in the same batch loops
+
+DECLARED = """\
+q: float32[4, 8, 6]
+k: float32[4, 8, 6]
+v: float32[4, 8, 5]
+s: float32[4, 8, 8]
+p: float32[4, 8, 8]
+o: float32[4, 8, 5]
+y: float32[4, 8, 5]
+z: float32[4, 8]
+"""
+HEADS = """
+for h in range(4):
+    for i in range(8):
+        for j in range(8):
+            for d in range(6):
+                s[h, i, j] += q[h, i, d] * k[h, j, d]
+for h in range(4):
+    for i in range(8):
+        for j in range(8):
+            p[h, i, j] = exp(s[h, i, 7 - j])
+for h in range(4):
+    for i in range(8):
+        for c in range(5):
+            for j in range(8):
+                o[h, i, c] += p[h, i, j] * v[h, j, c]
+for h in range(4):
+    for i in range(8):
+        for c in range(5):
+            y[h, i, c] = relu(o[h, i, c])
+"""
+
+
+def head_by_head(text: str = HEADS, near: int = 300, cores: int = 2) -> list[Kernel]:
+    """The kernels of a program, for a second cache of which one intermediate may fill so many bytes."""
+    machine = wf.Machine(caches=(64, 2 * near), cores=cores)
+    body = check(parse(DECLARED + text)).body
+    options = wf.CompileOptions(machine=machine, contraction_points=4, reuse=1)
+    return fused([Kernel((), (stmt,)) for stmt in body], (), options, True)
+
+
+def test_contractions_share_batch_loops_so_that_what_lies_between_stays_in_a_cache() -> None:
+    (kernel,) = head_by_head()
+    assert [line for line in show(Program(kernel.body)).splitlines() if "for" in line] == [
+        "for h in range(4):",
+        *("    for i in range(8):", "        for j in range(8):", "            for d in range(6):"),
+        *("    for i_2 in range(8):", "        for j_2 in range(8):"),
+        *("    for i_3 in range(8):", "        for c in range(5):", "            for j_3 in range(8):"),
+    ]
+    (heads,) = stage([kernel], 4)[0].body
+    first, _, last = heads.body  # type: ignore[union-attr]
+    assert isinstance(first, Staged)
+    assert isinstance(last, Staged)
+    assert "relu" in show(Program((last,)))  # joined as an epilogue before the two contractions met
+
+
+@pytest.mark.parametrize(
+    ("near", "cores", "why"),
+    [
+        (1100, 2, "both are contractions, and each has tiles of its own"),  # all of it stays in the cache anyway
+        (200, 2, "both are contractions, and what one leaves for the other fits into no cache"),
+        (300, 3, "both are contractions, and 4 batches are too few for 3 threads"),
+    ],
+)
+def test_contractions_that_had_better_not_share_batch_loops(near: int, cores: int, why: str) -> None:
+    *_, last = head_by_head(near=near, cores=cores)
+    assert last.why == why
+
+
+def test_what_is_not_placed_shares_no_loops_with_a_contraction() -> None:
+    *_, last = head_by_head(HEADS.replace("o[h, i, c] +=", "o[h, i, c] max="))
+    assert last.why == "both reuse what they read, and each wants the caches for itself"
+
+
+def test_nothing_but_batch_loops_is_shared_with_a_contraction_inside_others() -> None:
+    text = HEADS + "for h in range(4):\n    for i in range(8):\n        z[h, i] = y[h, i, 1]\n"
+    kernels = head_by_head(text)
+    (loop,) = stage(kernels[-1:], 4)[0].body
+    assert sum(isinstance(one, Staged) for one in loop.body) == 2  # type: ignore[union-attr]
 
 
 def test_values_reach_what_joined_without_memory() -> None:

@@ -10,7 +10,7 @@ from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Read, Stmt, Store, Update
 from weft.machine import Machine
 from weft.ops import Call, Num
-from weft.schedule import CompileOptions, Options
+from weft.schedule import CompileOptions
 from weft.schedule.fuse import fused
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level
@@ -74,14 +74,17 @@ def test_it_says_what_would_be_saved_and_lost() -> None:
     assert FusionCost(CompileOptions()).obstacle(mine, Level.of(after("max").body), shared) == ""
 
 
-@pytest.mark.parametrize(("threads", "apart"), [(1, False), (2, True)])
-def test_a_loop_for_threads_is_not_joined_to_one_that_cannot_have_them(threads: int, apart: bool) -> None:
-    total = buffer(3, "total", 1)
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_loop_for_threads_is_not_joined_to_one_that_cannot_have_them(cores: int) -> None:
+    total, options = buffer(3, "total", 65), CompileOptions(chunk_ns=1, machine=Machine(cores=cores))
+    before, here = Read(total, (I,)), (Affine(((1, "i"),), 1),)
+    running = nest(("i", 64), ("j", 32), stmt=Store(total, here, Call("add", (before, Read(B, (I, J))))))
+    found = fused([SUM, running], (), options)
+    assert [one.why for one in found[1:]] == ["sharing `i` would leave both to one thread"] * (cores - 1)
     adding = nest(("i", 64), ("j", 32), stmt=Update(total, (Affine(()),), "add", Read(B, (I, J))))
-    found = fused([SUM, adding], (), CompileOptions(schedule=Options(threads=threads)))
-    assert len(found) == 1 + apart
-    if apart:
-        assert found[1].why == "sharing `i` would leave both to one thread"
+    assert len(fused([SUM, adding], (), options)) == 1  # a sum is cut into strips
+    started = adding.with_body((Store(total, (Affine(()),), Cast("float32", Num(0))), *adding.body))
+    assert len(fused([SUM, started], (), options)) == 1  # whatever it starts from
 
 
 def test_sums_over_the_same_numbers_run_together() -> None:

@@ -25,12 +25,12 @@ from schedule.kernels import (
 )
 from weft.loops import Buffer, Fill, If, Let, Local, Program, Stmt
 from weft.loops.interp import run_scalar
+from weft.loops.reaching import sites
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.fold_storage import folded
 from weft.schedule.in_place import coalesced, takes_over
 from weft.schedule.memory import ALIGNMENT, MemoryPlan, planned, size_of
-from weft.schedule.reaching import sites
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
 X, Y = floats(8, "x", 4, 4), floats(9, "y", 4, 4)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import weft as wf
@@ -20,61 +20,129 @@ from weft.loops import (
     Parallel,
     Program,
     Read,
+    Role,
     Set,
     Stmt,
     Store,
     Update,
+    buffers_of,
     check,
+    parse,
 )
 from weft.loops.legality import carried
 from weft.loops.sites import independent
+from weft.loops.walk import retargeted
+from weft.machine import Machine
 from weft.ops import Num
-from weft.schedule import Kernel
+from weft.schedule import CompileOptions, Kernel
 from weft.schedule.annotate import annotate
 from weft.schedule.parallelise import parallelised
+from weft.schedule.work import work_ns
 
 ROWS = "\nfor i in range(24):\n    for j in range(40):\n        B[i, j] = A[i, j] * 2\n"
+#: A machine so slow that every loop is worth sharing.
+SHARING = CompileOptions(chunk_ns=1, machine=Machine(cores=2, flops_per_s=1e6, cached_bytes_per_s=1e6))
 
 
 def test_before_and_after() -> None:
     before = program(ROWS).body
-    assert text(parallelised(before, 2, worth=960)) == ROWS.replace("range(24):", "range(24) on 2 threads:")
-    assert parallelised(before, 2, worth=961) == before
-    assert parallelised(before, 1, worth=1) == before
+    assert text(parallelised(before, SHARING)) == ROWS.replace("range(24):", "range(24) on threads by 1:")
+    assert parallelised(before, CompileOptions()) == before
+
+
+def test_chunks_are_long_enough_and_not_too_many() -> None:
+    (loop,) = before = program("for i in range(24):\n    C[i] = exp(C[i])\n").body
+    whole = work_ns(before, SHARING.machine)
+    for parts, chunk in ((1, None), (2, 12), (3, 8), (1000, 1)):
+        found = parallelised(before, SHARING.but(chunk_ns=int(whole / parts)))
+        wanted = before if chunk is None else (replace(loop, how=(Parallel(chunk),)),)
+        assert found == wanted
+
+
+def test_a_loop_of_few_iterations_is_shared_where_there_is_nothing_to_share_inside() -> None:
+    inner = "for i in range(3):\n    for k in range(24):\n        B[k, i] = 1\n"
+    assert "for k in range(24) on threads by 1:" in text(parallelised(program(inner).body, SHARING))
+    recurrence = "for i in range(3):\n    for k in range(39):\n        A[i, k + 1] = A[i, k]\n"
+    assert "for i in range(3) on threads by 1:" in text(parallelised(program(recurrence).body, SHARING))
+
+
+PRODUCT = """
+a: float32[24, 40]
+b: float32[24, 40]
+c: float32[24, 24]
+product of left i; right j; sums k in tiles of 8 rows by 3 vectors, transposed panels, then along columns:
+    for i in range({rows}):
+        for j in range(24):
+            t: float32 = 0
+            for k in range(40):
+                t = t + (a[i, k] * b[j, k])
+            c[i, j] = t
+"""
+
+
+@pytest.mark.parametrize(("rows", "head"), [(24, "then along columns, rows on threads by 2:"), (8, "along columns:")])
+def test_few_rows_are_shared_once_each_core_is_worth_a_panel(rows: int, head: str) -> None:
+    """There is one panel, and too few rows to pack it for each tile."""
+    before = parse(PRODUCT.format(rows=rows)).body
+    assert head in text(parallelised(before, SHARING)).splitlines()[1]
+
+
+def test_inside_a_recurrence_loops_are_shared() -> None:
+    before = program("for i in range(23):\n    for j in range(40):\n        B[i + 1, j] = B[i, j] * 2\n").body
+    assert "    for j in range(40) on threads by 1:" in text(parallelised(before, SHARING))
+
+
+def test_what_outlasts_no_iteration_is_had_by_each_thread() -> None:
+    filled, read = "C[j] = A[i, j]", "B[i, j] = C[j]"
+    rows = f"for i in range(24):\n    for j in range(24):\n        {filled}\n    for j in range(24):\n        {read}\n"
+    before = program(rows).body
+    own = [one for one in buffers_of(Program(before)) if one.name == "C"]
+    assert "on threads" not in text(parallelised(before, SHARING)).splitlines()[0]
+    found = parallelised(before, SHARING, own)
+    assert text(found).startswith("\nfor i in range(24) on threads by 1:")
+    assert [one.role for one in buffers_of(Program(found)) if one.name == "C"] == [Role.PRIVATE]
+    check(Program(found))
+    after = program(rows + "D[0] = C[3]\n").body
+    assert "on threads" not in text(parallelised(after, SHARING, own)).splitlines()[1]
+    with pytest.raises(MalformedLoops, match="what each thread has for itself is used where there is one"):
+        check(
+            Program(
+                retargeted(after, lambda buffer, at: (buffer.beside(Role.PRIVATE) if buffer in own else buffer, at))
+            )
+        )
+
+
+def test_what_each_thread_has_is_written_before_it_is_read() -> None:
+    before = program("for i in range(24):\n    B[i, 0] = C[i]\n    C[0] = A[i, 0]\n").body
+    own = [one for one in buffers_of(Program(before)) if one.name == "C"]
+    assert parallelised(before, SHARING, own) == before
 
 
 @pytest.mark.parametrize(
     ("before", "problem"),
     [
         ("for i in range(24):\n    D[0] += C[i]\n", "iterations share cells of `D`"),
-        ("t: float32 = 0\nfor i in range(24):\n    t = t + C[i]\n", "it is not the whole of the kernel"),
-        ("for i in range(24):\n    C[i] = 1\nfor j in range(24):\n    D[0] = 1\n", "it is not the whole of the kernel"),
+        ("t: float32 = 0\nfor i in range(24):\n    t = t + C[i]\n", "`t` is carried from one iteration to the next"),
+        (
+            "for j in range(24) on threads by 2:\n    for i in range(40):\n        A[j, i] = 1\n",
+            "threads share a loop around it, or inside",
+        ),
         ("for i in range(24):\n    D[...] = 1\n", "iterations share cells of `D`"),
     ],
 )
 def test_what_cannot_be(before: str, problem: str) -> None:
     body = program(before).body
-    assert parallelised(body, 2, worth=1) == body
+    assert parallelised(body, SHARING) == body
     with pytest.raises(wf.WeftError) as caught:
         annotate(Kernel((), body), "i", Parallel(2))
-    assert caught.value.what == f"loop `i` cannot run on 2 threads: {problem}"
+    assert caught.value.what == f"loop `i` cannot run on threads by 2: {problem}"
 
 
-def test_only_what_is_the_whole_of_a_kernel_is_shared() -> None:
-    (loop,) = parallelised(program(ROWS).body, 2, worth=1)
-    check(Program((loop,)))
-    for wrong in ((loop, Store(Buffer(0, "y", (1,), "int64"), (Affine(()),), Affine(()))), (For("k", 3, (loop,)),)):
-        with pytest.raises(MalformedLoops, match="threads share what is not the whole of a kernel"):
-            check(Program(wrong))
-
-
-def test_a_loop_is_shared_and_runs_on_vectors() -> None:
-    n = 1 << 17
-    grown = wf.tc.define("def grown(float(N) x) -> (y) { y(i) = exp(x(i)) }", backend="cc").grown
-    x = np.linspace(0, 1, n, dtype="float32")
-    grown.options(x, choose=wf.tc.Options(threads=2))
-    assert f"for i in range({n}) on 2 threads, on vectors:" in grown.show("kernels", x)
-    np.testing.assert_allclose(grown(x), np.exp(x), rtol=1e-6)
+def test_threads_share_nothing_inside_of_what_they_share() -> None:
+    (loop,) = parallelised(program(ROWS).body, SHARING)
+    check(Program((For("k", 3, (replace(loop, body=loop.body),)),)))
+    with pytest.raises(MalformedLoops, match="threads share what is inside of what they share"):
+        check(Program((For("k", 1, (loop,), (Parallel(1),)),)))
 
 
 X, Y = (Buffer(number, name, (8, 8), "float32") for number, name in enumerate("xy"))

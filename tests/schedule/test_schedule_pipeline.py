@@ -83,7 +83,7 @@ def broken(change: Callable[[Kernel], Kernel], real: Callable[..., list[Kernel]]
 
 def test_a_pass_that_leaves_a_malformed_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def change(kernel: Kernel) -> Kernel:
-        return replace(kernel, body=outside(kernel.body))
+        return kernel.with_body(outside(kernel.body))
 
     monkeypatch.setattr(pipeline, "forwarded", broken(change, pipeline.forwarded))
     with pytest.raises(BrokenPass, match="the pass `forward_stores` left a program that is not well formed"):
@@ -104,7 +104,7 @@ def first_cell(stmt: Stmt) -> Stmt:
 )
 def test_a_pass_that_changes_the_meaning_is_found(monkeypatch: pytest.MonkeyPatch, function: str, name: str) -> None:
     def change(kernel: Kernel) -> Kernel:
-        return replace(kernel, body=tuple(map(first_cell, kernel.body)))
+        return kernel.with_body(tuple(map(first_cell, kernel.body)))
 
     assert compiled().bisect() is None
     monkeypatch.setattr(pipeline, function, broken(change, getattr(pipeline, function)))

@@ -11,6 +11,7 @@ from weft.loops import Collapse, For, How, Jam, Parallel, Program, Vector, show
 from weft.loops.interp import run, run_scalar
 from weft.loops.legality import illegal
 from weft.loops.nests import nests
+from weft.loops.reaching import covered, sites
 from weft.optimise.inline_decision import decide
 from weft.optimise.loop_order import is_reorderable, ordered
 from weft.schedule.annotate import annotated
@@ -22,7 +23,6 @@ from weft.schedule.fuse import fused
 from weft.schedule.in_place import takes_over
 from weft.schedule.memory import planned
 from weft.schedule.nodes import as_kernels
-from weft.schedule.reaching import covered, sites
 
 ADDED = "for i in range(4):\n    V[K[i]] += W[i]"
 ROWS = "for i in range(4):\n    for j in range(3):\n        X[K[i], j] += Y[i, j]"
@@ -123,6 +123,23 @@ def test_stores_are_forwarded_as_long_as_neither_cell_nor_data_change() -> None:
         "V[i] = 1.0",
         "X_: float32 = V[K[i]]",
         "X[i, 1] = X_",
+    ]
+
+
+def test_what_an_iteration_leaves_to_the_next_is_read_until_then() -> None:
+    text = """
+        for j in range(3):
+            V[0] = 1.0
+            for i in range(3):
+                V[i + 1] = V[i] * 2
+                X[i, j] = V[i]
+        """
+    (kernel,) = forwarded(list(as_kernels(program(text))), [V, X])
+    assert [line.strip() for line in show(Program(kernel.body)).splitlines()[4:]] == [
+        "V_2: float32 = V_",
+        "V_ = V_ * 2",
+        "V[i + 1] = V_",
+        "X[i, j] = V_2",
     ]
 
 

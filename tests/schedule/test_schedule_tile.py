@@ -57,9 +57,9 @@ product of left i; right j; sums k:
             c[i, j] = t"""
     staged = contraction("ik;kj=>ij", i=64, j=80, k=100)
     assert show(Program((staged,))) == before
-    told = "sums k in tiles of 2 vectors, parts of 62, then along columns on vectors:"
+    told = "sums k in tiles of 2 vectors, parts of 50, then along columns on vectors:"
     assert show(check(Program(tiled([staged])))) == before.replace("sums k:", told)
-    told = "sums k in tiles of 4 rows by 3 vectors, parts of 62, then along columns on vectors:"
+    told = "sums k in tiles of 4 rows by 3 vectors, parts of 50, then along columns on vectors:"
     assert show(check(Program(tiled([staged], asking(rows=4, vectors=3))))) == before.replace("sums k:", told)
 
 
@@ -71,16 +71,35 @@ product of left i; right j; sums k:
         (
             "ik;jk=>ij",
             (3, 2, 480),
-            "left j; right i; sums k in tiles of 4 columns, along sums, parts of 57, then along",
+            "left j; right i; sums k in tiles of 4 columns, along sums, parts of 60, then along",
         ),
         ("ki;kj=>ji", (64, 80, 48), "left j; right i; sums k in tiles of 2 vectors, then along columns on vectors"),
         (
             "ik;jk=>ij",
             (64, 80, 5000),
-            "in tiles of 2 vectors, transposed panels of 715, parts of 46 by 16, then",
+            "in tiles of 2 vectors, transposed panels of 834, parts of 64 by 14, then",
         ),
-        ("ikl;klj=>ij", (64, 80, 9, 5), "sums k, l in tiles of 2 vectors, unrolled, then along columns on vectors"),
-        ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 8 vectors, then along columns on vectors"),
+        ("ilk;klj=>ij", (64, 80, 5, 9), "sums l, k in tiles of 2 vectors, unrolled, then along columns on vectors"),
+        (
+            "ikl;klj=>ij",
+            (64, 80, 9, 5),
+            "sums k, l in tiles of 2 vectors, then along columns on vectors, loops collapsed by 1 and 1 and 2",
+        ),
+        (
+            "jik;kl=>ijl",
+            (64, 80, 48, 32),
+            "left j, i; right l; sums k in tiles of 2 vectors, then along columns on vectors:",
+        ),
+        (
+            "jik;kl=>jil",
+            (64, 80, 48, 32),
+            "left j, i; right l; sums k in tiles of 2 vectors, then along columns on vectors, loops collapsed by 2 and",
+        ),
+        ("ki;kj=>ij", (160, 176, 480), "copied panels, strips of rows, parts of 69, then along columns on vectors"),
+        ("ki;kj=>ij", (64, 80, 480), "left i; right j; sums k in tiles of 2 vectors, parts of 69, then along columns"),
+        ("kil;klj=>ij", (64, 80, 784, 16), "sums k, l in tiles of 2 vectors, copied panels of 56, parts of 64 by 14"),
+        ("kil;klj=>ij", (64, 80, 16, 784), "sums k, l in tiles of 2 vectors, copied panels of 1, parts of 64 by 14"),
+        ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 5 vectors, then along columns on vectors"),
     ],
 )
 def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
@@ -89,7 +108,7 @@ def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
 
 
 def test_a_product_whose_panels_are_too_deep_is_loops() -> None:
-    staged = contraction("lki;lkj=>ij", i=8, j=8, l=2, k=1000)
+    staged = contraction("lki;klj=>ij", i=8, j=8, l=2, k=5000)
     assert best_tile(staged) is None
     assert tiled([For("b", 3, (staged,))]) == (For("b", 3, staged.body),)
 
@@ -114,6 +133,13 @@ PLAIN = Tile(4, 2)
         ("ik;kj=>ij", replace(PLAIN, panel="transposed"), "its vectors do not lie along `k`"),
         ("ik;kj=>ij", replace(PLAIN, panel="folded"), "there are no such panels"),
         ("ik;jk=>ij", replace(PLAIN, dot=True, panel="copied"), "there are no such panels"),
+        ("ki;kj=>ij", replace(PLAIN, strips=True), "rows are packed where columns are"),
+        ("ikl;lkj=>ij", replace(PLAIN, collapse=(1, 1, 2)), "cells of `k` do not follow those of `l`"),
+        (
+            "ik;kj=>ij",
+            replace(PLAIN, collapse=(1, 1, 2)),
+            "there are not 2 plain loops, each the whole body of the last",
+        ),
         ("ik;kj=>ij", replace(PLAIN, block=20), "blocks are of panels whose sums go on in double precision"),
         ("ik;kj=>ij", replace(PLAIN, parts=(46, 16, 3)), "there are no such parts"),
         ("ik;kj=>ij", replace(PLAIN, vectors=0), "it has no vectors, or more than 64"),
@@ -121,7 +147,7 @@ PLAIN = Tile(4, 2)
     ],
 )
 def test_a_tile_that_does_not_fit_is_refused(text: str, wrong: Tile, problem: str) -> None:
-    staged = contraction(text, i=64, j=80, k=48)
+    staged = contraction(text, i=64, j=80, k=48, l=2)
     bad = replace(staged, what=replace(staged.what, tile=wrong))
     with pytest.raises(MalformedLoops) as caught:
         check(Program((bad,)))
@@ -134,7 +160,7 @@ def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
     shared = staged_product(
         [("i", 64)], [("j", 80)], [("k", 48)], Let(TOTAL, ZERO), parts(staged), [Store(one, (Affine(()),), TOTAL)]
     )
-    for wrong in (replace(PLAIN, vector=True), replace(PLAIN, threads=2)):
+    for wrong in (replace(PLAIN, vector=True), replace(PLAIN, shared="columns")):
         bad = replace(shared, what=replace(shared.what, tile=wrong))
         with pytest.raises(MalformedLoops, match="iterations share cells of `d`"):
             check(Program((bad,)))
@@ -168,7 +194,7 @@ def test_a_panel_pays_from_so_many_rows_on() -> None:
 
 
 def test_short_sums_are_unrolled() -> None:
-    staged = contraction("ikl;klj=>ij", i=64, j=80, k=9, l=5)
+    staged = contraction("ilk;klj=>ij", i=64, j=80, k=5, l=9)
     assert [shape_of(staged, DEFAULTS.but(short_loop=most)).unroll for most in (5, 4)] == [True, False]
 
 
@@ -181,7 +207,7 @@ def test_vectors_lie_along_the_sums_where_loads_are_cheap_and_transposing_is_not
 @pytest.mark.parametrize(
     ("text", "rows", "usual", "facts", "other"),
     [
-        ("ki;jk=>ij", 64, "", {"transpose_steps": 0.001}, "transposed"),
+        ("ki;jk=>ij", 64, "", {"transpose_steps": 0.001, "line_steps": 0.001}, "transposed"),
         ("ik;kj=>ij", 700, "copied", {"copy_steps": 50.0}, "transposed"),
     ],
 )
@@ -196,5 +222,5 @@ def test_what_is_computed_is_packed_rather_than_computed_again_for_every_tile() 
     found = parts_of(contraction("ik;kj=>ij", i=16, j=1024, k=1024))
     factors = (found.factors[0], Call("relu", found.factors[1:]))
     staged = staged_product(found.left, found.right, found.sums, Let(TOTAL, ZERO), factors, found.rest)
-    shapes = [shape_of(staged, options).panel for options in (DEFAULTS, on(scalar_steps=1e-6))]
+    shapes = [shape_of(staged, options).panel for options in (DEFAULTS, on(scalar_steps=1e-6, line_steps=1e-6))]
     assert shapes == ["copied", "transposed"]

@@ -49,6 +49,10 @@ def test_in_the_form_in_which_it_is_asked_for() -> None:
     for found in (by_tuple, by_list, list(by_name.values())):
         assert [value(one).item() for one in found] == [12.0, 4.0]
     assert value(wf.grad(loss, y)).item() == 4.0
+    nested = wf.grad(loss, {"in": (x, [y])})
+    assert (value(nested["in"][0]).item(), value(nested["in"][1][0]).item()) == (12.0, 4.0)
+    ways = {"y": wf.tensor([10.0]), "x": wf.tensor([1.0])}  # by name, in whatever order
+    assert value(wf.jvp(loss, {"of": {"x": x, "y": y}}, {"of": ways})).item() == 52.0
 
 
 def test_a_gradient_is_pulled_back() -> None:

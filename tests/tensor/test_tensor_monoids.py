@@ -218,11 +218,36 @@ def test_a_step_descends_by_the_gradient_of_a_monoid() -> None:
     np.testing.assert_allclose(ctx[w.grad], weights / weights.sum(), rtol=1e-5)
 
 
+def test_gradients_of_what_is_computed_and_accumulated_at_once() -> None:
+    """Products, lookups, windows, axes in one, diagonals: against differences of the accumulation itself."""
+    table, line, both = (
+        wf.require_grad(wf.data(RNG.standard_normal(shape), label="x")) for shape in ((3, 2), (5,), (2, 3, 2))
+    )
+    ids = wf.data(np.array([[2, 0, 2]]), batch=2, label="ids")
+    y = wf.number(0.0)
+    for one in (ROTATED, wf.top(2)):
+        k = ", k" * (one is wf.top(2))
+        parts = [
+            wf.einsum(f"v, d; b, s|@v => b|d{k}", table, ids, accum=one),
+            wf.einsum(f"2*h<+p => h{k}", line, p=3, accum=one),
+            wf.einsum(f"i, j, m; j, m => i{k}", both, table, accum=one, op="+"),
+            wf.einsum(f"a&b => b{k}", line[:4], b=2, accum=one),
+            wf.einsum(f"i, i, j => j{k}", both[:, :2], accum=one),
+        ]
+        y = sum((wf.sum(wf.sin(part), "...|... => 0") for part in parts), y)
+    wf.gradcheck(y, (table, line, both), context=wf.Context("interp"))
+
+
 def test_a_gradient_that_cannot_be_derived_says_why() -> None:
     x = wf.require_grad(wf.data(np.ones((3, 4), np.float32), label="x"))
-    several = wf.einsum("ij; ij => i", x, x, accum=LENGTH)
-    with pytest.raises(wf.WeftError, match="accumulates what is computed from x and x"):
-        wf.grad(wf.einsum("i => 0", several), x)
+    ids = wf.data(np.array([0, 2, 0]), label="ids")
+    for padded in (
+        wf.einsum("i, j=+p => i, j", x, p=3, accum=LENGTH),
+        wf.einsum("i, j; i@v => v, j", x, ids, v=3, accum=LENGTH),
+        wf.einsum("v, j; i@v => i", x, ids, accum=LENGTH, outside="skip"),
+    ):
+        with pytest.raises(wf.WeftError, match="how many values `length` accumulates differs from cell to cell"):
+            wf.grad(wf.einsum("...|... => 0", padded), x)
     unknown = wf.einsum("i => 0", wf.param("w"), accum=LENGTH)
     with pytest.raises(wf.WeftError, match="how many values are joined is not known yet"):
         wf.grad_update(unknown)
@@ -231,16 +256,17 @@ def test_a_gradient_that_cannot_be_derived_says_why() -> None:
 @pytest.mark.parametrize("backend", ["interp", "cc"])
 def test_the_largest_few_in_order(backend: str) -> None:
     array = RNG.integers(0, 40, (4, 70)).astype(np.float32)
-    array[1, 5], array[2, :], array[3, 7] = nan, 1, -inf
+    array[1, 5], array[1, 2], array[1, 9], array[2, :], array[3, 7] = nan, inf, nan, 1, -inf
     whole = RNG.integers(-100, 100, (4, 40)).astype(np.int8)
     x, y, tensors = wf.data(array, label="x"), wf.data(whole, label="y"), list[wf.Tensor]()
-    order = np.argsort(-np.where(np.isnan(array), inf, array), axis=1, kind="stable")
+    order = np.lexsort((-array, ~np.isnan(array)), axis=1)
     least = np.argsort(-whole.astype(int), axis=1, kind="stable")
     wanted = list[np.ndarray]()
-    for k in (1, 3, 5):
+    for k in (1, 5):
         tensors += [*wf.top_k(x, k), *wf.top_k(y, k), wf.einsum("bv => kb", y, accum=wf.top(k))]
-        values = np.take_along_axis(whole, least[:, :k], 1)
-        wanted += [np.take_along_axis(array, order[:, :k], 1), order[:, :k], values, least[:, :k], values.T]
+        tensors.append(wf.einsum("bv => bk", x, accum=wf.top(k)))
+        first, values = np.take_along_axis(array, order[:, :k], 1), np.take_along_axis(whole, least[:, :k], 1)
+        wanted += [first, order[:, :k], values, least[:, :k], values.T, first]
     for found, value in zip(computed(tensors, backend), wanted, strict=True):
         np.testing.assert_array_equal(found, value)
 

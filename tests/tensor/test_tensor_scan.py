@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from generators.scans import Optimised, reads_back
 
 RNG = np.random.default_rng(7)
 STEPS, EXAMPLES, FEATURES, STATE = 3, 3, 2, 3
@@ -62,8 +63,8 @@ def agree(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(("reverse", "recompute", "backend"), [(False, False, "cc"), (True, True, "interp")])
-def test_an_lstm_is_its_steps_one_after_another(reverse: bool, recompute: bool, backend: str) -> None:
+@pytest.mark.parametrize(("reverse", "recompute", "backend"), [(False, False, "cc"), (True, 2, "interp")])
+def test_an_lstm_is_its_steps_one_after_another(reverse: bool, recompute: int, backend: str) -> None:
     cell, xs, init = lstm(), sequence(), {"h": state("h"), "c": state("c")}
     hs, last = wf.scan(cell, xs, init=init, reverse=reverse, recompute=recompute)
     steps, end = unrolled(cell, xs, init, range(STEPS)[:: -1 if reverse else 1])
@@ -75,8 +76,8 @@ def test_an_lstm_is_its_steps_one_after_another(reverse: bool, recompute: bool, 
     agree([*found[0], *found[1:]], wanted)
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-def test_gradients_of_gradients(recompute: bool) -> None:
+@pytest.mark.parametrize("recompute", [False, 1, 2])
+def test_gradients_of_gradients(recompute: int) -> None:
     xs, h = sequence(), state("h")
     w = wf.param("w", i=FEATURES, o=STATE)
 
@@ -91,7 +92,30 @@ def test_gradients_of_gradients(recompute: bool) -> None:
     along = [wf.jvp(one, xs, way) for one in losses]
     second = [wf.grad(total(*wf.grad(one, by)), by) for one in losses]
     expected = values("interp", *second[1], along[1])
-    agree(values("cc" if recompute else "interp", *second[0], along[0]), expected)
+    agree(values("cc" if recompute == 1 else "interp", *second[0], along[0]), expected)
+
+
+def test_carries_of_some_steps_are_kept() -> None:
+    """All that steps compute, every carry, every sixth, which does not divide the length, every eighth: less memory."""
+    xs, h = wf.data(RNG.normal(size=(64, EXAMPLES, FEATURES)), batch=2), state("h")
+    w, u, v = (wf.param(name, i=size, o=STATE, dtype="float64") for name, size in (("w", 2), ("u", 3), ("v", 3)))
+
+    def cell(h: wf.Tensor, x: wf.Tensor) -> wf.Tensor:
+        z = wf.sigmoid(w @ x + u @ h)
+        return z * h + (1.0 - z) * wf.tanh(v @ (h * z))
+
+    sizes: dict[str, int] = {}
+    for recompute in (False, 64, 100, 1, 6, 8, True):
+        _, last = wf.scan(cell, xs, init=h, recompute=recompute)
+        sizes[str(recompute)] = wf.Context(Optimised()).compile(wf.grad_update(total(last))).memory().size
+    assert max(sizes["6"], sizes["8"]) < sizes["1"] < sizes["False"] == sizes["64"] == sizes["100"]
+    assert sizes["True"] == sizes["8"]
+
+
+@pytest.mark.parametrize("recompute", [0, -3, 2.5, "8", None])
+def test_carries_that_cannot_be_kept(recompute: Any) -> None:
+    with pytest.raises(wf.WeftError, match="says of how many steps one carry is kept, 1 or more, or True: not"):
+        wf.scan(lambda h, x: h + x, sequence(), init=0.0, recompute=recompute)
 
 
 def test_gradient_updates() -> None:
@@ -160,6 +184,105 @@ def test_running_totals() -> None:
         wf.cumsum(x, "...|t, d => ...|0")
 
 
+def test_any_axis_may_be_run_along() -> None:
+    array = RNG.normal(size=(3, 4, 5))
+    x = wf.require_grad(wf.data(array, batch=2, label="x"))
+    w = wf.param("w", o=1, i=1, dtype="float64")
+
+    def cell(h: wf.Tensor, x: wf.Tensor) -> tuple[wf.Tensor, wf.Tensor]:
+        return wf.sin(h) + x, w @ wf.einsum("...|d => ...|0", h * x)
+
+    found, expected = [], []
+    for spec, axis, moved in (("b, t|d => b|d", 1, "b, t|d => t, b|d"), ("...|t => ...|0", 2, "b, c|t => t, b, c|0")):
+        hs, last = wf.scan(cell, x, init=0.5, spec=spec)
+        front, end = wf.scan(cell, wf.einsum(moved, x), init=0.5)
+        assert hs.dims.array_shape[axis] == array.shape[axis]
+        found += [hs, last, wf.grad(total(hs, last), x)]
+        back = wf.einsum("t, b|d => b, t|d" if axis == 1 else "t, b, c|0 => b, c|t", front)
+        expected += [back, end, wf.grad(total(front, end), x)]
+    both = values("interp", *found, *expected)
+    agree(both[: len(found)], both[len(found) :])
+    for spec, said in (
+        ("b, t|d => d", "wf.scan runs along one axis, and the spec leaves out 2"),
+        ("b, t|d => d|b", "wf.scan leaves all axes but `t` where they are, and the spec moves some"),
+        ("b, t|d => b|d; c", "a specification has one result"),
+    ):
+        with pytest.raises(wf.WeftError) as raised:
+            wf.scan(cell, x, init=0.5, spec=spec)
+        assert said in str(raised.value)
+    with pytest.raises(wf.WeftError, match="`one` cannot be both 1 and 2"):
+        wf.scan(lambda h, x: (h + x, h + wf.data(np.ones(2))), x, init=0.5, spec="...|t => ...|0")
+
+
+def test_calls_decide_how_many_steps_there_are() -> None:
+    x, y = wf.input("x", b=["time", "n"], o=2, dtype="float64"), wf.input("y", b="length", dtype="float64")
+    w = wf.param("w", o=2, dtype="float64")
+
+    def cell(carry: Any, at: Any) -> Any:
+        h, count = carry
+        return (wf.tanh(w @ h + at[0] * at[1]), count + 1), h
+
+    def model(x: wf.Tensor, y: wf.Tensor) -> tuple[wf.Tensor, ...]:
+        hs, (last, count) = wf.scan(cell, (x, y), init=(0.5, 0))
+        return hs, last, count, total(hs, last)
+
+    hs, last, count, loss = model(x, y)
+    ctx = wf.Context("interp")
+    step = ctx.function(x, y, returns=(hs, last, count, *wf.grad(loss, (w,))))
+    for steps, examples in ((4, 3), (1, 2), (2, 1), (4, 3)):
+        given = [RNG.normal(size=(steps, examples, 2)), RNG.normal(size=steps)]
+        arrays = wf.data(given[0], batch=2), wf.data(given[1][:, None], batch=1)
+        plain = wf.Context("interp")
+        plain[w] = ctx[w]
+        *tensors, known = model(*arrays)
+        found = step(*given)
+        agree(found, [plain[one] for one in (*tensors, *wf.grad(known, (w,)))])
+        assert found[2] == steps
+    with pytest.raises(wf.WeftError, match="`steps` cannot be both `time` = 3 and `length` = 2"):
+        step(np.ones((3, 1, 2)), np.ones(2))
+    with pytest.raises(wf.WeftError, match="depends on how many steps there are, and each call decides that"):
+        wf.scan(cell, (x, y), init=(0.5, 0), recompute=True)
+
+
+def test_printed_loops_read_back() -> None:
+    xs, h = wf.data(RNG.normal(size=(4, 2, EXAMPLES, STATE)), batch=3, label="xs"), state("h")
+    u = wf.param("u", i=STATE, o=STATE, dtype="float64")
+
+    def row(carry: Any, x: wf.Tensor) -> Any:
+        hs, last = wf.scan(lambda c, y: wf.tanh(u @ c * y + carry[0]), x, init=carry[1], reverse=True)
+        return (last, carry[0]), hs
+
+    outputs, (last, _) = wf.scan(row, xs, init=(h, 0.5), recompute=2)
+    reads_back(wf.seq(outputs.forward, last.forward), [outputs, last])
+    reads_back(wf.seq(*(one.forward for one in wf.grad(total(outputs, last), (h, u)))))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('~for:"t" ~range:3 (y =: x ~logic:"@| t\'")', None),
+        ('y =: x ~logic:"@| t\'"', "there is no loop `t` around"),
+        ('~for:"t" ~range:4 (y =: x ~logic:"@| t\'")', "cannot be both 3 and 4"),
+        ('~range:"t" ~range:3 (y =: x)', 'write ~for:"t" ~range:3 (…)'),
+        ('~for:"t" ~range:3 ~backwards (y =: x)', 'write ~for:"t" ~range:3 (…)'),
+        ('~for:"2" ~range:1.5 (y =: x)', "a name and a whole number of iterations"),
+        ('~for:"t" ~range:3 (x =: 1)', "`x` is not computed by a loop, and here one computes it for every iteration"),
+        (
+            'y =: 1; ~for:"t" ~range:3 (~for:"s" ~range:2 (y =: x))',
+            "`y` is written in loops of which none is around all others",
+        ),
+    ],
+)
+def test_loops_as_text(text: str, said: str | None) -> None:
+    x = wf.data(np.ones((3, 2)), batch=1, label="x")
+    if said is None:
+        assert str(wf.parse_cd(text, x=x, declare=True)).replace("\n  ", "") == text
+        return
+    with pytest.raises(wf.WeftError) as raised:
+        wf.parse_cd(text, x=x, declare=True)
+    assert said in str(raised.value)
+
+
 def test_positions_are_checked_in_every_step() -> None:
     table = wf.data(np.arange(4.0), label="table")
     ids = wf.data(np.array([[1], [7]]), batch=1, label="ids")
@@ -181,6 +304,9 @@ def test_positions_are_checked_in_every_step() -> None:
             "`step` changes its shape: it",
         ),
         (lambda h, x: "w", 0.0, "stands for a parameter only inside"),
+        (lambda h, x: h + x, wf.data(np.zeros(2), label="h"), "it starts as 2, and the cell leaves 3|2"),
+        (lambda h, x: h[::-1] + x, 0.0, "how many batch axes `step` has is not known here"),
+        (lambda h, x: h[:, ::-1] + x, wf.data(np.zeros((3, 2)), batch=1, label="h"), None),
     ],
 )
 def test_a_carry_that_changes_is_refused(cell: Any, init: Any, said: str | None) -> None:
@@ -192,12 +318,35 @@ def test_a_carry_that_changes_is_refused(cell: Any, init: Any, said: str | None)
     assert said in str(raised.value)
 
 
+def test_code_scans_as_a_model_does() -> None:
+    x = wf.data(np.arange(6.0).reshape(3, 2), batch=1, label="x")
+
+    @wf.cd
+    def update() -> None:
+        x[1:] = wf.scan(lambda h, row: h + row * row, x[:-1], init=0.0)[0]
+        x[::-1] = x
+        x[:] = wf.cumsum(x, "b|i => i")
+
+    ctx = wf.Context("interp")
+    ctx.compile(update())()
+    expected = np.array([[0, 1], [0, 1], [4, 10]])[::-1].cumsum(0)
+    np.testing.assert_array_equal(ctx[x], expected)
+
+
+def test_running_totals_have_the_shape_of_what_they_are_of() -> None:
+    array = np.arange(6.0).reshape(3, 2)
+    ctx, x = wf.Context("interp"), wf.data(array, label="x")
+    assert ctx[wf.cumsum(x)[:, -1]].tolist() == array.sum(1).tolist()
+    assert ctx[wf.cumprod(x, "i, j => j")[-1] + wf.cummax(x)[0]].tolist() == (array.prod(0) + array[0]).tolist()
+
+
 def test_what_there_is_to_run_along() -> None:
     def add(h: Any, x: Any) -> Any:
         return h + (x if isinstance(x, wf.Tensor) else x[0] + x[1])
 
     for xs, said in (
         (wf.data(np.ones(3), label="x"), "the leftmost batch axis of `x`, and it has none"),
+        (wf.random_uniform("p", step=0), "axis of `p`, and it is not known whether it has one"),
         ((sequence(), sequence("ys", 7)), "would take 3 steps along `xs` and 7 along `ys`"),
         ((), "is given nothing to run along"),
         (np.ones(3), "xs of wf.scan takes tensors and numbers, not an array"),

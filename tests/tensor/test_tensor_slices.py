@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[Callable[[wf.Tensor], object], str]] = {
         lambda x: wf.node("c", o=[5, 3])[2:],
         "how many batch axes `c` has is not known here, and so not which axes the subscripts are of\n"
         "c is ...|...->5,3\n"
-        "-> say it where `c` is made, b=[] for none, or use an einsum, which names the row",
+        "-> say it where `c` is made, b=[] for none; or use an einsum, which names the row",
     ),
 }
 
@@ -233,6 +233,17 @@ def test_parts_are_written_and_the_rest_is_kept(backend: str) -> None:
     assert ctx[cache].tolist() == [[0, 0.5, 2], [0, 0.5, 2], [10, 20, 40], [7, 0.5, 9], [100, 100, 100]]
 
 
+def test_one_cell_is_written_and_the_rest_is_kept() -> None:
+    table, ctx = wf.data(np.ones((2, 3)), batch=1, label="table"), wf.Context("interp")
+
+    @wf.cd
+    def step() -> None:
+        table[1, -1] = 5.0
+
+    ctx.compile(step())()
+    assert ctx[table].tolist() == [[1, 1, 1], [1, 1, 5]]
+
+
 def test_a_part_of_a_node_is_no_value_of_the_rest() -> None:
     n, ctx = wf.node("n", b=5, o=1, i=[]), wf.Context("interp")
 
@@ -246,6 +257,15 @@ def test_a_part_of_a_node_is_no_value_of_the_rest() -> None:
     ctx[n] = np.zeros((5, 1))
     run()
     assert ctx[n].ravel().tolist() == [0.0, 1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("key", [1, (1, 2), (slice(None), 0), (0, slice(2, 2)), (slice(3, 0), 1), slice(0, 0), ...])
+def test_one_number_written_to_a_part_keeps_the_rest(key: Any) -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    x, ctx = wf.data(array.copy(), batch=1, label="x"), wf.Context("interp")
+    ctx.compile(wf.cd(lambda: x.__setitem__(key, 2.5))())()
+    array[key] = 2.5
+    assert ctx[x].tolist() == array.tolist()
 
 
 @pytest.mark.parametrize("backend", ["interp", "cc"])
@@ -317,11 +337,21 @@ COMPUTED: dict[str, tuple[Callable[[wf.Tensor], object], str, str]] = {
         "the step of a slice that begins at a tensor is a whole number from 1 on, not -1",
         "take the slice first, and turn that round: x[t : t + 4][::-1]",
     ),
-    "among others": (
-        lambda x: x[0, T],
+    "an end": (
+        lambda x: x[0, 1:T],
         "`x` cannot be indexed by `t` here",
         'subscripts are whole numbers, slices, static indices (wf.index("i", size)) and `...`; a tensor of positions '
-        "stands alone, x[ids], or begins a slice of the first axis, x[t : t + 4]",
+        "stands for itself, x[0, ids], or begins a slice, x[0, t : t + 4]",
+    ),
+    "different axes": (
+        lambda x: x[IDS, wf.data(np.array([[0, 1]]), label="others")],
+        "`ids` and `others` are read together, and do not have the same axes",
+        "give both the same axes, or look up by one after the other: x[rows][:, columns]",
+    ),
+    "batch axes behind others": (
+        lambda x: x[:, wf.data(np.array([0, 1]), batch=1, label="examples")],
+        "`examples` has batch axes, which would stand behind other axes of `x`",
+        'say where they go by a spec: wf.einsum("i, v; ...|@v => ...|i", x, positions)',
     ),
     "a plain write": (
         lambda x: wf.cd(lambda: x.__setitem__(IDS, 1.0))(),

@@ -7,6 +7,7 @@ from math import prod
 
 from weft.assign.definitions import accumulates
 from weft.assign.nodes import Accum, Assignment, Node
+from weft.einsum.nodes import Label
 from weft.ops import OPS
 from weft.project.coverage import cover, is_surjective
 from weft.project.nodes import Projection
@@ -58,6 +59,6 @@ def written_part(statement: Assignment) -> Projection | None:
 
 
 def _is_looped(logic: Slice) -> bool:
-    """Does a loop around come to every position?"""
-    points = [one for one in logic.subscripts if isinstance(one, AxisPoint)]
-    return bool(points) and all(given.looped for one in points for given in one.given)
+    """Do loops around come to every position that is no whole axis, and is there such a one?"""
+    told = [one for one in logic.subscripts if not isinstance(one, Label)]
+    return bool(told) and all(isinstance(one, AxisPoint) and one.looped for one in told)

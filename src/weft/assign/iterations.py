@@ -15,14 +15,22 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from weft.affine import Affine
+from weft.shape.cells import ShapeVar
+from weft.shape.close import close
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopIndex:
-    """The index of a loop: what it is called, and how many iterations there are."""
+    """The index of a loop: what it is called, and a shape whose one axis has a position for each iteration."""
 
     name: str
-    size: int
+    length: ShapeVar
+
+    @property
+    def size(self) -> int:
+        """How many iterations there are; closes the shape."""
+        (axis,) = close(self.length).output
+        return axis.size
 
     @property
     def symbol(self) -> str:

@@ -434,7 +434,7 @@ def symbols(code: Code) -> Iterator[tuple[Symbol, Origin | None]]:
         match statement:
             case Accum(record=Record(operation=Operation(logic=logic))) if isinstance(read := read_by(logic), Slice):
                 given = (one for part in read.subscripts if not isinstance(part, Label) for one in part.given)
-                yield from ((Symbol(*one[:3]), statement.origin) for one in given if not one.looped)
+                yield from ((Symbol(*one), statement.origin) for one in given)
         match statement:
             case Accum(value=value) | Fetch(source=Cells(value=value)):
                 found = (leaf for leaf in leaves(value) if isinstance(leaf, Symbol))

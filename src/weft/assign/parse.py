@@ -18,6 +18,7 @@ from weft.assign.syntax import (
     FunctionCall,
     Infix,
     Lift,
+    LoopBlock,
     Name,
     NumberLiteral,
     Quoted,
@@ -70,7 +71,8 @@ def _too_deep(span: Span) -> Mistake:
 
 
 def _statements(trees: Sequence[Tree]) -> tuple[Statement, ...]:
-    return tuple(_remark(tree) if tree.data == "remark" else _assign(tree) for tree in trees)
+    kinds: Mapping[str, Callable[[Tree], Statement]] = {"remark": _remark, "loop": _loop, "assign": _assign}
+    return tuple(kinds[str(tree.data)](tree) for tree in trees)
 
 
 def _assign(tree: Tree) -> Assign:
@@ -183,6 +185,21 @@ def _remark(tree: Tree) -> RemarkBlock:
     body = _statements(trees[len(parts) :])
     return RemarkBlock(
         tuple(_quoted(one) if one.data == "string" else _name(one) for one in parts), body, span_of(tree)
+    )
+
+
+def _loop(tree: Tree) -> LoopBlock:
+    kind, name, said, size, *more = tokens(tree)
+    if (kind, said, *more[1:]) != ("~for", "~range") or more not in ([], ["~reverse"]):
+        raise Mistake("a loop says its index and its size", span_of(tree), 'write ~for:"t" ~range:3 (…)')
+    if not unescaped(name[1:-1]).isidentifier() or not size.isdigit() or len(size) > 18:
+        raise Mistake("a loop has a name and a whole number of iterations", span_of(name), 'write ~for:"t" ~range:3')
+    return LoopBlock(
+        Quoted(unescaped(name[1:-1]), span_of(name)),
+        int(size),
+        bool(more),
+        _statements(subtrees(tree)),
+        span_of(tree),
     )
 
 

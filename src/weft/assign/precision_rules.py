@@ -22,8 +22,8 @@ def infer_precision(code: Accum) -> None:
         if monoid and monoid.dtype:
             value, operands = Arg(0), [(Arg(0), Precision.given(monoid.dtype))]
         elif monoid:
-            state = monoid.lifted(value, Num(0))
-            value = monoid.finished(monoid.joined(state, state), Num(0))
+            state = monoid.lifted(value, Num(0), Num(0))
+            value = monoid.finished(monoid.joined(state, state), Num(0), Num(0))
         code.lhs.precision.computed_by(value, operands, sums=_sums(code))
 
 

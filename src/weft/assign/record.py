@@ -30,7 +30,8 @@ from weft.assign.stale import Writes
 from weft.errors import WeftError, user_origin
 from weft.ops import Monoid, Number, Scalar, accumulating_op, leaves, scalar, substitute
 from weft.ops.dtypes import element_type
-from weft.shape.infer import Operation
+from weft.shape.infer import Operation, infer
+from weft.shape.logic import Pointwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,13 @@ def assignment(lhs: Node, slot: int, accum: str, reset: bool, value: Scalar, ope
         Record(operation, slot, (*(leaf.number for leaf in slots), *held)),
         user_origin(),
     )
+
+
+def assign_pointwise(lhs: Node, operand: Operand, accum: str = "arg2", *, title: str = "") -> Accum:
+    """The assignment of one tensor to another, or its accumulation, point by point."""
+    origin = user_origin()
+    operation = infer(Pointwise(1), [node_of(operand).shape], title=title, origin=origin, result=lhs.shape)
+    return Accum(lhs, accum, accum == "arg2", Arg(0), (operand,), Record(operation, 0, (1,)), origin)
 
 
 def _check_slice(key: slice) -> None:

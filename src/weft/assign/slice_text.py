@@ -1,7 +1,8 @@
 """How the notation writes subscripts: `~logic:"[2:5, :|-1]"`.
 
 Rows stand as in a shape, `batch|input->output`, and `...` before the subscripts of the last axes of a row. Axes and
-rows without subscripts stay whole and are left out. The leftmost batch axis at one position is also written `@| i`.
+rows without subscripts stay whole and are left out. The leftmost batch axis at one position is also written `@| i`,
+and `@| t'` where the loop `t` around stands.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def _show_row(row: SlicedRow) -> str:
 
 _BATCH = re.compile(r"@\|(?P<batch>[^|,:]*)")
 _ROWS = re.compile(r"\s*\[(?:(?P<batch>[^|]*)\|)?(?:(?P<input>.*?)->)?(?P<output>[^|>]*)\]\s*", re.DOTALL)
+_LOOPED = re.compile(r"[^\W\d]\w*'")
 _SUMMAND = re.compile(r"\s*([-+]?)\s*(?:([0-9]{1,40})(?:\s*\*\s*([^\W\d]\w*))?|([^\W\d]\w*))\s*")
 
 
@@ -81,6 +83,8 @@ class _SliceReader:
         return SlicedRow(*(tuple(map(self._subscript, side)) for side in (parts[:middle], parts[middle + 1 :])))
 
     def _subscript(self, text: str) -> Subscript:
+        if _LOOPED.fullmatch(text):
+            return AxisPoint(Affine.of(text), looped=True)
         if ":" not in text:
             index = _read_affine(text)
             return AxisPoint(index, self._given(index))

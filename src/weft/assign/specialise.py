@@ -15,7 +15,18 @@ from typing import Any, TypeVar
 
 from weft.assign.definitions import inputs_of
 from weft.assign.dtype_inference import Precision
-from weft.assign.nodes import Awaited, Code, Node, NodeName, next_id, node_of, operands_of, statements, target
+from weft.assign.nodes import (
+    Awaited,
+    Code,
+    Node,
+    NodeName,
+    loop_indices,
+    next_id,
+    node_of,
+    operands_of,
+    statements,
+    target,
+)
 from weft.errors import OpenSizeError, Origin, ShapeError
 from weft.shape.cells import InferenceStep, ShapeVar
 from weft.shape.close import close_alone
@@ -45,7 +56,7 @@ def specialised(code: Code, inputs: Iterable[Node], sizes: Mapping[str, Dim]) ->
     """Completed code, with these sizes of its inputs."""
     nodes = reach((*inputs, *_nodes_in(code)), _sources)
     _close_fixed(nodes)
-    copied = _users((node for node in nodes if _is_input(node) or not node.shape.checked), nodes)
+    copied = _users(filter(_is_open, nodes), nodes)
     copying = Specialisation(sizes)
     substitution = _Substitution(copying)
     copying.repeat([*(step for node in copied for step in node.shape.steps), *substitution.steps(code)])
@@ -70,6 +81,12 @@ def _sources(node: Node) -> Iterable[Node]:
 
 def _is_input(node: Node) -> bool:
     return isinstance(node.init, Awaited)
+
+
+def _is_open(node: Node) -> bool:
+    """May its values, its shape or how many iterations compute it depend on what calls decide?"""
+    loops = () if node.definition is None else loop_indices(node.definition)
+    return _is_input(node) or not all(shape.checked for shape in (node.shape, *(one.length for one in loops)))
 
 
 def _close_fixed(nodes: Iterable[Node]) -> None:
@@ -112,12 +129,13 @@ class _Substitution:
         """A node in place of another, whose sources were copied before."""
         shape = node.shape if node.shape.checked else self.copying.shape(node.shape)
         source = node.gradient_of and self(node.gradient_of)
-        made = replace(node, shape=shape, gradient_of=source, check=self(node.check), id=next_id())
+        loops, check = self(node.iterations), self(node.check)
+        made = replace(node, shape=shape, gradient_of=source, check=check, iterations=loops, id=next_id())
         self._done[id(node)] = (node, made)
         return made
 
     def steps(self, code: Code) -> list[InferenceStep]:
-        """The operations that code mentions and that are not closed."""
+        """The operations that code mentions and that are not closed, and those that say how often its loops run."""
         met: dict[int, object] = {}
         stack: list[object] = [code]
         found: dict[InferenceStep, None] = {}
@@ -127,6 +145,8 @@ class _Substitution:
                 met[id(one)] = one
                 if isinstance(one, Operation) and not all(slot.checked for slot in map(seen, one.slots)):
                     found[one.step] = None
+                if isinstance(one, ShapeVar) and not one.checked:
+                    found |= dict.fromkeys(one.steps)
                 stack += _parts(one)
         return list(found)
 

@@ -35,8 +35,8 @@ def monoid_nests(one: Explicit, static: Collection[str], first: tuple[Affine, ..
     states = target.beside(Role.ACCUMULATOR, f".{one.accum}", dtype=dtype, shape=shape)
     return [
         _started(states, monoid, static, first) if one.reset else copied_cells(states, target, static, first),
-        *(_joined(_unranked(run, ranked), states, one, monoid) for run in one.runs),
-        _finished(states, target, monoid, ranked, static, first),
+        *(_joined(_unranked(run, ranked), states, one, monoid, Num(count)) for run in one.runs),
+        _finished(states, target, monoid, ranked, Num(count), static, first),
     ]
 
 
@@ -60,8 +60,12 @@ def _unranked(run: Run, ranked: int | None) -> Run:
 
 def _started(states: Buffer, monoid: Monoid, static: Collection[str], first: tuple[Affine, ...]) -> Stmt:
     at, loops = every_cell(states, static, first)
-    start = [Num(_end(one, kind)) for one, kind in zip(monoid.start, fields(states.dtype), strict=True)]
-    return around(loops, (Store(states, at, _packed(start, states.dtype)),))[0]
+    return around(loops, (Store(states, at, start_of(monoid, states.dtype)),))[0]
+
+
+def start_of(monoid: Monoid, dtype: str) -> Scalar:
+    """The neutral element of a monoid whose states are of a type."""
+    return _packed([Num(_end(one, kind)) for one, kind in zip(monoid.start, fields(dtype), strict=True)], dtype)
 
 
 def _end(number: float | int | bool, dtype: str) -> float | int | bool:
@@ -70,11 +74,11 @@ def _end(number: float | int | bool, dtype: str) -> float | int | bool:
     return number if number == number and low <= number <= high else low if number < low else high
 
 
-def _joined(run: Run, states: Buffer, one: Explicit, monoid: Monoid) -> Stmt:
+def _joined(run: Run, states: Buffer, one: Explicit, monoid: Monoid, count: Num) -> Stmt:
     if monoid.positional and (len(one.runs) > 1 or not all(isinstance(index, Affine) for index in run.at)):
         what = f"`{one.accum}` asks where values stand, which a concatenation or a scatter does not say"
         raise WeftError(what, fix="join, or scatter, in an einsum of its own")
-    state = _packed(monoid.lifted(run.value, _position(run)), states.dtype)
+    state = _packed(monoid.lifted(run.value, _position(run), count), states.dtype)
     core = Update(states, run.at, one.accum, state)
     return around(run.loops, (If(run.guards, (core,)) if run.guards else core,))[0]
 
@@ -84,6 +88,7 @@ def _finished(
     target: Buffer,
     monoid: Monoid,
     ranked: int | None,
+    count: Num,
     static: Collection[str],
     first: tuple[Affine, ...],
 ) -> Stmt:
@@ -91,7 +96,7 @@ def _finished(
     cell = Read(states, tuple(index for axis, index in enumerate(at) if axis != ranked))
     rank = None if ranked is None else at[ranked]
     numbers = [cell] if monoid.size == 1 else [call(f"item{number}", cell) for number in range(monoid.size)]
-    return around(loops, (Store(target, at, monoid.finished(numbers, rank)),))[0]
+    return around(loops, (Store(target, at, monoid.finished(numbers, rank, count)),))[0]
 
 
 def _packed(numbers: Sequence[Scalar], dtype: str) -> Scalar:

@@ -4,6 +4,7 @@ program   = statement; statement; …
 statement = Assign(target, sign, right)               p =+ …   "d" =: …   { t; o = [3; rgb = 4]; init = 2 } =: …
                                                       ~let part = …; ~let more = part + …; p =+ more *. more
           | RemarkBlock(parts, body)                  ~~("words" p; …)
+          | LoopBlock(index, size, reverse, body)     ~for:"t" ~range:3 ~reverse (p =: …; …)
 right     = Right(value, logic, slots, sizes, type)   value ~logic:"…" ~slots:"0,2=>1" ~sizes:"k=3" ~type:"int8"
                                                       or ~at_least:"float32" for its type, ~logic:y for that of y;
                                                       ~at:ids is an operand with positions, ~outside:"skip" of those
@@ -147,7 +148,16 @@ class RemarkBlock:
     span: Span
 
 
-Statement: TypeAlias = Assign | RemarkBlock
+@dataclass(frozen=True, slots=True)
+class LoopBlock:
+    index: Quoted
+    size: int
+    reverse: bool
+    body: tuple[Statement, ...]
+    span: Span
+
+
+Statement: TypeAlias = Assign | RemarkBlock | LoopBlock
 
 
 def operands_in(value: Value) -> tuple[Value, ...]:

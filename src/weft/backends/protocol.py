@@ -104,12 +104,14 @@ class Placing(Protocol):
 class KernelCall:
     """A kernel, by a name that says all about it, and what a program calls it with.
 
-    That are buffers and indices: static ones by name, or numbers.
+    That are buffers and indices: static ones by name, or numbers. At most so many `threads` share it, 0 stands for as
+    many as the process may have.
     """
 
     kernel: str
     buffers: tuple[Buffer, ...]
     given: tuple[str | int, ...]
+    threads: int = 0
 
 
 @runtime_checkable

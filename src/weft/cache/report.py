@@ -11,6 +11,7 @@ from weft.errors import WeftError
 
 #: The kinds of things kept, and what they are to people.
 KINDS = {"cc": "compiled kernels", "routines": "how routines run", "grammars": "parsers"}
+#: Below `tuned` in the cache; `weft tune` shows what it says.
 _TUNED = "tuned.jsonl"
 
 
@@ -50,5 +51,5 @@ def _counted(found: list[Entry]) -> str:
 
 
 def _tuned() -> Path | None:
-    path = cache_folder("tc") / _TUNED
+    path = cache_folder("tuned") / _TUNED
     return path if path.is_file() and not path.is_symlink() else None

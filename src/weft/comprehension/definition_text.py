@@ -91,6 +91,8 @@ def said(code: Code, notation: str, say: Callable[[Assignment], T]) -> Iterator[
 def node_here(operand: Operand) -> Node:
     if isinstance(operand, Merge):
         raise WeftError(f"`{operand}` comes from another device")
+    if node_of(operand).iterations is not None:
+        raise WeftError(f"`{node_of(operand).label}` is computed one iteration after another, in a loop")
     return node_of(operand)
 
 

@@ -9,7 +9,7 @@ watched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,17 @@ def find_indirect(flat: Flat) -> dict[str, tuple[Indirect, ...]]:
     found: dict[str, dict[Indirect, None]] = {}
     for step in flat.steps:
         for one in _of_step(step, step.loops) if isinstance(step.loops, int) else ():
-            found.setdefault(step.target, {})[one] = None
+            found.setdefault(step.target, {})[_of_whole(one, flat)] = None
     return {tensor: tuple(ones) for tensor, ones in found.items()}
+
+
+def _of_whole(one: Indirect, flat: Flat) -> Indirect:
+    """A subscript of what is collected for a part of a tensor, as one of that tensor."""
+    if one.tensor not in flat.slices:
+        return one
+    path, local, axes = flat.slices[one.tensor]
+    tensor = next(name for name, home in flat.homes.items() if home == (path, local))
+    return replace(one, tensor=tensor, axis=axes[one.axis])
 
 
 def _of_step(step: Step, loops: int) -> Iterator[Indirect]:

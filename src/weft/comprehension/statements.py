@@ -72,16 +72,11 @@ def _check_left(statement: Comprehension, scope: Scope) -> None:
 
 def _check_computed(statement: Comprehension, scope: Scope) -> None:
     """What is written where subscripts are computed may meet there: it is accumulated, or which one stays is chance."""
-    target = statement.target
     for one in computed_subscripts(statement):
         if statement.reduction is None:
             what = f"`{show_expr(one)}` is computed, and `=` does not say what becomes of points where it is the same"
             fix = f"say how they combine: `{show_left(statement)} +=! …`, or `*=!`, `min=!`, `max=!`"
             scope.wrong(what, one.span, f"{fix}; or write an index there, and choose on the right")
-        elif statement.resets and any(isinstance(other, Int) for other in statement.at):
-            what = f"`{show_sign(statement)}` would start only a part of `{target}` afresh, and write a part of that"
-            sign = show_sign(statement)[:-1]
-            scope.wrong(what, one.span, f"give that part a value in a statement before, and write `{sign}`")
 
 
 def _check_index(index: Ident | Index, scope: Scope) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from weft.affine import Affine
 from weft.comprehension.check import CheckedProgram
-from weft.comprehension.nodes import UNWANTED, Comprehension, Expr, Int, Invoke, Read, left, own_reads
+from weft.comprehension.nodes import UNWANTED, Comprehension, Expr, Int, Invoke, Read, own_reads
 from weft.comprehension.piecewise import Range
 from weft.comprehension.ranges import Called, Loops, Ranges
 from weft.comprehension.scalars import AS_THEY_ARE, Known, Translation, cell, reads, written
@@ -54,7 +54,7 @@ class Step:
 class Flat:
     """The steps of a definition; `types` are those of all its tensors, `homes` say which statement's tensor each is.
 
-    Of what is collected for a part of a tensor, `slices` has the statement and the indices that are its axes instead.
+    Of what is collected for a part of a tensor, `slices` has those of the tensor, and which of its axes the part has.
     What gradients add is `like` tensors of the definition.
     """
 
@@ -63,7 +63,7 @@ class Flat:
     steps: tuple[Step, ...]
     types: Mapping[str, str]
     homes: Mapping[str, tuple[str, str]]
-    slices: Mapping[str, tuple[int, tuple[str, ...]]]
+    slices: Mapping[str, tuple[str, str, tuple[int, ...]]]
     ranks: Mapping[str, int]
     like: Mapping[str, str] = field(default_factory=dict)
 
@@ -126,7 +126,7 @@ class _Flattening:
     steps: list[Step] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)
     homes: dict[str, tuple[str, str]] = field(default_factory=dict)
-    slices: dict[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    slices: dict[str, tuple[str, str, tuple[int, ...]]] = field(default_factory=dict)
     ranks: dict[str, int] = field(default_factory=dict)
     names: FreshNames = field(default_factory=FreshNames)
     statements: int = 0
@@ -184,8 +184,8 @@ class _Flattening:
         loops: int | str = self.statements
         resets, reduction = statement.resets, statement.reduction
         if resets and any(isinstance(one, Int) for one in statement.at):
-            loops = self._collected(statement, value, path, checked)
-            at, value = _of_part(at), self._cell(loops)
+            loops = self._collected(statement, at, value, path, checked)
+            at, value = _of_part(statement, at), self._cell(loops)
             resets, reduction = False, None
         self.statements += 1
         before = None if resets else names.get(local)
@@ -212,13 +212,16 @@ class _Flattening:
         )
         self.statements += 1
 
-    def _collected(self, statement: Comprehension, value: Scalar, path: str, checked: Checked) -> str:
+    def _collected(
+        self, statement: Comprehension, at: Sequence[Scalar], value: Scalar, path: str, checked: Checked
+    ) -> str:
         """What a part of a tensor is to hold, in a tensor of its own: only that part starts afresh."""
-        kept, local = left(statement), statement.target.name
+        local = statement.target.name
+        kept = [axis for axis, one in enumerate(statement.at) if not isinstance(one, Int)]
         name = self.names.fresh(f"{path}{local}_part".replace(".", "_"))
         self.types[name], self.ranks[name] = checked.types[local], len(kept)
-        self.slices[name] = self.statements, kept
-        self._step(Step(name, tuple(map(Affine.of, kept)), statement.reduction, False, value, self.statements))
+        self.slices[name] = path, local, tuple(kept)
+        self._step(Step(name, tuple(at[axis] for axis in kept), statement.reduction, False, value, self.statements))
         return name
 
     def _cell(self, name: str) -> Scalar:
@@ -226,10 +229,12 @@ class _Flattening:
         return cell(name, self.types[name], cells(self.ranks[name]))
 
 
-def _of_part(at: Sequence[Scalar]) -> tuple[Scalar, ...]:
+def _of_part(statement: Comprehension, at: Sequence[Scalar]) -> tuple[Scalar, ...]:
     """The left side of a part of a tensor, in terms of the cells of a tensor of its own."""
     every = iter(cells(len(at)))
-    return tuple(next(every) if isinstance(one, Affine) else one for one in at)
+    return tuple(
+        one if isinstance(written, Int) else next(every) for written, one in zip(statement.at, at, strict=True)
+    )
 
 
 def call_path(path: str, call: Invoke, number: int) -> str:
@@ -271,7 +276,10 @@ def measure(flat: Flat, ranges: Ranges) -> Extents:
     shapes = {name: frames[path].shapes[local] for name, (path, local) in flat.homes.items()}
     sizes = {f"{path}{name}": size for path, frame in frames.items() for name, size in frame.sizes.items()}
     loops = tuple(dict(one.indices) for one in _loops(ranges))
-    shapes |= {name: tuple(loops[at][index].high for index in axes) for name, (at, axes) in flat.slices.items()}
+    shapes |= {
+        name: tuple(frames[path].shapes[local][axis] for axis in axes)
+        for name, (path, local, axes) in flat.slices.items()
+    }
     return Extents(shapes, sizes, loops)
 
 

@@ -22,7 +22,8 @@ def show_as(what: Sayable, notation: str, *arrays: Any) -> str:
     """A program in another notation: "tc", a comprehension; "einsum", calls of wf.einsum; "cd", assignments.
 
     It is a tensor or a list of them, code, what wf.plan returns, or a definition of wf.tc.define: that for arrays like
-    these, or for all if none are given. What is printed reads back to the same program.
+    these, or for all if none are given. What is printed reads back to the same program; assignments do so where they
+    have no loops and no numbers that stand for positions or sizes.
     """
     if notation not in _NOTATIONS:
         known = ", ".join(f'"{one}"' for one in _NOTATIONS)

@@ -137,7 +137,7 @@ class _CallWriter:
         slots = list(range(1, len(operation.slots))) if record.direct else list(record.operands)
         by_slot = dict(zip(record.operands, code.operands, strict=False))
         op = _combination(code.value, len(slots) - len(positions_of(code)))
-        if op is None or operation.logic.left:
+        if op is None:
             raise WeftError("it looks up, and is more than one operation on what it finds")
         spec, shapes = operation.logic.spec, (operation.logic.spec.result, *operation.logic.spec.operands)
         if not record.direct:

@@ -9,11 +9,13 @@ body's parts here; for any other there is `plain`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 
+from weft.affine import Affine
 from weft.loops.nodes import Description, Let, Local, Product, Set, Staged, Stmt, Tile
-from weft.loops.walk import Body, Loop, around, perfect, top_down
+from weft.loops.walk import Body, Loop, around, bottom_up, map_scalars, perfect, substituted, top_down
 from weft.ops import Call, Scalar
 
 
@@ -37,6 +39,35 @@ def parts_of(staged: Staged) -> Parts:
     return found
 
 
+def placed_parts(staged: Staged) -> Parts:
+    """The parts of a product as it runs in its tiles: loops that are collapsed are one."""
+    assert staged.what.tile is not None
+    return collapsed_parts(parts_of(staged), staged.what.tile.collapse)
+
+
+def collapsed_parts(parts: Parts, counts: tuple[int, int, int]) -> Parts:
+    """Parts in which so many of the last loops of each kind are one: it goes beyond the axis of the innermost."""
+    groups = (parts.left, parts.right, parts.sums)
+    kept = [group[len(group) - count :] for group, count in zip(groups, counts, strict=True)]
+    still = {name: Affine(()) for run in kept for name, _ in run[:-1]}
+    left, right, sums = (
+        (*group[: len(group) - len(run)], *((run[-1][0], prod(size for _, size in run)) for _ in run[-1:]))
+        for group, run in zip(groups, kept, strict=True)
+    )
+    return replace(with_indices(parts, still), left=left, right=right, sums=sums)
+
+
+def with_indices(parts: Parts, indices: Mapping[str, Affine]) -> Parts:
+    """Parts in which loops stand at other indices."""
+
+    def moved(scalar: Scalar) -> Scalar:
+        return substituted(scalar, indices)
+
+    one, other = map(moved, parts.factors)
+    rest = tuple(map_scalars(stmt, moved) for stmt in parts.rest)
+    return replace(parts, start=moved(parts.start), factors=(one, other), rest=rest)
+
+
 def mismatch(what: Description, body: Sequence[Stmt]) -> str:
     """Why a body is not what its description says; nothing if it is."""
     found = _parts(what, body)
@@ -53,6 +84,15 @@ def mismatch(what: Description, body: Sequence[Stmt]) -> str:
 def description_of(what: Description, body: Sequence[Stmt]) -> Description:
     """The description of a body that differs in names alone from one that is a `what`."""
     return _described(what, parts_of(Staged(what, tuple(body))))
+
+
+def with_descriptions(body: Sequence[Stmt]) -> Body:
+    """A block with other names than it had, what is staged in it described by them."""
+
+    def rule(stmt: Stmt) -> Body:
+        return (Staged(description_of(stmt.what, stmt.body), stmt.body) if isinstance(stmt, Staged) else stmt,)
+
+    return bottom_up(body, rule)
 
 
 def plain(body: Sequence[Stmt]) -> Body:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.affine import Affine
 from weft.loops.annotations import mismatch
 from weft.loops.insert_casts import dtype_of
-from weft.loops.legality import illegal, on_threads, unfit
+from weft.loops.legality import illegal, is_shared, unfit
 from weft.loops.nodes import (
     DEEPEST,
     For,
@@ -22,7 +22,7 @@ from weft.loops.nodes import (
     Local,
     Program,
     Read,
-    Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -30,7 +30,7 @@ from weft.loops.nodes import (
     Update,
 )
 from weft.loops.show import show_scalar
-from weft.loops.walk import body_of, depth, scoped, walk
+from weft.loops.walk import body_of, depth, own_accesses, scoped, walk
 from weft.ops import OPS, Call, Scalar, exists
 
 
@@ -58,12 +58,15 @@ class _Around(NamedTuple):
     variables: frozenset[Local]
 
 
-def _check_threads(body: Sequence[Stmt], whole: bool = True) -> None:
-    """Only what is the whole of a kernel may be shared by threads."""
+def _check_threads(body: Sequence[Stmt], shared: bool = False) -> None:
+    """No thread shares what it does with others, and what each has for itself is used by no other."""
     for stmt in body:
-        if on_threads(stmt) > 1 and not (whole and len(body) == 1):
-            raise MalformedLoops("threads share what is not the whole of a kernel")
-        _check_threads(body_of(stmt), whole and isinstance(stmt, Remark))
+        inside = shared or is_shared(stmt)
+        if shared and is_shared(stmt):
+            raise MalformedLoops("threads share what is inside of what they share")
+        if not inside and any(one.buffer.role is Role.PRIVATE for one in own_accesses(stmt)):
+            raise MalformedLoops("what each thread has for itself is used where there is one")
+        _check_threads(body_of(stmt), inside)
 
 
 def _check(stmt: Stmt, scope: _Around) -> None:

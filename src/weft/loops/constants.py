@@ -44,6 +44,14 @@ def constant_of(value: Any, dtype: str) -> Cast:
     return Cast(dtype, Num(short if typed_constant(short, dtype) == value else float(value)))
 
 
+def neutral_of(op: str, dtype: str) -> Cast:
+    """The neutral element of an operation that has one, in an element type."""
+    neutral = OPS[op].neutral
+    assert neutral is not None
+    number = neutral(numpy_type(dtype))
+    return Cast(dtype, Num(number if isinstance(number, bool | int) else float(number)))  # type: ignore[arg-type]
+
+
 def constant_folded(call: Call) -> Cast | None:
     """What a call of constants comes to; None where that is no number or would be worth a warning."""
     values, dtype = _values(call.args), dtype_of(call)

@@ -28,7 +28,7 @@ class Contraction:
     result, of the other and the result; and those that do not index the result.
 
     `ops` are the accumulation and what combines the factors; `tests` guard every point; `why` is the reason why no
-    backend places it, empty if one may.
+    backend places it, empty if one may: with tests, once windows are padded (`schedule/pad_windows.py`).
     """
 
     batch: tuple[Loop, ...]
@@ -43,6 +43,10 @@ class Contraction:
     @property
     def kept(self) -> tuple[Loop, ...]:
         return (*self.batch, *self.left, *self.right)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (*self.kept, *self.sums)
 
     @property
     def points(self) -> int:
@@ -86,7 +90,7 @@ def _obstacle(one: Contraction, core: Store | Update) -> str:
     """Why no backend places a contraction; nothing if one may."""
     if one.ops != PLACED or core.buffer.dtype not in _TYPES:
         return f"no backend has tiles for {one.ops[0]} of {one.ops[1]} in {core.buffer.dtype}"
-    if one.tests:
+    if one.tests and not _is_padding(one, core):
         return "it runs under tests"
     for factor, others in zip(one.factors, (one.right, one.left), strict=True):
         if trouble := _trouble(factor, dtype_of(core.value)):
@@ -102,6 +106,41 @@ def _obstacle(one: Contraction, core: Store | Update) -> str:
     known = {name for factor in one.factors for name in free(factor)}
     idle = [name for name, _ in one.batch if name not in known]
     return f"no factor depends on `{idle[0]}`" if idle else ""
+
+
+def _is_padding(one: Contraction, core: Store | Update) -> bool:
+    """Do tests say of factors alone where these are inside of their tensors?"""
+    ranges = dict(one.loops)
+    tests = [(guarded_factor(one, test), test.index) for test in one.tests]
+    cells: list[tuple[int | None, Read]] = [(None, Read(core.buffer, core.at))]
+    cells += [(side, read) for side, factor in enumerate(one.factors) for read in reads(factor)]
+    return all(side is not None for side, _ in tests) and all(
+        isinstance(index, Affine)
+        and (
+            ranges.keys().isdisjoint(index.names)
+            or index.stays_inside(size, ranges)
+            or any(guards == side and _moves_as(index, test) for guards, test in tests)
+        )
+        for side, cell in cells
+        for index, size in zip(cell.at, cell.buffer.shape, strict=True)
+    )
+
+
+def guarded_factor(one: Contraction, test: Inside) -> int | None:
+    """The factor that is read inside of its tensor where a test holds, whose subscripts move as the test does or not
+    with it; None if there is none."""
+    names = {*test.index.names} if isinstance(test.index, Affine) else set()
+    for side, factor in enumerate(one.factors):
+        if isinstance(factor, Read) and {name for name, _ in one.loops} >= names:
+            moving = [index for index in factor.at if not names.isdisjoint(free(index))]
+            if moving and all(_moves_as(index, test.index) for index in moving):
+                return side
+    return None
+
+
+def _moves_as(index: Scalar, other: Scalar) -> bool:
+    """Are two indices a number apart?"""
+    return isinstance(index, Affine) and isinstance(other, Affine) and (index - other).is_constant
 
 
 def _trouble(factor: Scalar, dtype: str) -> str:

@@ -114,6 +114,8 @@ def _stored(value: Scalar, dtype: str) -> Steps[Scalar]:
             return _cast((yield _read(value)), buffer.dtype, dtype)
         case Local(dtype=own):
             return _cast(value, own, dtype)
+        case Cast(dtype=own, value=inner):
+            return _cast((yield _stored(inner, own)), own, dtype)
         case Num():
             return Cast(dtype, value)
     types = _Types(value)

@@ -1,7 +1,8 @@
 """What must hold for loops to run as their annotations say; each answer is the reason why they cannot, or nothing.
 
 Collapse    cells follow each other in memory as if the loops were one
-Parallel    no iteration touches a cell that another one writes
+Parallel    no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
+            hold nothing from one iteration to the next
 Vector      nor does any, but for variables that each iteration adds to, once
 Jam         each iteration adds to the same cells, one after another
 Tile        vectors lie in memory as it says, and end where tensors end
@@ -9,15 +10,16 @@ Tile        vectors lie in memory as it says, and end where tensors end
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.annotations import Parts, parts_of
+from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.effects import accumulation, effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
+    Buffer,
     Cast,
     Collapse,
     Fill,
@@ -29,6 +31,7 @@ from weft.loops.nodes import (
     Parallel,
     Product,
     Read,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -38,6 +41,7 @@ from weft.loops.nodes import (
     Update,
     Vector,
 )
+from weft.loops.reaching import covered
 from weft.loops.sites import Site, separated, sites
 from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, walk
 from weft.ops import Call, Scalar
@@ -81,14 +85,14 @@ def illegal(loop: For) -> str:
     return ""
 
 
-def on_threads(stmt: Stmt) -> int:
-    """How many threads share a statement."""
+def is_shared(stmt: Stmt) -> bool:
+    """Do threads share a statement?"""
     match stmt:
         case For(how=how):
-            return max((one.threads for one in how if isinstance(one, Parallel)), default=1)
-        case Staged(what=Product(tile=Tile(threads=threads))):
-            return threads
-    return 1
+            return any(isinstance(one, Parallel) for one in how)
+        case Staged(what=Product(tile=Tile(shared=shared))):
+            return bool(shared)
+    return False
 
 
 # Dependences
@@ -99,16 +103,26 @@ def carried(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     done = effects(body)
     for local in done.sets - done.lets:
         return f"`{local.name}` is carried from one iteration to the next"
-    return _shared(loops, body)
+    private = [one for one in done.buffers if one.role is Role.PRIVATE]
+    for buffer, touched in sites(body, private).items():
+        if not covered(touched):
+            return f"`{buffer.name}` may hold what another iteration wrote"
+    return _shared(loops, body, private)
 
 
-def _shared(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
-    touched = sites(around(loops, tuple(body)))
-    for buffer in sorted(effects(body).buffers, key=lambda one: one.id):
+def _shared(loops: Sequence[Loop], body: Sequence[Stmt], private: Collection[Buffer] = ()) -> str:
+    written = sorted(effects(body).buffers.difference(private), key=lambda one: one.id)
+    touched = sites(around(loops, tuple(body)), written)
+    for buffer in written:
         for outer, (name, _) in enumerate(loops):
-            if not (_plainly_apart(name, touched[buffer]) or separated(name, touched[buffer], outer)):
+            if not iterations_apart(name, touched[buffer], outer):
                 return f"iterations share cells of `{buffer.name}`"
     return ""
+
+
+def iterations_apart(loop: str, touching: Sequence[Site], outer: int = 0) -> bool:
+    """Do different iterations of a loop, the step after so many outer ones, touch different cells at these sites?"""
+    return _plainly_apart(loop, touching) or separated(loop, touching, outer)
 
 
 def _plainly_apart(loop: str, touching: Sequence[Site]) -> bool:
@@ -148,10 +162,15 @@ def _scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
     if not 1 < len(loops) == count:
         return f"there are not {count} plain loops, each the whole body of the last"
     for (outer, _), (inner, size) in pairwise(loops):
-        for stmt in everything(body):
-            if isinstance(stmt, If | Staged | Fill) or not _follow(stmt, outer, inner, size):
-                return f"cells of `{outer}` do not follow those of `{inner}`"
+        if not follow(outer, (inner, size), body):
+            return f"cells of `{outer}` do not follow those of `{inner}`"
     return ""
+
+
+def follow(outer: str, inner: Loop, body: Sequence[Stmt]) -> bool:
+    """Does an iteration of a loop go as far in memory as all of the loop inside it?"""
+    plain = (not isinstance(stmt, If | Staged | Fill) for stmt in everything(body))
+    return all(plain) and all(_follow(stmt, outer, *inner) for stmt in everything(body))
 
 
 def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
@@ -206,9 +225,11 @@ def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
 
 def unfit(staged: Staged) -> str:
     """Why a product cannot run in its tiles; nothing if it can, or has none."""
-    tile, found = staged.what.tile, parts_of(staged)
-    if tile is None:
+    if (tile := staged.what.tile) is None:
         return ""
+    if problem := _uncollapsed(parts_of(staged), tile.collapse):
+        return problem
+    found = placed_parts(staged)
     if not found.right:
         return "it has no columns"
     if found.total.dtype not in ("float32", "float64"):
@@ -218,16 +239,34 @@ def unfit(staged: Staged) -> str:
         _misshapen(tile, found.sums)
         or _misaligned(tile, found)
         or (rest_in_order(found, along) if tile.vector else "")
-        or (shared_product(staged) if tile.threads > 1 else "")
+        or (shared_product(staged, tile.shared) if tile.shared else "")
     )
+
+
+def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:
+    """Why the last loops of each kind cannot run as one."""
+    for loops, count in zip((found.left, found.right, found.sums), counts, strict=True):
+        if count > 1 and (problem := _scattered(loops[-count:], at_a_point(found), count)):
+            return problem
+    return ""
+
+
+def at_a_point(found: Parts) -> tuple[Stmt, ...]:
+    """What a product does at a point: where its sum starts, a product that is added to it, and what follows."""
+    value = Call("add", (found.total, Call("mul", found.factors)))
+    return (Let(found.total, found.start), Set(found.total, value), *found.rest)
 
 
 def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
     """Why there is no tile of a shape."""
     if tile.vectors < 1 or (tile.rows or MOST_ROWS) * tile.vectors > MOST_VECTORS:
         return f"it has no vectors, or more than {MOST_VECTORS}"
+    if tile.shared not in ("", "columns", "rows") or tile.chunk < 1:
+        return "threads share columns or rows"
     if tile.panel not in ("", "copied", "transposed") or (tile.dot and tile.panel):
         return "there are no such panels"
+    if tile.strips and not tile.panel:
+        return "rows are packed where columns are"
     if tile.block and not (tile.panel and len(tile.parts) == 2 and tile.block <= sums[0][1]):
         return "blocks are of panels whose sums go on in double precision"
     return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
@@ -257,9 +296,14 @@ def rest_in_order(found: Parts, along: Sequence[Loop]) -> str:
     return _in_order(along[-1:], (Let(found.total, found.start), *found.rest)) if along else "there is no loop"
 
 
-def shared_product(staged: Staged) -> str:
-    """Why threads cannot share a product."""
-    return carried(*perfect(staged.body, len(staged.what.left) + len(staged.what.right)))
+def shared_product(staged: Staged, side: str) -> str:
+    """Why threads cannot share the outermost loop over a product's columns, or rows."""
+    loops, block = perfect(staged.body, len(staged.what.left) + len(staged.what.right))
+    collapse = staged.what.tile.collapse if staged.what.tile else (1, 1, 1)
+    own, last = (staged.what.right, collapse[1]) if side == "columns" else (staged.what.left, collapse[0])
+    own = own if len(own) == last else own[:1]  # those that run as one are shared as one
+    shared, others = ([one for one in loops if (one[0] in own) is whether] for whether in (True, False))
+    return carried(shared, around(others, block)) if shared else f"it has no loop over {side}"
 
 
 def points(loops: Sequence[Loop]) -> int:

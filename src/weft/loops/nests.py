@@ -19,7 +19,6 @@ from weft.loops.nodes import (
     Buffer,
     Cast,
     Fill,
-    For,
     If,
     Inside,
     Let,
@@ -130,6 +129,15 @@ def fresh_identifier(name: str, taken: FreshNames) -> str:
     return taken.fresh(base)
 
 
+def _is_one_write(block: Sequence[Stmt]) -> bool:
+    """Is it one write, after variables perhaps, or that under tests?"""
+    match block:
+        case (If(body=block),):
+            pass
+    *lets, last = block
+    return isinstance(last, Store | Update) and all(isinstance(one, Let) for one in lets)
+
+
 @dataclass(frozen=True, slots=True)
 class _NestReader:
     """Reads the nests of a block: `outer` are the loops around it that they share, `cells` those of variables."""
@@ -149,8 +157,8 @@ class _NestReader:
             yield self._filled(stmt)
             return
         loops, block = perfect((stmt,))
-        if any(isinstance(one, For | Remark | Fill) for one in block):
-            yield from self._sharing(stmt, loops, block)
+        if loops and not _is_one_write(block):
+            yield from self._sharing(loops, block)
             return
         tests: tuple[Inside, ...] = ()
         match block:
@@ -159,9 +167,8 @@ class _NestReader:
         for one in self._writes(block, (*self.outer, *loops)):
             yield Nest((*self.outer, *loops), tests, one, self.remarks, self.shared)
 
-    def _sharing(self, stmt: Stmt, loops: tuple[Loop, ...], block: Sequence[Stmt]) -> Iterator[Nest]:
+    def _sharing(self, loops: tuple[Loop, ...], block: Sequence[Stmt]) -> Iterator[Nest]:
         """The nests of a block that share the loops around it."""
-        assert loops, f"not a nest of one write: {stmt!r}"
         shared = (*self.shared, *(next(self.ids) for _ in loops))
         inner = replace(self, outer=(*self.outer, *loops), shared=shared)
         yield from (nest for one in block for nest in inner.nests(one))

@@ -11,7 +11,7 @@
             | Remark(text, body)                 body, under the assignment it came from
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
     what    = Product(left, right, sums, total, tile?)
-    how     = Collapse(loops) | Parallel(threads) | Jam(times) | Vector(lanes) | Unroll(times)
+    how     = Collapse(loops) | Parallel(chunk) | Jam(times) | Vector(lanes) | Unroll(times)
     test    = Inside(index, size)                0 <= index < size
     scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
@@ -48,7 +48,9 @@ class Role(Enum):
     FIELD = "one of the numbers that each cell of a buffer holds together: scalar replacement"
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"
     COPY = "a buffer computed once more: rematerialisation"
+    PACKED = "a buffer laid out anew for those who read it often: packing"
     FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"
+    PRIVATE = "a buffer that outlasts no iteration of a loop: each of the threads that share the loop has one"
     ARENA = "what lies between the kernels of a routine"
     RECALLED = "a buffer of a routine that was found on disk"
 
@@ -120,12 +122,12 @@ class Collapse:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Threads share the iterations."""
+    """Threads share the iterations: each claims so many that follow each other, works on them and claims the next."""
 
-    threads: int
+    chunk: int
 
     def __str__(self) -> str:
-        return f"on {self.threads} threads"
+        return f"on threads by {self.chunk}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +221,15 @@ class Remark:
 class Tile:
     """How a product runs in registers: tiles of `rows` (0: as many as registers hold) times `vectors`.
 
-    Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those of a
-    `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]` of those
-    sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has columns
-    packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0: all).
-    `unroll` writes out the last sum. What follows the sums runs along the columns, or the rows, of a tile, on vectors
-    if `vector` says so. `threads` share panels.
+    Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those
+    of a `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]`
+    of those sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has
+    columns packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0:
+    all). `strips` have rows packed too, those of a tile side by side. `unroll` writes out the last sum. As many of
+    the last loops on the left, on the right and of the sums run as one as `collapse` says. What follows the sums
+    runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share the
+    iterations of the outermost loop over "columns" or over "rows", panels or tiles where there is but one such loop, if
+    `shared` says which: each claims `chunk` at a time.
     """
 
     rows: int
@@ -236,17 +241,22 @@ class Tile:
     unroll: bool = False
     along: str = "columns"
     vector: bool = False
-    threads: int = 1
+    shared: str = ""
+    chunk: int = 1
+    collapse: tuple[int, int, int] = (1, 1, 1)
+    strips: bool = False
 
     def __str__(self) -> str:
         shape = f"{f'{self.rows} rows by ' * (self.rows > 0)}{self.vectors} {'columns' if self.dot else 'vectors'}"
         told = {
             "along sums": self.dot,
             f"{self.panel} panels{f' of {self.block}' if self.block else ''}": self.panel,
+            "strips of rows": self.strips,
             f"parts of {' by '.join(map(str, self.parts))}": self.parts,
             "unrolled": self.unroll,
             f"then along {self.along}{' on vectors' if self.vector else ''}": True,
-            f"on {self.threads} threads": self.threads > 1,
+            f"{self.shared} on threads by {self.chunk}": self.shared,
+            f"loops collapsed by {' and '.join(map(str, self.collapse))}": max(self.collapse) > 1,
         }
         return ", ".join([f"in tiles of {shape}", *(text for text, holds in told.items() if holds)])
 

@@ -1,4 +1,4 @@
-"""How loops run, read back from what is printed after them: `on 4 threads, on vectors of 8`, `in tiles of …`."""
+"""How loops run, read back from what is printed after them: `on threads by 4, on vectors of 8`, `in tiles of …`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
 _LOOP: Mapping[str, Callable[[int], How]] = {
     r"collapsed by (\d+)": Collapse,
-    r"on (\d+) threads": Parallel,
+    r"on threads by (\d+)": Parallel,
     r"jammed by (\d+)": Jam,
     r"on vectors(?: of (\d+))?": Vector,
     r"unrolled by (\d+)": Unroll,
 }
 _TILE = re.compile(
     r"in tiles of (?:(?P<rows>\d+) rows by )?(?P<vectors>\d+) (?:vectors|columns(?P<dot>, along sums))"
-    r"(?:, (?P<panel>copied|transposed) panels(?: of (?P<block>\d+))?)?(?:, parts of (?P<parts>\d+(?: by \d+)*))?"
-    r"(?P<unroll>, unrolled)?, then along (?P<along>columns|rows)(?P<vector> on vectors)?"
-    r"(?:, on (?P<threads>\d+) threads)?",
+    r"(?:, (?P<panel>copied|transposed) panels(?: of (?P<block>\d+))?)?(?P<strips>, strips of rows)?"
+    r"(?:, parts of (?P<parts>\d+(?: by \d+)*))?(?P<unroll>, unrolled)?"
+    r", then along (?P<along>columns|rows)(?P<vector> on vectors)?"
+    r"(?:, (?P<shared>columns|rows) on threads by (?P<chunk>\d+))?"
+    r"(?:, loops collapsed by (?P<left>\d+) and (?P<right>\d+) and (?P<sums>\d+))?",
     re.ASCII,
 )
 
@@ -34,19 +36,33 @@ def parse_how(token: Token) -> tuple[How, ...]:
 
 
 def _one(part: str, token: Token) -> How:
-    for pattern, kind in _LOOP.items():
-        if found := re.fullmatch(pattern, part, re.ASCII):
-            return kind(int(found[1] or 0))
-    fix = "write `collapsed by 2`, `on 4 threads`, `jammed by 4`, `on vectors`, `on vectors of 8`, `unrolled by 4`"
+    if (found := how_of(part)) is not None:
+        return found
+    fix = "write `collapsed by 2`, `on threads by 64`, `jammed by 4`, `on vectors`, `on vectors of 8`, `unrolled by 4`"
     raise Mistake(f"`{part}` does not say how a loop runs", span_of(token), fix)
+
+
+def how_of(text: str) -> How | None:
+    """One way in which a loop runs; None if a text does not say any."""
+    for pattern, kind in _LOOP.items():
+        if found := re.fullmatch(pattern, text, re.ASCII):
+            return kind(int(found[1] or 0))
+    return None
 
 
 def parse_tile(token: Token) -> Tile:
     """How a product runs."""
-    found = _TILE.fullmatch(token.rstrip())
+    if (found := tile_of(token.rstrip())) is not None:
+        return found
+    fix = "for example `in tiles of 4 rows by 2 vectors, then along columns`"
+    raise Mistake("this does not say how a product is tiled", span_of(token), fix)
+
+
+def tile_of(text: str) -> Tile | None:
+    """How a product runs; None if a text does not say it."""
+    found = _TILE.fullmatch(text)
     if found is None:
-        fix = "for example `in tiles of 4 rows by 2 vectors, then along columns`"
-        raise Mistake("this does not say how a product is tiled", span_of(token), fix)
+        return None
     return Tile(
         rows=int(found["rows"] or 0),
         vectors=int(found["vectors"]),
@@ -55,7 +71,10 @@ def parse_tile(token: Token) -> Tile:
         panel=found["panel"] or "",
         block=int(found["block"] or 0),
         unroll=bool(found["unroll"]),
+        strips=bool(found["strips"]),
         along=found["along"],
         vector=bool(found["vector"]),
-        threads=int(found["threads"] or 1),
+        shared=found["shared"] or "",
+        chunk=int(found["chunk"] or 1),
+        collapse=(int(found["left"] or 1), int(found["right"] or 1), int(found["sums"] or 1)),
     )

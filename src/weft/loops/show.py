@@ -21,6 +21,7 @@ from weft.loops.nodes import (
     If,
     Let,
     Local,
+    Product,
     Program,
     Read,
     Remark,
@@ -56,6 +57,13 @@ def declared(program: Program, given: Mapping[str, int] | None = None) -> str:
 def show_scalar(scalar: Scalar) -> str:
     """A scalar as it reads in a program, whatever the types of its constants."""
     return _Printer().scalar(_untyped(scalar), index=True)
+
+
+def show_product(what: Product) -> str:
+    """What a product is, and how it runs."""
+    groups = {"left": what.left, "right": what.right, "sums": what.sums}
+    loops = "; ".join(f"{name} {', '.join(own)}" for name, own in groups.items() if own)
+    return f"product of {loops}{f' {what.tile}' if what.tile else ''}"
 
 
 def buffer_names(buffers: Iterable[Buffer]) -> dict[Buffer, str]:
@@ -109,9 +117,7 @@ class _Printer:
             case Set(local=local, value=value):
                 return f"{self.scalar(local)} = {self._top(value)}"
             case Staged(what=what):
-                groups = {"left": what.left, "right": what.right, "sums": what.sums}
-                loop_groups = "; ".join(f"{name} {', '.join(loops)}" for name, loops in groups.items() if loops)
-                return f"product of {loop_groups}{f' {what.tile}' if what.tile else ''}:"
+                return f"{show_product(what)}:"
         raise AssertionError(f"not a statement of the loop language: {stmt!r}")
 
     def scalar(self, scalar: Scalar, index: bool = False) -> str:

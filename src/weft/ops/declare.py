@@ -71,11 +71,12 @@ def traced(
         fix = "say how a value becomes a state, of=…, and what number a state comes to, result=…"
         raise WeftError(f"a state of `{name}` is {size} numbers", fix=fix)
     width = len(begin)
-    ranked = [[width]] if facts.get("ranks") else []
+    ranked = [[width], [width + 1]] if facts.get("ranks") else []
+    valued = [[0], [1], [2]] if facts.get("ranks") else [[0], [1]]
     return Monoid(
         name,
         tuple(scalar(one).value for one in begin),  # type: ignore[attr-defined]
-        _traced(name, "of", of, [[0], [1]], size, fewest=1) if of else (Formal(0),),
+        _traced(name, "of", of, valued, size, fewest=1) if of else (Formal(0),),
         _traced(name, "combine", combine, [range(width), range(width, 2 * width)], size),
         _traced(name, "result", result, [range(width), *ranked], None, whole=size)[0] if result else Formal(0),
         **facts,
@@ -194,7 +195,7 @@ def state_types(one: Monoid, value: str, stored: str, count: int = 2**31) -> tup
     They are the least that hold what it starts from, what `of` makes of a value, and `combine` of two states.
     """
     position = value if is_float(value) and count <= 1 << digits(value) else WEAK_INT
-    lifted = (_type(part, (value, position)) for part in one.of)
+    lifted = (_type(part, (value, position, position)) for part in one.of)
     begins = (UNKNOWN if one.ends and isinf(first) else _type(Num(first), ()) for first in one.start)
     types = tuple(promote(*pair) for pair in zip(lifted, begins, strict=True))
     while True:

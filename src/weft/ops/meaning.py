@@ -51,6 +51,12 @@ def power(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
     return np.where(exponent >= 0, np.power(base, np.maximum(exponent, 0)), np.where(abs(base) == 1, sign, 0))
 
 
+def sigmoid(x: npt.ArrayLike) -> Array:
+    """`1 / (1 + exp(-x))`, by a power that is never too large."""
+    power = np.exp(-np.abs(x))
+    return np.asarray(np.where(np.less(x, 0), power, np.ones_like(power)) / (1 + power))
+
+
 def fused_multiply_add(x: npt.ArrayLike, y: npt.ArrayLike, z: npt.ArrayLike) -> Array:
     """`x * y + z`, rounded once."""
     dtype = np.result_type(x, y, z)

@@ -63,17 +63,17 @@ class Monoid:
         """Does it matter where a value stands?"""
         return any(one == Formal(1) for part in self.of for one in leaves(part))
 
-    def lifted(self, value: Scalar, position: Scalar) -> tuple[Scalar, ...]:
-        """The state of one value."""
-        return over_numbers(self.of, (value, position))
+    def lifted(self, value: Scalar, position: Scalar, count: Scalar) -> tuple[Scalar, ...]:
+        """The state of one value of so many."""
+        return over_numbers(self.of, (value, position, count))
 
     def joined(self, left: Sequence[Scalar], right: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """The state of what two states stand for together."""
         return over_numbers(self.combine, (*left, *right))
 
-    def finished(self, state: Sequence[Scalar], rank: Scalar | None = None) -> Scalar:
-        """What a state comes to; one of several ranks."""
-        return over_numbers((self.result,), state if rank is None else (*state, rank))[0]
+    def finished(self, state: Sequence[Scalar], rank: Scalar | None, count: Scalar) -> Scalar:
+        """What a state of so many values comes to; one of several ranks."""
+        return over_numbers((self.result,), state if rank is None else (*state, rank, count))[0]
 
     @property
     def operations(self) -> int:

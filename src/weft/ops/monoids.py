@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, reduce
-from math import inf
+from math import inf, nan
 
 from weft.errors import WeftError
 from weft.ops.declare import interned, traced
 from weft.ops.monoid import Monoid
-from weft.ops.scalar import Num, Number, Scalar, call, where
+from weft.ops.scalar import Number, Scalar, call, where
 
 #: A position that comes after all others.
 NOWHERE = 2**31 - 1
@@ -92,43 +92,47 @@ def _checked(k: int) -> int:
 
 
 def _ranked(name: str, k: int, number: int, dtype: str = "") -> Monoid:
-    """The first `k` values in order, as pairs of a value and a position; of them the values, or the positions."""
+    """The first `k` values in order, as pairs of a value and a position; of them the values, or the positions.
+
+    A state has a power of two of them, which are joined without a pair that stands alone: that runs on vectors.
+    """
+    size = 1 << (k - 1).bit_length()
 
     def merged(a: tuple[Scalar, ...], b: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-        one, other = ([(state[2 * at], state[2 * at + 1]) for at in range(k)] for state in (a, b))
+        one, other = ([(state[2 * at], state[2 * at + 1]) for at in range(size)] for state in (a, b))
         return tuple(part for pair in _first(one, other) for part in pair)
 
-    def lifted(x: Scalar, position: Scalar) -> tuple[Number, ...]:
-        """What is not a number counts as infinite."""
-        rest = (call("type_as", -inf, x), NOWHERE) * (k - 1)
-        return where(call("ne", x, x), call("type_as", inf, x), x), position, *rest
+    def lifted(x: Scalar, position: Scalar, count: Scalar) -> tuple[Number, ...]:
+        """What is not a number is infinite, at a position below 0: so it comes before what is infinite itself."""
+        rest, odd = (call("type_as", -inf, x), NOWHERE) * (size - 1), call("ne", x, x)
+        return where(odd, call("type_as", inf, x), x), where(odd, position - count, position), *rest
 
-    def chosen(state: tuple[Scalar, ...], rank: Scalar) -> Scalar:
-        return reduce(
-            lambda rest, at: where(call("eq", rank, at), state[2 * at + number], rest), range(k), state[number]
+    def chosen(state: tuple[Scalar, ...], rank: Scalar, count: Scalar) -> Scalar:
+        value, position = (
+            reduce(lambda rest, at: where(call("eq", rank, at), state[2 * at + part], rest), range(1, k), state[part])
+            for part in (0, 1)
         )
+        odd = position < 0
+        return where(odd, position + count, position) if number else where(odd, call("type_as", nan, value), value)
 
     nothing = (-inf, NOWHERE)
     made = traced(
-        name, nothing * k, merged, lifted, chosen,
+        name, nothing * size, merged, lifted, chosen,
         dtype=dtype, fewest=k, ranks=k, ends=True,
     )  # fmt: skip
     return interned(made).monoid or made
 
 
 def _first(one: list[Pair], other: list[Pair]) -> list[Pair]:
-    """As many of two lists in order as one has, in order: the better of each and its opposite, and those sorted."""
-    size = 1 << (len(one) - 1).bit_length()
-    nothing = (call("type_as", -inf, one[0][0]), Num(NOWHERE))
-    padded = [[*pairs, *[nothing] * (size - len(pairs))] for pairs in (one, other)]
-    best = [_better(a, b)[0] for a, b in zip(padded[0], reversed(padded[1]), strict=True)]
-    step = size // 2
+    """As many of two lists in order as one has, a power of two: the better of each and its opposite, sorted."""
+    best = [_better(a, b)[0] for a, b in zip(one, reversed(other), strict=True)]
+    step = len(best) // 2
     while step:
-        for at in range(size):
+        for at in range(len(best)):
             if not at & step:
                 best[at], best[at + step] = _better(best[at], best[at + step])
         step //= 2
-    return best[: len(one)]
+    return best
 
 
 def _better(a: Pair, b: Pair) -> tuple[Pair, Pair]:

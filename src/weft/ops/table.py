@@ -20,7 +20,7 @@ from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
-from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, sign, type_as
+from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, sigmoid, sign, type_as
 from weft.ops.monoid import OWN_MONOIDS, Monoid
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
 from weft.ops.row import Op, flat, unary
@@ -95,8 +95,14 @@ _ROWS: tuple[Op, ...] = (
         "log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),),
         typing=typing.reals,
     ),
-    unary("sin", np.sin, "sin({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals),
-    unary("cos", np.cos, "cos({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals),
+    unary(
+        "sin", np.sin, "weft_sin_{t}({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals,
+        vectorised=True,
+    ),
+    unary(
+        "cos", np.cos, "weft_cos_{t}({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals,
+        vectorised=True,
+    ),
     unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals, instruction=True),
     unary(
         "recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals,
@@ -112,7 +118,7 @@ _ROWS: tuple[Op, ...] = (
         vectorised=True,
     ),
     unary(
-        "sigmoid", lambda x: 1 / (1 + np.exp(-x)), "(1 / (1 + weft_exp_{t}(-({0}))))", "(1 / (1 + tl.exp(-({0}))))",
+        "sigmoid", sigmoid, "weft_sigmoid_{t}({0})", "(1 / (1 + tl.exp(-({0}))))",
         lambda x, y: (y * call("sigmoid", -x),), typing=typing.reals, unsigned=True, vectorised=True,
     ),
     unary(

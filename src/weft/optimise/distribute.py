@@ -17,11 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, groupby
+from math import prod
 
 from weft.affine import AccessMap, Affine, distance
+from weft.loops.contraction import contraction_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Read, Update
 from weft.ops import OPS, Scalar
+
+#: A contraction of so many rows, columns and sums fills tiles.
+_FEWEST = 16
 
 #: What runs in an iteration: a nest, or several that share a loop inside.
 Item = tuple[Nest, ...]
@@ -46,7 +51,7 @@ def _distributed(item: Item, depth: int, ids: Iterator[int]) -> Iterator[Nest]:
         yield _keeping_order(item[0], ids)
         return
     parts = list(_items(item, depth + 1))
-    for component in _components(_dependences(parts, depth)):
+    for component in _components(_with_contractions(_dependences(parts, depth), parts, depth)):
         chosen = [parts[at] for at in component]
         if len(chosen) == 1 and len(chosen[0]) == 1:
             nest = chosen[0][0]
@@ -56,6 +61,34 @@ def _distributed(item: Item, depth: int, ids: Iterator[int]) -> Iterator[Nest]:
         for part in chosen:
             below = tuple(replace(one, shared=(*one.shared[:depth], number, *one.shared[depth + 1 :])) for one in part)
             yield from _distributed(below, depth + 1, ids)
+
+
+def _with_contractions(after: list[list[int]], parts: Sequence[Item], depth: int) -> list[list[int]]:
+    """The dependences of parts, and of contractions on recurrences that alone read them: those stay together.
+
+    In an iteration there is enough to do for tiles, and what they leave need not be stored for all iterations.
+    """
+    cycles = {at: tuple(group) for group in _connected(after) if len(group) > 1 for at in group}
+    found = [list(one) for one in after]
+    for at, part in enumerate(parts):
+        if at in cycles or len(part) > 1 or not _fills_tiles(part[0], depth):
+            continue
+        own = [one for one, each in enumerate(parts) if each[0].target == part[0].target]
+        readers = {cycles.get(one) for writer in own for one in after[writer] if one not in own}
+        if len(readers) == 1 and (cycle := readers.pop()) is not None:
+            for one in own:
+                found[cycle[0]].append(one)
+    return found
+
+
+def _fills_tiles(nest: Nest, depth: int) -> bool:
+    """Is a nest a contraction that has work for whole tiles in every iteration of a loop?"""
+    what = contraction_of(nest)
+    if what is None or what.why:
+        return False
+    outer = {name for name, _ in nest.loops[: depth + 1]}
+    sides = (prod(size for name, size in group if name not in outer) for group in (what.left, what.right, what.sums))
+    return min(sides) >= _FEWEST
 
 
 def _keeping_order(nest: Nest, ids: Iterator[int]) -> Nest:
@@ -119,7 +152,7 @@ def _depends(one: Nest, other: Nest, depth: int, least: int) -> bool:
         return False
     mine, theirs = _accesses(one), _accesses(other)
     return any(
-        _comes_later(cell, one, another, other, depth, least)
+        comes_later(cell, one, another, other, depth, least)
         for cell, writes in mine
         for another, also in theirs
         if (writes or also) and cell.buffer == another.buffer
@@ -139,7 +172,7 @@ def _accesses(nest: Nest) -> list[tuple[Read, bool]]:
     return [*((read, False) for read in nest.reads), (own, True)]
 
 
-def _comes_later(first: Read, mine: Nest, second: Read, theirs: Nest, depth: int, least: int) -> bool:
+def comes_later(first: Read, mine: Nest, second: Read, theirs: Nest, depth: int, least: int) -> bool:
     """Does the second touch a cell of the first at least so many iterations later, in the same of all outer loops?"""
     loop = mine.loops[depth][0]
     quick = _quick_distance(first.at, second.at, loop)

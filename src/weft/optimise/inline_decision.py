@@ -16,7 +16,7 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 from math import prod
 
 from weft.affine import Affine
@@ -25,6 +25,7 @@ from weft.loops.nodes import Buffer, Cast, Read, Role, Store
 from weft.loops.walk import Loop, free, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
+from weft.optimise.distribute import comes_later
 from weft.optimise.gather import compares
 from weft.optimise.inline import InverseAccess, invert_access
 from weft.optimise.latency import chain, pass_ns, waiting_ns
@@ -215,7 +216,7 @@ class _Deciding:
         """Take note that a buffer is virtual: contractions that read it compute it, or are no longer placed."""
         for index in self.factors.get(buffer, ()):
             new = self._joined(buffer, index)
-            del self.placed[index]
+            self.placed.pop(index, None)  # another of its factors may have taken it out
             if new is not None:
                 self._place(index, new)
 
@@ -261,15 +262,34 @@ class _Deciding:
             return "its old value is read" if first <= writes[0] else "overwritten after it is read"
         if not all(sums_inside(self.uses.nests[index]) for index in writes):
             return "accumulates across iterations of an outer loop"
+        looped = [index for index in writes if self.uses.nests[index].shared]
+        if any(self._written_again(one, other) for one, other in combinations(looped, 2)):
+            return "written again in later iterations of a loop"
         for index in writes:
             for reader, read in reads:
                 solution = invert_access(self.uses.nests[index], read.at)
                 name = self.uses.nests[reader].target.name
                 if solution is None:
                     return f"`{name}` reads it at indices that its loops cannot be solved for"
-                if not _in_same_iteration(self.uses.nests[index], self.uses.nests[reader], solution):
+                if not self._in_same_iteration(index, reader, solution):
                     return f"`{name}` reads it in another iteration"
         return ""
+
+    def _in_same_iteration(self, index: int, reader: int, solution: InverseAccess) -> bool:
+        """Is what a nest reads written in the same iteration of the loops that both share, and told by the others?
+
+        Those that they share with the nest into which the reader is inlined are known there, others must be told.
+        """
+        writer = self.uses.nests[index]
+        common = common_loops(writer, self.uses.nests[reader])
+        there = common_loops(writer, self.uses.nests[self._evaluated(reader)]) if self._is_computed(reader) else common
+        for at, (name, _) in enumerate(writer.loops[: len(writer.shared)]):
+            found = solution.indices.get(name)
+            if at < common and found is not None and found != Affine.of(name):
+                return False
+            if at >= there and found is None:
+                return False
+        return True
 
     def _evaluated(self, index: int) -> int:
         """The nest into which what a nest computes is inlined in the end."""
@@ -295,9 +315,27 @@ class _Deciding:
                 later = [one for one in writers[bisect(writers, index) :] if one <= last]
                 later = [one for one in later if not _of_another_iteration(nest, read, self.uses.nests[one])]
                 same = read.at == nest.core.at and not nest.reduces and self.aligned[buffer]
-                if later and (later[0] < last or not same):
+                if (later and (later[0] < last or not same)) or self._overtaken(index, read, last):
                     return read.buffer.name
         return ""
+
+    def _written_again(self, index: int, after: int) -> bool:
+        """Does a nest write cells that one after it has written, in later iterations of loops that both share?"""
+        one, other = self.uses.nests[index], self.uses.nests[after]
+        cells = Read(other.target, other.core.at), Read(one.target, one.core.at)
+        return any(comes_later(cells[0], other, cells[1], one, depth, 1) for depth in range(common_loops(one, other)))
+
+    def _overtaken(self, index: int, read: Read, last: int) -> bool:
+        """Is a cell that a nest reads written in later iterations, which run before what is inlined last?"""
+        nest = self.uses.nests[index]
+        outer = common_loops(nest, self.uses.nests[last])
+        for one in self.uses.writes.get(read.buffer, ()) if len(nest.shared) > outer else ():
+            writer = self.uses.nests[one]
+            own = Read(writer.target, writer.core.at)
+            depths = range(outer, common_loops(nest, writer))
+            if any(comes_later(read, nest, own, writer, depth, 1) for depth in depths):
+                return True
+        return False
 
     def _visits(self, index: int, read: Read) -> int:
         """How often a cell is computed for a read of it."""
@@ -368,18 +406,6 @@ def _of_another_iteration(nest: Nest, read: Read, writer: Nest) -> bool:
         and shared.issuperset(one.names)
         for one, other in zip(read.at, writer.core.at, strict=True)
     )
-
-
-def _in_same_iteration(writer: Nest, reader: Nest, solution: InverseAccess) -> bool:
-    """Is what a nest reads written in the same iteration of the loops that both share, and told by the others?"""
-    common = common_loops(writer, reader)
-    for at, (name, _) in enumerate(writer.loops[: len(writer.shared)]):
-        index = solution.indices.get(name)
-        if at < common and index is not None and index != Affine.of(name):
-            return False
-        if at >= common and index is None:
-            return False
-    return True
 
 
 def _reads_of_a_cell(inside: Sequence[Loop], read: Read, farthest: int, *, hoists: bool) -> int:

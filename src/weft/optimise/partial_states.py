@@ -11,8 +11,8 @@
     for l in range(16): s = logsumexp(s, part[l])
 
 The loops inside have independent iterations, so they run on vectors. That it may be done follows from the operation
-being associative and commutative, whatever it is; to sums compilers do it themselves, where they are asked to
-(`schedule/vectorise.py`).
+being associative and commutative. Of states of several numbers this is done before these are told apart; of plain
+numbers `lanes.py` does it, later.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from itertools import count
 from weft.affine import Affine
 from weft.loops.effects import accumulation, effects
 from weft.loops.names import BlockNames
-from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
-from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
+from weft.loops.nodes import Buffer, Fill, For, If, Program, Read, Role, Set, Staged, Stmt, Store, Update
+from weft.loops.walk import bottom_up, buffers_of, everything, map_scalars, parts, substituted, variables
 from weft.ops import OPS, Call
 
 #: So many states at most, of so many values each at least; and so many are joined one after another in the end.
@@ -36,7 +36,8 @@ _FEW = 100
 
 def partial_states(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """A block with its long accumulations in several states each."""
-    names, ids = BlockNames(body), count()
+    others = [one for one in buffers_of(Program(tuple(body))) if one.role is Role.PARTIAL]
+    names, ids = BlockNames(body), count(len(others))
 
     def rule(stmt: Stmt) -> Sequence[Stmt]:
         found = _accumulated(stmt)
@@ -58,7 +59,7 @@ def _operations(found: Set) -> int:
 
 
 def _accumulated(stmt: Stmt) -> Set | None:
-    """What an innermost loop accumulates in any order, otherwise than by adding, and does not look at meanwhile."""
+    """The states that an innermost loop joins in any order and does not look at meanwhile."""
     if not isinstance(stmt, For) or any(isinstance(one, For | If | Fill | Staged) for one in everything(stmt.body)):
         return None
     own = effects(stmt.body).lets
@@ -66,7 +67,8 @@ def _accumulated(stmt: Stmt) -> Set | None:
     uses = [one for inner in stmt.body for part in parts(inner) for one in variables(part)]
     match carried:
         case [found] if (joined := accumulation(found)) and uses.count(found.local) == 1:
-            return found if OPS[joined[0]].reorderable and joined[0] != "add" else None
+            row = OPS[joined[0]]
+            return found if row.reorderable and row.monoid is not None else None
     return None
 
 

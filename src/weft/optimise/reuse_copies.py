@@ -7,7 +7,8 @@ becomes, so that `z` need not be stored,
     for t: { z[t] = tanh(h[t] + x[t]);  h[t + 1] = z[t] };   for t: y[t] = h[t + 1] * 2
 
 What is carried from iteration to iteration is read where it was not written yet, and so it is never computed where it
-is read. Only reads that come after the loop of the copy are moved: every cell is written by then, and once.
+is read. Only reads that come after the loop of the copy are moved: every cell is written by then, and once, the
+original as well as the copy.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.affine import Affine
-from weft.loops.nests import Nest
+from weft.affine import AccessMap, Affine, injective
+from weft.loops.nests import Nest, common_loops
 from weft.loops.nodes import Buffer, Read, Store
 from weft.loops.walk import rewritten, substituted
 from weft.ops import Scalar
@@ -57,9 +58,12 @@ def _copies(nests: Sequence[Nest], kept: Collection[Buffer]) -> dict[Buffer, _Co
         source = _copied(nests[at])
         if source is None or source.buffer in kept or len(writers.get(source.buffer, ())) != 1:
             continue
-        target = nests[at].target
-        carried = readers.get(target, at + 1) <= at and writers[target][-1] == at
+        target, others = nests[at].target, writers[nests[at].target][:-1]
+        last = writers[target][-1] == at and not any(common_loops(nests[one], nests[at]) for one in others)
+        carried = last and readers.get(target, at + 1) <= at
         if writers[source.buffer][0] >= at or not (carried or target in found):
+            continue
+        if not _writes_once(nests[at]) or not _writes_once(nests[writers[source.buffer][0]]):
             continue
         loops = tuple("".join(index.names) for index in source.at if isinstance(index, Affine))
         own = Read(target, nests[at].core.at)
@@ -78,6 +82,13 @@ def _copied(nest: Nest) -> Read | None:
     names = [_loop(index, size, sizes) for index, size in zip(value.at, shape, strict=True)]
     moving = [name for name in names if name]
     return value if None not in names and sorted(moving) == sorted(sizes) else None
+
+
+def _writes_once(nest: Nest) -> bool:
+    """Does it come to each cell that it writes once, and store a value there?"""
+    at = tuple([index for index in nest.core.at if isinstance(index, Affine)])
+    alone = isinstance(nest.core, Store) and len(at) == len(nest.core.at)
+    return alone and injective([AccessMap(at, nest.loops)])
 
 
 def _loop(index: Scalar, size: int, sizes: Mapping[str, int]) -> str | None:

@@ -76,14 +76,17 @@ def _sums_from_zero(body: Sequence[Stmt]) -> set[Local]:
 
 
 def unsigned_buffers(nests: Sequence[Nest]) -> set[Buffer]:
-    """The buffers that nests fill with a constant other than -0.0 before anything else, and then only add to.
+    """The buffers that nests fill with a constant other than -0.0 before they read them, and then only add to.
 
     What is rounded when it is stored does not count: a small negative number may become -0.0.
     """
     first = {nest.target: nest for nest in reversed(nests)}
     found = {target for target, nest in first.items() if carrier(target.dtype) == target.dtype and nest.fills}
+    written: set[Buffer] = set()
     for nest in nests:
         core = nest.core
+        found -= {read.buffer for read in nest.reads} - written
+        written.add(nest.target)
         preserved = unsigned(core.value, lambda local: None) if isinstance(core, Store) else core.op in ("add", "sub")
         if not preserved:
             found.discard(nest.target)

@@ -5,8 +5,8 @@
                                                     for j: y[j] = float32(y.sum[j])
 
 A sum of a million terms added one after another in single precision may be off by a per cent. Sums of few terms stay as
-they are, as do those of staged contractions, which a backend widens itself, and scatters, whose indices are the values
-of a tensor: how many terms a cell gets is not known.
+they are, as do partial accumulators, which take few each (`loops/roundings.py`), those of staged contractions, which a
+backend widens itself, and scatters, whose indices are the values of a tensor: how many terms a cell gets is not known.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class _Sum:
 def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_Sum]:
     """The buffers in which a statement accumulates many terms in cells that its own loop does not index."""
     sites = _sites([stmt])
-    updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and one.buffer.dtype == _NARROW]
+    updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and _is_narrow(one.buffer)]
     for buffer in dict.fromkeys(one.buffer for one, _ in updates):
         mine = [(one, loops) for one, loops in updates if one.buffer == buffer]
         here = any(not isinstance(stmt, For) or stmt.loop not in _moving(one) for one, _ in mine)
@@ -193,6 +193,10 @@ def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_
         if here and times > few and all(_plain(one, buffer) for one, _ in sites):
             tested = any(isinstance(one, If) for one, _ in sites)
             yield _Sum(buffer, _fixed(buffer, sites), prefix, tested)
+
+
+def _is_narrow(buffer: Buffer) -> bool:
+    return buffer.dtype == _NARROW and buffer.role is not Role.PARTIAL
 
 
 def _plain(stmt: Stmt, buffer: Buffer) -> bool:

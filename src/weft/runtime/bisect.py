@@ -45,9 +45,9 @@ def first_difference(
     for name, kernels in stages:
         left = _interpreted(as_program(kernels), found, kept, given)
         meant = meant or left
-        if (difference := _compared(name, meant, left)) is not None:
-            return difference
-    return _compared("compile", meant or {}, _run(backend, kernels, found, kept, given))
+        if (found_first := difference(name, meant, left)) is not None:
+            return found_first
+    return difference("compile", meant or {}, _run(backend, kernels, found, kept, given))
 
 
 def _interpreted(
@@ -78,7 +78,8 @@ def _start(buffer: Buffer, found: Mapping[Buffer, Array]) -> Array:
     return found[buffer].copy() if buffer in found else np.zeros(buffer.shape, numpy_type(buffer.dtype))
 
 
-def _compared(done: str, meant: Mapping[Buffer, Array], left: Mapping[Buffer, Array]) -> Difference | None:
+def difference(done: str, meant: Mapping[Buffer, Array], left: Mapping[Buffer, Array]) -> Difference | None:
+    """The first buffer that holds something else than what is meant, by more than roundings."""
     for buffer, array in meant.items():
         relative = _distance(array.astype(np.float64), left[buffer].astype(np.float64))
         if relative > (_ROUNDINGS * 2.0 ** -digits(buffer.dtype) if is_float(buffer.dtype) else 0):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Lasting, Placing, Played
-from weft.loops import Buffer, Program, buffers_of, check
+from weft.loops import Buffer, Program, check
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled, Stages
 from weft.runtime.fork import LOWERING
@@ -20,11 +20,14 @@ from weft.schedule import (
     Schedule,
     Task,
     as_kernels,
-    as_program,
     schedule,
     stages,
     unoptimised,
 )
+from weft.schedule.alike import check_kernels, touched
+from weft.schedule.stage import Stage
+from weft.schedule.subjects import after_decisions, before_decisions
+from weft.schedule.tuned import Tuned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +35,7 @@ class Request:
     """Code to be compiled, and what is wanted of it.
 
     `sizes` are those of static indices; `kept` says of nodes why they must be stored afterwards; `recompute` are nodes
-    to be computed again rather than stored.
+    to be computed again rather than stored; `tuned` is what tuning found when it was asked for.
     """
 
     backend: Backend
@@ -42,6 +45,7 @@ class Request:
     kept: Mapping[Node, str]
     recompute: Sequence[Node]
     options: CompileOptions
+    tuned: Tuned = field(default_factory=Tuned)
 
     def compiled(self, clock: Clock) -> Compiled:
         """Compile it; a failure leaves no trace."""
@@ -51,7 +55,7 @@ class Request:
         try:
             with LOWERING:
                 try:
-                    if self._fuses and isinstance(self.backend, Lasting):
+                    if self.fuses and isinstance(self.backend, Lasting):
                         with clock("recall"):
                             key, tensors = self._key(self.backend)
                             found = recall(key, self.backend, tensors, self.layout.arena)
@@ -79,26 +83,46 @@ class Request:
         with LOWERING:
             lowered = self._lowered(Clock())
         yield "loops", as_kernels(lowered)
-        if self._fuses:
-            yield from ((name, stage.kernels) for name, stage in stages(lowered, self._task))
+        if self.fuses:
+            yield from ((name, stage.kernels) for name, stage in stages(lowered, self.task))
+
+    def undecided(self) -> tuple[Program, Stage]:
+        """The loops, and the kernels before anything is decided about how those run."""
+        with LOWERING:
+            lowered = self._lowered(Clock())
+        return lowered, before_decisions(lowered, self.task)
+
+    def decided(self, loops: Program, stage: Stage) -> Compiled:
+        """Compile it from kernels of which nothing is decided, so that what tuning found is, and keep that."""
+        last = after_decisions(stage, self.task)
+        assert last.plan is not None
+        check_kernels(last.kernels, self.sizes)
+        planned = Schedule(last.kernels, last.verdicts, last.plan)
+        made = self.placed(Stages(loops, last.kernels, planned, self.backend.compile(last.kernels)), Clock())
+        if isinstance(self.backend, Lasting) and isinstance(made.program, Played):
+            with LOWERING:
+                key, tensors = self._key(self.backend)
+            remember(key, made, made.program.calls, tensors)
+        return made
 
     @property
-    def _fuses(self) -> bool:
+    def fuses(self) -> bool:
+        """Is it cut into kernels?"""
         return self.options.optimise and self.backend.fuses
 
     def _key(self, backend: Lasting) -> tuple[str, list[Buffer]]:
         """What it is kept under, and the buffers of its tensors, by number."""
         code = Fingerprint.of(self.code, [*self.kept, *self.recompute])
         wanted = [[code.number(node) for node in nodes] for nodes in (self.kept, self.recompute)]
-        key = key_of(backend, dict(self.sizes), wanted, self.options.key, *code.lines)
+        key = key_of(backend, dict(self.sizes), wanted, self.options.key, self.tuned.identity, *code.lines)
         return key, [self.layout.buffer(one) for one in code.numbers]
 
     def placed(self, made: Stages, clock: Clock) -> Compiled:
         """Stages as something that runs, with memory for what lies between kernels."""
         offsets = made.schedule.plan.offsets if made.schedule else {}
         arena = self.layout.arena(made.schedule.plan.size) if made.schedule and offsets else None
-        touched = buffers_of(as_program(made.kernels))
-        return self._wanted(Compiled(made.executable, touched, arena, offsets, made=made), clock)
+        used = tuple(dict.fromkeys(buffer for own in touched(made.kernels) for buffer in own))
+        return self._wanted(Compiled(made.executable, used, arena, offsets, made=made), clock)
 
     def _wanted(self, found: Compiled, clock: Clock) -> Compiled:
         """What was compiled, with what is wanted of it."""
@@ -119,23 +143,24 @@ class Request:
             return check(lower(self.code, self.layout.buffer, self.sizes), self.sizes)
 
     def _stages(self, lowered: Program, clock: Clock) -> Stages:
-        planned = self._scheduled(lowered, clock) if self._fuses else None
+        planned = self._scheduled(lowered, clock) if self.fuses else None
         if planned:
             kernels = planned.kernels
         else:
-            kernels = unoptimised(lowered, self._task) if self.backend.fuses else as_kernels(lowered)
-        check(as_program(kernels), self.sizes)
+            kernels = unoptimised(lowered, self.task) if self.backend.fuses else as_kernels(lowered)
+        check_kernels(kernels, self.sizes)
         with clock("compile"):
             return Stages(lowered, kernels, planned, self.backend.compile(kernels))
 
     @property
-    def _task(self) -> Task:
+    def task(self) -> Task:
+        """What is asked of the passes."""
         recompute = [self.layout.buffer(node) for node in self.recompute]
         places = self.backend.places if isinstance(self.backend, Placing) else ()
-        return Task(self._kept, self.sizes, recompute, places, self.options)
+        return Task(self._kept, self.sizes, recompute, places, self.options, self.tuned.best)
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
-        task = self._task
+        task = self.task
         found = schedule(lowered, task, clock=clock)
         for buffer in task.recompute:
             verdict = found.verdicts.get(buffer)

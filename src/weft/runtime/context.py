@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, overload
 
@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code, seq
-from weft.backends import Array, Backend, Block, find_backend
+from weft.backends import Array, Backend, find_backend
 from weft.errors import WeftError, user_origin
-from weft.loops import Buffer
 from weft.public import public_methods
 from weft.runtime.counters import checked_counter
 from weft.runtime.default_context import DefaultContext
@@ -20,6 +19,7 @@ from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
 from weft.runtime.function import Function
 from weft.runtime.routine import Routine
+from weft.runtime.values import holds
 from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
 from weft.tensor.slices import StaticIndex
@@ -148,11 +148,7 @@ class Context:
 
     def _holds(self, tensor: Tensor) -> bool:
         """Is a value stored here of the tensor, or of anything it is computed from?"""
-        return self._engine.devices[0].holds(checked_node(tensor))
-
-    @property
-    def _memory(self) -> Mapping[Buffer, Block]:
-        return self._engine.devices[0].memory.blocks
+        return holds(self._engine.devices[0], checked_node(tensor))
 
 
 #: So many devices a context has at most where a backend gives as many as anybody wants: each has a thread of its own.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,9 +16,11 @@ from weft.runtime import errors
 from weft.runtime.device_state import DeviceState
 from weft.runtime.events import Event
 from weft.runtime.footprint import Footprint
+from weft.runtime.function import Function, Pending
 from weft.runtime.initial_values import in_shape
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
+from weft.runtime.values import has_value, read, receive, value, write
 from weft.tensor.leaves import numbers
 from weft.tensor.tensor import Tensor
 
@@ -39,28 +43,35 @@ class Device:
     def __getitem__(self, tensor: Tensor) -> Array:
         """The value of a tensor here: as a routine left it if that is up to date, else computed from leaves."""
         node = _with_value(tensor)
-        return self._state.read(node) if isinstance(tensor.operand, Stored) else self._state.value(node)
+        return read(self._state, node) if isinstance(tensor.operand, Stored) else value(self._state, node)
 
-    def __setitem__(self, tensor: Tensor, value: npt.ArrayLike) -> None:
+    def __setitem__(self, tensor: Tensor, given: npt.ArrayLike) -> None:
         """Upload a value: a number, or an array of the tensor's shape, or of the shape of what wf.data was given."""
         node = _with_value(tensor)
         if node.definition is not None:
             raise errors.is_computed(node)
         buffer = self._state.engine.layout.buffer(node)
-        array = numbers(value)
+        array = numbers(given)
         if array.shape not in (buffer.shape, ()):
             array = in_shape(node, array, user_origin())
         if array.dtype != numpy_type(buffer.dtype):
             array = self._state.memory.converted(array, buffer)
-        self._state.write(node, np.broadcast_to(array, buffer.shape))
+        write(self._state, node, np.broadcast_to(array, buffer.shape))
 
     def __contains__(self, tensor: Tensor) -> bool:
         """Is there a value of it here: stored, computable from what is, or a first value to begin with?"""
-        return self._state.has_value(checked_node(tensor))
+        return has_value(self._state, checked_node(tensor))
 
-    def run(self, routine: Routine, /, **values: int) -> Event:
-        """Enqueue a run of a routine on the default stream; the event is over when it has run."""
-        return self._stream.run(routine, **values)
+    @overload
+    def run(self, routine: Routine, /, **values: int) -> Event: ...
+    @overload
+    def run(self, routine: Function, /, *arrays: Any, **named: Any) -> Pending: ...
+    def run(self, routine: Routine | Function, /, *arrays: Any, **named: Any) -> Event | Pending:
+        """Enqueue a run of a routine on the default stream: an event that is over when it has run.
+
+        Or a call of a function, on copies of arrays: its results, to be waited for.
+        """
+        return self._stream.run(routine, *arrays, **named)
 
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
         """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
@@ -94,15 +105,24 @@ class Stream:
         self._state = state
         self._queue = queue
 
-    def run(self, routine: Routine, /, **values: int) -> Event:
-        """Enqueue a run of a routine; the event is over when it has run."""
-        if not isinstance(routine, Routine):
+    @overload
+    def run(self, routine: Routine, /, **values: int) -> Event: ...
+    @overload
+    def run(self, routine: Function, /, *arrays: Any, **named: Any) -> Pending: ...
+    def run(self, routine: Routine | Function, /, *arrays: Any, **named: Any) -> Event | Pending:
+        """Enqueue a run of a routine, or a call of a function, as `device.run` does."""
+        if not isinstance(routine, Routine | Function):
             fix = "compile code first: step = ctx.compile(code)"
-            raise WeftError(f"run takes a routine, not {type(routine).__name__}", fix=fix)
-        if routine.state.engine is not self._state.engine:
-            what = f"the routine was compiled for another context than that of device {self._state.index}"
+            raise WeftError(f"run takes a routine or a function, not {type(routine).__name__}", fix=fix)
+        if routine.engine is not self._state.engine:
+            kind = "function" if isinstance(routine, Function) else "routine"
+            what = f"the {kind} was compiled for another context than that of device {self._state.index}"
             raise WeftError(what, fix="compile the code with the context it shall run in")
-        return routine.enqueue(self._state, self._queue, routine.given(values))
+        if isinstance(routine, Function):
+            return routine.enqueue(self._state, self._queue, arrays, named)
+        if arrays:
+            raise routine.unnamed("device.run(step, ")
+        return routine.enqueue(self._state, self._queue, routine.given(named))
 
     def receive(self, tensor: Tensor, source: Device, *, merge: bool = False) -> Event:
         """Enqueue a copy of a tensor's stored value from another device, as the tensor itself or as its `.merge`."""
@@ -119,7 +139,7 @@ class Stream:
             what = f"`{node.label}` cannot come from {source!r}: device {self._state.index} is of another context"
             fix = "read it there and set it here: device[t] = source[t]"
             raise WeftError(what, fix=fix)
-        return self._state.receive(self._queue, node, source._state, merge)
+        return receive(self._state, self._queue, node, source._state, merge)
 
     def record(self) -> Event:
         """An event that is over when everything enqueued here so far is."""

@@ -32,6 +32,7 @@ from weft.runtime.pure_function import PureFunction
 from weft.runtime.routine import Routine
 from weft.runtime.sources import Sources, sources_of
 from weft.schedule import Clock, CompileOptions
+from weft.schedule.tuned import Tuned, tuned
 from weft.shape.close import close_all
 from weft.tensor.slices import StaticIndex
 
@@ -59,7 +60,7 @@ class Engine:
         self.lock = threading.RLock()
         self._holding = threading.RLock()
         self._still: _Standstill | None = None
-        self._asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
+        self.asking = 0  # so many pieces of work the thread that has the lock is asking for: a handler asks inside
         self.closed = False
         self._computing: LRU[int, tuple[CompileOptions, Computation]] = LRU(config.options.kept_programs)
         self._initial: LRU[tuple[int, ...], Compiled] = LRU(config.options.kept_programs)
@@ -179,7 +180,8 @@ class Engine:
         sizes = {name: index.size for name, index in static.items()}
         try:
             self._check_open()
-            request = Request(self.backend, self.layout, code, sizes, kept, recompute, options)
+            found = tuned(options.tuned, options.machine) if not options.schedule.annotates else Tuned()
+            request = Request(self.backend, self.layout, code, sizes, kept, recompute, options, found)
             return gc_paused(lambda: request.compiled(clock or Clock()))
         except WeftError as error:
             error.origin = error.origin or user_origin()
@@ -195,16 +197,12 @@ class Engine:
                 if still is None or still.thread == threading.get_ident():
                     self._check_open()
                     try:
-                        self._asking += 1
+                        self.asking += 1
                         self._tidy()
                         return ask()
                     finally:
-                        self._asking -= 1
+                        self.asking -= 1
             still.end.settle()
-
-    def inside(self, device: DeviceState) -> bool:
-        """Is this a signal handler, in the middle of work of its thread, or of asking for it? Called with the lock."""
-        return self._asking > 1 or device.hazards.interrupted()
 
     def _tidy(self) -> None:
         """Forget what is no more. It stays listed until it is forgotten: a signal may come in the middle."""
@@ -236,7 +234,7 @@ class Engine:
                 with self.lock:
                     self._still = still
                     for device in self.devices:
-                        device.forget()
+                        device.ready = None
                 for device in self.devices:
                     device.settle()
                 with self.lock:
@@ -272,7 +270,7 @@ class Engine:
     def close(self) -> None:
         """Finish what is enqueued, end the threads of the devices, let go of their memory."""
         with self.lock:
-            if self._asking or any(device.hazards.interrupted() for device in self.devices):
+            if self.asking or any(device.hazards.own() is not None for device in self.devices):
                 raise errors.inside_a_run()
         if not self.closed:
             held = self.held_still()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from weft.assign import Merge, Node
 from weft.assign.check import made_at
@@ -11,7 +12,9 @@ from weft.cache.limit import amount
 from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
 from weft.ops.dtypes import numpy_type
-from weft.runtime.events import Failure
+
+if TYPE_CHECKING:
+    from weft.runtime.events import Failure
 
 
 def never_got_a_value(node: Node, reader: Callable[[], str] | None, device: int, completed: bool = False) -> WeftError:
@@ -41,6 +44,12 @@ def inside_a_run() -> WeftError:
     )
     fix = "set a flag in the handler, and act on it between runs"
     return WeftError(what, fix=fix)
+
+
+def behind_own_work() -> WeftError:
+    """A signal handler asks for what waits for the run it interrupts."""
+    what = "a signal handler asks for what comes after the run it interrupts: each would wait for the other"
+    return WeftError(what, fix="ask again when the run is over: set a flag in the handler")
 
 
 def out_of_date(node: Node, changed: str, device: int) -> WeftError:
@@ -170,3 +179,9 @@ def _where(device: int) -> str:
 
 def _spelled(device: int) -> str:
     return f"ctx.device({device})" if device else "ctx"
+
+
+def not_in_kernels() -> WeftError:
+    """Something is asked of a routine's kernels that has none."""
+    fix = 'compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise'
+    return WeftError("the routine is not cut into kernels", fix=fix)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from weft.backends import Array
 from weft.loops import Buffer
@@ -17,7 +17,7 @@ class Exchange:
     inputs: Sequence[Buffer]
     arrays: Sequence[Array]
     outputs: Sequence[Buffer]
-    found: list[Array] = field(default_factory=list)
+    found: Sequence[Array] = ()
 
     def hand_in(self, memory: DeviceMemory) -> None:
         """Let the inputs have the arrays' values."""

@@ -25,15 +25,19 @@ from weft.loops import Buffer
 from weft.ops import Scalar
 from weft.public import public, public_methods, theirs
 from weft.runtime import errors
+from weft.runtime.device_state import DeviceState
 from weft.runtime.engine import Engine
 from weft.runtime.events import Event
 from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import nodes_in
 from weft.runtime.fork import LOWERING
 from weft.runtime.lru import LRU
+from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
 from weft.runtime.signature import Signature, checked_inputs
 from weft.runtime.sources import leaves_of
+from weft.runtime.tune import tune_routine
+from weft.runtime.tuning_report import TuningReport
 from weft.schedule import Clock, CompileOptions
 from weft.schedule.cost import Costs
 from weft.shape.named_sizes import CallSize
@@ -88,15 +92,15 @@ class Pending:
 class Function:
     """Code as a function of arrays, made by `ctx.function`."""
 
-    __slots__ = ("_calls", "_code", "_engine", "_instances", "_options", "_returned", "_structure", "signature")
+    __slots__ = ("_calls", "_code", "_instances", "_options", "_returned", "_structure", "engine", "signature")
 
     def __init__(
         self, engine: Engine, inputs: Sequence[object], code: Code, returns: object, options: CompileOptions | None
     ) -> None:
         arguments = checked_inputs(inputs)
-        self._engine, self._options = engine, options or config.options
+        self.engine, self._options = engine, options or config.options
         returned = () if returns is None else _tensors(returns)
-        self._structure = structured_as(returns, count())
+        self._structure = None if returns is None else structured_as(returns, count())
         self._code, self._returned = _whole(code, returned)
         for node in nodes_in(self._code):
             if isinstance(node.init, Awaited) and node not in (one.node for one in arguments):
@@ -115,35 +119,38 @@ class Function:
         With `wait=False` it is enqueued, on copies of the arrays, and what returns is a `Pending`, to be waited for.
         """
         try:
-            key: _CallKey = tuple([(one.shape, one.dtype) if type(one) is np.ndarray else None for one in arrays])
-            given: Mapping[str, int] = named
-            instance = None if named else self._calls.get(key)
-            if instance is None:
-                arrays, given, instance = self._bound(arrays, named)
-            exchange = Exchange(instance.inputs, arrays, instance.outputs)
             if not wait:
-                return self._enqueue(instance, given, exchange)
+                state = self.engine.devices[0]
+                return self.enqueue(state, state.queue, arrays, named)
+            bound, given, instance = self._bound(arrays, named)
+            exchange = Exchange(instance.inputs, bound, instance.outputs)
             instance.routine.run(given, exchange)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
             raise
         return _structured(exchange, self._structure)
 
-    def _enqueue(self, instance: _Instance, given: Mapping[str, int], exchange: Exchange) -> Pending:
-        exchange.arrays = [np.array(array) for array in exchange.arrays]
-        state = instance.routine.state
-        return Pending(instance.routine.enqueue(state, state.queue, given, exchange), exchange, self._structure)
+    def enqueue(self, state: DeviceState, queue: Queue, positional: Sequence[Any], named: Mapping[str, Any]) -> Pending:
+        """Let a queue of a device run it on copies of arrays."""
+        arrays, given, instance = self._bound(positional, named)
+        exchange = Exchange(instance.inputs, [np.array(array) for array in arrays], instance.outputs)
+        return Pending(instance.routine.enqueue(state, queue, given, exchange), exchange, self._structure)
 
     def _bound(
         self, positional: Sequence[Any], named: Mapping[str, Any]
-    ) -> tuple[tuple[Array, ...], Mapping[str, int], _Instance]:
-        """What a call gives, checked, and what runs it."""
+    ) -> tuple[Sequence[Array], Mapping[str, int], _Instance]:
+        """What a call gives, checked, and what runs it; arrays like those of an earlier call need no check."""
+        if not named:
+            key: _CallKey = tuple([(one.shape, one.dtype) if type(one) is np.ndarray else None for one in positional])
+            found = self._calls.get(key)
+            if found is not None:
+                return positional, named, found
         arrays, given = self.signature.bound(positional, named)
         sizes = self.signature.sizes(arrays)
         instance = self._instance(sizes)
         if not named and all(one is array for one, array in zip(positional, arrays, strict=True)):
             self._calls.put(tuple([(one.shape, one.dtype) for one in arrays]), instance)
-        return tuple(arrays), instance.routine.given(given), instance
+        return arrays, instance.routine.given(given), instance
 
     def _instance(self, sizes: Mapping[str, int]) -> _Instance:
         key = tuple(sizes.items())
@@ -157,12 +164,19 @@ class Function:
             made = specialised(self._code, arguments, dims)
         inputs = tuple(map(made.node, arguments))
         outputs = tuple(map(made.node, self._returned))
-        routine = self._engine.compile(made.code, self.signature.indices, outputs, (), self._options, inputs)
+        routine = self.engine.compile(made.code, self.signature.indices, outputs, (), self._options, inputs)
         for node in routine.footprint.needs:
             if node in made.nodes.values():
                 raise errors.changing_state(node, sizes)
-        buffer = self._engine.layout.buffer
+        buffer = self.engine.layout.buffer
         return _Instance(routine, tuple(map(buffer, inputs)), tuple(map(buffer, outputs)))
+
+    @public
+    def tune(self, *arrays: Any, seconds: float = 10.0, show: bool = True, **named: Any) -> TuningReport:
+        """Tune what runs for arrays like these, as `routine.tune` does."""
+        bound, given, instance = self._bound(arrays, named)
+        handed = dict(zip(instance.inputs, bound, strict=True))
+        return tune_routine(instance.routine, instance.routine.standing(given), handed, seconds, show)
 
     @public
     def show(self, stage: str, **sizes: int) -> str:
@@ -190,7 +204,7 @@ class Function:
 
 def _structured(exchange: Exchange, structure: object) -> Any:
     """What a call found, as it is to be returned."""
-    return structured_as(structure, iter(exchange.found)) if exchange.outputs else None
+    return None if structure is None else structured_as(structure, iter(exchange.found))
 
 
 def _tensors(returns: object) -> list[Tensor]:

@@ -3,21 +3,26 @@
 What reads a buffer waits for its last writer; what writes it, for its last writer and for those who read since. All of
 this is decided when work is asked for, under the context's lock, so work only ever waits for work asked for earlier.
 
-Work on a device that has nothing else to do is direct: the thread that asks does it at once, and it has no event unless
-somebody asks for other work meanwhile. A thread does not wait for its own direct work: if it asks for anything while at
-it, it is a signal handler, and that work stands still until it is done.
+Work on a device that has nothing else to do is direct: the thread that asks does it at once, and it is not entered here
+unless somebody asks for other work meanwhile. A thread does not wait for its own work: if it asks for anything while at
+it, it is a signal handler, and that work stands still until the handler is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from threading import get_ident
+from typing import TYPE_CHECKING
 
 from weft.loops import Buffer
+from weft.runtime import errors
 from weft.runtime.events import Event, Failure
 from weft.runtime.footprint import Footprint
+
+if TYPE_CHECKING:
+    from weft.runtime.residency import Claim
 
 _keys = count()
 
@@ -25,6 +30,24 @@ _keys = count()
 def next_key() -> int:
     """A number for somebody who asks for work. Of the events of one key the newest is over last."""
     return next(_keys)
+
+
+class OwnWork(Event):
+    """The end of work that the thread which asks for it does itself, and what counts as written meanwhile."""
+
+    claim: Claim | None = None
+
+
+class DirectRun:
+    """Own work that is not entered: what it touches, who does it, and its event, if it has one by now.
+
+    (One is made for every call, so it is not initialised but has all three set.)
+    """
+
+    __slots__ = ("event", "footprint", "thread")
+    event: OwnWork | None
+    footprint: Footprint
+    thread: int
 
 
 @dataclass(slots=True, eq=False)
@@ -37,16 +60,12 @@ class Use:
 
 @dataclass(slots=True, eq=False)
 class Hazards:
-    """What is under way on one device. Every method but `leave` is called with the context's lock held."""
+    """What is under way on one device. Every method is called with the context's lock held."""
 
     uses: dict[Buffer, Use] = field(default_factory=dict)
     active: dict[int, Event] = field(default_factory=dict)  # the newest event of everybody who has work here
+    direct: DirectRun | None = None  # who does it takes it away, without the lock
     failures: list[Failure] = field(default_factory=list)  # workers append to it
-    direct: Footprint | None = None  # what direct work touches while it is under way
-    owner: int = 0  # the thread that does it
-    #: What it writes that others count on: how it was before.
-    claimed: Mapping[int, tuple[object, bool]] = field(default_factory=dict)
-    awaited: list[Event] = field(default_factory=list)  # the event of direct work, if any; another list for each
 
     def idle(self) -> bool:
         """Is everything over, and nothing left to tell?"""
@@ -54,76 +73,56 @@ class Hazards:
             self.active = {key: event for key, event in self.active.items() if not event.done}
         return self.direct is None and not self.active and not self.failures
 
-    # Direct work
-
-    def interrupted(self) -> bool:
-        """Is this a signal handler, in the middle of direct work of its thread?"""
-        return self.direct is not None and self.owner == get_ident()
-
-    def take(self, work: Footprint) -> list[Event] | None:
-        """Begin direct work if the device is idle; what it gives is to be handed to `leave`."""
-        if not self.idle():
+    def own(self) -> OwnWork | None:
+        """The work this thread is at, if any: then who asks is a signal handler in the middle of it."""
+        if self.direct is None and not self.active:
             return None
-        self.wrote(work.writes)
-        self.owner = get_ident()
-        self.claimed = {}
-        self.direct = work
-        awaited: list[Event] = []
-        self.awaited = awaited
-        return awaited
+        self.enter_direct()
+        me = get_ident()
+        for one in self.active.values():
+            if one.thread == me and not one.over and isinstance(one, OwnWork):
+                return one
+        return None
 
-    def leave(self, awaited: list[Event]) -> None:
-        """Direct work is over. Who looks on meanwhile either has put an event here or sees that it is too late."""
-        if self.awaited is awaited:
-            self.direct = None
-        for event in awaited:
-            event.finish(event.failure)
-
-    def fail(self, failure: Failure, interrupted: bool = False) -> None:
-        """Direct work went wrong: what it was to write is lost, unless it was only interrupted."""
-        assert self.direct is not None
-        event = self._event_of(self.direct)
-        event.interrupted = interrupted
-        self.direct = None
-        event.finish(failure)
-
-    def _event_of(self, direct: Footprint) -> Event:
-        """The event of direct work, made when somebody first asks; if the work is over by then, so is the event."""
-        awaited = self.awaited
-        if not awaited:
-            event = Event(ended=lambda: self.awaited is not awaited or self.direct is None)
-            self.enter(next_key(), event, direct)
-            awaited.append(event)
-            if self.direct is None:
-                event.finish()
-        return awaited[0]
-
-    # All work
+    def begin(self, work: OwnWork, footprint: Footprint, also: Sequence[Event] = ()) -> None:
+        """Own work takes its place in the order, behind `also` too: it is direct if the device is idle."""
+        work.thread = get_ident()
+        if self.idle():
+            self.wrote(footprint.writes)
+            direct = DirectRun()
+            direct.event, direct.footprint, direct.thread = work, footprint, work.thread
+            self.direct = direct
+        else:
+            work.after = [*self.before(footprint), *also]
+            work.needs = self.needed(footprint)
+            self.enter(next_key(), work, footprint)
 
     def under_way(self) -> list[Event]:
         """Everything that is not over yet, and that this thread can wait for."""
-        mine = self.awaited if self.interrupted() else ()
-        if (direct := self.direct) is not None and not self.interrupted():
-            self._event_of(direct)
-        return [event for event in self.active.values() if not event.done and event not in mine]
+        self.enter_direct()
+        waiting = [event for event in self.active.values() if not event.done]
+        return [event for event in waiting if not event.is_behind(get_ident())] if self.own() else waiting
+
+    def before(self, work: Footprint) -> list[Event]:
+        """What work has to wait for."""
+        self.enter_direct()
+        found = self._writers((*work.reads, *work.writes))
+        uses = (self.uses.get(buffer) for buffer in work.writes)
+        found += [reader for use in uses if use is not None for reader in use.readers.values()]
+        waiting = [event for event in dict.fromkeys(found) if not event.done]
+        if waiting and self.own() is not None:
+            waiting = [event for event in waiting if event.thread != get_ident()]
+            if any(event.is_behind(get_ident()) for event in waiting):
+                raise errors.behind_own_work()
+        return waiting
 
     def needed(self, work: Footprint) -> list[Event]:
-        """Whose values the work reads. Asked after `before`."""
+        """Whose values work reads. Asked after `before`."""
         return [writer for writer in self._writers(work.reads) if not writer.interrupted]
 
     def _writers(self, buffers: Iterable[Buffer]) -> list[Event]:
         uses = (self.uses.get(buffer) for buffer in buffers)
         return [use.writer for use in uses if use is not None and use.writer is not None]
-
-    def before(self, work: Footprint) -> list[Event]:
-        """What the work has to wait for."""
-        mine = self.awaited if self.interrupted() else ()
-        direct = self.direct
-        found = [self._event_of(direct)] if direct is not None and not self.interrupted() else []
-        found += self._writers((*work.reads, *work.writes))
-        uses = (self.uses.get(buffer) for buffer in work.writes)
-        found += [reader for use in uses if use is not None for reader in use.readers.values()]
-        return [event for event in dict.fromkeys(found) if not event.done and event not in mine]
 
     def enter(self, key: int, event: Event, work: Footprint) -> None:
         """From now on this work is under way."""
@@ -133,6 +132,16 @@ class Hazards:
             use.readers = {one: reader for one, reader in use.readers.items() if not reader.done}
             use.readers[key] = event
         self.wrote(work.writes, event)
+
+    def enter_direct(self) -> None:
+        """Somebody else asks: direct work gets the place in the order that it has had from its beginning."""
+        if (direct := self.direct) is not None:
+            event = direct.event or OwnWork()
+            event.thread, direct.event = direct.thread, event
+            if self.direct is None:
+                event.over = True  # it ended just now, and who ended it may not have seen that there is an event
+            self.enter(next_key(), event, direct.footprint)
+            self.direct = None
 
     def wrote(self, buffers: Iterable[Buffer], event: Event | None = None) -> None:
         """These buffers hold what this work writes; without an event, what is there already."""

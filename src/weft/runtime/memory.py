@@ -78,7 +78,7 @@ class DeviceMemory:
 
     def clear(self, buffer: Buffer) -> None:
         """Zeros, in a block of its own: whoever uses the old one keeps it."""
-        self._put(buffer, self.new(buffer))
+        self.put(buffer, self.new(buffer))
 
     def adopt(self, buffer: Buffer, array: Array) -> None:
         """The values of an array of the buffer's shape and type."""
@@ -88,7 +88,7 @@ class DeviceMemory:
             self._backend.upload(array, block)
         else:
             self._adopted[buffer] = block
-        self._put(buffer, block)
+        self.put(buffer, block)
 
     def _own(self, buffers: Iterable[Buffer]) -> None:
         """Blocks that may be written, with the values they have."""
@@ -96,16 +96,11 @@ class DeviceMemory:
             if self._is_adopted(buffer):
                 block = self.new(buffer)
                 self._backend.copy(self.blocks[buffer], block)
-                self._put(buffer, block)
+                self.put(buffer, block)
 
     def writable(self, buffer: Buffer) -> Block:
         """A block to be written as a whole: the one in use, or if that must not be written another to `put` there."""
         return self.new(buffer) if buffer not in self.blocks or self._is_adopted(buffer) else self.blocks[buffer]
-
-    def put(self, buffer: Buffer, block: Block) -> None:
-        """Let a buffer have this block."""
-        if self.blocks.get(buffer) is not block:
-            self._put(buffer, block)
 
     def fill(self, buffer: Buffer, array: Array) -> None:
         """Let a buffer have an array's values, in as many axes or fewer; if nothing uses it, it has no block."""
@@ -121,7 +116,8 @@ class DeviceMemory:
     def _is_adopted(self, buffer: Buffer) -> bool:
         return buffer in self._adopted and self._adopted[buffer] is self.blocks[buffer]
 
-    def _put(self, buffer: Buffer, block: Block) -> None:
+    def put(self, buffer: Buffer, block: Block) -> None:
+        """Let a buffer have another block."""
         # A signal may come after any call: one store decides which block it is, and whose.
         self.replaced += buffer in self.blocks
         self.blocks[buffer] = block

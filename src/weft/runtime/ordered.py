@@ -1,87 +1,84 @@
-"""The calling thread's own work on a device, in order with what others enqueued there."""
+"""Work that takes its place in the order of a device: done by the thread that asks for it, or by that of a queue.
+
+Either way it is asked for under the context's lock, and what it is to write counts as written from then on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from weft.runtime.events import Event, Failure
 from weft.runtime.footprint import Footprint
-from weft.runtime.hazards import Hazards, next_key
-from weft.runtime.residency import FIRST, NEVER, Mark, Residency
+from weft.runtime.hazards import Hazards, OwnWork
+from weft.runtime.queue import Queue
+from weft.runtime.residency import Claim
+
+if TYPE_CHECKING:
+    from weft.runtime.device_state import DeviceState
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
-@dataclass(slots=True, eq=False)
-class OrderedWork:
-    """Begin and claim under the lock, settle without it, work; then, however that ended, end."""
+def in_order(state: DeviceState, ask: Callable[[OwnWork, Claim], A], do: Callable[[A], R], *, tell: bool = True) -> R:
+    """Work of this thread, in its turn: `ask` is called with the lock held and begins it, `do` when its turn has come.
 
-    hazards: Hazards
-    residency: Residency
-    needs: list[Event] = field(default_factory=list)
-    failure: Failure | None = None
-    before: Mapping[int, Mark] = field(default_factory=dict)
-    computed: Collection[int] = ()
-    awaited: list[Event] | None = None  # of direct work
-    event: Event | None = None  # of work that waits for others
-    after: list[Event] = field(default_factory=list)  # what it still waits for
+    What went wrong before is told first, unless it is not asked for.
+    """
+    hazards, work = state.hazards, OwnWork()
+    work.claim = claim = Claim(state.residency)
+    lost: Failure | None = None
 
-    def begin(self, work: Footprint, also: tuple[Event, ...] = (), key: int | None = None) -> Event | None:
-        """Take a place in the order, behind `also` too. There is an event if others are at work."""
-        self.awaited = self.hazards.take(work)
-        if self.awaited is None:
-            self.after = [*self.hazards.before(work), *also]
-            self.needs = self.hazards.needed(work)
-            self.event = event = Event()
-            self.hazards.enter(next_key() if key is None else key, event, work)
-        return self.event
+    def asking() -> A:
+        if tell:
+            state.tell()
+        return ask(work, claim)
 
-    def claim(self, marks: Mapping[int, Mark], computed: Collection[int] = ()) -> None:
-        """From now on these count as written. What is `computed` from others can be computed again."""
-        if not marks:
-            return
-        known = self.residency.marks
-        self.computed = computed
-        self.before = before = {key: known.get(key, NEVER) for key in marks}
-        if self.awaited is not None:
-            self.hazards.claimed = before
-        known.update(marks)
+    try:
+        asked = state.engine.admit(asking)
+        lost = work.come()
+        if lost is not None:
+            raise lost.tell_follower()
+        return do(asked)
+    except BaseException as error:
+        broke_off(state, work, error, lost)
+        raise
+    finally:
+        # Stores without calls: no signal comes between the end of the work and the word that it is over.
+        if (direct := hazards.direct) is not None and direct.event is work:
+            hazards.direct = None
+        work.over = True
+        work.wake()
 
-    @property
-    def claimed(self) -> bool:
-        return bool(self.before)
 
-    def keep(self, keys: Collection[int]) -> None:
-        """These have got their first values by now, whatever happens next."""
-        self.before = {key: FIRST if key in keys else mark for key, mark in self.before.items()}
-
-    def settle(self) -> None:
-        """Wait until it is this work's turn."""
-        while self.after:
-            self.after[-1].settle()
-            self.after.pop()
-        for need in self.needs:
-            if need.failure is not None:
-                self.failure = need.failure
-                raise need.failure.tell_follower()
-
-    def take_back(self) -> None:
-        """What was claimed may not have happened."""
-        self.residency.take_back(self.before, self.computed)
-
-    def fail(self, error: BaseException, device: int) -> None:
-        """The work broke off. Called with the lock held."""
+def broke_off(state: DeviceState, work: OwnWork, error: BaseException, lost: Failure | None = None) -> None:
+    """Own work ended in an error: what it was to write is lost. If it was only interrupted, it may be as before."""
+    with state.lock:
+        if not work.thread:
+            return  # it did not begin
+        state.ready = None
         interrupted = not isinstance(error, Exception)
-        failure = self.failure or Failure(error, device, told=True)
-        if interrupted:
-            self.take_back()
-        if self.event is not None:
-            self.event.interrupted, self.event.failure = interrupted, failure
-        elif self.awaited is not None and self.hazards.awaited is self.awaited and self.hazards.direct is not None:
-            self.hazards.fail(failure, interrupted)
+        if interrupted and work.claim is not None:
+            work.claim.take_back()
+        state.hazards.enter_direct()
+        work.failure, work.interrupted = lost or Failure(error, state.index, told=True), interrupted
 
-    def end(self) -> None:
-        """Wake who waits for it."""
-        if self.event is not None:
-            self.event.finish(self.event.failure)
-        elif self.awaited is not None:
-            self.hazards.leave(self.awaited)
+
+def in_queue(
+    state: DeviceState,
+    queue: Queue,
+    work: Callable[[], None],
+    touched: Mapping[Hazards, Footprint],
+    make: Callable[[Claim], None],
+) -> Event:
+    """Let a queue do work, and make its claim. Interrupted, it may be done or not. Called with the lock held."""
+    claim = Claim(state.residency)
+    try:
+        return queue.put(work, touched, lambda: make(claim))
+    except BaseException:
+        state.ready = None
+        if not claim.before:
+            make(claim)
+        claim.take_back()
+        raise

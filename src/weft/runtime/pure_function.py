@@ -12,6 +12,8 @@ from weft.runtime import errors
 from weft.runtime.fork import new_lock
 from weft.runtime.memory import DeviceMemory
 from weft.runtime.routine import Routine
+from weft.runtime.tune import tune_routine
+from weft.runtime.tuning_report import TuningReport
 
 #: Arrays of so many bytes are kept alive until the next call.
 _SMALL = 1 << 16
@@ -56,6 +58,8 @@ class PureFunction:
 
     def _bound(self, arrays: Sequence[Array]) -> BoundProgram:
         """The program on arrays; small ones are often the same again, and then it is the same."""
+        if self._compiled is not self.routine.compiled:
+            self._compiled, self._last = self.routine.compiled, None
         small = all(array.nbytes <= _SMALL and array.flags.c_contiguous for array in arrays)
         places = tuple([array.__array_interface__["data"][0] for array in arrays]) if small else ()
         if self._last is not None and self._last[0] == places != ():
@@ -74,6 +78,11 @@ class PureFunction:
         if buffer in self._own:
             return self._memory.download(buffer, self._own[buffer])
         return arrays[self._inputs.index(buffer)].copy()
+
+    def tune(self, arrays: Sequence[Array], seconds: float, show: bool) -> TuningReport:
+        """Tune it on arrays."""
+        values = {buffer: array.reshape(buffer.shape) for buffer, array in zip(self._inputs, arrays, strict=True)}
+        return tune_routine(self.routine, {}, values, seconds, show)
 
     def _new(self, buffer: Buffer) -> Block:
         parts = self._compiled.offsets if buffer == self._compiled.arena else ()

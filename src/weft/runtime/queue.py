@@ -29,12 +29,12 @@ class Queue:
     ) -> Event:
         """Enqueue work that touches memory of some devices; `claim` is called when it has its place in the order."""
         worker = self._working()
-        event = Event([one.failures for one in touched])
-        after = [*self.earlier(), *self._waits]
-        for hazards, footprint in touched.items():
-            after += hazards.before(footprint)
-        needs = [need for hazards, footprint in touched.items() for need in hazards.needed(footprint)]
-        task = WorkItem(event, work, tuple(after), tuple(needs), self.device, user_origin())
+        event = Event()
+        event.reports = [one.failures for one in touched]
+        after = [one for hazards, footprint in touched.items() for one in hazards.before(footprint)]
+        event.after = [*after, *self.earlier(), *self._waits]
+        event.needs = [one for hazards, footprint in touched.items() for one in hazards.needed(footprint)]
+        task = WorkItem(event, work, self.device, user_origin())
         event.push = partial(worker.tasks.put, task)  # if a signal comes before it is put, who waits puts it
         for hazards, footprint in touched.items():
             hazards.enter(self.key, event, footprint)

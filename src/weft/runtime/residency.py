@@ -52,9 +52,9 @@ class Residency:
     marks: dict[int, Mark] = field(default_factory=dict)
     sent: dict[int, tuple[str, int]] = field(default_factory=dict)  # into merge buffers, by which device, for errors
 
-    def stores(self, node: Node) -> bool:
-        """Has it a value, however old?"""
-        return self.marks.get(node.id, NEVER)[1]
+    def stores(self, key: int) -> bool:
+        """Is there a value, however old?"""
+        return self.marks.get(key, NEVER)[1]
 
     def changed_since(self, node: Node, sources: Callable[[], Sources]) -> int | None:
         """Something a stored value was computed from and that was written after it; None if it is up to date."""
@@ -64,44 +64,42 @@ class Residency:
         marks = self.marks
         return next((key for key in sources().keys if marks.get(key, NEVER)[0].at > since), None)
 
-    def stores_key(self, key: int) -> bool:
-        return self.marks.get(key, NEVER)[1]
-
     def can_have(self, operand: Operand) -> bool:
         """Has it a value, or gets an initial one when it is needed?"""
         starts = isinstance(operand, Node) and not isinstance(operand.init, Awaited | None)
-        return self.intact(operand) if self.stores_key(key_of(operand)) else starts
+        return self.intact(operand) if self.stores(key_of(operand)) else starts
 
     def intact(self, operand: Operand) -> bool:
         """Is a value stored, and did whatever was to write it succeed?"""
-        return self.stores_key(key_of(operand)) and self.hazards.broken(self.buffer(operand)) is None
+        return self.stores(key_of(operand)) and self.hazards.broken(self.buffer(operand)) is None
 
     def being_computed(self, node: Node) -> bool:
         """Does work that a signal handler, this one, interrupts compute the node, or write it for the first time?"""
-        before = self.hazards.claimed.get(node.id) if self.hazards.interrupted() else None
+        own = self.hazards.own()
+        before = own.claim.before.get(node.id) if own is not None and own.claim is not None else None
         return before is not None and (node.definition is not None or not before[1])
 
     # Reading
 
     def uncomputed(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """Those that have no value yet and whose initial values are computed."""
-        return tuple([node for node in nodes if not self.stores(node) and is_computed(node)])
+        return tuple([node for node in nodes if not self.stores(node.id) and is_computed(node)])
 
     def missing(self, work: Footprint, reader: Callable[[], str] | None = None) -> InitialValues:
         """What has to happen before work. Changes nothing; refuses to read garbage. `reader` shows who reads."""
         for node in work.merges:
-            if not self.stores_key(key_of(Merge(node))):
-                held = [one for key, one in self.sent.items() if self.stores_key(key)]
+            if not self.stores(key_of(Merge(node))):
+                held = [one for key, one in self.sent.items() if self.stores(key)]
                 raise errors.nothing_transferred(node, held, self.device)
         self.check_whole(work.reads)
-        if self.hazards.claimed:
+        if self.hazards.own() is not None:
             for node in work.needs:
                 if self.being_computed(node):
                     raise errors.being_written(node)
-        missing = [node for node in work.needs if not self.stores(node)]
+        missing = [node for node in work.needs if not self.stores(node.id)]
         if not missing:
             return _NOTHING
-        missing = [node for node in with_sources(missing) if not self.stores(node)]
+        missing = [node for node in with_sources(missing) if not self.stores(node.id)]
         computed, given = self.uncomputed(missing), {}
         for node in missing:
             if not is_computed(node):
@@ -128,15 +126,6 @@ class Residency:
         self.now += 1
         return Moment(self.now)
 
-    def take_back(self, before: Mapping[int, Mark], computed: Collection[int]) -> None:
-        """What was claimed may not have happened: whatever had a value has one, the old or the new; the rest has none.
-
-        What is computed from others is computed again when it is asked for; what another device sent is used up.
-        """
-        moment = self.next()
-        kept = {key for key, mark in before.items() if mark[1] and key >= 0 and key not in computed}
-        self.marks.update({key: (moment, key in kept) for key in before})
-
     def check_whole(self, buffers: Sequence[Buffer]) -> None:
         """Refuse values that were to be written by something that failed."""
         for buffer in buffers:
@@ -149,6 +138,35 @@ class Residency:
         for key in (identity, ~identity):
             self.marks.pop(key, None)
             self.sent.pop(key, None)
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """What work is to write counts as written from when it is asked for: how that was before, to be taken back."""
+
+    residency: Residency
+    before: Mapping[int, Mark] = field(default_factory=dict)
+    computed: Collection[int] = ()
+
+    def make(self, marks: Mapping[int, Mark], computed: Collection[int] = ()) -> None:
+        """From now on these count as written. What is `computed` from others can be computed again."""
+        known = self.residency.marks
+        self.computed = computed
+        self.before = {key: known.get(key, NEVER) for key in marks}
+        known.update(marks)
+
+    def keep(self, keys: Collection[int]) -> None:
+        """These have got their first values by now, whatever happens next."""
+        self.before = {key: FIRST if key in keys else mark for key, mark in self.before.items()}
+
+    def take_back(self) -> None:
+        """It may not have happened: whatever had a value has one, the old or the new; the rest has none.
+
+        What is computed from others is computed again when it is asked for; what another device sent is used up.
+        """
+        moment = self.residency.next()
+        kept = {key for key, mark in self.before.items() if mark[1] and key >= 0 and key not in self.computed}
+        self.residency.marks.update({key: (moment, key in kept) for key in self.before})
 
 
 def initial_marks(initial: InitialValues) -> dict[int, Mark]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, TypeVar
@@ -15,11 +15,16 @@ from weft.errors import WeftError
 from weft.loops import Buffer, Program, show as show_loops
 from weft.machine import Machine
 from weft.public import public, theirs
+from weft.runtime import errors
 from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.compiled import Compiled
 from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
+from weft.runtime.runs import enqueue, profile, run_now
+from weft.runtime.tune import tune_routine
+from weft.runtime.tuning_report import TuningReport
+from weft.runtime.values import read
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
 from weft.schedule.memory import MemoryPlan
@@ -27,6 +32,7 @@ from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
     from weft.runtime.device_state import DeviceState
+    from weft.runtime.engine import Engine
     from weft.runtime.events import Event
     from weft.runtime.queue import Queue
     from weft.tensor.tensor import Tensor
@@ -34,9 +40,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Routine:
-    """Compiled code, with what it does to memory. It runs on every device of its context."""
+    """Compiled code, with what it does to memory. It runs on every device of its context.
+
+    Nothing about it changes but what it was compiled to, when tuning finds something quicker.
+    """
 
     state: DeviceState
     code: Code
@@ -49,13 +58,12 @@ class Routine:
         """Run on device 0 and return when done; every static index must be bound: `step(i=3)`."""
         try:
             if positions:
-                given = ", ".join(f"{name}=…" for name in self.bindings)
-                raise WeftError("static indices are given by name", fix=f"step({given})")
+                raise self.unnamed("step(")
             standing = self.given(values) if values or self.bindings else values
             if self.counters:
                 self.run(standing)
             else:  # one more call would be a tenth of a small run
-                self.state.run_now(self, standing)
+                run_now(self.state, self, standing)
         except WeftError as error:
             error.__traceback__ = theirs(error.__traceback__)
             raise
@@ -63,19 +71,19 @@ class Routine:
     def run(self, given: Mapping[str, int], exchange: Exchange | None = None) -> None:
         """Run on device 0, with static indices that were checked."""
         if self.counters:
-            self._counted(given, lambda all_given: self.state.run_now(self, all_given, exchange))
+            self._counted(given, lambda all_given: run_now(self.state, self, all_given, exchange))
         else:
-            self.state.run_now(self, given, exchange)
+            run_now(self.state, self, given, exchange)
 
     def enqueue(
         self, state: DeviceState, queue: Queue, given: Mapping[str, int], exchange: Exchange | None = None
     ) -> Event:
         """Let a queue of a device run it, with static indices that were checked."""
-        return self._counted(given, lambda all_given: state.enqueue(queue, self, all_given, exchange))
+        return self._counted(given, lambda all_given: enqueue(state, queue, self, all_given, exchange))
 
     def _counted(self, given: Mapping[str, int], run: Callable[[Mapping[str, int]], R]) -> R:
         """A run, given the numbers it has; if it is refused or interrupted, it does not count."""
-        counters = self.state.engine.counters
+        counters = self.engine.counters
         counted = counters.take(self.counters)
         try:
             return run({**given, **counted})
@@ -85,6 +93,11 @@ class Routine:
 
     def __repr__(self) -> str:
         return f"<routine({', '.join(self.bindings)})>"
+
+    @property
+    def engine(self) -> Engine:
+        """What it was compiled for."""
+        return self.state.engine
 
     @property
     def loops(self) -> Program:
@@ -107,7 +120,7 @@ class Routine:
 
     def buffer(self, tensor: Tensor) -> Buffer:
         """The buffer that a tensor has in all stages."""
-        return self.state.engine.layout.buffer(tensor.node)
+        return self.engine.layout.buffer(tensor.node)
 
     @public
     def show(self, stage: str) -> str:
@@ -115,9 +128,9 @@ class Routine:
 
         Or the kernels after one of the passes in between, by its name.
         """
-        called = self.state.engine.layout.name
+        called = self.engine.layout.name
         texts: dict[str, Callable[[], str]] = {
-            "assign": lambda: self.state.engine.show(self.code),
+            "assign": lambda: self.engine.show(self.code),
             "loops": lambda: show_loops(self.loops),
             "virtual": lambda: show_verdicts(self.compiled.stages.schedule),
             "kernels": lambda: show_kernels(self.compiled.stages.schedule),
@@ -146,10 +159,10 @@ class Routine:
 
         The kernels after every pass are interpreted and compared with the loops; at last, so is what was compiled.
         """
-        buffer = self.state.engine.layout.buffer
-        found = {buffer(node): self.state.read(node) for node in self.footprint.needs}
+        buffer = self.engine.layout.buffer
+        found = {buffer(node): read(self.state, node) for node in self.footprint.needs}
         kept = [buffer(node) for node in self.footprint.leaves]
-        return first_difference(self.trace(), self.state.engine.backend, found, kept, self._standing(values))
+        return first_difference(self.trace(), self.engine.backend, found, kept, self.standing(values))
 
     @public
     def memory(self) -> MemoryPlan:
@@ -172,14 +185,30 @@ class Routine:
         Printed, it is a table.
         """
         machine = machine or Machine.here().measured()
-        return self.state.profile(self, self._schedule.kernels, self._standing(values), times, machine)
+        return profile(self.state, self, self._schedule.kernels, self.standing(values), times, machine)
+
+    @public
+    def tune(self, *, seconds: float = 10.0, show: bool = True, **values: int) -> TuningReport:
+        """Look for better schedules of its kernels for so many seconds, and use the best from now on.
+
+        It runs on copies of what is in memory now, which it does not change. Each candidate must give the answers of
+        the untuned kernel before its time counts. Ctrl-C ends it early and keeps the best. What is found is used by
+        later processes without asking (`wf.config.tuned`). The report says what was tried, refused and gained.
+        """
+        return tune_routine(self, self.standing(values), {}, seconds, show)
+
+    def use(self, compiled: Compiled) -> None:
+        """Run something else that does the same on the same memory, from now on."""
+        with self.engine.lock:
+            self.compiled = replace(compiled, arena=self.compiled.arena)
+            for device in self.engine.devices:
+                device.ready = None
 
     @property
     def _schedule(self) -> Schedule:
         schedule = self.compiled.stages.schedule
         if schedule is None:
-            fix = 'compile it for a backend that is, such as wf.Context("cc"), with wf.config.optimise'
-            raise WeftError("the routine is not cut into kernels", fix=fix)
+            raise errors.not_in_kernels()
         return schedule
 
     @property
@@ -197,9 +226,14 @@ class Routine:
                 return {name: _position(index, values[name]) for name, index in bindings.items()}
         return values
 
-    def _standing(self, values: Mapping[str, int]) -> Mapping[str, int]:
+    def standing(self, values: Mapping[str, int]) -> Mapping[str, int]:
         """Where all static indices stand in the next run, which is not begun."""
-        return {**self.given(values), **self.state.engine.counters.now(self.counters)}
+        return {**self.given(values), **self.engine.counters.now(self.counters)}
+
+    def unnamed(self, call: str) -> WeftError:
+        """A call gives static indices by position."""
+        given = ", ".join(f"{name}=…" for name in self.bindings)
+        return WeftError("static indices are given by name", fix=f"{call}{given})")
 
     def _mismatch(self, values: Mapping[str, int]) -> WeftError:
         for name in values:

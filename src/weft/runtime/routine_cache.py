@@ -33,7 +33,7 @@ def remember(key: str, made: Compiled, calls: Sequence[KernelCall], tensors: Seq
         "touched": [numbers.get(buffer, [buffer.shape, buffer.dtype]) for buffer in touched],
         "arena": made.arena.shape[0] if made.arena else 0,
         "offsets": [[place[buffer], offset] for buffer, offset in made.offsets.items() if buffer in place],
-        "calls": [[call.kernel, [place[buffer] for buffer in call.buffers], call.given] for call in calls],
+        "calls": [[one.kernel, [place[buffer] for buffer in one.buffers], one.given, one.threads] for one in calls],
     }
     with opened(cache_folder("routines")) as cache:
         cache.keep(key, json.dumps(entry).encode())
@@ -48,7 +48,8 @@ def recall(key: str, backend: Lasting, tensors: Sequence[Buffer], arena: Callabl
     entry = json.loads(found)
     touched = [_buffer(place, one, tensors) for place, one in enumerate(entry["touched"])]
     calls = [
-        KernelCall(kernel, tuple([touched[at] for at in on]), tuple(given)) for kernel, on, given in entry["calls"]
+        KernelCall(kernel, tuple([touched[at] for at in on]), tuple(given), threads)
+        for kernel, on, given, threads in entry["calls"]
     ]
     program = backend.recall(calls)
     if program is None:

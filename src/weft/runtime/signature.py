@@ -46,15 +46,20 @@ class Argument:
         Whole numbers go into any type that holds each of them, fractions into any type of fractions, rounded; fractions
         do not go into whole numbers.
         """
-        found = numbers(given)
+        try:
+            found = numbers(given)
+        except WeftError as error:
+            raise self._refused(f"input `{self.name}` was given no array of numbers: {error.what}", error.fix) from None
         kind = name_of(found.dtype)
         if kind == self.dtype:
             return found
-        if is_float(kind) and not is_float(self.dtype):
+        if found.size and is_float(kind) and not is_float(self.dtype):
             what = f"input `{self.name}` is {self.dtype}, and was given {kind}: fractions do not go into whole numbers"
             raise self._refused(what, f'x.astype("{self.dtype}") drops the fractions, if that is meant')
         if not is_float(self.dtype) and not _fits(found, self.dtype):
-            what = f"input `{self.name}` is {self.dtype}, which does not hold {found.min()} to {found.max()}"
+            least, most = found.min(), found.max()
+            held = f"{most}" if least == most else f"{least} to {most}"
+            what = f"input `{self.name}` is {self.dtype}, which does not hold {held}"
             raise self._refused(what, f'declare it wider: wf.input("{self.name}", …, dtype="{kind}")')
         with np.errstate(all="ignore"):
             return np.asarray(convert(found, self.dtype))
@@ -67,8 +72,6 @@ class Argument:
             counts = f"{len(axes)} ax{'i' if len(axes) == 1 else 'e'}s"
             raise self._refused(f"input `{self.name}` has {counts}, and was given an array of shape {array.shape}")
         for axis, size in zip(axes, array.shape, strict=True):
-            if size < 1:
-                raise self._refused(f"input `{self.name}` was given an array of shape {array.shape}, of no elements")
             if isinstance(axis, Dim) and axis.size != size:
                 said = axis.named.spelled if axis.named is not None else axis.size
                 what = f"input `{self.name}` was given an array of shape {array.shape}: {said} is said, not {size}"

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorkItem:
-    """Work to do once everything in `after` is over, unless something it `needs` failed."""
+    """Work to do when its turn has come, unless something it reads is lost."""
 
     event: Event
     work: Callable[[], None]
-    after: tuple[Event, ...]
-    needs: tuple[Event, ...]
     device: int
     origin: Origin | None
 
@@ -33,12 +31,10 @@ class WorkItem:
         """Wait, work, and say how it ended. Done twice it is done once."""
         if self.event.over:
             return
-        for one in self.after:
-            one.settle()
-        for need in self.needs:
-            if need.failure is not None:
-                self.event.finish(need.failure, skipped=True)
-                return
+        lost = self.event.come()
+        if lost is not None:
+            self.event.finish(lost, skipped=True)
+            return
         try:
             self.work()
         except BaseException as error:

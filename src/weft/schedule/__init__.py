@@ -17,10 +17,10 @@ from weft.schedule.options import Options as Options
 from weft.schedule.pipeline import (
     PASSES as PASSES,
     BrokenPass as BrokenPass,
-    Task as Task,
     stages as stages,
     unoptimised as unoptimised,
 )
+from weft.schedule.stage import Task as Task
 from weft.schedule.timings import Clock as Clock
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from weft.errors import WeftError
 from weft.loops import Collapse, For, How, Jam, Parallel, Staged, Stmt, Unroll, Vector
-from weft.loops.legality import illegal
-from weft.loops.walk import everything, top_down
+from weft.loops.legality import illegal, is_shared
+from weft.loops.walk import body_of, everything, top_down
 from weft.schedule.nodes import Kernel
 
 #: In this order annotations stand at a loop.
@@ -30,15 +30,16 @@ def annotate(kernel: Kernel, loop: str, how: How) -> Kernel:
     """A kernel with a loop, wherever it has one of that name, that runs so as well."""
     found = [one for one in everything(kernel.body) if isinstance(one, For) and one.loop == loop]
     problem = next(filter(None, (illegal(annotated(one, how)) for one in found)), "")
-    if isinstance(how, Parallel) and kernel.body != tuple(found):
-        problem = "it is not the whole of the kernel"
+    changed = replaced(kernel.body, lambda one: (annotated(one, how),) if one.loop == loop else None)
+    shared = [one for one in everything(changed) if is_shared(one)]
+    if any(map(is_shared, everything([inner for one in shared for inner in body_of(one)]))):
+        problem = "threads share a loop around it, or inside"
     if problem or not found:
         raise WeftError(
             f"loop `{loop}` cannot run {how}: {problem or 'there is no such loop'}",
             fix="leave it as it is, or choose another of the kernel's loops",
         )
-    changed = replaced(kernel.body, lambda one: (annotated(one, how),) if one.loop == loop else None)
-    return replace(kernel, body=changed)
+    return kernel.with_body(changed)
 
 
 def replaced(body: Sequence[Stmt], change: Callable[[For], Sequence[Stmt] | None]) -> tuple[Stmt, ...]:

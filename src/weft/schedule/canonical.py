@@ -9,26 +9,54 @@ makes kernels different. Every loop and variable has a name of its own, also whe
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, Let, Program, Remark, Staged, Stmt, buffers_of
+from weft.loops import Buffer, For, Let, Program, Remark, Role, Staged, Stmt, buffers_of
 from weft.loops.annotations import description_of
-from weft.loops.walk import Body, Cell, Renaming, bottom_up, rename, retargeted
-from weft.ops import Scalar
+from weft.loops.walk import Body, Renaming, bottom_up, rename, retargeted
+from weft.naming import FreshNames
 from weft.schedule.nodes import Kernel
 
 
-def canonical_kernel(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:
-    """The kernel under systematic names; the buffers and static indices that stand for x0, x1, … and s0, s1, …."""
+@dataclass(frozen=True, slots=True)
+class Systematic:
+    """A block under systematic names: what its loops and variables were called by their new names, and what static
+    indices are called now."""
+
+    body: Body
+    bound: Mapping[str, str]
+    static: Mapping[str, str]
+
+    def back(self, body: Sequence[Stmt]) -> Body:
+        """A block that was made of this one, under the old names where those tell all apart."""
+        names = FreshNames(self.static)
+        old = {new: names.fresh(one) for new, one in self.bound.items()}
+        given = {new: one for one, new in self.static.items()}
+
+        def called(stmt: For | Let) -> str:
+            name = stmt.loop if isinstance(stmt, For) else stmt.local.name
+            return old.get(name) or old.setdefault(name, names.fresh(name))
+
+        def index(one: Affine, known: Renaming) -> Affine:
+            return Affine(tuple((factor, known.get(name) or given[name]) for factor, name in one.terms), one.offset)
+
+        return bottom_up(rename(body, called, index=index), _plain)
+
+
+def systematic(body: Sequence[Stmt]) -> Systematic:
+    """A block with loops, variables and static indices under systematic names; buffers keep theirs."""
     loops, variables = count(), count()
+    names: dict[str, str] = {}
     static: dict[str, str] = {}
-    found = enumerate(buffers_of(Program(kernel.body)))
-    buffers = {one: Buffer(index, f"x{index}", one.shape, one.dtype) for index, one in found}
 
     def bound(stmt: For | Let) -> str:
-        return f"i{next(loops)}" if isinstance(stmt, For) else f"n{next(variables)}"
+        new, old = (f"i{next(loops)}", stmt.loop) if isinstance(stmt, For) else (f"n{next(variables)}", stmt.local.name)
+        names[new] = old
+        return new
 
     def index(one: Affine, known: Renaming) -> Affine:
         terms = [(factor, known.get(name) or static.setdefault(name, f"s{len(static)}")) for factor, name in one.terms]
@@ -36,11 +64,21 @@ def canonical_kernel(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[
             terms.sort(key=lambda term: (term[1][0], int(term[1][1:])))
         return Affine(tuple(terms), one.offset)
 
-    def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
-        return buffers[buffer], at
+    return Systematic(bottom_up(rename(body, bound, index=index), _plain), names, static)
 
-    body = bottom_up(retargeted(rename(kernel.body, bound, index=index), cell), _plain)
-    return Kernel((), body), tuple(buffers), tuple(static)
+
+def canonical_kernel(kernel: Kernel) -> tuple[Kernel, tuple[Buffer, ...], tuple[str, ...]]:
+    """The kernel under systematic names; the buffers and static indices that stand for x0, x1, … and s0, s1, …."""
+    found = enumerate(buffers_of(Program(kernel.body)))
+    buffers = {one: Buffer(index, f"x{index}", one.shape, one.dtype, _role(one)) for index, one in found}
+    named = systematic(kernel.body)
+    body = retargeted(named.body, lambda buffer, at: (buffers[buffer], at))
+    return Kernel((), body), tuple(buffers), tuple(named.static)
+
+
+def _role(buffer: Buffer) -> Role:
+    """What a buffer is for, as far as compiled code depends on it."""
+    return Role.PRIVATE if buffer.role is Role.PRIVATE else Role.TENSOR
 
 
 def digest(kernel: Kernel) -> str:

@@ -14,8 +14,8 @@ from weft.public import public_constructor
 from weft.schedule.options import Options
 
 #: The least that numbers may be, where that is not 1; and the most, where there is one.
-_LEAST = {"reuse": 0, "recompute_operations": 0, "recompute_share": 0}
-_MOST = {"single_terms": 10, "short_loop": 64, "jam_iterations": 64}
+_LEAST = {"threads": 0, "reuse": 0, "recompute_operations": 0, "recompute_share": 0}
+_MOST = {"threads": 256, "single_terms": 10, "short_loop": 64, "jam_iterations": 64}
 
 
 @public_constructor
@@ -27,21 +27,26 @@ class CompileOptions:
     a number. `max_visits`: how often a value may be recomputed instead of stored. `max_tracing_dim`: how far loops
     are followed where that cannot be counted. `device_only`: whether values may exist only as variables in a kernel.
     `strict`: what is legal but hardly meant is an error, not a warning. `verify`: check the program after every pass;
-    the environment variable WEFT_VERIFY=1 sets it from the start.
+    the environment variable WEFT_VERIFY=1 sets it from the start. `threads`: how many share a kernel at most; 0 stands
+    for as many as there are processors that the process may use, and no more than OMP_NUM_THREADS. What is computed
+    does not depend on it.
 
     Where passes draw lines: `inline_operations` and `kernel_operations` are the most that inlining and fusion put
     together, `fusion_tries` is how many kernels a nest tries to join. A sum of products is a contraction from
     `contraction_points` on, a large one from `large_contraction_points` on, if each operand is used `reuse` times on
-    average; from `pack_rows` rows on its columns are packed, where no cache holds them. A loop is worth a thread from
-    `thread_points` on. Loops of `short_loop` iterations are unrolled in tiles, and so many terms are worth a lane of a
-    vector that adds up. An outer sum does `jam_iterations` at once, where each is up to `jam_operations` long. Sums of
-    at most `single_terms` stay in single precision.
+    average; from `pack_rows` rows on its columns are packed, where no cache holds them. Threads claim work of
+    `chunk_ns` at least, as estimated, and share no loop that has less than two such chunks. Loops of `short_loop`
+    iterations are unrolled in tiles, and so many terms are worth a lane of a vector that adds up. An outer
+    sum does `jam_iterations` at once, where each is up to `jam_operations` long. Sums of at most `single_terms` stay in
+    single precision.
     Rematerialisation does so many `recompute_operations` to hold a byte less, and nothing to save less than
     `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read,
     or where tiles pack it.
 
-    `schedule`: what loops run like, where that is not left to weft. `machine`: what it is compiled for. A context and a
-    comprehension keep `kept_programs` that they compiled by themselves, those used last.
+    `schedule`: what loops run like, where that is not left to weft. `tuned`: the file of what `routine.tune` found,
+    which every process reads; a relative path begins at the cache, and where it is empty nothing is read or kept.
+    `machine`: what it is compiled for. A context and a comprehension keep `kept_programs` that they compiled by
+    themselves, those used last.
     """
 
     optimise: bool = True
@@ -51,6 +56,7 @@ class CompileOptions:
     device_only: bool = True
     strict: bool = False
     verify: bool = False
+    threads: int = 0
     inline_operations: int = 128
     kernel_operations: int = 256
     fusion_tries: int = 16
@@ -58,7 +64,7 @@ class CompileOptions:
     large_contraction_points: int = 1 << 15
     reuse: int = 4
     pack_rows: int = 512
-    thread_points: int = 1 << 14
+    chunk_ns: int = 2000
     short_loop: int = 8
     jam_iterations: int = 4
     jam_operations: int = 12
@@ -68,6 +74,7 @@ class CompileOptions:
     recompute_inline: int = 8
     kept_programs: int = 256
     schedule: Options = Options()  # noqa: RUF009 it is frozen
+    tuned: str = "tuned.jsonl"
     machine: Machine = field(default_factory=Machine.here)
 
     def __post_init__(self) -> None:
@@ -98,8 +105,9 @@ class CompileOptions:
 
     @property
     def key(self) -> str:
-        """All that compiled code depends on: not how it is checked on the way, nor how much of it is kept."""
-        return repr(replace(self, strict=False, verify=False, kept_programs=1))
+        """All that compiled code depends on, but for what tuning found: not how it is checked on the way, nor how much
+        of it is kept."""
+        return repr(replace(self, strict=False, verify=False, kept_programs=1, tuned=""))
 
 
 KINDS: Mapping[str, type] = {
@@ -121,6 +129,8 @@ def _refused(name: str, kind: type, value: object) -> str | None:
     least, most = _LEAST.get(name, 1), _MOST.get(name)
     if kind is bool:
         return None if type(value) is bool else "True or False"
+    if kind is str:
+        return None if isinstance(value, str) else "the path of a file, or empty"
     if kind not in (int, float):
         return None if isinstance(value, kind) else f"a wf.{'tc.' * (kind is Options)}{kind.__name__}"
     number = isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)

@@ -22,7 +22,7 @@ from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Sto
 from weft.loops.annotations import staged_product
 from weft.loops.contraction import PLACED, Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
-from weft.loops.nests import Nest, fresh_identifier
+from weft.loops.nests import Nest, fresh_identifier, stride_of
 from weft.loops.nodes import DEEPEST
 from weft.loops.walk import (
     Body,
@@ -30,10 +30,12 @@ from weft.loops.walk import (
     around,
     everything,
     free,
+    map_scalars,
     parts,
     reads,
     rewritten,
     scoped,
+    substituted,
     top_down,
     variables,
     walk,
@@ -41,6 +43,7 @@ from weft.loops.walk import (
 from weft.naming import FreshNames
 from weft.ops import Call, Scalar
 from weft.optimise.simplify import simplified
+from weft.schedule.alike import once
 from weft.schedule.any_order import in_any_order
 from weft.schedule.nodes import Kernel
 
@@ -82,7 +85,8 @@ class Contracting:
         """As loops, those of batches outermost."""
         accumulate, combined = self.what.ops
         value = Call(accumulate, (self.total, Call(combined, self.what.factors)))
-        core = around(self.what.sums, (Set(self.total, value),))
+        added, tests = (Set(self.total, value),), self.what.tests
+        core = around(self.what.sums, (If(tests, added),) if tests else added)
         return around(self.what.kept, (Let(self.total, self.start), *core, *self.rest))
 
     @property
@@ -227,22 +231,65 @@ def _needed(lets: Sequence[Let], body: Sequence[Stmt]) -> list[Let]:
     return found
 
 
+def _forwards(found: Contracting) -> Contracting:
+    """A contraction that walks memory forwards along its loops, where none of its tensors is left behind.
+
+    for t: total = total + a[99 - t] * b[99 - t]    becomes    for t: total = total + a[t] * b[t]
+    """
+    what = found.what
+    scalars = [found.start, *what.factors, *(part for one in everything(found.rest) for part in parts(one))]
+    cells = [read for scalar in scalars for read in reads(scalar)]
+    cells += [Read(one.buffer, one.at) for one in everything(found.rest) if isinstance(one, Store | Update)]
+    turned = {
+        name: Affine(((-1, name),), size - 1)
+        for name, size in (*what.left, *what.right, *what.sums)
+        if _is_backwards([stride_of(cell, name) for cell in cells])
+    }
+    if not turned:
+        return found
+
+    def moved(scalar: Scalar) -> Scalar:
+        return substituted(scalar, turned)
+
+    one, other = map(moved, what.factors)
+    rest = tuple(map_scalars(stmt, moved) for stmt in found.rest)
+    return replace(found, what=replace(what, factors=(one, other)), start=moved(found.start), rest=rest)
+
+
+def _is_backwards(strides: Sequence[int | None]) -> bool:
+    return all(step is not None and step <= 0 for step in strides) and any(strides)
+
+
+def is_placed(found: Contracting | None, points: int) -> bool:
+    """May a backend place a contraction of so many points?"""
+    return found is not None and found.what.points >= points and not found.what.why
+
+
 def stage(kernels: Sequence[Kernel], points: int) -> list[Kernel]:
     """The kernels with contractions of so many points as products, if a backend may place them; others say why not."""
-    return [_staged(one, points) for one in kernels]
+    found = once(kernels, lambda one, _: _staged(one.template, points, one.recurrence))
+
+    def with_reason(kernel: Kernel, body: Body, why: str) -> Kernel:
+        if why and kernel.template is not kernel.body:  # it says so by its own names
+            _, why = _staged(kernel.body, points, kernel.recurrence)
+        return replace(kernel.with_template(body), plain=why)
+
+    return [with_reason(one, *result) for one, result in zip(kernels, found, strict=True)]
 
 
-def _staged(kernel: Kernel, points: int) -> Kernel:
-    """A kernel in which every nest is asked, the outermost first."""
+def _staged(body: Body, points: int, recurrence: bool) -> tuple[Body, str]:
+    """The statements of a kernel in which every nest is asked, the outermost first; and why some are no products."""
     why: dict[str, None] = {}
 
     def asked(stmt: Stmt) -> Body | None:
         found = contracting(stmt) if isinstance(stmt, For) else None
         if found is None or found.what.points < points:
             return None
-        if not found.what.why:
-            return found.placed
+        if found.what.tests and not found.what.why:
+            return (stmt,)  # it runs where zeros around a factor would not do (`pad_windows.py`)
+        if is_placed(found, points):
+            return _forwards(found).placed
         why[f"{found.what}: {found.what.why}"] = None
-        return None if kernel.recurrence else (stmt,)
+        return None if recurrence else (stmt,)
 
-    return replace(kernel, body=top_down(kernel.body, asked), plain="; ".join(why))
+    return top_down(body, asked), "; ".join(why)

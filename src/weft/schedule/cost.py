@@ -19,13 +19,13 @@ from math import prod
 
 from weft.columns import shortened, table
 from weft.loops import Buffer, Cast, Stmt, Update, combined
+from weft.loops.reaching import Site, covered, sites
 from weft.loops.walk import parts, scoped, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call, Num, Scalar, typing
 from weft.ops.dtypes import numpy_type
 from weft.schedule.footprint import box_of, union
 from weft.schedule.nodes import Kernel
-from weft.schedule.reaching import Site, covered, sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,13 @@ def cost(kernel: Kernel) -> Cost:
 def bound(cost: Cost, machine: Machine) -> float:
     """The least seconds a machine needs: for the operations, or for the memory."""
     return max(cost.flops / machine.flops_per_s, cost.footprint / machine.bytes_per_s)
+
+
+def roofline(cost: Cost, machine: Machine) -> float:
+    """The least seconds that all cores of a machine need together, whatever caches hold from one run to the next."""
+    near = cost.footprint <= machine.caches[-1]
+    speed = machine.cached_bytes_per_s * machine.cores if near else machine.bytes_per_s
+    return max(cost.flops / (machine.flops_per_s * machine.cores), cost.footprint / speed)
 
 
 @dataclass(frozen=True, slots=True)

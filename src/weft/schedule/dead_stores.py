@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from weft.loops import Buffer, For, If, Let, Remark, Set, Stmt, Store, Update
+from weft.loops import Buffer, For, If, Remark, Stmt, Store, Update
 from weft.loops.effects import found_through, read_in, written_in
-from weft.loops.walk import Cell, everything, identical, parts, variables, with_body
+from weft.loops.walk import Cell, identical, variables, with_body
+from weft.optimise.dead_code import eliminate_dead_code
 
 
 def eliminate_dead_stores(bodies: Sequence[tuple[Stmt, ...]], kept: Collection[Buffer]) -> list[tuple[Stmt, ...]]:
@@ -33,14 +34,17 @@ def _live(body: tuple[Stmt, ...], read: Collection[Buffer]) -> tuple[Stmt, ...]:
 
     Where nothing goes, it is the very same block.
     """
+    return eliminate_dead_code(_live_writes(body, read))
+
+
+def _live_writes(body: tuple[Stmt, ...], read: Collection[Buffer]) -> tuple[Stmt, ...]:
     kept: list[Stmt] = []
     for stmt in body:
         if isinstance(stmt, For | If | Remark):
-            rest = _live(stmt.body, read)
-            kept += [with_body(stmt, rest)] if rest else []
+            kept.append(with_body(stmt, _live_writes(stmt.body, read)))
         elif not isinstance(stmt, Store | Update) or stmt.buffer in read:
             kept.append(stmt)
-    kept = _live_variables(_without_overwritten(kept))
+    kept = _without_overwritten(kept)
     return body if identical(kept, body) else tuple(kept)
 
 
@@ -56,20 +60,5 @@ def _without_overwritten(body: list[Stmt]) -> list[Stmt]:
             overwritten = {cell for cell in overwritten if cell[0] not in read and not found_through(cell) & written}
         if isinstance(stmt, Store) and not any(map(variables, stmt.at)):
             overwritten.add((stmt.buffer, stmt.at))
-        kept.append(stmt)
-    return kept[::-1]
-
-
-def _live_variables(body: list[Stmt]) -> list[Stmt]:
-    """The block without variables that nothing after them uses; those of blocks further out may be used there."""
-    if not any(isinstance(stmt, Let | Set) for stmt in body):
-        return body
-    own = {stmt.local for stmt in body if isinstance(stmt, Let)}
-    used: set[str] = set()
-    kept: list[Stmt] = []
-    for stmt in reversed(body):
-        if isinstance(stmt, Let | Set) and stmt.local in own and stmt.local.name not in used:
-            continue
-        used |= {one.name for inner in everything((stmt,)) for part in parts(inner) for one in variables(part)}
         kept.append(stmt)
     return kept[::-1]

@@ -12,33 +12,28 @@ parallel (`parallelise.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from weft.affine import Affine
 from weft.loops import Buffer, Role
-from weft.loops.walk import Cell, free, retargeted
+from weft.loops.reaching import Site, covered, sites
+from weft.loops.walk import Body, Cell, free, retargeted
 from weft.ops import Scalar
+from weft.schedule.alike import once, touched_by_one
 from weft.schedule.nodes import Kernel
-from weft.schedule.reaching import Site, covered, sites
 
 
 def folded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:
     """The kernels with smaller buffers; `kept` are those that are live out of the program."""
-    found = [sites(kernel.body) for kernel in kernels]
-    users: dict[Buffer, int] = {}
-    for one in found:
-        for buffer in one:
-            users[buffer] = users.get(buffer, 0) + 1
-    return [
-        _folded(kernel, {buffer: own for buffer, own in one.items() if users[buffer] == 1 and buffer not in kept})
-        for kernel, one in zip(kernels, found, strict=True)
-    ]
+    inner = touched_by_one(kernels).difference(kept)
+    bodies = once(kernels, lambda one, own: _folded(one.template, own), inner)
+    return list(map(Kernel.with_template, kernels, bodies))
 
 
-def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
-    axes = {buffer: idle for buffer, own in inner.items() if (idle := _idle_axes(buffer, own)) and covered(own)}
+def _folded(body: Body, inner: Collection[Buffer]) -> Body:
+    found = sites(body, inner)
+    axes = {buffer: idle for buffer, own in found.items() if (idle := _idle_axes(buffer, own)) and _local(own)}
     left = {buffer: [axis for axis in range(len(buffer.shape)) if axis not in idle] for buffer, idle in axes.items()}
     new = {buffer: _shorter(buffer, axes) for buffer, axes in left.items()}
 
@@ -47,7 +42,7 @@ def _folded(kernel: Kernel, inner: Mapping[Buffer, Sequence[Site]]) -> Kernel:
             return buffer, at
         return new[buffer], tuple(at[axis] for axis in left[buffer]) or (Affine(()),)
 
-    return replace(kernel, body=retargeted(kernel.body, cell)) if new else kernel
+    return retargeted(body, cell) if new else body
 
 
 def _shorter(buffer: Buffer, axes: Sequence[int]) -> Buffer:
@@ -55,9 +50,15 @@ def _shorter(buffer: Buffer, axes: Sequence[int]) -> Buffer:
     return buffer.beside(Role.FOLDED, shape=tuple(buffer.shape[axis] for axis in axes) or (1,))
 
 
+def _local(own: Sequence[Site]) -> bool:
+    """Is all that is read written before, in the same iteration of the loops around all sites?"""
+    return covered(own, _common_steps(own))
+
+
 def _idle_axes(buffer: Buffer, own: Sequence[Site]) -> list[int]:
     """The axes of a buffer in which all sites have one index, which no loop around only some of them moves."""
-    moving = {name for site in own for name, _ in site.loops[_common_loops(own) :]}
+    shared = _common_steps(own)
+    moving = {step.loop[0] for site in own for step in site.steps[shared:] if step.loop is not None}
     cells = {site.access.at for site in own}
     if None in cells:
         return []
@@ -70,12 +71,11 @@ def _idle_axes(buffer: Buffer, own: Sequence[Site]) -> list[int]:
     ]
 
 
-def _common_loops(own: Sequence[Site]) -> int:
-    """How many loops enclose all sites."""
+def _common_steps(own: Sequence[Site]) -> int:
+    """How many of the statements around all sites are not placed by a backend."""
     first, *rest = own
     shared = len(first.steps)
     for site in rest:
         same = [mine.position == yours.position for mine, yours in zip(first.steps, site.steps, strict=False)]
         shared = min(shared, same.index(False) if False in same else len(same))
-    outer = takewhile(lambda step: not step.staged, first.steps[:shared])  # a backend orders its own loops
-    return sum(step.loop is not None for step in outer)
+    return len([*takewhile(lambda step: not step.staged, first.steps[:shared])])  # a backend orders its own loops

@@ -12,8 +12,8 @@ from itertools import combinations
 from math import prod
 
 from weft.affine import Affine
+from weft.loops.reaching import Site
 from weft.ops import Scalar
-from weft.schedule.reaching import Site
 
 
 @dataclass(frozen=True, slots=True)

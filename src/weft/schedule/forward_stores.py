@@ -14,7 +14,7 @@ from weft.loops import Buffer, Cast, For, If, Let, Local, Read, Remark, Set, Stm
 from weft.loops.effects import effects, found_through
 from weft.loops.insert_casts import combine
 from weft.loops.nests import fresh_identifier
-from weft.loops.walk import Cell, accesses, free, map_scalars, rewritten, substituted, top_down, walk
+from weft.loops.walk import Body, Cell, accesses, free, map_scalars, rewritten, substituted, top_down, walk
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.schedule.dead_stores import eliminate_dead_stores
@@ -26,7 +26,7 @@ def forwarded(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kerne
     """The kernels with stores forwarded; `kept` are the buffers that are live out of the program."""
     stored = [tuple(_Forwarding(FreshNames(bound_names(one.body))).block(one.body)) for one in kernels]
     bodies = eliminate_dead_stores(stored, kept)
-    return [replace(one, body=body) for one, body in zip(kernels, bodies, strict=True) if body]
+    return [one.with_body(body) for one, body in zip(kernels, bodies, strict=True) if body]
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class _Forwarding:
         lead = [Let(local, self.cells[cell]) for cell, local in accumulators.items()]
         for cell, local in self._left_over(stmt).items():
             lead.append(Let(local, self.cells[_at_first(cell, stmt.loop)]))
-            stmt = _through_variable(stmt, cell, local)
+            stmt = _through_variable(stmt, cell, local, self._local(cell[0]))
         for (buffer, at), local in accumulators.items():
             stmt = _in_variable(stmt, buffer, at, local)
         self._forget_changes(stmt.body)
@@ -174,21 +174,33 @@ def _at_first(cell: Cell, loop: str) -> Cell:
     return buffer, tuple(substituted(one, {loop: Affine()}) for one in at)
 
 
-def _through_variable(stmt: For, cell: Cell, local: Local) -> For:
-    """The loop with a variable in place of a cell that it reads; it is set where the next one is written."""
+def _through_variable(stmt: For, cell: Cell, local: Local, before: Local) -> For:
+    """The loop with a variable in place of a cell that it reads; it is set where the next one is written.
+
+    What follows that reads what the variable held before.
+
+    for t: { h[t + 1] = h[t] + 1;  y[t] = h[t] }    becomes    for t: { b = h;  h = h + 1;  h[t + 1] = h;  y[t] = b }
+    """
+    (at,) = (at for at, one in enumerate(stmt.body) if isinstance(one, Store) and one.buffer == cell[0])
+    *lead, store = _with_cell(stmt.body[: at + 1], cell, local)
+    rest = _with_cell(stmt.body[at + 1 :], cell, before)
+    assert isinstance(store, Store)
+    kept = [Let(before, local)] if rest != stmt.body[at + 1 :] else []
+    return For(stmt.loop, stmt.size, (*lead, *kept, Set(local, store.value), replace(store, value=local), *rest))
+
+
+def _with_cell(body: Body, cell: Cell, local: Local) -> Body:
+    """A block with a variable in place of a cell that it reads."""
     old = Read(*cell)
-    body: list[Stmt] = []
-    for one in stmt.body:
-        new = map_scalars(one, lambda scalar: rewritten(scalar, lambda part: local if part == old else None))
-        body.append(new)
-        if isinstance(new, Store) and new.buffer == cell[0]:
-            body[-1:] = [Set(local, new.value), replace(new, value=local)]
-    return For(stmt.loop, stmt.size, tuple(body))
+
+    def read(scalar: Scalar) -> Scalar:
+        return rewritten(scalar, lambda one: local if one == old else None)
+
+    return tuple([map_scalars(one, read) for one in body])
 
 
 def _in_variable(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local) -> For:
     """The loop with a variable in place of a cell."""
-    cell = Read(buffer, at)
 
     def write(one: Stmt) -> Sequence[Stmt] | None:
         match one:
@@ -198,7 +210,4 @@ def _in_variable(stmt: For, buffer: Buffer, at: tuple[Scalar, ...], local: Local
                 return [Set(local, combine(op, local, value, buffer.dtype))]
         return None
 
-    def read(scalar: Scalar) -> Scalar:
-        return rewritten(scalar, lambda one: local if one == cell else None)
-
-    return For(stmt.loop, stmt.size, top_down([map_scalars(one, read) for one in stmt.body], write))
+    return For(stmt.loop, stmt.size, top_down(_with_cell(stmt.body, (buffer, at), local), write))

@@ -8,7 +8,8 @@ first nest that touches it and joins that; where their loops differ, it runs bef
 written late joins no kernel before the first that is. Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
-join it (`epilogue.py`); anything else shares its batch loops, or nothing.
+join it (`epilogue.py`); anything else shares its batch loops, or nothing. Another contraction shares them if what one
+leaves for the other fits into a cache then, and did not before: attention runs head by head.
 
 A kernel has no more than `kernel_operations`, so that a long program becomes many kernels, layers that are alike become
 kernels that are alike, and the time of all later passes is linear in the program.
@@ -45,12 +46,13 @@ def fused(
     options = options or CompileOptions()
     found = [_Part.of(one, options, placing) for one in parts]
     shared = parts[0].shared if parts else ()
-    before = len(found) + 1
-    while len(found) < before:
-        before, fusing = len(found), _Fusing(late, FusionCost(options))
-        for part in found:
-            fusing.take(part)
-        found = fusing.finished
+    for together in (False, True):  # contractions join one another when all that joins one of them has
+        before = len(found) + 1
+        while len(found) < before:
+            before, fusing = len(found), _Fusing(late, FusionCost(options, together))
+            for part in found:
+                fusing.take(part)
+            found = fusing.finished
     return [
         Kernel(tuple(part.remarks), part.level.body, part.why, recurrence=part.recurrence, shared=shared)
         for part in found
@@ -59,14 +61,20 @@ def fused(
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A kernel under construction; where it is a contraction, what runs before that, and the contraction."""
+    """A kernel under construction; where it is a contraction, what runs before that, and the contraction.
+
+    One that is `tiled` reuses what it reads; where it is also `placed`, in contractions alone, which a backend places.
+    Where it begins or ends with one, so many of its loops are `shareable` there: those of batches.
+    """
 
     remarks: list[str]
     level: Level
     names: set[str]
     tiled: bool
+    placed: bool
     length: int
     product: Contracting | None = None
+    shareable: tuple[int | None, int | None] = (None, None)
     lead: tuple[Stmt, ...] = ()
     why: str = ""
     recurrence: bool = False
@@ -80,8 +88,11 @@ class _Part:
             product = None
         body = product.body if product else kernel.body
         tiled = product is not None or reuses(body, points, options.reuse)
-        level, names = Level.of(body), bound_names(body)
-        return _Part(list(kernel.remarks), level, names, tiled, weight(body), product, recurrence=kernel.recurrence)
+        level, names, remarks = Level.of(body), bound_names(body), list(kernel.remarks)
+        batch = len(product.what.batch) if product else None
+        placed = product is not None or not tiled
+        length, ends = weight(body), (batch, batch)
+        return _Part(remarks, level, names, tiled, placed, length, product, ends, recurrence=kernel.recurrence)
 
     def join(self, other: _Part, scales: FusionCost) -> str:
         """Take another part in; or leave both as they are and say why not."""
@@ -95,6 +106,7 @@ class _Part:
             self.remarks += other.remarks
             self.names.update(names.values())
             self.tiled |= other.tiled
+            self.placed = self.product is not None or (self.placed and other.placed)
             self.recurrence |= other.recurrence
             self.length += other.length
         return why
@@ -113,27 +125,31 @@ class _Part:
                 found = started(other.product, self.level.body[0])
         if found is None:
             return False
-        self.product, self.lead = found, lead
+        batch = len(found.what.batch)
+        self.product, self.lead, self.shareable = found, lead, (batch, batch)
         self.level = Level.of((*lead, *found.body))
         self.names |= other.names
         return True
 
     def _join_loops(self, other: _Part, names: LoopNames, scales: FusionCost) -> str:
         """Share loops: of a contraction its batch loops alone."""
-        if self.tiled and other.tiled:
-            return "both are contractions, and each has tiles of its own"
-        products = [one for one in (self.product, other.product) if one is not None]
-        most = min((len(one.what.batch) for one in products), default=None)
+        limits = [one for one in (self.shareable[1], other.shareable[0]) if one is not None]
+        most, both = min(limits, default=None), self.tiled and other.tiled
+        if both and not (self.placed and other.placed):
+            return "both reuse what they read, and each wants the caches for itself"
+        if limits and (most == 0 or self.level.first_loop is None or other.level.first_loop is None):
+            return "only pointwise work on its result joins a contraction"
 
         def weighed(mine: Level, theirs: Level, shared: Shared) -> str:
             if most is not None and len(shared) > most:
                 return f"`{shared[most][0]}` is a loop of the contraction itself"
+            if both:
+                return scales.batched(mine, theirs, shared)
             return (scales.chained if self.tiled or other.tiled else scales.obstacle)(mine, theirs, shared)
 
-        if products and (most == 0 or self.level.first_loop is None or other.level.first_loop is None):
-            return "only pointwise work on its result joins a contraction"
         why = self.level.join(other.level, names, weighed)
-        self.product = self.product if why else None
+        if not why:
+            self.product, self.shareable = None, (self.shareable[0], other.shareable[1])
         return why
 
 

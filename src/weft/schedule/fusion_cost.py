@@ -11,21 +11,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from weft.loops import Buffer, For, Local
+from weft.loops import Buffer, For, Let, Local, Set, Store
 from weft.loops.sites import independent
 from weft.loops.walk import everything, parts, walk
 from weft.machine import Machine
 from weft.ops import OPS, Call
 from weft.optimise.latency import chains, pass_ns, waiting_ns
+from weft.schedule.accumulators import accumulated_in
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
+from weft.schedule.memory import size_of
+
+#: About so many points that do next to nothing a core does in a nanosecond.
+_POINTS_PER_NS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class FusionCost:
-    """Weighs joining nests, under some options."""
+    """Weighs joining nests, under some options; contractions to one another, if these may run `together`."""
 
     options: CompileOptions
+    together: bool = True
 
     @property
     def machine(self) -> Machine:
@@ -36,7 +42,7 @@ class FusionCost:
         if not shared:
             return ""
         loop, both = shared[-1][0], ((mine, theirs), (theirs, mine))
-        if self.options.schedule.threads > 1 and any(
+        if self.options.machine.cores > 1 and any(
             self._is_long(one) and _alone_parallel(one, other) for one, other in both
         ):
             return f"sharing `{shared[0][0]}` would leave both to one thread"
@@ -52,6 +58,22 @@ class FusionCost:
         saved, lost = self._saved(mine, theirs), self._latency(mine, theirs, shared)
         if lost > saved:
             return f"sharing `{shared[-1][0]}` would save {saved:.0f} ns of memory and add {lost:.0f} ns of latency"
+        return ""
+
+    def batched(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        """Why two contractions are better not run in the same batch loops; empty if they are.
+
+        Each has the caches for itself, and all threads, unless what one leaves for the other is better kept in a cache.
+        """
+        batches, cores = prod(mine.sizes[loop] for loop, _ in shared), self.machine.cores
+        left = [size_of(one) for one, by in mine.touched.items() if one in theirs.touched and any(a.writes for a in by)]
+        near = self.machine.caches[1] // 2
+        if not self.together or not left or max(left) <= near:
+            return "both are contractions, and each has tiles of its own"
+        if max(left) > near * batches:
+            return "both are contractions, and what one leaves for the other fits into no cache"
+        if batches % cores and batches < 4 * cores:
+            return f"both are contractions, and {batches} batches are too few for {cores} threads"
         return ""
 
     def _saved(self, mine: Level, theirs: Level) -> float:
@@ -80,7 +102,12 @@ class FusionCost:
         )
 
     def _is_long(self, level: Level) -> bool:
-        return prod(level.sizes.values()) >= self.options.thread_points
+        return _points(level) >= 2 * self.options.chunk_ns * _POINTS_PER_NS
+
+
+def _points(level: Level) -> int:
+    """How many iterations the loops of a level have, those inside others counted each time."""
+    return level.size * max(1, sum(_points(one) for one in level.items if isinstance(one, Level)))
 
 
 def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level] | None:
@@ -121,5 +148,7 @@ def _alone_parallel(level: Level, other: Level) -> bool:
 
 
 def _is_parallel(level: Level) -> bool:
-    first, *others = level.body
-    return not others and isinstance(first, For) and independent(first)
+    """Is a nest a loop that threads can share, with what starts its sums before it?"""
+    *before, last = level.body
+    plain = all(isinstance(one, Let | Set | Store) for one in before)
+    return plain and isinstance(last, For) and (independent(last) or bool(accumulated_in(last)))

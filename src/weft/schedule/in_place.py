@@ -11,12 +11,12 @@ disjoint cells, or no value of either buffer may be alive from one iteration to 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from weft.loops import Buffer
 from weft.loops.sites import Site, separated
 from weft.loops.walk import Cell, retargeted
 from weft.ops import Scalar
+from weft.schedule.alike import touched
 from weft.schedule.nodes import Kernel
 
 
@@ -36,7 +36,10 @@ def coalesced(kernels: Sequence[Kernel], shares: Mapping[Buffer, Buffer]) -> lis
     def cell(buffer: Buffer, at: tuple[Scalar, ...]) -> Cell:
         return first.get(buffer, buffer), at
 
-    return [replace(one, body=retargeted(one.body, cell)) for one in kernels]
+    return [
+        one if first.keys().isdisjoint(own) else one.with_body(retargeted(one.body, cell))
+        for one, own in zip(kernels, touched(kernels), strict=True)
+    ]
 
 
 def _first(buffer: Buffer, shares: Mapping[Buffer, Buffer]) -> Buffer:

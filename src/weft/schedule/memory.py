@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, takewhile
 from math import prod
 
@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.columns import shortened, table
-from weft.loops import Buffer, Remark
+from weft.loops import Buffer, Role
+from weft.loops.reaching import Site, covered, sites
+from weft.loops.walk import PathStep
 from weft.ops.dtypes import numpy_type
+from weft.schedule.alike import once, touched, touched_by_one
 from weft.schedule.in_place import takes_over
 from weft.schedule.nodes import Kernel
-from weft.schedule.reaching import Site, covered, sites
 
 #: A cache line, and the widest vector.
 ALIGNMENT = 64
@@ -52,6 +54,20 @@ class MemoryPlan:
     def separate(self) -> int:
         """What the buffers would need without reuse."""
         return sum(map(_rounded, self.offsets))
+
+    def own(self, kernels: Sequence[Kernel]) -> set[Buffer]:
+        """The buffers planned that one of the kernels alone touches."""
+        return touched_by_one(kernels).intersection(self.offsets)
+
+    def with_private(self, kernels: Sequence[Kernel]) -> MemoryPlan:
+        """The plan for kernels in some of which each thread has a buffer for itself, which lies where all had one."""
+        new = {one.of: one for buffers in touched(kernels) for one in buffers if one.role is Role.PRIVATE and one.of}
+        return replace(
+            self,
+            offsets={new.get(one, one): offset for one, offset in self.offsets.items()},
+            lives={new.get(one, one): life for one, life in self.lives.items()},
+            shares={new.get(one, one): new.get(old, old) for one, old in self.shares.items()},
+        )
 
     def __str__(self) -> str:
         return self.show()
@@ -92,7 +108,7 @@ def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place:
     `in_place` lets buffers take over memory where that saves any. What runs is `coalesced(kernels, plan.shares)`, for
     compiled code assumes that different buffers do not alias.
     """
-    found = sites([Remark("", kernel.body) for kernel in kernels])
+    found = _sites(kernels)
     apart = {
         buffer: "may be read before it is written"
         for buffer, own in found.items()
@@ -110,6 +126,17 @@ def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place:
     if shared.size < _peak(alone):
         return shared
     return min(_planned(alone, lives, apart), shared, key=lambda one: one.size)
+
+
+def _sites(kernels: Sequence[Kernel]) -> dict[Buffer, list[Site]]:
+    """The accesses to every buffer, the first step to each the number of its kernel; they name what templates name."""
+    found: dict[Buffer, list[Site]] = {}
+    in_templates = once(kernels, lambda one, _: sites(one.template))
+    for number, (kernel, own) in enumerate(zip(kernels, in_templates, strict=True)):
+        for buffer, some in own.items():
+            here = found.setdefault(kernel.renaming.buffer(buffer), [])
+            here += [Site(one.access, (PathStep(number), *one.steps)) for one in some]
+    return found
 
 
 def size_of(buffer: Buffer) -> int:

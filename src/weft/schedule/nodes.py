@@ -1,19 +1,22 @@
 """Kernels, and what is known of a program that is cut into them.
 
 schedule = kernel … verdicts plan           kernels that run one after another; what is stored, and where
-kernel   = line … stmt … why                statements that run as one, and why they were not joined to others
+kernel   = line … stmt … why renaming       statements that run as one, and why they were not joined to others
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
+from weft.lazy import lazy_property
 from weft.loops import Buffer, For, Program, Remark, Stmt
+from weft.loops.walk import Body
 from weft.optimise.inline_decision import Verdict
 from weft.schedule.loop_tree import bound_names, new_names, renamed
+from weft.schedule.other_names import ITSELF, OtherNames
 
 if TYPE_CHECKING:
     from weft.schedule.memory import MemoryPlan
@@ -23,21 +26,39 @@ if TYPE_CHECKING:
 SharedLoop: TypeAlias = tuple[int, str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """Code that runs as one: the assignments it came from, each a line; its statements; why they joined no others.
 
+    Its statements are those of a `template`, which kernels that are alike share, under its own names (`renaming`).
     `plain` says why large contractions in it run as plain loops, where some do. Until kernels are fused, loops that
     several of them share stand in `shared`, outermost first and each with a number, and not in the body; afterwards
-    they are a `recurrence`.
+    they are a `recurrence`. At most so many `threads` share its loops, 0 stands for as many as the process may have.
+    How the loops of one that is `decided` run is not left to passes.
     """
 
     remarks: tuple[str, ...]
-    body: tuple[Stmt, ...]
+    template: Body
     why: str = ""
     plain: str = ""
     shared: tuple[SharedLoop, ...] = ()
     recurrence: bool = False
+    threads: int = 0
+    renaming: OtherNames = ITSELF
+    decided: bool = False
+
+    @lazy_property
+    def body(self) -> Body:
+        """Its statements."""
+        return self.renaming.applied(self.template)
+
+    def with_body(self, body: Body) -> Kernel:
+        """It with other statements."""
+        return replace(self, template=body, renaming=ITSELF)
+
+    def with_template(self, template: Body) -> Kernel:
+        """It with what became of its template."""
+        return self if template is self.template else replace(self, template=template)
 
 
 @dataclass(frozen=True, slots=True)

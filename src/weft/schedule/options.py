@@ -17,7 +17,7 @@ from weft.optimise.loop_order import is_reorderable, ordered
 from weft.public import public_constructor
 
 #: What numbers may be: no tile asked for is larger than the stack of a small thread bears, whatever the machine.
-RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (1, 1024), "rows": (0, 64), "vectors": (0, 64)}
+RANGES = {"unroll": (0, 256), "lanes": (0, 64), "threads": (0, 256), "rows": (0, 64), "vectors": (0, 64)}
 _LARGEST_TILE = 1 << 62
 _SEVERAL = {"order": "a tuple of names of loops", "tiles": "a tuple of pairs of a loop's name and a size"}
 
@@ -28,8 +28,9 @@ class Options:
     """How loops run, where that is not left to weft.
 
     `order` names loops from the outermost in, those of products too; those not named come after them. `tiles` cuts
-    loops into pieces of a size; the loops over pieces are outermost. `unroll` and `lanes` are for innermost loops,
-    `threads` for outermost ones. A product that is left to weft has tiles of its own: `rows` of so many `vectors`.
+    loops into pieces of a size; the loops over pieces are outermost. `unroll` and `lanes` are for innermost loops.
+    `threads` is how many share a loop at most, in place of what `wf.config.threads` says. A product that is left to
+    weft has tiles of its own: `rows` of so many `vectors`.
     What is asked for is spelled into source text: nothing but names and numbers in range is taken.
     """
 
@@ -37,7 +38,7 @@ class Options:
     tiles: tuple[tuple[str, int], ...] = ()
     unroll: int = 0
     lanes: int = 0
-    threads: int = 1
+    threads: int = 0
     rows: int = 0
     vectors: int = 0
 
@@ -47,13 +48,18 @@ class Options:
         object.__setattr__(self, "order", tuple(_name("order", one) for one in _several("order", self.order)))
         object.__setattr__(self, "tiles", tuple(_tile(one) for one in _several("tiles", self.tiles)))
 
+    @property
+    def annotates(self) -> bool:
+        """Is it chosen how loops run, not only their order and pieces? Then nothing that tuning found is used."""
+        return any(getattr(self, name) for name in RANGES)
+
     def __str__(self) -> str:
         given = {
             "order": " ".join(self.order),
             "tiles": " ".join(f"{name}={size}" for name, size in self.tiles),
             "unroll": self.unroll,
             "lanes": self.lanes,
-            "threads": self.threads if self.threads > 1 else "",
+            "threads": self.threads,
             "rows": self.rows,
             "vectors": self.vectors,
         }

@@ -8,91 +8,54 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from weft.loops import Buffer, Collapse, Jam, MalformedLoops, Parallel, Product, Program, Stmt, Vector, check
-from weft.loops.nests import Nest, nests
+from weft.loops import (
+    Buffer,
+    Collapse,
+    Jam,
+    MalformedLoops,
+    Product,
+    Program,
+    Vector,
+    check,
+)
+from weft.loops.nests import nests
+from weft.loops.walk import Body, identical
 from weft.optimise.distribute import distributed
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
-from weft.optimise.inline_decision import Verdict, decide
+from weft.optimise.inline_decision import decide
 from weft.optimise.interchange import interchanged
+from weft.optimise.lanes import in_lanes
 from weft.optimise.partial_states import partial_states
 from weft.optimise.reuse_copies import reusing_copies
 from weft.optimise.rewrite import rewrite
 from weft.optimise.scalar_replacement import replaced_aggregates
+from weft.optimise.scatter_to_gather import gathering
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
+from weft.schedule.alike import once, with_templates
+from weft.schedule.apply_decisions import recalled
 from weft.schedule.collapse import collapsed
-from weft.schedule.compile_options import CompileOptions
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
-from weft.schedule.memory import MemoryPlan, planned
-from weft.schedule.nodes import Kernel, SharedLoop, as_kernels, as_program, with_shared_loops
+from weft.schedule.memory import planned
+from weft.schedule.nodes import Kernel, as_kernels, with_shared_loops
 from weft.schedule.options import arranged
+from weft.schedule.pack_invariants import with_packed_invariants
+from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.parallelise import parallelised
+from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
+from weft.schedule.stage import Stage, Task, each_kernel, each_kernel_knowing, shared_loops
 from weft.schedule.tile import tiled
 from weft.schedule.timings import Clock
 from weft.schedule.unroll_jam import jammed
 from weft.schedule.vectorise import vectorised
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is asked of the passes.
-
-    `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
-    `recompute` are buffers to be recomputed rather than stored; `places` are the kinds of decisions about loops
-    that the backend can run.
-    """
-
-    kept: Mapping[Buffer, str]
-    static: Mapping[str, int] = field(default_factory=dict)
-    recompute: Collection[Buffer] = ()
-    places: Collection[type] = ()
-    options: CompileOptions = field(default_factory=CompileOptions)
-
-    @property
-    def placing(self) -> bool:
-        """Are contractions left to the backend: it places them, and nobody asked for an order of loops?"""
-        return Product in self.places and not self.options.schedule.order
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A program between two passes: nests until buffers are inlined, kernels from then on, and what is known of it."""
-
-    rematerialised: Rematerialised
-    formed: tuple[Kernel, ...] | None = None
-    verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict)
-    #: The buffers that never hold -0.0, and those that are kept or given.
-    unsigned: Collection[Buffer] = ()
-    outside: Collection[Buffer] = ()
-    plan: MemoryPlan | None = None
-
-    @property
-    def nests(self) -> Sequence[Nest]:
-        return self.rematerialised.nests
-
-    @property
-    def parts(self) -> Sequence[Kernel]:
-        """What runs, in order, without the loops that several share: every nest, before kernels are formed."""
-        if self.formed is not None:
-            return self.formed
-        return [Kernel(nest.remarks, (nest.stmt,), shared=_shared(nest)) for nest in self.nests]
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """What runs, in order."""
-        return tuple(with_shared_loops(self.parts))
-
-
-def _shared(nest: Nest) -> tuple[SharedLoop, ...]:
-    return tuple((number, *loop) for number, loop in zip(nest.shared, nest.loops, strict=False))
 
 
 def distribute(stage: Stage, task: Task) -> Stage:
@@ -109,6 +72,15 @@ def reuse_copies(stage: Stage, task: Task) -> Stage:
     for t: { z[t] = …;  h[t + 1] = z[t] };  y[t] = z[t]    becomes    for t: { …;  h[t + 1] = z[t] };  y[t] = h[t + 1]
     """
     return replace(stage, rematerialised=Rematerialised(reusing_copies(stage.nests, task.kept)))
+
+
+def scatter_to_gather(stage: Stage, task: Task) -> Stage:
+    """Sum up for each cell what falls into it, where a contraction accumulates into windows.
+
+    for o: for k: dx[o + k] += dy[o] * w[k]    becomes    for i: for k: if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
+    """
+    found = gathering(stage.nests, task.options.contraction_points) if task.placing else stage.nests
+    return replace(stage, rematerialised=Rematerialised(found))
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
@@ -147,7 +119,7 @@ def inline(stage: Stage, task: Task) -> Stage:
     virtual = {buffer for buffer, verdict in stage.verdicts.items() if not verdict.stored}
     stored = [nest for nest in stage.nests if nest.target not in virtual]
     kernels = zip(as_kernels(inlined(stage.nests, virtual, task.static)), stored, strict=True)
-    return replace(stage, formed=tuple(replace(one, shared=_shared(nest)) for one, nest in kernels))
+    return replace(stage, formed=tuple(replace(one, shared=shared_loops(nest)) for one, nest in kernels))
 
 
 def interchange(stage: Stage, task: Task) -> Stage:
@@ -161,7 +133,7 @@ def interchange(stage: Stage, task: Task) -> Stage:
         if len(part.shared) != 1 or alone[part.shared[0]] != 1:
             return part
         body = interchanged(part.shared[0][1:], part.body)
-        return part if body is None else replace(part, body=body, shared=())
+        return part if body is None else replace(part.with_body(body), shared=())
 
     return replace(stage, formed=tuple(map(moved, stage.parts)))
 
@@ -171,7 +143,7 @@ def gather(stage: Stage, task: Task) -> Stage:
 
     for k: s = s + where(ids[i] == k, t[k], 0)    becomes    s = t[ids[i]]
     """
-    return _each(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
+    return each_kernel(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
 
 
 def simplify_nests(stage: Stage, task: Task) -> Stage:
@@ -183,13 +155,16 @@ def simplify_nests(stage: Stage, task: Task) -> Stage:
         return stage
     points = task.options.contraction_points
 
-    def simpler(part: Kernel) -> Kernel:
-        if not contractions.is_hidden(part.body, points):
-            return part
+    def simpler(part: Kernel, unsigned: Collection[Buffer]) -> Body:
         static = {**task.static, **{name: size for _, name, size in part.shared}}
-        return replace(part, body=_simplifying(stage, replace(task, static=static))(part.body))
+        return _simplified(part.template, replace(task, static=static), unsigned)
 
-    return replace(stage, formed=tuple(map(simpler, stage.parts)))
+    parts = list(stage.parts)
+    hidden = [at for at, one in enumerate(parts) if contractions.is_hidden(one.body, points)]
+    alike = with_templates(parts[at] for at in hidden)
+    for at, one, body in zip(hidden, alike, once(alike, simpler, stage.unsigned), strict=True):
+        parts[at] = one.with_template(body)
+    return replace(stage, formed=tuple(parts))
 
 
 def fuse(stage: Stage, task: Task) -> Stage:
@@ -219,13 +194,36 @@ def forward_stores(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(forwarded(stage.kernels, task.kept)))
 
 
-def split_accumulations(stage: Stage, task: Task) -> Stage:
-    """Take the values of a long accumulation that is no sum into several states, on vectors.
+def find_alike(stage: Stage, task: Task) -> Stage:
+    """Find kernels that are equal but for names: what follows rewrites one of them for all.
 
-    for i: s = max(s, x[i])    becomes    for i: for l: part[l] max= x[64 i + l];  for l: s = max(s, part[l])
+    kernel 0: h1[i] = x[i] + b1[i];  kernel 1: h2[i] = h1[i] + b2[i]    becomes    kernel 1: kernel 0 with x as h1, …
     """
-    alone = task.options.schedule.threads <= 1  # the states are one thread's
-    return _decided(stage, task, Vector, partial_states) if alone else stage
+    return replace(stage, formed=tuple(with_templates(stage.kernels)))
+
+
+def pad_windows(stage: Stage, task: Task) -> Stage:
+    """Copy factors of contractions that are read under tests, with a border of zeros.
+
+    for k: if 0 <= o + k - 1 < 28: t = t + x[o + k - 1] * w[k]    becomes    for k: t = t + x_padded[o + k] * w[k]
+    """
+    return each_kernel(stage, lambda body: with_padded_windows(body, task.options)) if task.placing else stage
+
+
+def partition(stage: Stage, task: Task) -> Stage:
+    """Cut long accumulations into strips that threads can share.
+
+    for i: s = s + x[i]    becomes    for strip: { for i: own = own + x[8 strip + i];  part[strip] = own };  …
+    """
+    return each_kernel(stage, lambda body: partitioned(body, task.options, task.placing)) if task.sharing else stage
+
+
+def split_accumulations(stage: Stage, task: Task) -> Stage:
+    """Take the values of a long accumulation in states of several numbers into many of them, on vectors.
+
+    for i: s = mean(s, x[i])    becomes    for i: for l: part[l] mean= x[64 i + l];  for l: s = mean(s, part[l])
+    """
+    return _decided(stage, task, Vector, partial_states)
 
 
 def replace_aggregates(stage: Stage, task: Task) -> Stage:
@@ -233,7 +231,7 @@ def replace_aggregates(stage: Stage, task: Task) -> Stage:
 
     s = mean(s, pack2(x[i], 1))    becomes    t = s_0 + x[i];  u = s_1 + 1;  s_0 = t;  s_1 = u
     """
-    return _each(stage, replaced_aggregates)
+    return each_kernel(stage, replaced_aggregates)
 
 
 def simplify(stage: Stage, task: Task) -> Stage:
@@ -241,7 +239,7 @@ def simplify(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = x[i] * (2 * 3)    becomes    for i: y[i] = x[i] * 6
     """
-    return _each(stage, _simplifying(stage, task))
+    return each_kernel_knowing(stage, lambda body, unsigned: _simplified(body, task, unsigned), stage.unsigned)
 
 
 def place_contractions(stage: Stage, task: Task) -> Stage:
@@ -251,12 +249,28 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(contractions.stage(stage.kernels, task.options.contraction_points)))
 
 
+def pack_invariants(stage: Stage, task: Task) -> Stage:
+    """Copy factors that a loop around their contraction does not change, laid out for tiles.
+
+    for t: product of … u[j, k] …    becomes    for k: for j: u_packed[k, j] = u[j, k];  for t: … u_packed[k, j] …
+    """
+    return _decided(stage, task, Product, lambda body: with_packed_invariants(body, task.options))
+
+
+def accumulate_in_lanes(stage: Stage, task: Task) -> Stage:
+    """Give the sums and extrema of innermost loops an accumulator for each of many lanes, on vectors.
+
+    for i: s = s + x[i]    becomes    for i: for l: part[l] += x[64 i + l];  for l: s = s + part[l]
+    """
+    return _decided(stage, task, Vector, in_lanes)
+
+
 def widen_sums(stage: Stage, task: Task) -> Stage:
     """Accumulate long sums in a wider type.
 
     s = s + x[i]    becomes    s.wide = s.wide + float64(x[i])
     """
-    return _each(stage, lambda body: widened(body, task.options.single_terms))
+    return each_kernel(stage, lambda body: widened(body, task.options.single_terms))
 
 
 def fold_storage(stage: Stage, task: Task) -> Stage:
@@ -273,7 +287,23 @@ def plan_memory(stage: Stage, task: Task) -> Stage:
     u[i] = …;  v[i] = f(u[i])    becomes    u[i] = …;  u[i] = f(u[i])
     """
     plan = planned(stage.kernels, stage.outside, in_place=True)
-    return replace(stage, plan=plan, formed=tuple(coalesced(stage.kernels, plan.shares)))
+    return replace(stage, plan=plan, formed=tuple(with_templates(coalesced(stage.kernels, plan.shares))))
+
+
+def recall_decisions(stage: Stage, task: Task) -> Stage:
+    """Run the loops of kernels as tuning found best, where it did: the passes that follow leave them alone.
+
+    for i: y[i] = x[i] * 2    becomes    for i on threads by 512, on vectors of 8: y[i] = x[i] * 2
+    """
+    if not task.tuned:
+        return stage
+    given = task.tuned, task.options, task.static, task.places
+    return _running(stage, recalled(stage.kernels, stage.own, *given))
+
+
+def _running(stage: Stage, kernels: Sequence[Kernel]) -> Stage:
+    """The stage with kernels of which it is decided what threads share."""
+    return replace(stage, formed=tuple(kernels), plan=stage.plan and stage.plan.with_private(kernels))
 
 
 def tile(stage: Stage, task: Task) -> Stage:
@@ -293,12 +323,15 @@ def collapse(stage: Stage, task: Task) -> Stage:
 
 
 def parallelise(stage: Stage, task: Task) -> Stage:
-    """Let threads share the iterations of outermost loops, as asked.
+    """Let threads share the iterations of outermost loops that are long enough.
 
-    for i in range(1024): …    becomes    for i in range(1024) on 2 threads: …
+    for i in range(1024): …    becomes    for i in range(1024) on threads by 64: …
     """
-    threads, points = task.options.schedule.threads, task.options.thread_points
-    return _decided(stage, task, Parallel, lambda body: parallelised(body, threads, points))
+    if not task.sharing:
+        return stage
+    threads = task.options.schedule.threads or task.options.threads
+    found = each_kernel_knowing(stage, lambda body, own: parallelised(body, task.options, own), stage.own)
+    return _running(stage, [replace(one, threads=threads) for one in found.kernels])
 
 
 def unroll_jam(stage: Stage, task: Task) -> Stage:
@@ -329,6 +362,7 @@ class Pass:
 PASSES = (
     Pass("distribute", distribute),
     Pass("reuse_copies", reuse_copies),
+    Pass("scatter_to_gather", scatter_to_gather),
     Pass("order_loops", order_loops),
     Pass("rematerialise", rematerialise),
     Pass("decide_inlining", decide_inlining),
@@ -338,13 +372,19 @@ PASSES = (
     Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
     Pass("forward_stores", forward_stores),
+    Pass("find_alike", find_alike),
+    Pass("pad_windows", pad_windows),
+    Pass("partition", partition),
     Pass("split_accumulations", split_accumulations),
     Pass("replace_aggregates", replace_aggregates),
     Pass("simplify", simplify),
     Pass("place_contractions", place_contractions),
+    Pass("pack_invariants", pack_invariants),
+    Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),
     Pass("fold_storage", fold_storage),
     Pass("plan_memory", plan_memory),
+    Pass("recall_decisions", recall_decisions),
     Pass("tile", tile),
     Pass("collapse", collapse),
     Pass("parallelise", parallelise),
@@ -378,30 +418,36 @@ def stages(
 ) -> Iterator[tuple[str, Stage]]:
     """Run passes one after another: the name of each, and what it leaves; checked, if the options say so."""
     time, stage = clock or Clock(), Stage(Rematerialised(nests(program)))
+    checked: dict[int, Body] = {}
     for one in passes:
+        before = stage
         with time(one.name):
             stage = one.run(stage, task)
-        if task.options.verify:
-            _verify(one, stage, task)
+        if task.options.verify and not _is_same(before, stage):
+            _verify(one, stage, task, checked)
         yield one.name, stage
 
 
-def _verify(done: Pass, stage: Stage, task: Task) -> None:
+def _is_same(before: Stage, after: Stage) -> bool:
+    """Has a pass left all nests and kernels as they were?"""
+    return before.formed is after.formed and identical(before.nests, after.nests)
+
+
+def _verify(done: Pass, stage: Stage, task: Task, checked: dict[int, Body]) -> None:
+    """Check what a pass has changed: templates that were `checked` before are known by their ids."""
     try:
-        check(as_program(stage.kernels), task.static)
+        for kernel in stage.kernels:
+            if id(kernel.template) not in checked:
+                check(Program(kernel.template), task.static)
+                checked[id(kernel.template)] = kernel.template
     except MalformedLoops as error:
         raise BrokenPass(f"the pass `{done.name}` left a program that is not well formed: {error}") from error
 
 
-def _simplifying(stage: Stage, task: Task) -> Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]:
-    return lambda body: rewrite(body, task.static, task.options.fast_math, stage.unsigned)
+def _simplified(body: Body, task: Task, unsigned: Collection[Buffer]) -> Body:
+    return rewrite(body, task.static, task.options.fast_math, unsigned)
 
 
-def _each(stage: Stage, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
-    """The stage with the body of every kernel changed."""
-    return replace(stage, formed=tuple(replace(one, body=change(one.body)) for one in stage.parts))
-
-
-def _decided(stage: Stage, task: Task, kind: type, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stage:
+def _decided(stage: Stage, task: Task, kind: type, change: Callable[[Body], Body]) -> Stage:
     """The stage with kernels changed, for a backend that can run what is decided of this kind."""
-    return _each(stage, change) if kind in task.places else stage
+    return each_kernel(stage, change) if kind in task.places else stage

@@ -5,36 +5,56 @@
             and there are few cells
 
 Columns that are not contiguous, fill no vector or are computed are packed into a panel first, which pays if there are
-many rows. Rows that are computed are so again for each tile.
+many rows. Rows of which every scalar lies in another line of the cache are packed into strips. Rows that are computed
+are so again for each tile.
 Which way is best is estimated in steps of the machine's vector unit for each cell. A contraction that is better left as
 loops becomes loops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from math import inf, prod
 
-from weft.loops import Let, Read, Staged, Stmt, Store, Tile, Update, walk
-from weft.loops.annotations import Parts, parts_of, staged_product
-from weft.loops.legality import MOST_ROWS, MOST_VECTORS, WIDEST, lies_along, points, rest_in_order
+from weft.loops import Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, walk
+from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
+from weft.loops.legality import (
+    MOST_ROWS,
+    MOST_VECTORS,
+    WIDEST,
+    at_a_point,
+    follow,
+    lies_along,
+    points,
+    rest_in_order,
+    unfit,
+)
 from weft.loops.nests import stride_of
+from weft.loops.roundings import PARTS, ROUNDINGS
+from weft.loops.show import show_product
 from weft.loops.walk import Loop, top_down
 from weft.machine import Machine
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
+from weft.schedule.options import Options
 
-#: So many times at most a product is rounded on its way into a sum, by half an ε each time: 32 ε of the sum of all
-#: sizes are promised (docs/precisions.md). The last time is where the sum is added to what it starts from.
-_ROUNDINGS = 64
-#: Of sums that go on in double precision a register adds up so many products, another so many of those sums; they are
-#: rounded twice more. As many sums fit into a panel.
-_PARTS = (_ROUNDINGS * 3 // 4 - 2, _ROUNDINGS // 4)
-_DEPTH = prod(_PARTS)
+#: So many products a register adds up, and others of those sums: as many fit into a panel.
+_DEPTH = prod(PARTS)
+#: The bytes that a cache holds or does not hold, all of them.
+_LINE = 64
+#: Lines so many bytes apart are fetched before they are asked for.
+_NEAR = 256
 #: How often the widest vector is halved until it is reduced to a scalar: a rounding and a step each time.
 _HALVINGS = (WIDEST // numpy_type("float32").itemsize).bit_length() - 1
+
+#: So many tiles of rows are worth packing columns for, where a cache does not hold those of one.
+_FEWEST_TILES = 4
+
+#: So many vectors a tile has, unless it has few rows.
+USUAL_VECTORS = 2
 
 #: A product with its loops in the order in which it would be tiled, and how.
 _Way = tuple[Parts, Tile]
@@ -54,14 +74,62 @@ def tiled(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stm
 
 def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | None:
     """The best way to tile a contraction; None if it is better left as loops."""
-    ways = [(one, _steps(one, options.machine)) for one in _ways(parts_of(staged), options)]
-    best, steps = min(ways, key=lambda way: way[1], default=(None, inf))
-    if best is None or steps == inf:
-        return None
-    parts, shape = best[0], _finished(*best, options)
-    return staged_product(
-        parts.left, parts.right, parts.sums, Let(parts.total, parts.start), parts.factors, parts.rest, shape
-    )
+    ways = [(way, _steps(way, options.machine)) for way in _all_ways(staged, options)]
+    best, steps = min(ways, key=lambda one: one[1], default=(None, inf))
+    return None if best is None or steps == inf else _in_tiles(staged, best, options)
+
+
+def tilings(staged: Staged, options: CompileOptions = DEFAULTS) -> list[Staged]:
+    """A contraction in every way it can be tiled, the best first."""
+    ways = [(way, _steps(way, options.machine)) for way in _all_ways(staged, options)]
+    ways.sort(key=lambda one: one[1])
+    return [_in_tiles(staged, way, options) for way, steps in ways if steps < inf]
+
+
+def retiled(
+    staged: Staged, options: CompileOptions, rows: int | None = None, vectors: int | None = None, block: int = 0
+) -> Staged:
+    """A contraction in tiles of another shape, or with panels of at most so many iterations of its first sum."""
+    found, tile = placed_parts(staged), staged.what.tile
+    assert tile is not None
+    high, wide = tile.rows if rows is None else rows, tile.vectors if vectors is None else vectors
+    shaped = _finished(found, tile, options.but(schedule=Options(rows=high, vectors=wide)))
+    if tile.dot:
+        shaped = replace(shaped, vectors=wide)
+    if tile.panel and block:
+        shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
+        shaped = replace(shaped, parts=_lengths(found, shaped))
+    return replace(staged, what=replace(staged.what, tile=shaped))
+
+
+def placed_as(staged: Staged, what: Product) -> Staged:
+    """A contraction that runs as a product says, if that is legal."""
+    placed = arranged_as(staged, what)
+    if problem := unfit(placed):
+        raise MalformedLoops(f"a product cannot run {what.tile}: {problem}")
+    if what.tile and what.tile.parts != _lengths(placed_parts(placed), what.tile):
+        raise MalformedLoops(f"a product cannot run {what.tile}: its sums would be rounded more often than is promised")
+    return placed
+
+
+def arranged_as(staged: Staged, what: Product) -> Staged:
+    """A contraction with the order of loops and factors of a product, and with its tile."""
+    found = parts_of(staged)
+    groups = found.left, found.right, found.sums
+    sizes, wanted = {loop[0]: loop for group in groups for loop in group}, (what.left, what.right, what.sums)
+    own = [sorted(name for name, _ in group) for group in groups]
+    asked, factors = [sorted(group) for group in wanted], found.factors
+    if asked == [own[1], own[0], own[2]] != own:
+        factors = (factors[1], factors[0])
+    elif asked != own:
+        raise MalformedLoops(f"{show_product(what)} is none of its products")
+    left, right, sums = (tuple(sizes[name] for name in group) for group in wanted)
+    return staged_product(left, right, sums, Let(found.total, found.start), factors, found.rest, what.tile)
+
+
+def steps_of(staged: Staged, options: CompileOptions = DEFAULTS) -> float:
+    """What a cell of a contraction costs, tiled the best way, in steps of a vector unit; infinite if as loops."""
+    return min((_steps(one, options.machine) for one in _all_ways(staged, options)), default=inf)
 
 
 def number_of_parts(sizes: Sequence[int], most: int) -> int:
@@ -78,23 +146,84 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
 # Ways
 
 
+def _all_ways(staged: Staged, options: CompileOptions) -> Iterator[_Way]:
+    found = parts_of(staged)
+    return _ways(_merged(found, _runs(found)), options)
+
+
+def _in_tiles(staged: Staged, chosen: _Way, options: CompileOptions) -> Staged:
+    """A contraction tiled one of its ways, with each run of loops as one."""
+    (way, tile), runs = chosen, _runs(parts_of(staged))
+    groups = (way.left, way.right, way.sums)
+    left, right, sums = (tuple(loop for one in group for loop in runs[one[0]]) for group in groups)
+    rows, columns, terms = (len(runs[group[-1][0]]) if group else 1 for group in groups)
+    collapse = rows, columns, terms
+    tile = replace(tile, collapse=collapse)
+    tile = _finished(collapsed_parts(replace(way, left=left, right=right, sums=sums), collapse), tile, options)
+    return staged_product(left, right, sums, Let(way.total, way.start), way.factors, way.rest, tile)
+
+
+def _runs(parts: Parts) -> dict[str, list[Loop]]:
+    """Loops that can run as one, by the innermost of them."""
+    found, body = dict[str, list[Loop]](), at_a_point(parts)
+    for group in (parts.left, parts.right, parts.sums):
+        runs = [[one] for one in group]
+        while pair := next((two for two in permutations(runs, 2) if follow(two[0][-1][0], two[1][0], body)), None):
+            runs = [one for one in runs if one not in pair] + [[*pair[0], *pair[1]]]
+        found |= {run[-1][0]: run for run in runs}
+    return found
+
+
+def _merged(parts: Parts, runs: Mapping[str, Sequence[Loop]]) -> Parts:
+    """Parts with each run of loops as one, which is called as the innermost."""
+    left, right, sums = (
+        tuple((name, points(runs[name])) for name, _ in group if name in runs)
+        for group in (parts.left, parts.right, parts.sums)
+    )
+    return replace(parts, left=left, right=right, sums=sums)
+
+
 def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
     sides = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)]
     for (mine, own), (other, others) in (sides, sides[::-1]):
         for loop in own:
-            way = replace(parts, left=_largest(others), right=_with_last(own, loop), factors=(other, mine))
+            way = replace(parts, left=_rows(others, other), right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total.dtype):
-                yield way, Tile(0, 2, panel="copied" if _repays(way, options) else "")
+                blocks = replace(way, sums=_in_blocks(way.sums, options.machine))
+                packed = _repays(blocks, options)
+                yield (blocks, Tile(0, USUAL_VECTORS, panel="copied")) if packed else (way, Tile(0, USUAL_VECTORS))
+                if _scattered_rows(way, options.machine):
+                    yield way, Tile(0, USUAL_VECTORS, panel="copied", strips=True)
             else:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
-                way = replace(way, sums=_with_last(parts.sums, inner) if inner else parts.sums)
-                yield way, Tile(0, 2, panel="transposed" if inner and isinstance(mine, Read) else "copied")
+                sums = _with_last(parts.sums, inner) if inner else parts.sums
+                way = replace(way, sums=_in_blocks(sums, options.machine))
+                yield way, Tile(0, USUAL_VECTORS, panel="transposed" if inner and isinstance(mine, Read) else "copied")
     for loop in parts.sums:
         if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
             if right:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
                 yield replace(way, sums=_with_last(parts.sums, loop)), Tile(0, 4 if points(left) > 1 else 8, dot=True)
+
+
+def _rows(loops: Sequence[Loop], factor: Scalar) -> tuple[Loop, ...]:
+    """Loops with that of rows last: of those that fill a tile the one whose rows lie closest together."""
+    whole = [one for one in loops if one[1] >= MOST_ROWS]
+    return _with_last(loops, min(whole, key=lambda one: abs(_stride(factor, one)))) if whole else _largest(loops)
+
+
+def _in_blocks(sums: tuple[Loop, ...], machine: Machine) -> tuple[Loop, ...]:
+    """Sums, all but the last in any order, of which a panel holds those of an iteration of the first, if it can."""
+    if points(sums[1:]) <= _deepest(machine):
+        return sums
+    first = next((one for one in sums[:-1] if points(sums) <= _deepest(machine) * one[1]), sums[0])
+    return (first, *(one for one in sums if one != first))
+
+
+def _deepest(machine: Machine) -> int:
+    """How many sums of the columns of a tile a cache holds beside the rest."""
+    return max(machine.caches[1] // 4 // (USUAL_VECTORS * machine.vector_bytes), _DEPTH)
 
 
 def _largest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
@@ -112,10 +241,25 @@ def _stride(factor: Scalar, loop: Loop) -> int:
 
 
 def _repays(parts: Parts, options: CompileOptions) -> bool:
-    """Are columns reused by many rows, and too large for a cache?"""
-    size = points((*parts.sums, *parts.right)) * numpy_type(parts.total.dtype).itemsize
-    far = size > options.machine.caches[1] // 2
-    return points(parts.left) >= options.pack_rows and far and points(parts.sums[1:]) <= _DEPTH
+    """Are columns reused by many rows, and too large for a cache; or already those of one tile, by some rows?"""
+    itemsize, most, rows = numpy_type(parts.total.dtype).itemsize, options.machine.caches[1] // 2, points(parts.left)
+    far = points((*parts.sums, *parts.right)) * itemsize > most
+    deep = points(parts.sums) * USUAL_VECTORS * options.machine.vector_bytes > most
+    if points(parts.sums[1:]) > _deepest(options.machine):
+        return False
+    return (far and rows >= options.pack_rows) or (deep and rows >= _FEWEST_TILES * MOST_ROWS)
+
+
+def _scattered_rows(parts: Parts, machine: Machine) -> bool:
+    """Is every scalar of a row in a line of its own, more of them than the first cache holds beside the rest?
+
+    Where lines that follow each other are near, and all rows of a tile are in one, they come in time.
+    """
+    step = min((abs(_stride(parts.factors[0], one)) for one in parts.sums), default=0)
+    near = step * numpy_type(parts.total.dtype).itemsize <= _NEAR
+    if near and parts.left and _stride(parts.factors[0], parts.left[-1]) == 1:
+        return False
+    return step > 1 and points(parts.sums) * _LINE > machine.caches[0] // 4
 
 
 def _steps(way: _Way, machine: Machine) -> float:
@@ -130,10 +274,14 @@ def _steps(way: _Way, machine: Machine) -> float:
     steps = depth * -(-columns // lanes) / columns
     steps += machine.scalar_steps * depth * _operations(parts.factors[0]) / min(columns, tile.vectors * lanes)
     if tile.panel:
-        if points(parts.sums[1:]) > _DEPTH:
+        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)):
             return inf
         transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
+    if tile.strips:
+        steps += machine.transpose_steps * depth / points(parts.right)
+    elif _scattered_rows(parts, machine):
+        steps += machine.line_steps * depth / min(columns, tile.vectors * lanes)
     return steps + strided
 
 
@@ -153,8 +301,11 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 
 def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
-    usual = {1: 8, 2: 4, 3: 3, 4: 3}.get(parts.left[-1][1] if parts.left else 1, 2)
-    tile = replace(tile, block=_block(parts, _DEPTH * 2 // usual) if tile.panel else 0)
+    usual = {1: 8, 2: 4, 3: 3, 4: 3}.get(parts.left[-1][1] if parts.left else 1, USUAL_VECTORS)
+    depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
+    tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
+    lanes = max(options.machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1)
+    usual = min(usual, -(-parts.right[-1][1] // lanes))
     rows, wide = options.schedule.rows, min(options.schedule.vectors or usual, MOST_VECTORS)
     most = MOST_VECTORS // wide
     looped = parts.sums[:-1] if tile.dot else parts.sums
@@ -183,17 +334,20 @@ def _block(parts: Parts, depth: int) -> int:
 
 
 def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
-    """How many products a register adds up at most, and others of those sums."""
-    sizes, most = [size for _, size in parts.sums], _ROUNDINGS
+    """How many products a register adds up at most, and others of those sums; about as many each time."""
+    sizes, most = [size for _, size in parts.sums], ROUNDINGS
     nests = [sizes]
     if tile.dot:  # as if vectors were narrow; their lanes are added up across at the end
         *outer, last = sizes
         nests = [[*outer, last // (16 // numpy_type(parts.total.dtype).itemsize)], *([outer] if last % 16 else [])]
         most -= _HALVINGS
     if tile.block:
-        return _PARTS
-    if sum(map(prod, nests)) <= most:
+        return PARTS
+    if sum(map(prod, nests)) < most:  # the last time is where the sum is added to what it starts from
         return ()
-    ways = ((most - count, count) for count in range(2, most // 2))
-    found = (each for each, count in ways if sum(number_of_parts(one, each) for one in nests) <= count)
-    return next(((each,) for each in found), _PARTS)
+
+    def count(each: int) -> int:
+        return sum(number_of_parts(one, each) for one in nests)
+
+    fewest = next((many for many in range(2, most // 2) if count(most - many) <= many), 0)
+    return (next(each for each in range(1, most) if count(each) <= fewest),) if fewest else PARTS

@@ -33,7 +33,7 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tupl
     def change(loop: For) -> Sequence[Stmt] | None:
         if not is_innermost(collapsed_loops(loop)[1]):
             return None
-        before, one, after = _in_variable(loop, names)
+        before, one, after = in_variable(loop, names)
         return (*before, _chosen(one, options), *after)
 
     return replaced(body, change)
@@ -54,7 +54,7 @@ def _lanes(most: int) -> int:
     return 0 if most >= _MOST else max(_FEWEST, 1 << max(most.bit_length() - 1, 0))
 
 
-def _in_variable(loop: For, names: BlockNames) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:
+def in_variable(loop: For, names: BlockNames) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:
     """A loop that adds up in one cell, adding up in a variable instead; what comes before it, and after."""
     loops, block = collapsed_loops(loop)
     match block:

@@ -148,17 +148,17 @@ class Decision:
             self.solver.solve()
 
     def _must_be_told(self, level: int) -> Stuck:
-        """The axes that must not be guessed: labels only the result has, inputs, parameters, counted data."""
-        stuck: Stuck = {
-            axis: partial(errors.underdetermined, axis, step)
-            for axis, step in self.solver.store.demands
-            if axis.size is None and axis.level <= level
-        }
+        """The axes that must not be guessed: inputs, labels only the result has, parameters, counted data.
+
+        Inputs come first: what hangs on the size of one is known in every call, whoever else demands to be told it.
+        """
         waiting = self._axes(level)
+        stuck: Stuck = {axis: partial(errors.decided_by_calls, axis) for axis in waiting if axis.role == "input"}
+        for axis, step in self.solver.store.demands:
+            if axis.size is None and axis.level <= level:
+                stuck.setdefault(axis, partial(errors.underdetermined, axis, step))
         claimed = _claimed(waiting)
         for axis in waiting:
-            if axis.role == "input":
-                stuck.setdefault(axis, partial(errors.decided_by_calls, axis))
             if axis.role == "param" and axis not in claimed:
                 stuck.setdefault(axis, partial(errors.underdetermined, axis, None))
             for rule in axis.watchers:

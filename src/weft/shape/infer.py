@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.einsum.nodes import KINDS, AffineAxis, ConcatAxis, FlatAxis, Hole, Kind, Label, Position, Row, RowVar, Skip
+from weft.einsum.nodes import (
+    KINDS,
+    AffineAxis,
+    ConcatAxis,
+    DerivedAxis,
+    FlatAxis,
+    Hole,
+    Kind,
+    Label,
+    Position,
+    Row,
+    RowVar,
+    Skip,
+)
 from weft.errors import Origin, ShapeError, Span
 from weft.shape import errors
 from weft.shape.cells import (
@@ -20,7 +33,7 @@ from weft.shape.cells import (
     TensorRole,
     Why,
 )
-from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule, FlatRule
+from weft.shape.computed_sizes import AffineRule, ComputedRule, ConcatRule, CountRule, FlatRule, SizeRules
 from weft.shape.dims import Below, Same
 from weft.shape.logic import (
     Assigned,
@@ -106,13 +119,7 @@ def infer(
     is part of code that updates: the shapes of the model are seen, and never changed. `varies`: what is assigned
     differs from cell to cell in a result of any shape, so that it does not say what shape that is.
     """
-    if len(operands) != arity(logic):
-        raise ShapeError(
-            f"{title or 'the operation'} takes {arity(logic)} operands and was given {len(operands)}",
-            origin=origin,
-            text=_text(logic),
-            fix="give one operand for each part between `;`" if _text(logic) else "",
-        )
+    _check_count(logic, len(operands), title, origin)
     given = [*operands, *([result] if result else ())]
     level = CODE if code or any(shape.level == CODE for shape in given) else MODEL
     step = InferenceStep(title, origin, _text(logic), level=level)
@@ -131,6 +138,14 @@ def infer(
         return Operation(logic, step.slots, step, claims.sizes)
 
     return undisturbed([shape.store for shape in given], apply)
+
+
+def _check_count(logic: Logic, count: int, title: str, origin: Origin | None) -> None:
+    if count != arity(logic):
+        text = _text(logic)
+        what = f"{title or 'the operation'} takes {arity(logic)} operands and was given {count}"
+        fix = "give one operand for each part between `;`" if text else ""
+        raise ShapeError(what, origin=origin, text=text, fix=fix)
 
 
 def lay_again(solver: Solver, steps: Sequence[InferenceStep]) -> None:
@@ -412,25 +427,25 @@ class _Laying:
                 axis = solver.new_axis()
                 self._written(axis, term)
                 return axis
+            case AffineAxis() | ConcatAxis() | FlatAxis():
+                rule = self._size_rule(term)
+                solver.add(rule, *dict.fromkeys(rule.cells))
+                return rule.axis
+
+    def _size_rule(self, term: DerivedAxis) -> SizeRules:
+        """How the size of a new axis follows from those of the labels it is read at."""
+        axis, why = self.solver.new_axis(), Why(self.step, term.span)
+        match term:
             case AffineAxis(over=over, kernel=kernel):
-                axis, why = solver.new_axis(), Why(self.step, term.span)
                 rule = AffineRule(why, axis, self._label(over), self._label(kernel.label) if kernel else None, term)
                 for cell in rule.cells:
-                    solver.set_least(cell, 1, why)
-                solver.add(rule, *rule.cells)
-                return axis
+                    self.solver.set_least(cell, 1, why)
+                return rule
             case ConcatAxis(parts=parts):
-                axis = solver.new_axis()
                 cells = tuple(self._label(part) for part in parts if isinstance(part, Label))
-                skipped = sum(part.size for part in parts if isinstance(part, Skip))
-                concat = ConcatRule(Why(self.step, term.span), axis, cells, skipped)
-                solver.add(concat, *dict.fromkeys(concat.cells))
-                return axis
+                return ConcatRule(why, axis, cells, sum(part.size for part in parts if isinstance(part, Skip)))
             case FlatAxis(parts=labels):
-                axis = solver.new_axis()
-                flat = FlatRule(Why(self.step, term.span), axis, tuple(map(self._label, labels)))
-                solver.add(flat, *flat.cells)
-                return axis
+                return FlatRule(why, axis, tuple(map(self._label, labels)))
 
 
 #: What a terminal is for closing; what is computed is no larger than it must be.

@@ -8,7 +8,7 @@ drift from the other.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal as TypingLiteral, TypeAlias
@@ -260,28 +260,11 @@ def _elaborate(logic: Logic, spelling: Hashable) -> tuple[Constraint, ...]:
         case Pointwise(arity=number):
             return tuple(_below(slot, kind, 0, kind) for slot in range(1, number + 1) for kind in KINDS)
         case Compose():
-            return (
-                _below(1, "batch", 0, "batch"),
-                _below(2, "batch", 0, "batch"),
-                _below(2, "output", 1, "input"),
-                _below(1, "output", 0, "output"),
-                _below(2, "input", 0, "input"),
-            )
+            return _COMPOSED
         case Transpose():
-            return (
-                _below(1, "batch", 0, "batch"),
-                _below(1, "input", 0, "output"),
-                _below(1, "output", 0, "input"),
-            )
+            return _TRANSPOSED
         case Einsum(spec=spec):
-            slots = [*enumerate(spec.operands, 1), (0, spec.result)]
-            said = (
-                _row_is(RowRef(slot, kind), shape.row(kind))
-                for slot, shape in slots
-                for kind in KINDS
-                if shape.row(kind) != Row()
-            )
-            return *said, *(Positions(slot, label) for slot, label in spec.positions.items())
+            return tuple(_spec_constraints(spec))
         case Slice():
             return tuple(one for kind in KINDS for one in _sliced(kind, logic.row(kind)))
         case Written(of=of):
@@ -321,6 +304,24 @@ def demanded(logic: Logic) -> tuple[Label, ...]:
 
 def _below(operand: int, operand_kind: Kind, result: int, result_kind: Kind) -> RowBelow:
     return RowBelow(RowRef(operand, operand_kind), RowRef(result, result_kind))
+
+
+_COMPOSED = (
+    _below(1, "batch", 0, "batch"),
+    _below(2, "batch", 0, "batch"),
+    _below(2, "output", 1, "input"),
+    _below(1, "output", 0, "output"),
+    _below(2, "input", 0, "input"),
+)
+_TRANSPOSED = (_below(1, "batch", 0, "batch"), _below(1, "input", 0, "output"), _below(1, "output", 0, "input"))
+
+
+def _spec_constraints(spec: Spec) -> Iterator[Constraint]:
+    """The rows that a spec writes, and the slots that hold positions."""
+    for slot, shape in (*enumerate(spec.operands, 1), (0, spec.result)):
+        rows = ((kind, shape.row(kind)) for kind in KINDS)
+        yield from (_row_is(RowRef(slot, kind), row) for kind, row in rows if row != Row())
+    yield from (Positions(slot, label) for slot, label in spec.positions.items())
 
 
 def _row_is(ref: RowRef, row: Row) -> RowIs:

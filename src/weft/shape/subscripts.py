@@ -20,32 +20,34 @@ from weft.einsum.nodes import Axis, Label, labels_in
 
 
 class GivenIndex(NamedTuple):
-    """A static index in a subscript, of values below `size`. One that `counts` is how many runs there were.
-
-    One that is `looped` is the index of a loop around, which comes to every position.
-    """
+    """A static index in a subscript, of values below `size`. One that `counts` is how many runs there were."""
 
     name: str
     size: int
     counts: bool = False
-    looped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AxisPoint:
-    """One position; a number below 0 counts from the end."""
+    """One position; a number below 0 counts from the end. One that is `looped` is where a loop around stands.
+
+    Such a loop comes to every position of the axis.
+    """
 
     index: Affine
     given: tuple[GivenIndex, ...] = ()
+    looped: bool = False
 
     @property
     def exact(self) -> int | None:
         """How many positions the axis has if a static index alone runs through them."""
-        return self.given[0].size if self.index.only else None
+        return self.given[0].size if self.given and self.index.only else None
 
     @property
     def least(self) -> int:
         """How large the axis must be."""
+        if self.looped:
+            return 0
         low, high = _bounds(self.index, self.given)
         return high + 1 if self.given or low >= 0 else -low
 

@@ -58,7 +58,7 @@ def tune(
     seconds: float,
     wrt: Sequence[str] | None,
 ) -> str:
-    """Tune a definition on random numbers, or its gradients, and say what is used from now on."""
+    """Tune a definition on random numbers, or its gradients, and say what came of it."""
     definition = chosen(read(path, backend), name)
     return str(definition.autotune(*inputs(definition, sizes, 0), seconds=seconds, wrt=wrt))
 

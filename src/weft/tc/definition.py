@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -16,25 +16,19 @@ from weft.comprehension.signature import Template
 from weft.config import config
 from weft.errors import WeftError
 from weft.lazy import lazy_property
-from weft.loops import Product, Staged, Stmt
-from weft.loops.walk import everything
 from weft.ops.dtypes import is_float
 from weft.runtime.engine import Engine
 from weft.runtime.lru import LRU
+from weft.runtime.tuning_report import TuningReport
 from weft.schedule import CompileOptions, Options
-from weft.tc import tuning_store
 from weft.tc.arguments import Arguments
 from weft.tc.arrays import kind_of
 from weft.tc.call import CompiledCall, GradientCall, gradient_definition, gradient_loops
 from weft.tc.equivalence import check_equivalents
 from weft.tc.show import STAGES, show_stage
-from weft.tc.tune import TimedRun, Tuning, console, knobs, summary
-from weft.tc.tuning_store import Subject
 from weft.tensor.tensor import Tensor
 
 _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-#: Shorter loops are not worth changing.
-_WORTH_TUNING = 8
 
 
 def define(text: str, *, unchecked: bool = False, backend: str | Backend | None = None) -> Comprehensions:
@@ -193,7 +187,7 @@ class Definition:
     def options(
         self, *args: Any, choose: Options | None = None, wrt: str | Sequence[str] | None = None, **named: Any
     ) -> Options:
-        """The schedule options for arrays like these: what tuning found, or none. `choose` sets others.
+        """The schedule options chosen for arrays like these, if any are. `choose` sets others.
 
         With `wrt`, those of the gradients by these parameters.
         """
@@ -213,25 +207,16 @@ class Definition:
         show: bool = True,
         wrt: str | Sequence[str] | None = None,
         **named: Any,
-    ) -> Options:
-        """Look for better options for arrays like these, for so many seconds, and use the best from now on.
+    ) -> TuningReport:
+        """Look for better schedules for arrays like these, for so many seconds, and use the best from now on.
 
-        It begins with what is in use and what was found before, so it never ends with something slower. What is found
-        is kept, and used by later processes without asking. Ctrl-C ends it early and keeps the best. With `wrt`, the
-        gradients by these parameters are tuned.
+        It begins with the best that is known, so it never ends with something slower. What is found is kept, and used
+        by later processes without asking. Ctrl-C ends it early and keeps the best. With `wrt`, the gradients by these
+        parameters are tuned. It is `routine.tune` of what is compiled for the arrays.
         """
         arrays, call, wanted = self._asked(args, named, wrt)
-        subject, made = Subject(self.template, call.given, wanted), self._made(call, wanted)
-        large = {name: size for name, size in self._loops(call, wanted).items() if size >= _WORTH_TUNING}
-        products = any(_is_product(one) for kernel in made.function.routine.kernels for one in everything(kernel.body))
-        ways, used = knobs(large, products, config.options.machine), made.options
-        tuning = Tuning(self._trying(call, arrays, wanted), ways, used, seed=len(tuning_store.known(subject)))
-        found = tuning.run(seconds, show)
-        if found is not None:
-            tuning_store.keep(subject, found)
-            self._use(call, wanted, found.options)
-        console(show).print(summary(f"{self.name}, by {', '.join(wanted)}" if wanted else self.name, tuning, found))
-        return found.options if found else used
+        seeds = self.arguments.seeds(None, call.shapes).values() if wanted else ()
+        return self._made(call, wanted).function.tune([*arrays, *seeds], seconds, show)
 
     def _asked(
         self, args: Sequence[Any], named: Mapping[str, Any], wrt: str | Sequence[str] | None
@@ -246,15 +231,6 @@ class Definition:
 
     def _loops(self, call: CompiledCall, wanted: tuple[str, ...]) -> dict[str, int]:
         return gradient_loops(call, self._real, wanted) if wanted else call.loops
-
-    def _trying(
-        self, call: CompiledCall, arrays: list[Array], wanted: tuple[str, ...]
-    ) -> Callable[[Options], TimedRun]:
-        """How to compile a candidate, and run it on arrays."""
-        if not wanted:
-            return lambda options: partial(self._compiled(call.given, options), arrays, [None] * len(self.results))
-        seeds = list(self.arguments.seeds(None, call.shapes).values())
-        return lambda options: partial(GradientCall(call, self._real, wanted, options), arrays, seeds)
 
     @property
     def _real(self) -> tuple[str, ...]:
@@ -308,11 +284,8 @@ class Definition:
         return self._gradients.get(key) or self._gradients.put(key, GradientCall(call, of, wanted, options))
 
     def _used(self, shapes: _Shapes, wanted: tuple[str, ...] = ()) -> Options:
-        """The options in use: those chosen here, else the best that tuning found."""
-        found = self._options.get((shapes, wanted))
-        if found is None:
-            found = tuning_store.best(Subject(self.template, shapes, wanted)) or Options()
-            self._options[shapes, wanted] = found
+        """The options in use: those chosen here, else those of the process."""
+        found = self._options.get((shapes, wanted), Options())
         return found if found != Options() else config.options.schedule
 
     def _compiled(self, shapes: _Shapes, options: Options) -> CompiledCall:
@@ -322,10 +295,6 @@ class Definition:
 def restored(text: str, name: str, unchecked: bool, backend: str | None) -> Definition:
     """A definition of a text."""
     return define(text, unchecked=unchecked, backend=backend)[name]
-
-
-def _is_product(stmt: Stmt) -> bool:
-    return isinstance(stmt, Staged) and isinstance(stmt.what, Product)
 
 
 def _single(found: Sequence[Any]) -> Any:

@@ -174,7 +174,7 @@ def set_part(whole: Tensor, key: Any, value: TensorLike) -> None:
     """Record `whole[key] = value`, or nothing if a part is assigned to itself: so ends `whole[key] += value`."""
     part = whole[key]
     read, own = (_part_read(one) if isinstance(one, Tensor) else None for one in (part, value))
-    if value is not whole and not (read and own and _reads(read) == _reads(own)):
+    if value is not part and not (read and own and _reads(read) == _reads(own)):
         assign_to(part, "arg2", value, reset=True)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import get_args
 
 from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, ConcatAxis, Spec, labels_in
-from weft.errors import EinsumError, WeftError, user_origin
+from weft.errors import EinsumError, WeftError
 from weft.ops import Monoid, Num, Op, Scalar, accumulator, call, find
 from weft.project.plan import check_labels, operands_fix
 from weft.shape.infer import Operation
@@ -52,30 +52,15 @@ def contract(
     left: bool = False,
 ) -> Tensor:
     """`einsum` with its arguments as values; with `left` the result grows on the left, wherever its `...` stand."""
-    origin, sizes = user_origin(), sizes or {}
-    parsed = parse_spec(spec)
-    if len(operands) != len(parsed.operands):
-        raise EinsumError(
-            f"the spec has {len(parsed.operands)} operands and was given {len(operands)}",
-            origin=origin,
-            text=parsed.text,
-            spans=[operand.span for operand in parsed.operands],
-            fix=operands_fix(parsed, len(operands)),
-        )
+    sizes, parsed = sizes or {}, parse_spec(spec)
+    _check_count(parsed, len(operands))
     _check_outside(outside, parsed)
     held = parsed.positions
     combine, gather = _combination(op, len(operands) - len(held)), accumulator(accum)
     sizes = {**_ranks(parsed, gather.monoid), **sizes}
     check_labels(parsed, sizes)
-    joined = [axis for axis in parsed.result.axes if isinstance(axis, ConcatAxis)]
-    if joined and len(operands) > 1 and combine.name != "mul":
-        raise EinsumError(
-            f"a concatenation copies its parts, so `op={op!r}` has nothing to combine",
-            origin=origin,
-            text=parsed.text,
-            spans=[axis.span for axis in joined],
-            fix="leave out op=, and combine in an operation of its own",
-        )
+    if len(operands) > 1 and combine.name != "mul":
+        _check_copies(parsed, op)
 
     def forward(v: Slot, *operands: Slot) -> None:
         values = [one for slot, one in enumerate(operands, 1) if slot not in held]
@@ -89,7 +74,32 @@ def contract(
         return made
     from weft.tensor.joins import differentiable_by_joins  # it is made of einsums
 
-    return differentiable_by_joins(made, gather.monoid, spec)
+    def values(result: str, names: Collection[str]) -> Tensor:
+        given = {name: size for name, size in sizes.items() if name in names}
+        return contract(result, operands, op=op, outside=outside, sizes=given)
+
+    return differentiable_by_joins(made, gather.monoid, parsed, values)
+
+
+def _check_count(spec: Spec, given: int) -> None:
+    if given != len(spec.operands):
+        raise EinsumError(
+            f"the spec has {len(spec.operands)} operands and was given {given}",
+            text=spec.text,
+            spans=[operand.span for operand in spec.operands],
+            fix=operands_fix(spec, given),
+        )
+
+
+def _check_copies(spec: Spec, op: str) -> None:
+    joined = [axis for axis in spec.result.axes if isinstance(axis, ConcatAxis)]
+    if joined:
+        raise EinsumError(
+            f"a concatenation copies its parts, so `op={op!r}` has nothing to combine",
+            text=spec.text,
+            spans=[axis.span for axis in joined],
+            fix="leave out op=, and combine in an operation of its own",
+        )
 
 
 def _combined(combine: Op, values: Sequence[Scalar]) -> Scalar:
@@ -114,9 +124,11 @@ def _ranks(spec: Spec, monoid: Monoid | None) -> Mapping[str, int]:
     if monoid is None or not monoid.ranks:
         return {}
     read = {label.name for operand in spec.operands for axis in operand.axes for label in labels_in(axis)}
+    read |= {label.name for label in spec.positions.values()}
     own = {label.name: label.span for axis in spec.result.axes for label in labels_in(axis) if label.name not in read}
     if len(own) != 1:
-        what = f"`{monoid.name}` makes {monoid.ranks} numbers, along a label of the result that no operand has"
+        several = f"{monoid.ranks} number{'s' * (monoid.ranks > 1)}"
+        what = f"`{monoid.name}` makes {several}, along a label of the result that no operand has"
         fix = 'name one: "b, v => b, k"'
         raise EinsumError(what, text=spec.text, spans=list(own.values()), fix=fix)
     return dict.fromkeys(own, monoid.ranks)

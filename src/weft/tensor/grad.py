@@ -17,7 +17,6 @@ from typing import TypeVar, cast
 from weft.assign import (
     Accum,
     Adjoint,
-    Arg,
     Assignment,
     Cells,
     Code,
@@ -26,7 +25,6 @@ from weft.assign import (
     Node,
     NodeName,
     Operand,
-    Record,
     infer_precision,
     operands_of,
     seq,
@@ -34,21 +32,21 @@ from weft.assign import (
     target,
 )
 from weft.assign.definitions import accumulates
+from weft.assign.record import assign_pointwise
 from weft.errors import WeftError, user_origin, warn
 from weft.ops import Num
-from weft.shape.infer import infer
-from weft.shape.logic import Pointwise
 from weft.tensor.adjoint import pull_back_all
 from weft.tensor.gradient import chosen_between, computed_together, topological
+from weft.tensor.results import parts, structured_as
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
-#: What is differentiated by, and along.
-T = TypeVar("T", Tensor, tuple[Tensor, ...], list[Tensor], dict[str, Tensor])
+#: What is differentiated by, and along: a tensor, or tensors in a structure.
+T = TypeVar("T")
 
 
 def grad(y: Tensor, x: T, *, d: Tensor | float | None = None) -> T:
-    """The gradient of `y` by `x`, as a tensor; a tuple or a dict of them for a tuple or a dict.
+    """The gradient of `y` by `x`, as a tensor; for a tuple, list, dict or dataclass of tensors, nested, such a one.
 
     `y` is one number, unless `d` is given, of the shape of `y`: then that is pulled back. A gradient can be
     differentiated again.
@@ -56,11 +54,11 @@ def grad(y: Tensor, x: T, *, d: Tensor | float | None = None) -> T:
     asked = _asked(x, "grad")
     path = _Path.between([_checked(y, "grad")], asked)
     gradients = path.backward([(y, _ones_like(y) if d is None else _spread(as_tensor(d, "grad"), y, "d"))])
-    return _formed(x, [path.gradient(one, gradients) for one in asked])
+    return cast(T, structured_as(x, (path.gradient(one, gradients) for one in asked)))
 
 
 def jvp(y: Tensor, x: T, v: T) -> Tensor:
-    """How `y` changes as `x` moves along `v`, as a tensor; `v` is of the shape of `x`, or a tuple or dict as `x` is."""
+    """How `y` changes as `x` moves along `v`, as a tensor; `v` is of the shape of `x`, or structured as `x` is."""
     asked, along = _asked(x, "jvp"), _along(x, v)
     path = _Path.between([_checked(y, "jvp")], asked)
     for one in asked:
@@ -311,8 +309,7 @@ def _spread(value: Tensor, to: Tensor, title: str) -> Tensor:
 
 def shaped(value: Tensor, node: Node, title: str) -> Tensor:
     """A value as a node has it: in its shape, stored as it is."""
-    operation = infer(Pointwise(1), [value.shape], title=title, origin=user_origin(), result=node.shape)
-    body = Accum(node, "arg2", True, Arg(0), (value.operand,), Record(operation, 0, (1,)), user_origin())
+    body = assign_pointwise(node, value.operand, title=title)
     infer_precision(body)
     return _assigned(node, [body], [body], {value.operand: value})
 
@@ -321,29 +318,22 @@ def shaped(value: Tensor, node: Node, title: str) -> Tensor:
 
 
 def _asked(x: object, name: str) -> list[Tensor]:
-    found = list(x.values()) if isinstance(x, dict) else list(x) if isinstance(x, list | tuple) else [x]
+    found = [part for _, part in parts(x)]
     for one in found:
         if not isinstance(one, Tensor):
             what = f"wf.{name} differentiates by tensors, not {type(one).__name__}"
-            raise WeftError(what, fix="give a tensor, or a tuple or dict of tensors")
+            raise WeftError(what, fix="give a tensor, or a tuple or dict of tensors, which may be nested")
     return cast(list[Tensor], found)
 
 
 def _along(x: object, v: object) -> list[Tensor]:
     """The directions, in the order of what moves along them."""
-    ways = {key: v[key] for key in x if key in v} if isinstance(x, dict) and isinstance(v, dict) else v
-    found, asked = _asked(ways, "jvp"), _asked(x, "jvp")
-    if len(found) != len(asked):
-        what = f"wf.jvp moves {len(asked)} tensors along {len(found)}"
-        raise WeftError(what, fix="give one direction for each tensor, of its shape")
-    return found
-
-
-def _formed(x: T, found: Sequence[Tensor]) -> T:
-    """What was found, in the form in which it was asked for."""
-    if isinstance(x, dict):
-        return dict(zip(x, found, strict=True))
-    return found[0] if isinstance(x, Tensor) else type(x)(found)
+    ways, wanted = dict(parts(v)), [path for path, _ in parts(x)]
+    found = [ways[path] for path in wanted if path in ways]
+    if len(found) != len(wanted):
+        what = f"wf.jvp moves {len(wanted)} tensors along {len(found)}"
+        raise WeftError(what, fix="give one direction for each tensor, of its shape, in the structure they stand in")
+    return _asked(found, "jvp")
 
 
 def _checked(y: object, name: str) -> Tensor:

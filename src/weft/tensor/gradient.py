@@ -7,23 +7,20 @@ from collections.abc import Collection, Sequence
 from weft.assign import (
     Accum,
     Adjoint,
-    Arg,
     Cells,
     Code,
     Comment,
     Fetch,
     Keep,
     Node,
-    Record,
     complete,
     operands_of,
     seq,
     statements,
 )
+from weft.assign.record import assign_pointwise
 from weft.errors import WeftError, user_origin
 from weft.ops import Call, Num
-from weft.shape.infer import infer
-from weft.shape.logic import Pointwise
 from weft.tensor.einsum import einsum
 from weft.tensor.tensor import Joint, Tensor
 
@@ -85,7 +82,7 @@ def _pulled_back_jointly(tensors: Sequence[Tensor]) -> Code:
     assert joint is not None
     wanted = [child for tensor in tensors for child in tensor.children if child.differentiable]
     found = joint.pull_back({tensor: tensor.grad for tensor in tensors}, wanted)
-    return seq(*(_added(child, gradient) for child, gradient in found.items()))
+    return seq(*(assign_pointwise(child.grad.node, gradient.operand, "add") for child, gradient in found.items()))
 
 
 def _pulled_back(tensor: Tensor, masked: bool) -> Code:
@@ -95,13 +92,6 @@ def _pulled_back(tensor: Tensor, masked: bool) -> Code:
     into = [child.grad.node if child.differentiable else None for child in tensor.children]
     read = [child.operand for child in tensor.children]
     return tensor.pullback(tensor, Adjoint(tensor.node, tensor.grad.node, read, into, masked))
-
-
-def _added(child: Tensor, gradient: Tensor) -> Code:
-    """The code that adds a gradient to what a tensor has."""
-    into = child.grad.node
-    record = Record(infer(Pointwise(1), [gradient.shape], result=into.shape), 0, (1,))
-    return Accum(into, "add", False, Arg(0), (gradient.operand,), record, user_origin())
 
 
 def _clear(tensor: Tensor) -> Code:

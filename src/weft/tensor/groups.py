@@ -31,7 +31,7 @@ from weft.errors import EinsumError, WeftError, user_origin
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 from weft.shape.infer import infer
-from weft.shape.logic import Einsum
+from weft.shape.logic import Einsum, Outside
 from weft.shape.text import as_dim
 from weft.tensor.einsum import contract
 from weft.tensor.leaves import offsets
@@ -84,6 +84,12 @@ class Groups:
         return found
 
     @property
+    def left_out(self) -> list[str]:
+        """The labels and row variables that the result does not have."""
+        kept = self.names(self.group)
+        return [name for name in self.names(self.operand) if name not in kept]
+
+    @property
     def element(self) -> ShapeSpec:
         """The operand with all its axes: those that are not written are there as `...`, and belong to one group."""
         return _each_row(lambda kind, row: row if row.var else Row((), RowVar(kind), row.trail), self.operand)
@@ -109,6 +115,13 @@ class Groups:
             # nothing says that there is an output axis, which every tensor has: one that is only there
             along = replace(along, output=replace(along.output, trail=(Position(0),)))
         return along, offsets(dtype=dtype)
+
+    def along(self, x: Tensor) -> Label | None:
+        """The axis of a tensor that the spec leaves out, if it is one alone, and known to be."""
+        rows = [(self.operand.row(kind), x.shape.row(kind).axes) for kind in KINDS]
+        written = all(row.var or (there is not None and len(there) == len(row.axes)) for row, there in rows)
+        labels = [axis for axis in self.operand.axes if isinstance(axis, Label)]
+        return next((one for one in labels if written and [one.name] == self.left_out), None)
 
     def names(self, shape: ShapeSpec) -> list[str]:
         """The labels and row variables of a shape."""
@@ -172,19 +185,24 @@ def related(
     label: str = "",
     sizes: Mapping[str, int] | None = None,
     dtype: str | None = None,
+    outside: Outside = "check",
 ) -> Tensor:
-    """What `value` makes of one element of each tensor, wherever these are read together; assigned, or accumulated."""
+    """What `value` makes of one element of each tensor, wherever these are read together; assigned, or accumulated.
+
+    Tensors that hold positions are not among its elements: they say where others are read.
+    """
     spec = parse_spec(show_spec(Spec(tuple(shape for shape, _ in reads), result)))
     dims = {label: as_dim(size, f"`{label}`") for label, size in (sizes or {}).items()}
 
     def forward(v: Slot, *slots: Slot) -> None:
+        found = value(*(one for slot, one in enumerate(slots, 1) if slot not in spec.positions))
         if accum:
-            v.accumulate(accum, value(*slots), reset=True)
+            v.accumulate(accum, found, reset=True)
         else:
-            v[:] = value(*slots)
+            v[:] = found
 
-    tensors = [tensor for _, tensor in reads]
-    return Operator(name, None, forward).apply(Einsum(spec), tensors, label=label, sizes=dims, dtype=dtype)
+    tensors, logic = [tensor for _, tensor in reads], Einsum(spec, outside=outside)
+    return Operator(name, None, forward).apply(logic, tensors, label=label, sizes=dims, dtype=dtype)
 
 
 def _each_row(change: Callable[[Kind, Row], Row], shape: ShapeSpec) -> ShapeSpec:

@@ -4,35 +4,45 @@
 
 There are as many levels as the number of values has binary digits, and all of them together as many cells as twice the
 values. None is computed but for a gradient. What stands at the end where a number is odd is joined last.
+
+What is computed and accumulated at once is computed by itself first:
+
+    y =:{m} a * b ~logic:"ij; jk => ik"  changes as  x =: a * b ~logic:"ij; jk => ikj";  y' =:{m} x ~logic:"ikj => ik"
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 
-from weft.assign import Accum, Adjoint, Arg, Code, Slot, recording
-from weft.einsum.nodes import KINDS, AffineAxis, Axis, ConcatAxis, Kind, Label, Row, ShapeSpec, Skip
-from weft.errors import EinsumError, WeftError, user_origin
+from weft.assign import Adjoint, Code, Slot, recording
+from weft.einsum.nodes import KINDS, AffineAxis, Axis, ConcatAxis, Kind, Label, Row, ShapeSpec, Skip, Spec
+from weft.einsum.show import show_spec
+from weft.errors import WeftError, user_origin
 from weft.ops import Monoid, Scalar, call, leaves
 from weft.ops.monoid import Formal, over_numbers
 from weft.ops.monoids import top_positions
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Pointwise
+from weft.shape.logic import Einsum, Pointwise
+from weft.tensor.accumulated import accumulated_axes, axis_names
 from weft.tensor.einsum import contract
 from weft.tensor.functions import each_point
 from weft.tensor.groups import Groups, reduce_groups, related
 from weft.tensor.tensor import Tensor, stop_gradient
 
+#: The values that an einsum accumulates, as a tensor: by another spec, and the names whose sizes it may say.
+Values = Callable[[str, Collection[str]], Tensor]
 #: The numbers of states, a tensor each.
 States = list[Tensor]
 
 
-def differentiable_by_joins(y: Tensor, monoid: Monoid, spec: str) -> Tensor:
+def differentiable_by_joins(y: Tensor, monoid: Monoid, spec: Spec, values: Values) -> Tensor:
     """A tensor that accumulates by a monoid, with a gradient: that of the same joins made one by one."""
+    axes = spec.operands[0].axes
+    plain = len(spec.operands) == 1 and all(isinstance(axis, Label) and axes.count(axis) == 1 for axis in axes)
     try:
-        joined = _joins(y, monoid, spec)
+        joined = _joins(y, monoid, spec.text) if plain else _of_values(y, monoid, spec, values)
     except WeftError as error:
         return Tensor(
             y.operand, operation=y.operation, children=y.children, differentiable=True, pullback=partial(_refuse, error)
@@ -59,9 +69,6 @@ def _refuse(why: WeftError, tensor: Tensor, adjoint: Adjoint) -> Code:
 
 def _joins(y: Tensor, monoid: Monoid, spec: str) -> Tensor:
     """What a monoid makes of a tensor, by joins alone."""
-    if not isinstance(y.node.definition, Accum) or y.node.definition.value != Arg(0) or len(y.children) != 1:
-        what = f"`{monoid.name}` accumulates what is computed from {' and '.join(one.label for one in y.children)}"
-        raise EinsumError(what, fix="compute that in an einsum of its own, and accumulate its result")
     (x,), groups = y.children, Groups.plain(spec, monoid.name)
     if "?" in str(x.shape) or "..." in str(x.shape):
         what = f"how many values are joined is not known yet: `{x.label}` is {x.shape}"
@@ -75,6 +82,17 @@ def _joins(y: Tensor, monoid: Monoid, spec: str) -> Tensor:
     ends = [reduce_groups(one, spec, {}) for one in states]
     used, value = _used(monoid.result)
     return each_point("result", _function(value), *(ends[number] for number in used))
+
+
+def _of_values(y: Tensor, monoid: Monoid, spec: Spec, values: Values) -> Tensor:
+    """What a monoid makes of what an einsum computes, which is a tensor of its own here."""
+    assert y.operation is not None
+    logic = y.operation.logic
+    assert isinstance(logic, Einsum)
+    element = accumulated_axes(spec, monoid, skips=logic.outside == "skip")
+    x = values(show_spec(Spec(spec.operands, element)), [name for one in spec.operands for name in axis_names(one)])
+    sizes = {name: dim.size for name, dim in y.operation.sizes.items() if name in axis_names(spec.result)}
+    return contract(show_spec(Spec((element,), spec.result)), [x], accum=monoid, sizes=sizes)
 
 
 def _picked(monoid: Monoid, groups: Groups, spec: str, x: Tensor) -> Tensor:

@@ -24,15 +24,15 @@ def take(x: TensorLike, positions: TensorLike, *, outside: Outside = "check", la
      [5 6]]
     """
     table, held = as_tensor(x, "take"), as_tensor(positions, "take")
-    batch, own = _axes(held)
+    batch, own = position_axes(held)
     names, shown = [f"b{at}" for at in range(batch)], [f"p{at}" for at in range(own)]
     inputs = () if table.shape.input.axes == () else ("...",)
     if table.shape.batch.lo:
-        spec = f"{_part(['v', '...'], inputs, ['...'])}; {_part(names, (), shown)} @v => "
-        spec += _part([*names, *shown, "..."], inputs, ["..."])
+        spec = f"{part_of_spec(['v', '...'], inputs, ['...'])}; {part_of_spec(names, (), shown)} @v => "
+        spec += part_of_spec([*names, *shown, "..."], inputs, ["..."])
     else:
-        spec = f"{_part((), inputs, ['v', '...'])}; {_part(names, (), shown)} @v => "
-        spec += _part(names, inputs, [*shown, "..."])
+        spec = f"{part_of_spec((), inputs, ['v', '...'])}; {part_of_spec(names, (), shown)} @v => "
+        spec += part_of_spec(names, inputs, [*shown, "..."])
     return contract(spec, (table, held), label=label, outside=outside, left=True)
 
 
@@ -54,13 +54,13 @@ def bincount(
     return contract(spec, operands, label=label, outside=outside, sizes={"v": size})
 
 
-def _part(batch: Sequence[str], inputs: Sequence[str], outputs: Sequence[str]) -> str:
+def part_of_spec(batch: Sequence[str], inputs: Sequence[str], outputs: Sequence[str]) -> str:
     """The part of a spec that has these rows."""
     first, second, last = map(", ".join, (batch, inputs, outputs))
     return (first and f"{first}|") + (second and f"{second}->") + last
 
 
-def _axes(held: Tensor) -> tuple[int, int]:
+def position_axes(held: Tensor) -> tuple[int, int]:
     """How many batch and how many output axes positions have."""
     batch, inputs, outputs = held.shape.batch.axes, held.shape.input.axes, held.shape.output.axes
     if batch is None or inputs is None or outputs is None or inputs:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.assign import Node, NodeName, Precision, Slot
+from weft.assign import Iterations, Node, NodeName, Precision, Slot
 from weft.assign.nodes import first_number
 from weft.assign.syntax import Name, Right, Statement, assigns
 from weft.errors import Span, WeftError, user_origin
@@ -19,6 +19,7 @@ from weft.shape.infer import infer
 from weft.shape.logic import Assigned, Parameter, elaborate
 from weft.tensor.assignments import node
 from weft.tensor.leaves import data
+from weft.tensor.read_loops import TextLoops
 from weft.tensor.tensor import Tensor
 
 #: What a name in the text may stand for.
@@ -62,6 +63,7 @@ class TextNames:
         self.given = frozenset(names)
         self.exact = declare  # nodes are called just what the text calls them
         self._types: dict[str, dict[str, str]] = {}
+        self.loops = TextLoops(program)
         with text.pointing():
             for statement in assigns(program):
                 self._types.setdefault(statement.target.text, {}).update(_said_types(statement.right))
@@ -80,7 +82,7 @@ class TextNames:
 
     def _declare(self, name: Name, undeclared: bool) -> None:
         base = name.text if name.declares else _split(name.text)[0]
-        types = self._types.get(base, {})
+        types, iterations = self._types.get(base, {}), self.loops.iterations(name.text)
         if name.declares and base in self.given and not name.described:
             fix = "leave out the quotes to assign to it, or declare another name"
             raise Mistake(f"`{base}` is given, so it cannot be declared", name.span, fix)
@@ -88,14 +90,19 @@ class TextNames:
             raise Mistake(
                 f"a node cannot be called `{base}`", name.span, "choose a name without an accessor at its end"
             )
-        if self._resolve(name.text) is not None:
+        found = self._resolve(name.text)
+        known = found and isinstance(found[0], Tensor) and found[0].node.iterations
+        if iterations is not None and iterations != known and (found or name.declares):
+            what = f"`{base}` is not computed by a loop, and here one computes it for every iteration"
+            raise Mistake(what, name.span, "assign to another name, without quotes or braces")
+        if found is not None:
             if name.described:
                 self._state(name)
         elif name.declares or (undeclared and "at_least" in types):
             o, i, b = (name.sizes.get(row) for row in "oib")
             self.meaning[base] = node(base, o=o, i=i, b=b, scalar=name.scalar, init=name.init, **types)
         elif undeclared:
-            self.meaning[base] = _plain_node(base, types.get("dtype"))
+            self.meaning[base] = _plain_node(base, types.get("dtype"), iterations)
 
     def _state(self, name: Name) -> None:
         """Let a tensor that there is have the sizes that the text says it has; it must start where the text says."""
@@ -179,12 +186,13 @@ def _access(found: Tensor | Scalar, accessor: str, name: Name) -> Tensor:
     return found.grad if accessor == "grad" else found.merge if accessor == "merge" else found
 
 
-def _plain_node(label: str, dtype: str | None) -> Tensor:
+def _plain_node(label: str, dtype: str | None, iterations: Iterations | None) -> Tensor:
     """A node called exactly as the text says, whose gradient can be named too."""
     origin = user_origin()
     shape = infer(Assigned(), name=label, title="node", origin=origin, code=True).result
     precision = Precision.given(dtype) if dtype else Precision.from_operands()
-    return Tensor(Node(NodeName(label), shape, precision, origin=origin), differentiable=True)
+    made = Node(NodeName(label), shape, precision, origin=origin, iterations=iterations)
+    return Tensor(made, differentiable=True)
 
 
 def unheld(what: str, span: Span) -> Mistake:

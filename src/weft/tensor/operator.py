@@ -15,6 +15,7 @@ from typing import Any, overload
 from weft.assign import (
     Accum,
     Adjoint,
+    Arg,
     Code,
     Lookups,
     Node,
@@ -29,7 +30,7 @@ from weft.assign import (
 from weft.assign.definitions import inputs_of
 from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
-from weft.ops import OPS, Call
+from weft.ops import OPS, Call, leaves
 from weft.ops.dtypes import element_type, is_float
 from weft.project.plan import check_labels
 from weft.public import public_methods
@@ -97,27 +98,29 @@ class Operator:
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
         lookups = lookups_of(operation, {slot: one.operand for slot, one in enumerate(tensors, 1)}, origin)
-        with recording(operation, lookups) as forward:
-            values = _numbered("v", [tensor.operand for tensor in tensors], operation)
-            _call(self.run_forward, {"v": Slot(0, node, operation), **values}, self.name)
-        if not list(statements(forward.code)):
-            fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
-            raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=origin, fix=fix)
-        if node in inputs_of(forward.code):
-            raise WeftError(
-                f"the forward function of {self.name} reads its result before computing it",
-                origin=origin,
-                fix="compute v from v1, v2, … alone",
-            )
+        code = self._forward(node, operation, lookups, tensors)
         reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
-        differentiable = reached and not (self.run_gradient is None and _is_flat(forward.code))
+        differentiable = reached and not (self.run_gradient is None and _is_flat(code))
         return Tensor(
-            node.defined(forward.code),
+            node.defined(code),
             operation=operation,
             children=(*tensors, *map(Tensor, lookups.watched)),
             differentiable=differentiable,
             pullback=self._pullback if differentiable else None,
         )
+
+    def _forward(self, node: Node, operation: Operation, lookups: Lookups, operands: Sequence[Tensor]) -> Code:
+        """What the forward function writes, checked."""
+        with recording(operation, lookups) as forward:
+            values = _numbered("v", [tensor.operand for tensor in operands], operation)
+            _call(self.run_forward, {"v": Slot(0, node, operation), **values}, self.name)
+        if not list(statements(forward.code)):
+            fix = "assign to its first parameter: `v[:] = …` or `v.accumulate(…, reset=True)`"
+            raise WeftError(f"the forward function of `{self.name}` assigns nothing", origin=node.origin, fix=fix)
+        if node in inputs_of(forward.code):
+            what = f"the forward function of {self.name} reads its result before computing it"
+            raise WeftError(what, origin=node.origin, fix="compute v from v1, v2, … alone")
+        return forward.code
 
     def _pullback(self, tensor: Tensor, adjoint: Adjoint) -> Code:
         operation = tensor.operation
@@ -184,11 +187,13 @@ def read_logic(text: str, operands: int = 2) -> Logic:
 
 
 def _is_flat(code: Code) -> bool:
-    """Does its result not change with its operands, a little at a time: is it a truth value, or a position?"""
+    """Does its result not change with its operands, a little at a time: is it a constant, a truth value, a position?"""
     if not isinstance(code, Accum):
         return False
     monoid = OPS[code.accum].monoid
-    return bool(monoid and monoid.dtype) or (isinstance(code.value, Call) and OPS[code.value.op].truth)
+    if (monoid and monoid.dtype) or not any(isinstance(leaf, Arg) for leaf in leaves(code.value)):
+        return True
+    return isinstance(code.value, Call) and OPS[code.value.op].truth
 
 
 def _numbered(name: str, operands: Sequence[Operand | None], operation: Operation) -> dict[str, Slot]:

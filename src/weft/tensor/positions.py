@@ -147,8 +147,11 @@ class PositionsInside:
         )
 
     def _stray(self, value: int, of: Callable[[], npt.NDArray[Any]] | None) -> str:
-        """Which position is outside, and where it stands if that can be seen."""
+        """Which position is outside, and where it stands if that can be seen; a lone output axis of 1 is none."""
         there = np.argwhere(of() == value) if of else np.zeros((0, 1))
         if not len(there):
             return f"`{self.of.label}` holds {value} somewhere"
-        return f"`{self.of.label}[{', '.join(map(str, there[0]))}]` is {value}"
+        shape, at = close(self.operation.slots[self.slot]), there[0].tolist()
+        if shape.batch and [dim.size for dim in shape.output] == [1]:
+            del at[len(shape.batch)]
+        return f"`{self.of.label}[{', '.join(map(str, at))}]` is {value}"

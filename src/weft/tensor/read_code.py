@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, cast, get_args
 
-from weft.assign import Arg, Code, Comment, Node, Record, Slot, record, recording
+from weft.assign import Arg, Code, Comment, LoopIndex, Node, Record, Repeat, Slot, record, recording
 from weft.assign.parse import INFIX, parse
 from weft.assign.slice_text import parse_slice
 from weft.assign.syntax import (
@@ -25,6 +25,7 @@ from weft.assign.syntax import (
     FunctionCall,
     Infix,
     Lift,
+    LoopBlock,
     Name,
     NumberLiteral,
     Quoted,
@@ -36,12 +37,13 @@ from weft.assign.syntax import (
     in_a_row,
     names_in,
 )
+from weft.einsum import parse_spec
 from weft.errors import WeftError, user_origin
 from weft.notation import Mistake, Source
 from weft.ops import OPS, Call, Num, Scalar, call, substitute
 from weft.ops.dtypes import element_type
 from weft.project.plan import check_labels
-from weft.shape.infer import Operation
+from weft.shape.infer import Operation, infer
 from weft.shape.logic import (
     Compose,
     Einsum,
@@ -53,8 +55,9 @@ from weft.shape.logic import (
     Written,
     arity,
     position_slots,
+    read_by,
 )
-from weft.shape.subscripts import GivenIndex
+from weft.shape.subscripts import AxisPoint, GivenIndex
 from weft.tensor.assignments import assignable, record_over
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import compose
@@ -65,6 +68,9 @@ from weft.tensor.positions import lookups_of
 from weft.tensor.reading import Reading, operation_of
 from weft.tensor.slices import StaticIndex, apply_slice
 from weft.tensor.tensor import Tensor, given
+
+#: The leftmost batch axis has a position for each iteration of a loop.
+_RUN_THROUGH = Einsum(parse_spec("steps, ..batch..|; steps => steps"))
 
 
 def parse_cd(text: str, names: Mapping[str, Given] | None = None, /, *, declare: bool = False, **more: Given) -> Code:
@@ -100,12 +106,16 @@ class _Reader:
         self.names = names
         self.lets: Mapping[str, Value] = {}  # of the statement that is read
         self.operations: dict[Node, Operation] = {}  # of the statements read so far
+        self.loops: Mapping[str, LoopIndex] = {}  # around the statement that is read
 
     def run(self, statement: Statement) -> None:
         """Record what a statement says."""
         try:
             if isinstance(statement, Assign):
                 self._assign(statement)
+                return
+            if isinstance(statement, LoopBlock):
+                self._loop(statement)
                 return
             words = [part.text if isinstance(part, Quoted) else self._label(part) for part in statement.parts]
         except Mistake as mistake:
@@ -117,6 +127,15 @@ class _Reader:
             for one in statement.body:
                 self.run(one)
         record(Comment(" ".join(words), inner.code))
+
+    def _loop(self, loop: LoopBlock) -> None:
+        around, index = self.loops, self.names.loops.index(loop)
+        self.loops = {**around, index.symbol: index}
+        with recording() as inner:
+            for one in loop.body:
+                self.run(one)
+        self.loops = around
+        record(Repeat(index, loop.reverse, inner.code))
 
     def _place(self, statement: Statement) -> str:
         span = statement.span
@@ -136,6 +155,7 @@ class _Reader:
         _check_type(statement, target)
         operation = operation_of(reading, target)
         self.operations[target] = operation
+        self._run_through(operation, statement.right)
         accum, reset = _accumulation(statement.sign)
         by_slot = {slot: tensor.operand for slot, tensor in reading.by_slot.items()}
         lookups = lookups_of(operation, by_slot, user_origin())
@@ -143,6 +163,17 @@ class _Reader:
         where = Record(operation, reading.lhs, (*reading.slots, *reading.positions))
         values = [*operands, *lookups.watched]
         record_over(where, target, accum, reset, reading.value, values, enrich=not self.names.exact)
+
+    def _run_through(self, operation: Operation, right: Right) -> None:
+        """A loop that stands in an axis comes to all its positions, so they are as many as its iterations."""
+        logic = read_by(operation.logic)
+        points = [one for one in logic.subscripts if isinstance(one, AxisPoint)] if isinstance(logic, Slice) else []
+        for point in (one for one in points if one.looped):
+            if point.index.only not in self.loops:
+                fix = "write the statement in the loop, between its brackets"
+                raise Mistake(f"there is no loop `{point.index.only[:-1]}` around", right.span, fix)
+            shapes = [operation.slots[1], self.loops[point.index.only].length]
+            infer(_RUN_THROUGH, shapes, title="loop", origin=user_origin(), code=True)
 
     # Right sides
 

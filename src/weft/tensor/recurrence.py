@@ -22,38 +22,40 @@ from weft.affine import Affine
 from weft.assign import (
     Accum,
     Arg,
+    Assignment,
     Cells,
     Code,
-    Comment,
     Direct,
     Fetch,
     Iterations,
     LoopIndex,
     Node,
     NodeName,
+    Noop,
     Operand,
+    Precision,
     Record,
     Repeat,
-    Seq,
+    node_of,
+    operands_of,
     seq,
     statements,
     target,
 )
 from weft.assign.definitions import inputs_of
 from weft.assign.nodes import Check, Piece, rebuilt
+from weft.assign.record import assign_pointwise
 from weft.einsum import parse_spec
 from weft.errors import user_origin
 from weft.ops import Num
-from weft.shape.infer import Operation, infer
+from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Pointwise, Slice
-from weft.shape.nodes import Dim
-from weft.shape.subscripts import AxisPoint, GivenIndex, SlicedRow
+from weft.shape.subscripts import AxisPoint, SlicedRow
 from weft.tensor.grad import like, pulled_back, zeros_like
-from weft.tensor.slices import apply_slice
 from weft.tensor.tensor import Tensor
 
 #: A tensor for each iteration, as one.
-_STACK = parse_spec("...|...->... => t, ...|...->...")
+_STACK = parse_spec("...|...->...; t => t, ...|...->...")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +71,7 @@ class Carry:
 class Recurrence:
     """What a loop does in an iteration.
 
-    `slices` are tensors of an iteration that are a part each of a tensor with all iterations. `outputs` are wanted of
+    `slices` stand for what tensors with a part for every iteration hold for this one. `outputs` are wanted of
     every iteration, `sums` added up over all. `known` are nodes of the iteration that another loop over the same index
     has computed, `again` those that are computed again: of these there is but one value, for the iteration that runs.
     """
@@ -89,15 +91,26 @@ class Recurrence:
         return _LoopBuilder(self).run()
 
 
+def loop_along(tensors: Sequence[Tensor], name: str) -> LoopIndex:
+    """The index of a loop with an iteration for each position in the leftmost batch axis of some tensors."""
+    read = "; ".join(f"steps, ..batch{number}..|" for number in range(len(tensors)))
+    logic = Einsum(parse_spec(f"{read} => steps"))
+    length = infer(logic, [one.shape for one in tensors], title="scan", origin=user_origin()).result
+    return LoopIndex(name, length)
+
+
 def iteration_slice(tensor: Tensor, index: LoopIndex) -> Tensor:
-    """What a tensor holds for the iteration: its leftmost batch axis is the loop's."""
-    return apply_slice(_at(index), tensor)
+    """Stands for what a tensor holds for the iteration: its leftmost batch axis is the loop's."""
+    shape = infer(_at(index), [tensor.shape], name="slice", title="scan", origin=user_origin()).result
+    precision = Precision.from_operands()
+    precision.computed_by(Arg(0), [(Arg(0), tensor.node.precision)], sums=False)
+    node = Node(NodeName("slice"), shape, precision, origin=user_origin())
+    return Tensor(node, differentiable=tensor.differentiable)
 
 
 def _at(index: LoopIndex) -> Slice:
     """The leftmost batch axis, read where a loop stands."""
-    given = GivenIndex(index.symbol, index.size, looped=True)
-    return Slice(batch=SlicedRow((AxisPoint(Affine.of(index.symbol), (given,)),)))
+    return Slice(batch=SlicedRow((AxisPoint(Affine.of(index.symbol), looped=True),)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +150,7 @@ class RecurrenceLoop:
     def stacked(self, tensor: Tensor, label: str) -> Tensor:
         """A tensor of the iteration for all of them: the loop is its leftmost batch axis."""
         index, origin, of = self.of.index, user_origin(), tensor.node
-        sizes = {"t": Dim(index.size)}
-        shape = infer(Einsum(_STACK, left=True), [tensor.shape], name=label, origin=origin, sizes=sizes).result
+        shape = infer(Einsum(_STACK, left=True), [tensor.shape, index.length], name=label, origin=origin).result
         slicing = infer(_at(index), [shape], origin=origin)
         node = Node(NodeName(label), shape, of.precision, origin=origin, gradient_of=of.gradient_of)
         operand = self.nodes.get(of, of) if isinstance(tensor.operand, Node) else tensor.operand
@@ -266,40 +278,46 @@ class _LoopBuilder:
     of: Recurrence
     nodes: dict[Node, Node] = field(default_factory=dict)
     totals: dict[Tensor, Node] = field(default_factory=dict)
+    #: What reads each slice that no other loop has read.
+    slicing: dict[Node, Code] = field(default_factory=dict)
 
     def run(self) -> RecurrenceLoop:
         of, index = self.of, self.of.index
         self.nodes.update(of.known)
+        self.slicing = {
+            one.node: _sliced(one, source, index) for one, source in of.slices.items() if one.node not in of.known
+        }
         direction = "backward" if of.reverse else "forward"
         for one in of.carries:
             self.nodes[one.before.node] = self._like(one.before.node, Iterations((index,), direction))  # type: ignore[arg-type]
-        varying, codes = self._traced([tensor.node for tensor in self._roots])
+        varies: dict[Node, bool] = {}
+        codes = self._traced([tensor.node for tensor in self._roots], varies)
         written = dict.fromkeys(target(one) for code in codes for one in statements(code))
         direct = {one.node: one for one in of.sums if self._adds(one, codes)}
         for node in written:
             self.nodes[node] = self._total(direct[node]) if node in direct else self._like(node, self._iterations(node))
         body = [rebuilt(code, partial(self._over, direct)) for code in codes]
         body += [self._added(one) for one in of.sums if one.node not in direct]
-        body += [_written(self.nodes[one.before.node], self._operand(one.after)) for one in of.carries]
-        starts = [_written(self.nodes[one.before.node], one.start.operand) for one in of.carries]
+        body += [assign_pointwise(self.nodes[one.before.node], self._operand(one.after)) for one in of.carries]
+        starts = [assign_pointwise(self.nodes[one.before.node], one.start.operand) for one in of.carries]
         cleared = [Fetch(node, Cells(Num(0.0))) for node in self.totals.values()]
         code = seq(*starts, *cleared, Repeat(index, of.reverse, seq(*body)))
         for node in dict.fromkeys(target(one) for one in statements(code)):
             node.defined(code)
-        return RecurrenceLoop(of, self.nodes, self.totals, *self._read(varying))
+        return RecurrenceLoop(of, self.nodes, self.totals, *self._read(varies))
 
     @property
     def _roots(self) -> list[Tensor]:
         return [*(one.after for one in self.of.carries), *self.of.outputs, *self.of.sums]
 
-    def _traced(self, wanted: Sequence[Node]) -> tuple[dict[Node, bool], list[Code]]:
-        """Which nodes differ from iteration to iteration, and the code that computes those, operands first."""
-        varies: dict[Node, bool] = dict.fromkeys(self.nodes, True)
+    def _traced(self, wanted: Sequence[Node], varies: dict[Node, bool]) -> list[Code]:
+        """The code of what differs from iteration to iteration, operands first; `varies` learns which nodes do."""
+        varies |= dict.fromkeys(self.nodes, True)
         codes: dict[int, Code] = {}
         rest = list(reversed(wanted))
         while rest:
             node = rest[-1]
-            definition = None if node in varies else node.definition
+            definition = None if node in varies else self.slicing.get(node, node.definition)
             if definition is None:
                 varies.setdefault(node, False)
                 rest.pop()
@@ -309,29 +327,18 @@ class _LoopBuilder:
             rest += reversed(missing)
             if missing:
                 continue
-            differs = any(varies[one] for one in inputs) or self._slices(definition)
+            differs = node in self.slicing or any(varies[one] for one in inputs)
             varies |= dict.fromkeys([*map(target, statements(definition)), node], differs)
             if differs:
                 codes[id(definition)] = definition
-        return varies, list(codes.values())
+        return list(codes.values())
 
-    def _slices(self, code: Code) -> bool:
-        """Does it read what a tensor holds for the iteration, outside the loop itself?"""
-        index, rest = self.of.index, [code]
-        while rest:
-            match rest.pop():
-                case Seq(codes=codes):
-                    rest += codes
-                case Comment(body=body):
-                    rest.append(body)
-                case Repeat(index=other, body=body) if other.symbol != index.symbol:
-                    rest.append(body)
-                case Accum(record=Record(operation=Operation(logic=Slice() as logic))) if logic == _at(index):
-                    return True
-        return False
+    def _read(self, varies: dict[Node, bool]) -> tuple[dict[Tensor, Tensor], list[Tensor]]:
+        """The slices that an iteration reads, and the tensors that are the same in all.
 
-    def _read(self, varies: Mapping[Node, bool]) -> tuple[dict[Tensor, Tensor], list[Tensor]]:
-        """The slices that an iteration reads, and the tensors that are the same in all."""
+        Children are what a tensor changes with, which is not always what it is computed from: the joins of a monoid
+        are computed for a gradient alone.
+        """
         seen = {one.before for one in self.of.carries}
         slices: dict[Tensor, Tensor] = {}
         captured: dict[Tensor, None] = {}
@@ -341,9 +348,11 @@ class _LoopBuilder:
             if tensor in seen:
                 continue
             seen.add(tensor)
+            if tensor.node not in varies:
+                self._traced([tensor.node], varies)
             if tensor in self.of.slices:
                 slices[tensor] = self.of.slices[tensor]
-            elif varies.get(tensor.node):
+            elif varies[tensor.node]:
                 rest += reversed(tensor.children)
             else:
                 captured[tensor] = None
@@ -373,7 +382,7 @@ class _LoopBuilder:
         """A statement of the iteration over nodes of the loop; sums go on from the iteration before."""
         match piece:
             case Fetch(node=node):
-                return replace(piece, node=self.nodes[node])
+                return Noop() if node in direct else replace(piece, node=self.nodes[node])
             case Accum(lhs=lhs) | Direct(lhs=lhs):
                 read = tuple(self.nodes.get(one, one) if isinstance(one, Node) else one for one in piece.operands)
                 moved = replace(piece, lhs=self.nodes[lhs], operands=read)
@@ -384,10 +393,11 @@ class _LoopBuilder:
 
     def _adds(self, tensor: Tensor, codes: Iterable[Code]) -> bool:
         """Is a tensor of the iteration nothing but a sum that nobody else reads, so that it can go on?"""
-        own = [one for code in codes for one in statements(code) if target(one) is tensor.node]
-        plain = all(isinstance(one, Accum) and one.accum == "add" for one in own)
-        read = any(tensor.node in inputs_of(code) for code in codes)
-        wanted = sum(one.node is tensor.node for one in self._roots)
+        node, every = tensor.node, [one for code in codes for one in statements(code)]
+        own = [one for one in every if target(one) is node]
+        plain = all(_starts_or_adds(one) for one in own)
+        read = any(node_of(operand) is node for one in every for operand in operands_of(one))
+        wanted = sum(one.node is node for one in self._roots)
         return bool(own) and plain and not read and wanted == 1
 
     def _total(self, tensor: Tensor) -> Node:
@@ -395,13 +405,17 @@ class _LoopBuilder:
         return self.totals[tensor]
 
     def _added(self, tensor: Tensor) -> Code:
-        total, shape = self._total(tensor), tensor.shape
-        record = Record(infer(Pointwise(1), [shape], result=total.shape), 0, (1,))
-        return Accum(total, "add", False, Arg(0), (self._operand(tensor),), record, tensor.node.origin)
+        return replace(assign_pointwise(self._total(tensor), self._operand(tensor), "add"), origin=tensor.node.origin)
 
 
-def _written(node: Node, operand: Operand) -> Code:
-    """What is carried."""
-    shape = operand.shape if isinstance(operand, Node) else operand.node.shape
-    record = Record(infer(Pointwise(1), [shape], result=node.shape), 0, (1,))
-    return Accum(node, "arg2", True, Arg(0), (operand,), record, user_origin())
+def _sliced(tensor: Tensor, source: Tensor, index: LoopIndex) -> Code:
+    """What a tensor stands for."""
+    reading = infer(_at(index), [source.shape], result=tensor.shape, title="scan", origin=tensor.node.origin)
+    return Accum(tensor.node, "arg2", True, Arg(0), (source.operand,), Record(reading, 0, (1,)), tensor.node.origin)
+
+
+def _starts_or_adds(statement: Assignment) -> bool:
+    match statement:
+        case Fetch(source=Cells(value=Num(value=0))) | Accum(accum="add"):
+            return True
+    return False

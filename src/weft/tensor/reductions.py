@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from weft.einsum.nodes import KINDS
 from weft.errors import EinsumError, ShapeError, WeftError
 from weft.ops import Scalar, call, where
 from weft.ops.dtypes import is_float
 from weft.shape.text import as_dim
-from weft.tensor.functions import each_point, pointwise
+from weft.tensor.functions import cast, each_point, pointwise
 from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, reduce_groups, related
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, stop_gradient
 
+#: The output row of one axis.
+_ONE_AXIS = "...|...->c => ...|...->0"
 #: Positions are stored in this type.
 _POSITION = "int32"
 
@@ -140,15 +143,26 @@ def cross_entropy(
     >>> print(ctx[wf.cross_entropy(x, ids)].ravel().round(4))
     [0.5514 0.5514 0.    ]
     """
+    x, ids = as_tensor(logits, "cross_entropy"), _whole(ids, "cross_entropy")
+    spec = _ONE_AXIS if spec == OUTPUT_ROW and len(x.shape.output.axes or ()) == 1 else spec
     groups = Groups.plain(spec, "cross_entropy")
-    ids = _whole(ids, "cross_entropy")
-    x, top, logs = _log_weights(as_tensor(logits, "cross_entropy"), spec, groups, sizes)
-    one_each, ones = groups.one_each()
-    reads = [(groups.element, x), (groups.group, top), (groups.group, logs)]
-    reads += [(one_each, ids), groups.positions(groups.element, _POSITION)]
+    x, top, logs = _log_weights(x, spec, groups, sizes)
+    (one_each, ones), along = groups.one_each(), groups.along(x)
+    reads = [(groups.operand if along else groups.element, x), (groups.group, top), (groups.group, logs)]
+    if along:
+        reads.append((replace(one_each, along=along), ids))
+    else:
+        reads += [(one_each, ids), groups.positions(groups.element, _POSITION)]
     try:
         return related(
-            "cross_entropy", _unlikely, reads, groups.group, accum="add", label=label, sizes={**sizes, **ones}
+            "cross_entropy",
+            _unlikely if along else _unlikely_if_named,
+            reads,
+            groups.group,
+            accum="add",
+            label=label,
+            sizes={**sizes, **ones},
+            outside="skip" if along else "check",
         )
     except ShapeError:
         raise _unlike("cross_entropy", ids, f"{x.label} is {x.shape}, and results in {top.dims}") from None
@@ -168,7 +182,7 @@ def one_hot(
     """
     groups = Groups.plain(spec, "one_hot")
     ids = _whole(ids, "one_hot")
-    new = [name for name in groups.names(groups.operand) if name not in groups.names(groups.group)]
+    new = groups.left_out
     if len(new) != 1 or new[0] in KINDS:
         what = f"one_hot makes one axis, and the spec leaves out {len(new)}"
         raise EinsumError(what, text=groups.text, fix='name one: "...|t, c => ...|t"')
@@ -236,8 +250,12 @@ def _exp_above(x: Scalar, top: Scalar) -> Scalar:
     return call("exp", x - top)
 
 
-def _unlikely(x: Scalar, top: Scalar, logs: Scalar, number: Scalar, position: Scalar) -> Scalar:
-    return call("select", _same(number, position), logs - (x - top))
+def _unlikely(x: Scalar, top: Scalar, logs: Scalar) -> Scalar:
+    return logs - (x - top)
+
+
+def _unlikely_if_named(x: Scalar, top: Scalar, logs: Scalar, number: Scalar, position: Scalar) -> Scalar:
+    return call("select", _same(number, position), _unlikely(x, top, logs))
 
 
 def _same(number: Scalar, position: Scalar) -> Scalar:
@@ -250,13 +268,13 @@ def _root(square: Scalar) -> Scalar:
 
 
 def _whole(ids: TensorLike, user: str) -> Tensor:
-    """Ids as a tensor; what is stored as fractions names no position."""
+    """Ids as a tensor of whole numbers, which truth values are; what is stored as fractions names no position."""
     found = as_tensor(ids, user)
     stored = found.node.precision.settled
     if stored and is_float(stored):
         what = f"{user} takes whole numbers as ids, and `{found.label}` is {stored}"
         raise WeftError(what, fix='convert them: wf.cast(ids, "int32")')
-    return found
+    return cast(found, _POSITION) if stored == "bool" else found
 
 
 def _unlike(user: str, ids: Tensor, groups: str) -> ShapeError:

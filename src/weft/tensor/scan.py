@@ -2,71 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from math import isqrt
+from numbers import Integral
 from typing import Any
 
-from weft.assign import LoopIndex, Node, NodeName, Precision
+from weft.assign import Cells, Fetch, Node, NodeName, Precision, in_code
 from weft.assign.dtype_inference import Peek
+from weft.einsum import parse_spec
 from weft.errors import Origin, ShapeError, WeftError, user_origin
 from weft.ops.dtypes import is_float
 from weft.shape.infer import infer
-from weft.shape.logic import Assigned
+from weft.shape.logic import Einsum, Stated
+from weft.tensor.checkpoints import ScanNames, checkpointed, scanned
 from weft.tensor.grad import shaped
-from weft.tensor.recurrence import Carry, Recurrence, iteration_slice
-from weft.tensor.results import Path, parts
+from weft.tensor.recurrence import Carry, Recurrence, iteration_slice, loop_along
+from weft.tensor.results import Path, parts, structured_as
+from weft.tensor.scan_axis import FIRST_BATCH_AXIS, ScanAxis
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
 #: How many loops are being traced, one inside the other.
 _depth: ContextVar[int] = ContextVar("weft_loops", default=0)
 
+#: A shape like another one.
+_SAME = Einsum(parse_spec("...|...->... => ...|...->..."), left=True)
+
 
 def scan(
-    cell: Callable[[Any, Any], Any], xs: Any, init: Any, *, reverse: bool = False, recompute: bool = False
+    cell: Callable[[Any, Any], Any],
+    xs: Any,
+    init: Any,
+    *,
+    spec: str = FIRST_BATCH_AXIS,
+    reverse: bool = False,
+    recompute: bool | int = False,
 ) -> tuple[Any, Any]:
     """Apply a cell along the leftmost batch axis of `xs`: `hs, last = wf.scan(cell, xs, init=h0)`.
 
     `cell(carry, x)` gives the next carry, or that and an output, and is called once: the loop stays a loop. The carry,
     `xs` and the output are tensors, or tuples, lists and dicts of them. `hs` has what each step gives, `last` is the
-    last carry. `reverse` begins at the end. The gradient is a loop backwards; with `recompute` it computes again what a
-    step computed, from the carry that the step found, rather than reading it from memory.
+    last carry. A `spec` may leave out another axis, to be run along: "b, t|d => b|d"; `hs` has it where `xs` has it.
+    `reverse` begins at the end. The gradient is a loop backwards, which reads what steps computed from memory; with
+    `recompute=k` only the carry of every k-th step is kept, and the steps between are computed again, k at a time;
+    `recompute=True` takes k about the square root of the number of steps.
     """
     _check_callable(cell)
-    origin = user_origin()
-    sources = {path: _tensor(part, "xs", path) for path, part in parts(xs)}
-    with _traced(_length(sources)) as index:
+    origin, axis = user_origin(), ScanAxis.of(spec, "wf.scan")
+    sources = {path: axis.front(_tensor(part, "xs", path)) for path, part in parts(xs)}
+    steps = _steps(list(sources.values()))
+    every = _checked_interval(recompute, steps)
+    with _named_loops() as (name, around):
+        index = loop_along(list(sources.values()), name)
         slices = {path: iteration_slice(source, index) for path, source in sources.items()}
         found = {path: _Field.of(_name(path, cell, ""), _tensor(part, "init", path)) for path, part in parts(init)}
         starts = {path: one.start() for path, one in found.items()}
-        result = cell(_formed(init, {path: one.before for path, one in found.items()}), _formed(xs, slices))
+        before = structured_as(init, (one.before for one in found.values()))
+        result = cell(before, structured_as(xs, iter(slices.values())))
         after, outputs, shape = _split(result, init, cell, origin)
         carries = [one.carry(starts[path], after[path], origin) for path, one in found.items()]
     if shape is None:
         shape, outputs = init, {path: one.after for path, one in zip(found, carries, strict=True)}
+    names = ScanNames(
+        [_name(path, cell, "s") for path in outputs], [_name(path, cell, "_last") for path in found], around
+    )
     taken = {slices[path]: source for path, source in sources.items()}
-    run = Recurrence(index, reverse, carries, taken, list(outputs.values()), recompute=recompute).run()
-    stacked = {path: run.stacked(one, _name(path, cell, "s")) for path, one in outputs.items()}
-    last = {path: run.last(one, _name(path, cell, "_last")) for path, one in zip(found, carries, strict=True)}
-    return _formed(shape, stacked), _formed(init, last)
+    of = Recurrence(index, reverse, carries, taken, list(outputs.values()), recompute=every == 1)
+    run = scanned(of, names) if steps is None or every < 2 else checkpointed(of, steps, every, names)
+    stacked = (axis.back(one, one.label) for one in run.outputs)
+    return structured_as(shape, stacked), structured_as(init, iter(run.last))
 
 
 @contextmanager
-def _traced(length: int) -> Iterator[LoopIndex]:
-    """The index of a loop, inside those around it."""
+def _named_loops() -> Iterator[tuple[str, str]]:
+    """What a loop is called, inside those around it, and one around it for segments."""
     depth = _depth.get()
     token = _depth.set(depth + 1)
     try:
-        yield LoopIndex(f"t_{depth + 1}" if depth else "t", length)
+        yield (f"t_{depth + 1}", f"s_{depth + 1}") if depth else ("t", "s")
     finally:
         _depth.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Field:
-    """A tensor of the carry, as the cell finds it: of a shape and type that are found with the cell."""
+    """A tensor of the carry, as the cell finds it: of the shape that it starts with, and a type found with the cell.
+
+    A number fits any shape: there the cell says which, and so it does where even the axes of the start are not known.
+    """
 
     label: str
     init: Tensor
@@ -74,7 +100,10 @@ class _Field:
 
     @staticmethod
     def of(label: str, init: Tensor) -> _Field:
-        shape = infer(Assigned(), name=label, title="scan", origin=user_origin()).result
+        exact = not _is_number(init) and all(row.axes is not None for row in init.shape.rows)
+        logic, like = (_SAME, [init.shape]) if exact else (Stated(0, ()), [])
+        code = in_code([init.operand])
+        shape = infer(logic, like, name=label, title="scan", origin=user_origin(), code=code).result
         node = Node(NodeName(label), shape, Precision.from_operands(), origin=user_origin())
         return _Field(label, init, Tensor(node, differentiable=is_float(Peek()(init.node.precision))))
 
@@ -112,6 +141,10 @@ class _Field:
             )
 
 
+def _is_number(tensor: Tensor) -> bool:
+    return isinstance(tensor.node.definition, Fetch) and isinstance(tensor.node.definition.source, Cells)
+
+
 def _split(
     result: object, init: object, cell: Callable[..., Any], origin: Origin | None
 ) -> tuple[dict[Path, Tensor], dict[Path, Tensor], object]:
@@ -139,45 +172,56 @@ def _tensor(part: object, what: str, path: Path) -> Tensor:
     return as_tensor(part, f"{what}{''.join(f'[{key!r}]' for key in path)} of wf.scan")
 
 
-def _length(sources: Mapping[Path, Tensor]) -> int:
-    """How many steps there are: the size of the leftmost batch axis of all that is read along it."""
+def _steps(sources: Sequence[Tensor]) -> int | None:
+    """How many steps there are, if that is known: the size of the leftmost batch axis of all that is read along it."""
+    if not sources:
+        raise WeftError("wf.scan is given nothing to run along", fix="give xs: wf.scan(cell, xs, init=h0)")
     sizes: dict[int, Tensor] = {}
-    for source in sources.values():
+    for source in sources:
         batch = source.shape.batch
-        size = next((axis.size for axis in batch.axes or batch.front), None)
-        if size is None:
-            lacks = "it has none" if batch.axes == () else "its size is not known"
-            what = f"wf.scan runs along the leftmost batch axis of `{source.label}`, and {lacks}"
-            fix = "say which axes are batch axes: wf.data(x, batch=2) of an array [steps, examples, …], or b=[…]"
-            raise WeftError(what, notes=[f"{source.label} is {source.shape}"], fix=fix)
-        sizes.setdefault(size, source)
+        if not batch.lo:
+            raise _no_axis(source)
+        sizes |= {axis.size: source for axis in (batch.axes or batch.front)[:1] if axis.size is not None}
     if len(sizes) > 1:
         (first, one), (second, other) = list(sizes.items())[:2]
         what = f"wf.scan would take {first} steps along `{one.label}` and {second} along `{other.label}`"
         raise WeftError(what, fix="give it tensors whose leftmost batch axes are equally long")
-    if not sizes:
-        raise WeftError("wf.scan is given nothing to run along", fix="give xs: wf.scan(cell, xs, init=h0)")
-    return next(iter(sizes))
+    return next(iter(sizes), None)
+
+
+def _checked_interval(recompute: bool | int, steps: int | None) -> int:
+    """How many steps lie between two carries that are kept for the gradient; 0 if all that steps compute is kept."""
+    if isinstance(recompute, bool):
+        every = _near_root(steps or 0) if recompute else 0
+    elif isinstance(recompute, Integral) and recompute > 0:
+        every = int(recompute)
+    else:
+        what = f"recompute= says of how many steps one carry is kept, 1 or more, or True: not {recompute!r}"
+        raise WeftError(what, fix="recompute=True keeps about as many carries as there are steps between two of them")
+    if steps is None and (every > 1 or recompute is True):
+        what = "which carries to keep depends on how many steps there are, and each call decides that"
+        raise WeftError(what, fix="recompute=1 keeps them all, and nothing else")
+    return 0 if steps is not None and 1 < steps <= every else every
+
+
+def _near_root(steps: int) -> int:
+    """About the square root of a number: one that divides it, if there is any near."""
+    root = isqrt(steps)
+    near = sorted(range(root // 2 + 1, 2 * root + 1), key=lambda every: abs(every - root))
+    return next((every for every in near if steps % every == 0), root)
+
+
+def _no_axis(source: Tensor) -> WeftError:
+    lacks = "it has none" if source.shape.batch.axes == () else "it is not known whether it has one"
+    what = f"wf.scan runs along the leftmost batch axis of `{source.label}`, and {lacks}"
+    fix = "say which axes are batch axes: wf.data(x, batch=2) of an array [steps, examples, …], or b=[…]"
+    return WeftError(what, notes=[f"{source.label} is {source.shape}"], fix=fix)
 
 
 def _check_callable(cell: object) -> None:
     if not callable(cell):
         what = f"the cell of wf.scan is a function of a carry and a step's input, not {type(cell).__name__}"
         raise WeftError(what, fix="hs, last = wf.scan(cell, xs, init=h0)")
-
-
-def _formed(like: object, tensors: Mapping[Path, Tensor], path: Path = ()) -> Any:
-    """Tensors by their paths, in the form of something else."""
-    if path in tensors:
-        return tensors[path]
-    if isinstance(like, Mapping):
-        return {key: _formed(part, tensors, (*path, key)) for key, part in like.items()}
-    if isinstance(like, tuple | list):
-        keys = getattr(like, "_fields", range(len(like)))
-        made = [_formed(part, tensors, (*path, key)) for key, part in zip(keys, like, strict=True)]
-        return type(like)(*made) if hasattr(like, "_fields") else type(like)(made)
-    own = {one.name: getattr(like, one.name) for one in fields(like)}  # type: ignore[arg-type]
-    return type(like)(**{name: _formed(part, tensors, (*path, name)) for name, part in own.items()})
 
 
 def _name(path: Path, cell: Callable[..., Any], suffix: str) -> str:

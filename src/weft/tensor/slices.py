@@ -13,6 +13,7 @@ from weft.shape.logic import Slice
 from weft.shape.subscripts import AxisRange, SlicedRow
 from weft.tensor.lookups import take
 from weft.tensor.operator import Operator
+from weft.tensor.picks import holds_positions, in_two, picked
 from weft.tensor.subscripts import slice_logic
 from weft.tensor.tensor import Tensor
 from weft.tensor.windows import window_at
@@ -66,6 +67,9 @@ def _part(tensor: Tensor, key: object) -> Tensor:
         return take(tensor, key)
     if isinstance(key, slice) and isinstance(key.start, Tensor):
         return window_at(tensor, key)
+    if isinstance(key, tuple) and any(map(holds_positions, key)):
+        first, then = in_two(key)
+        return picked(_part(tensor, first), then)
     logic = slice_logic(tensor, key)
     return apply_slice(logic, tensor) if logic != Slice() else tensor
 

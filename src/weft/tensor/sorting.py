@@ -82,7 +82,7 @@ class _SortedAxis:
     @staticmethod
     def of(spec: str, user: str) -> _SortedAxis:
         groups = Groups.plain(spec, user)
-        gone = [name for name in groups.names(groups.operand) if name not in groups.names(groups.group)]
+        gone = groups.left_out
         if len(gone) != 1 or gone[0] in KINDS:
             what = f"{user} works along one axis, and the spec leaves out {', '.join(gone) or 'none'}"
             raise EinsumError(what, text=groups.text, fix='name all axes and leave out one: "...|t, d => ...|t"')

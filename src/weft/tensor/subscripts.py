@@ -32,6 +32,18 @@ def slice_logic(tensor: Tensor, key: object) -> Slice:
     keys = key if isinstance(key, tuple) else (key,)
     for one in keys:
         _check_kind(tensor, one)
+    first, last = apart(tensor, keys)
+    names = map(loop_letter, count())
+    rows: dict[Kind, tuple[list[Subscript], list[Subscript]]] = {kind: ([], []) for kind in MEMORY_ORDER}
+    for one, axis in zip([*first, *last], sliced_axes(tensor, len(first), len(last)), strict=True):
+        side = rows[axis.kind][axis.at < 0]
+        side += [Label(next(names)) for _ in range(axis.at - len(side))]
+        side.append(_subscript(axis, one, next(names)))
+    return Slice(_trimmed(*rows["batch"]), _trimmed(*rows["input"]), _trimmed(*rows["output"]))
+
+
+def apart(tensor: Tensor, keys: Sequence[object]) -> tuple[list[object], list[object]]:
+    """The subscripts before `...` and those behind it, without the whole axes that lie next to it."""
     dots = [number for number, one in enumerate(keys) if one is ...]
     if len(dots) > 1:
         raise WeftError(
@@ -44,13 +56,7 @@ def slice_logic(tensor: Tensor, key: object) -> Slice:
         first.pop()
     while last and _is_whole(last[0]):
         del last[0]
-    names = map(loop_letter, count())
-    rows: dict[Kind, tuple[list[Subscript], list[Subscript]]] = {kind: ([], []) for kind in MEMORY_ORDER}
-    for one, axis in zip([*first, *last], _axes(tensor, len(first), len(last)), strict=True):
-        side = rows[axis.kind][axis.at < 0]
-        side += [Label(next(names)) for _ in range(axis.at - len(side))]
-        side.append(_subscript(axis, one, next(names)))
-    return Slice(_trimmed(*rows["batch"]), _trimmed(*rows["input"]), _trimmed(*rows["output"]))
+    return first, last
 
 
 def _trimmed(lead: list[Subscript], trail: list[Subscript]) -> SlicedRow:
@@ -88,7 +94,7 @@ def _otherwise(key: object) -> str:
     if isinstance(key, bool):
         return "; elements are chosen by wf.where"
     if isinstance(key, Tensor):
-        return "; a tensor of positions stands alone, x[ids], or begins a slice of the first axis, x[t : t + 4]"
+        return "; a tensor of positions stands for itself, x[0, ids], or begins a slice, x[0, t : t + 4]"
     if isinstance(key, list | np.ndarray):
         return "; positions are a tensor: x[wf.data(np.array([2, 0]))]"
     return ""
@@ -98,7 +104,7 @@ def _otherwise(key: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _SlicedAxis:
+class SlicedAxis:
     """An axis of a tensor, counted in its row from the left, or from the right below 0; its size if that is known."""
 
     tensor: Tensor
@@ -113,17 +119,17 @@ class _SlicedAxis:
         return ShapeError(what, notes=[f"{self.tensor.label} is {self.tensor.shape}"], fix=fix)
 
 
-def _axes(tensor: Tensor, first: int, last: int) -> Iterator[_SlicedAxis]:
+def sliced_axes(tensor: Tensor, first: int, last: int) -> Iterator[SlicedAxis]:
     """The first so many axes of a tensor and the last so many, in the order of its array."""
     rows = [(kind, tensor.shape.row(kind)) for kind in MEMORY_ORDER]
     lead, trail = _counts(tensor, rows, first), _counts(tensor, rows[::-1], last)
     for kind, row in rows:
         if row.axes is None and lead[kind] and trail[kind] and lead[kind] + trail[kind] > row.lo:
             raise _unknown(tensor, kind)
-        yield from (_SlicedAxis(tensor, kind, at, _size(row, at)) for at in range(lead[kind]))
+        yield from (SlicedAxis(tensor, kind, at, _size(row, at)) for at in range(lead[kind]))
     for kind, row in rows:
         rank = 0 if row.axes is None else len(row.axes)
-        yield from (_SlicedAxis(tensor, kind, at + rank, _size(row, at)) for at in range(-trail[kind], 0))
+        yield from (SlicedAxis(tensor, kind, at + rank, _size(row, at)) for at in range(-trail[kind], 0))
 
 
 def _check_count(tensor: Tensor, subscripts: int) -> None:
@@ -140,13 +146,13 @@ def _check_count(tensor: Tensor, subscripts: int) -> None:
 
 def first_row(tensor: Tensor) -> Kind:
     """The row that the first axis of a tensor's array is in."""
-    return next(_axes(tensor, 1, 0)).kind
+    return next(sliced_axes(tensor, 1, 0)).kind
 
 
 def _counts(tensor: Tensor, rows: Sequence[tuple[Kind, RowCell]], wanted: int) -> dict[Kind, int]:
     """How many of so many axes, taken from the rows one after another, lie in each."""
     taken: dict[Kind, int] = {}
-    blank = all(row.axes is None for _, row in rows)
+    blank = all(row.axes is None and row.role != "inner" for _, row in rows)
     for kind, row in rows:
         left = wanted - sum(taken.values())
         if row.axes is None and left > row.lo and not (blank and kind == "batch"):
@@ -156,10 +162,13 @@ def _counts(tensor: Tensor, rows: Sequence[tuple[Kind, RowCell]], wanted: int) -
 
 
 def _unknown(tensor: Tensor, kind: Kind) -> ShapeError:
+    said = f"where `{tensor.label}` is made, {kind[0]}=[] for none"
+    if tensor.shape.row(kind).role == "inner":
+        said = "of what it is computed from, in wf.scan of what it starts from: a number fits any shape"
     return ShapeError(
         f"how many {kind} axes `{tensor.label}` has is not known here, and so not which axes the subscripts are of",
         notes=[f"{tensor.label} is {tensor.shape}"],
-        fix=f"say it where `{tensor.label}` is made, {kind[0]}=[] for none, or use an einsum, which names the row",
+        fix=f"say it {said}; or use an einsum, which names the row",
     )
 
 
@@ -174,7 +183,7 @@ def _size(row: RowCell, at: int) -> int | None:
 # Where they are read
 
 
-def _subscript(axis: _SlicedAxis, key: object, name: str) -> Subscript:
+def _subscript(axis: SlicedAxis, key: object, name: str) -> Subscript:
     if not isinstance(key, slice):
         index, given = _index(axis, key)
         point = AxisPoint(index, given)
@@ -197,7 +206,7 @@ def _subscript(axis: _SlicedAxis, key: object, name: str) -> Subscript:
     return part
 
 
-def _index(axis: _SlicedAxis, key: object) -> tuple[Affine, tuple[GivenIndex, ...]]:
+def _index(axis: SlicedAxis, key: object) -> tuple[Affine, tuple[GivenIndex, ...]]:
     """A whole number, or static indices times numbers, with how many values these take."""
     if isinstance(key, Integral):
         return Affine((), int(key)), ()
@@ -210,7 +219,17 @@ def _index(axis: _SlicedAxis, key: object) -> tuple[Affine, tuple[GivenIndex, ..
     return index, tuple(GivenIndex(one.name, one.size, one.counts) for one in symbols if one.name in index.names)
 
 
-def _check_point(axis: _SlicedAxis, point: AxisPoint) -> None:
+def whole_number(axis: SlicedAxis, key: object) -> int:
+    """A position that is a number, counted from the first."""
+    assert isinstance(key, Integral)
+    at = int(key)
+    _check_point(axis, AxisPoint(Affine((), at)))
+    if at < 0 and axis.size is None:
+        raise axis.error(f"{axis} is read at {at}, and its size is not known", "count from its beginning")
+    return at + (axis.size or 0) if at < 0 else at
+
+
+def _check_point(axis: SlicedAxis, point: AxisPoint) -> None:
     """Refuse a position that is outside, as far as the size is known."""
     size = axis.size
     if point.exact is not None:
@@ -222,7 +241,7 @@ def _check_point(axis: _SlicedAxis, point: AxisPoint) -> None:
         _check_reach(axis, AxisRange(Label(""), point.index, point.index + 1, 1, point.given))
 
 
-def _check_exact(axis: _SlicedAxis, point: AxisPoint) -> None:
+def _check_exact(axis: SlicedAxis, point: AxisPoint) -> None:
     """An index has as many values as the axis it slices, which it determines where nothing else does."""
     name, size = point.index.only, point.exact
     if axis.size in (None, size):
@@ -237,7 +256,7 @@ def _check_exact(axis: _SlicedAxis, point: AxisPoint) -> None:
     raise axis.error(f"static index `{name}` has {size} positions, and {axis} has {axis.size}", fix)
 
 
-def _check_reach(axis: _SlicedAxis, part: AxisRange) -> None:
+def _check_reach(axis: SlicedAxis, part: AxisRange) -> None:
     """Refuse positions that static indices would move outside."""
     if part.reach is None or part.start is None:
         return

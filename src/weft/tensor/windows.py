@@ -16,6 +16,14 @@ from weft.tensor.tensor import Tensor
 
 def window_at(tensor: Tensor, key: slice) -> Tensor:
     """`tensor[start : start + count]` along its first axis, the start a tensor: an einsum with positions."""
+    moving, count = window_of(tensor, key)
+    row = ROWS[first_row(tensor)]
+    spec = f"{row.format(axis=moving.format(start='start', k='k'))}; 0 @start => {row.format(axis='k')}"
+    return contract(spec, (tensor, key.start), sizes={"k": count}, left=True)
+
+
+def window_of(tensor: Tensor, key: slice) -> tuple[str, int]:
+    """The axis of a spec that is read from where a tensor says, by names for `start` and `k`; how many it reads."""
     start, count, step = key.start, _count(tensor, key), _step(key)
     if start.dims.count != 1:
         raise ShapeError(
@@ -23,10 +31,7 @@ def window_at(tensor: Tensor, key: slice) -> Tensor:
             notes=[f"{start.label} is {start.shape}"],
             fix='rows that begin at many positions are wf.einsum("v<+k, ...; ...|@v => ...|k, ...", x, starts, k=4)',
         )
-    row = ROWS[first_row(tensor)]
-    moving = f"start<+{step}*k" if step > 1 else "start<+k"
-    spec = f"{row.format(axis=moving)}; 0 @start => {row.format(axis='k')}"
-    return contract(spec, (tensor, start), sizes={"k": len(range(0, count, step))}, left=True)
+    return f"{{start}}<+{step}*{{k}}" if step > 1 else "{start}<+{k}", len(range(0, count, step))
 
 
 def _count(tensor: Tensor, key: slice) -> int:

@@ -10,8 +10,9 @@ from pathlib import Path
 from weft.backends.cc.build import Compiler, find_compiler
 from weft.backends.cc.kernels import CFunctions
 from weft.backends.cc.loader import Loaded, environment, find_kernels, load
+from weft.backends.cc.threads import SPIN_NS, usable_threads
 from weft.backends.host_memory import HostMemory, aligned
-from weft.backends.protocol import Bindable, BoundProgram, Executable, KernelCall, Memory
+from weft.backends.protocol import Array, Bindable, BoundProgram, Executable, KernelCall, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError
 from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
@@ -58,10 +59,26 @@ class Cc(HostMemory):
         return _Native(calls, loaded) if loaded else None
 
 
+class _RunWith(ctypes.Structure):
+    """What a kernel runs with, in C."""
+
+    _fields_ = (
+        ("share", ctypes.c_void_p),
+        ("threads", ctypes.c_int64),
+        ("spin_ns", ctypes.c_int64),
+        ("scratch", ctypes.c_void_p),
+    )
+
+
 class _Entry(ctypes.Structure):
     """A call in C."""
 
-    _fields_ = (("kernel", ctypes.c_void_p), ("buffers", ctypes.c_void_p), ("given", ctypes.c_void_p))
+    _fields_ = (
+        ("kernel", ctypes.c_void_p),
+        ("buffers", ctypes.c_void_p),
+        ("given", ctypes.c_void_p),
+        ("run", ctypes.c_void_p),
+    )
 
 
 class _Native:
@@ -75,20 +92,22 @@ class _Native:
         arrays = {buffer: memory[buffer] for call in self.calls for buffer in call.buffers}
         assert all(array.flags.c_contiguous for array in arrays.values())
         address = {buffer: array.ctypes.data for buffer, array in arrays.items()}
-        scratch = aligned(self._loaded.scratch)  # one kernel runs after another, and no two threads run this at once
-        pointers = [
-            (ctypes.c_void_p * (len(one.buffers) + 1))(*map(address.get, one.buffers), scratch.ctypes.data)
-            for one in self.calls
-        ]
+        scratch, runs = self._runs()
+        pointers = [(ctypes.c_void_p * max(len(one.buffers), 1))(*map(address.get, one.buffers)) for one in self.calls]
         fixed = [[index if isinstance(index, int) else 0 for index in one.given] for one in self.calls]
         indices = [(ctypes.c_int64 * max(len(one), 1))(*one) for one in fixed]
-        entries = (_Entry * max(len(self.calls), 1))(
+        entries = (_Entry * (len(self.calls) + 1))(  # the last is empty: a count would be one more thing to hand over
             *(
-                _Entry(self._loaded.kernels[call.kernel], ctypes.addressof(to), ctypes.addressof(at))
+                _Entry(
+                    self._loaded.kernels[call.kernel],
+                    ctypes.addressof(to),
+                    ctypes.addressof(at),
+                    ctypes.addressof(runs[call.threads]),
+                )
                 for call, to, at in zip(self.calls, pointers, indices, strict=True)
             )
         )
-        play, count = self._loaded.play, ctypes.c_int64(len(self.calls))
+        play, first = self._loaded.play, ctypes.byref(entries)
         slots = [
             (at, position, name)
             for one, at in zip(self.calls, indices, strict=True)
@@ -96,12 +115,25 @@ class _Native:
             if isinstance(name, str)
         ]
 
-        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, pointers, indices)) -> None:
+        def run(given: Mapping[str, int], _alive: object = (arrays, scratch, runs, pointers, indices)) -> None:
             for at, position, name in slots:
                 at[position] = given[name]
-            play(entries, count)
+            play(first)
 
         return run
+
+    def _runs(self) -> tuple[Array, dict[int, _RunWith]]:
+        """Scratch memory, and what kernels run with by the threads they ask for.
+
+        One kernel runs after another, and no two threads run this at once: they share it.
+        """
+        usual = usable_threads()
+        threads = {one.threads: one.threads or usual for one in self.calls}
+        scratch = aligned(self._loaded.scratch * max(threads.values(), default=1))
+        return scratch, {
+            asked: _RunWith(self._loaded.share, count, SPIN_NS if count <= usual else 0, scratch.ctypes.data)
+            for asked, count in threads.items()
+        }
 
 
 class _Compiled(_Native):

@@ -17,25 +17,34 @@ from weft.ops import Num
 #: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel: those of
 #: the largest tiles of two vectors, in double precision, fill a quarter of the smallest second cache.
 _TILES_AT_ONCE = (1 << 16) // (2 * WIDEST * 2 * MOST_ROWS)
+#: So many rows share a panel, those of all loops on the left, before the next block of sums.
+_ROWS_AT_ONCE = 1024
+#: So many panels share rows that are packed.
+_PANELS_AT_ONCE = 8
+#: So many strips are packed at once: each is in a page of its own.
+_STRIPS_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Placed(Tiles):
     """A contraction in tiles: its micro-kernels, and the code that calls them in a kernel.
 
-    Threads share panels, or iterations of the outermost loop around them: each does those from `first` to `end`.
+    Where threads share it, each does some panels, or tiles of rows, or iterations of the outermost loop around these:
+    those from `first` to before `end`.
     """
 
     @property
     def pieces(self) -> str:
-        """How many parts it has, in C."""
-        outer, wide = self.columns.loops[:-1], f"{self.name}_wide"
-        return str(outer[0][1]) if outer else f"({self.columns.size} + {wide} - 1) / {wide}"
+        """How many of them there are, in C."""
+        side, step = (self.rows, "rows") if self.tile.shared == "rows" else (self.columns, "wide")
+        outer, step = side.loops[:-1], f"{self.name}_{step}"
+        return str(outer[0][1]) if outer else f"({side.size} + {step} - 1) / {step}"
 
     def lines(self) -> Lines:
         """The product itself, as a block."""
         sizes = ", ".join(f"{word} = {self.name}_{size}" for word, size in _SIZES)
-        return ["{", *indented([f"enum {{ {sizes} }};", *self._scratch(), *self._columns()]), "}"]
+        lines = [f"enum {{ {sizes} }};", *self._scratch(), *self._claimed(), *self._columns()]
+        return ["{", *indented(lines), "}"]
 
     def _scratch(self) -> Lines:
         """The pointers to panel, part and sums; before the first cell of a tile there is space for a vector."""
@@ -43,6 +52,9 @@ class Placed(Tiles):
         if self.tile.panel:
             lines.append(f"{self.scalar} *const panel = {at};")
             at = f"(panel + {self._panel()} * wide)"
+        if self.tile.strips:
+            lines.append(f"{self.scalar} *const strips = ({self.scalar} *){at};")
+            at = f"(strips + {self._panel()} * tall * {_TILES_AT_ONCE})"
         if self.widens:
             lines.append(f"{self.scalar} *const part = ({self.scalar} *){at} + lanes;")
             at = "(part + tall * wide)"
@@ -56,64 +68,143 @@ class Placed(Tiles):
         """The size of that scratch memory in bytes, in C."""
         tile = f"{self.name}_rows * {self.name}_wide"
         panel = f"sizeof({self.scalar}) * {self._panel()} * {self.name}_wide + " if self.tile.panel else ""
+        if self.tile.strips:
+            panel += f"sizeof({self.scalar}) * {self._panel()} * {self.name}_rows * {_TILES_AT_ONCE} + "
         part = f"sizeof({self.scalar}) * ({tile} + {self.name}_lanes) + " if self.widens else ""
-        tiles = f"{tile} * {_TILES_AT_ONCE}" if self.tile.block else tile
+        many = f"{_TILES_AT_ONCE * (_PANELS_AT_ONCE if self.tile.strips else 1)}"
+        if self._whole:
+            many = f"{points(self.rows.loops[:-1])} * (({self.rows.size} + {self.name}_rows - 1) / {self.name}_rows)"
+        tiles = f"{tile} * {many}" if self.tile.block else tile
         return f"{panel}{part}sizeof({self.accumulator}) * ({tiles} + {self.name}_lanes)"
 
     def _panel(self) -> int:
         """How many sums a panel has, all columns of each."""
         return self.tile.block * points(self.parts.sums[1:]) or points(self.parts.sums)
 
-    def _columns(self) -> Lines:
-        """The loops over columns, panel by panel, around those over rows."""
-        side, wide, pack = self.columns, "wide", self._call_pack()
-        assert side.loop is not None
-        rows = self._rows()
-        for name, size in reversed(self.rows.loops[:-1]):
-            rows = loop(self.writer.variable(name), "0", str(size), rows)
-        at = self._from(side.loop[0])
-        body = [
-            f"const int64_t columns = {side.size} - {at} < {wide} ? {side.size} - {at} : {wide};",
-            *([] if self.tile.block else pack),
-            *rows,
-        ]
-        outer, divided = side.loops[:-1], self.tile.threads > 1
-        body = steps(at, side.size, wide, body, "first" if divided and not outer else "", "end")
+    def _claimed(self) -> Lines:
+        """The panels or the tiles of rows that are done here, where threads share these."""
+        side, step = (self.rows, "tall") if self.tile.shared == "rows" else (self.columns, "wide")
+        if not self.tile.shared or len(side.loops) > 1:
+            return []
+        end = f"end * {step} < {side.size} ? end * {step} : {side.size}"
+        return [f"const int64_t claimed_from = first * {step}, claimed_to = {end};"]
+
+    def _bounds(self, side: str) -> tuple[str, str]:
+        """From where to where the last loop of a side runs."""
+        own = self.rows if side == "rows" else self.columns
+        shared = self.tile.shared == side and len(own.loops) <= 1
+        return ("claimed_from", "claimed_to") if shared else ("0", str(own.size))
+
+    def _around(self, side: str, body: Lines) -> Lines:
+        """The other loops of a side around a block."""
+        outer = (self.rows if side == "rows" else self.columns).loops[:-1]
         for depth, (name, size) in reversed(list(enumerate(outer))):
-            start, end = ("first", "end") if divided and not depth else ("0", str(size))
+            start, end = ("first", "end") if self.tile.shared == side and not depth else ("0", str(size))
             body = loop(self.writer.variable(name), start, end, body)
         return body
 
-    def _rows(self) -> Lines:
-        """The loop over rows, tile by tile."""
-        side, tall = self.rows, "tall"
-        at = self._from(side.loop[0]) if side.loop else "row_from"
-        body = [f"const int64_t rows = {side.size} - {at} < {tall} ? {side.size} - {at} : {tall};"]
-        if not self.tile.block:
-            return steps(at, side.size, tall, [*body, *self._call_tile(), *self._rest()])
-        end, size = f"{at}_end", self.parts.sums[0][1]
-        body += [
-            f"{self.accumulator} *const sums = room + ({at} - {at}_begin) * wide;",
+    def _columns(self) -> Lines:
+        """The loops over columns, panel by panel, around those over rows; where panels share rows, inside them."""
+        assert self.columns.loop is not None
+        at, step = self._from(self.columns.loop[0]), f"wide * {_PANELS_AT_ONCE}" if self.tile.strips else "wide"
+        if self._whole:
+            body = self._blocks(at)
+        elif self._in_groups:
+            body = self._around("rows", self._groups(f"{at}_begin", step))
+            at = f"{at}_begin"
+        else:
+            body = [*self._panel_of(at), *self._call_pack(), *self._around("rows", self._rows())]
+        return self._around("columns", steps(at, *self._bounds("columns"), step, body))
+
+    @property
+    def _in_groups(self) -> bool:
+        """Do tiles run in groups: for a block of their sums, or for rows that are packed?"""
+        return self.tile.block > 0 or self.tile.strips
+
+    @property
+    def _whole(self) -> bool:
+        """Do all rows, of several loops, share a panel for a block of their sums?"""
+        several = len(self.rows.loops) > 1 and points(self.rows.loops) <= _ROWS_AT_ONCE
+        return self.tile.block > 0 and several and not self.tile.strips
+
+    def _blocks(self, column: str) -> Lines:
+        """The loop over blocks of sums; of each, over all rows, tile by tile."""
+        size, block, row = self.parts.sums[0][1], self.tile.block, self._row_from
+        outer, each = "0", f"(({self.rows.size} + tall - 1) / tall * tall)"
+        for name, count in self.rows.loops[:-1]:
+            outer = f"({outer} * {count} + {self.writer.variable(name)})"
+        tiles = [
+            *self._tile_of(row),
+            f"{self.accumulator} *const sums = room + ({outer} * {each} + {row}) * wide;",
             *self._call_tile(),
             f"if (sums_to < {size}) continue;",
             *self._rest(),
         ]
-        many, block = f"{tall} * {_TILES_AT_ONCE}", self.tile.block
-        inner = [
-            f"const int64_t sums_to = {size} - sums_from < {block} ? {size} : sums_from + {block};",
-            *self._call_pack(),
-            f"for (int64_t {at} = {at}_begin; {at} < {end}; {at} += {tall}) {{",
-            *indented(body),
-            "}",
-        ]
-        outer = [
-            f"const int64_t {end} = {side.size} - {at}_begin < {many} ? {side.size} : {at}_begin + {many};",
-            *steps("sums_from", size, str(block), inner),
-        ]
-        return steps(f"{at}_begin", side.size, many, outer)
+        to = f"const int64_t sums_to = {size} - sums_from < {block} ? {size} : sums_from + {block};"
+        rows = self._around("rows", steps(row, *self._bounds("rows"), "tall", tiles))
+        body = steps("sums_from", "0", str(size), str(block), [to, *self._call_pack(), *rows])
+        return [*self._panel_of(column), *body]
+
+    def _panel_of(self, at: str) -> Lines:
+        return [self._length("columns", self.columns.size, at, "wide")]
+
+    def _length(self, side: str, size: int, at: str, most: str) -> str:
+        """How many rows or columns a tile has: known to the compiler where all have as many."""
+        even = f"{self.name}_last_{side} == {most}"
+        return f"const int64_t {side} = {even} || {size} - {at} > {most} ? {most} : {size} - {at};"
+
+    def _rows(self) -> Lines:
+        """The loop over rows, tile by tile."""
+        at = self._row_from
+        return steps(at, *self._bounds("rows"), "tall", [*self._tile_of(at), *self._call_tile(), *self._rest()])
+
+    @property
+    def _row_from(self) -> str:
+        return self._from(self.rows.loop[0]) if self.rows.loop else "row_from"
+
+    def _tile_of(self, at: str) -> Lines:
+        return [self._length("rows", self.rows.size, at, "tall")]
+
+    def _groups(self, first: str, step: str) -> Lines:
+        """The loop over groups of rows; of each, over blocks of sums, panels, and tiles."""
+        assert self.columns.loop is not None
+        column, row, many = self._from(self.columns.loop[0]), self._row_from, f"tall * {_TILES_AT_ONCE}"
+        begin, end, (start, stop) = f"{row}_begin", f"{row}_end", self._bounds("rows")
+        _, columns = self._bounds("columns")
+        tiles = [*self._tile_of(row), *self._call_tile(), *self._rest()]
+        if self.tile.block:
+            size, block = self.parts.sums[0][1], self.tile.block
+            room = f"room + ({column} - {first}) * {many} + ({row} - {begin}) * wide"
+            tiles[1:1] = [f"{self.accumulator} *const sums = {room};"]
+            tiles.insert(-len(self._rest()), f"if (sums_to < {size}) continue;")
+        panels = [*self._panel_of(column), *self._call_pack(), *steps(row, begin, end, "tall", tiles)]
+        last = f"({columns} - {first} < {step} ? {columns} : {first} + {step})"
+        body = [*self._call_pack_rows(), *steps(column, first, last, "wide", panels)]
+        if self.tile.block:
+            to = f"const int64_t sums_to = {size} - sums_from < {block} ? {size} : sums_from + {block};"
+            body = steps("sums_from", "0", str(size), str(block), [to, *body])
+        limit = f"const int64_t {end} = {stop} - {begin} < {many} ? {stop} : {begin} + {many};"
+        return steps(begin, start, stop, many, [limit, *body])
 
     def _call_tile(self) -> Lines:
-        return [f"{self.name}_any(rows, columns, {', '.join(name for _, name in self._given())});"]
+        at = f"strips + ({self._row_from} - {self._row_from}_begin) * {self._depth()}"
+        names = [at if name == "strip" else name for _, name in self._given()]
+        return [f"{self.name}_any(rows, columns, {', '.join(names)});"]
+
+    def _depth(self) -> str:
+        """How many sums are packed, in C."""
+        inner = points(self.parts.sums[1:])
+        return f"((sums_to - sums_from) * {inner})" if self.tile.block else str(points(self.parts.sums))
+
+    def _call_pack_rows(self) -> Lines:
+        if not self.tile.strips:
+            return []
+        row, factor, many = self._row_from, [self.rows.factor], f"tall * {_STRIPS_AT_ONCE}"
+        given = [name for _, name in (*self._memory(factor), *self._loops(factor))]
+        given += [f"{row}_end - {row} < {many} ? {row}_end - {row} : {many}", self._depth()]
+        given += [f"strips + ({row} - {row}_begin) * {self._depth()}", *(name for _, name in self._range())]
+        head = f"for (int64_t {row} = {row}_begin; {row} < {row}_end; {row} += {many}) {{"
+        return [head, f"    {self.name}_pack_rows({', '.join(given)});", "}"]
 
     def _call_pack(self) -> Lines:
         if not self.tile.panel:
@@ -124,20 +215,28 @@ class Placed(Tiles):
         return [f"{self.name}_pack({', '.join(names)});"]
 
     def _rest(self) -> Lines:
-        """The epilogue, at each point of a tile."""
+        """The epilogue of a tile: of a whole one, whose sizes the compiler knows, or of one at an edge."""
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
         found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}sums[r * wide + c]"
         is_zero = isinstance(start, Cast) and isinstance(start.value, Num) and start.value.value == 0
         first = found if is_zero else f"{self.writer.value(start)} + {found}"
-        block = [f"{self.scalar} {total} = {first};", *self.writer.block(self.parts.rest, "")]
-        inner, outer = ("c", "columns", self.columns), ("r", "rows", self.rows)
-        if self.tile.along == "rows":
-            inner, outer = outer, inner
-        for step, _, side in (inner, outer):
+        point = [f"{self.scalar} {total} = {first};", *self.writer.block(self.parts.rest, "")]
+        for step, side in (("c", self.columns), ("r", self.rows)):
             if side.loop:
                 word = self.writer.variable(side.loop[0])
-                block = [f"const int64_t {word} = {self._from(side.loop[0])} + {step};", *block]
-        block = loop(inner[0], "0", inner[1], block)
+                point = [f"const int64_t {word} = {self._from(side.loop[0])} + {step};", *point]
+        whole = (
+            f"({self.name}_last_rows == tall || rows == tall) && ({self.name}_last_columns == wide || columns == wide)"
+        )
+        known, edge = (self._at_points(point, *sizes) for sizes in (("tall", "wide"), ("rows", "columns")))
+        return [f"if ({whole}) {{", *indented(known), "} else {", *indented(edge), "}"]
+
+    def _at_points(self, point: Lines, rows: str, columns: str) -> Lines:
+        """Something at each point of a tile of so many rows and columns."""
+        inner, outer = ("c", columns), ("r", rows)
+        if self.tile.along == "rows":
+            inner, outer = outer, inner
+        block = loop(inner[0], "0", inner[1], point)
         if self.tile.vector:
             sums = [one.name for one in sums_of(self.parts.rest) if one != self.parts.total]
             block = [simd(list(map(self.writer.variable, sums))), *block]

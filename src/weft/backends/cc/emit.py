@@ -1,10 +1,11 @@
 """From loops to C: a function for each kernel, plain loops, axis names as loop variables.
 
-    void kernel(void *const *buffers, const int64_t *given)
+    void kernel(void *const *buffers, const int64_t *given, const weft_run *run)
 
 `buffers[n]` is the memory of the kernel's n-th buffer, `given[n]` the position of its n-th static index. Buffers never
-overlap. After the last buffer comes scratch memory, of `kernel_scratch` bytes where there is such a constant: what a
-kernel has on the stack stays small. Nothing is decided here: how loops run is written on them.
+overlap. `run` has scratch memory, of `kernel_scratch` bytes for each thread where there is such a constant: what a
+kernel has on the stack stays small. It also has the threads that share loops (`shared.py`). Nothing is decided here:
+how loops run is written on them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from weft.affine import Affine
 from weft.backends.cc.contraction import Placed
 from weft.backends.cc.lines import simd
+from weft.backends.cc.shared import SharedWork, shared_in
 from weft.backends.cc.types import c_type, converted, literal
-from weft.backends.cc.written_out import written_out
+from weft.backends.cc.written_out import all_written_out
 from weft.loops import (
     Buffer,
     Cast,
@@ -39,78 +41,52 @@ from weft.loops import (
     combined,
     dtype_of,
 )
-from weft.loops.annotations import parts_of
+from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
-from weft.loops.legality import collapsed_loops, on_threads, points, sums_of
+from weft.loops.legality import sums_of
 from weft.loops.walk import everything, free, parts, scoped
 from weft.ops import OPS, Call, Num, Scalar
 
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
+    body = all_written_out(body)
     plain = Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: _word(one) for one in given})
-    writer = replace(plain, products=_products(name, body, plain))
-    threads = max(map(on_threads, body), default=1)
+    inside = replace(plain, products=_products(name, body, plain))
+    shared = shared_in(name, body)
+    writer = replace(inside, shared={one.stmt: one for one in shared})
     written = effects(body).buffers
     types = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *restrict" for one in buffers]
     parameters = [f"{kind} {writer.buffers[one]}" for kind, one in zip(types, buffers, strict=True)]
     parameters += [f"int64_t {writer.given[one]}" for one in given]
-    parameters += ["int64_t first", "int64_t end"] if threads > 1 else []
-    parameters += ["char *restrict scratch"] if writer.products else []
     arguments = [f"buffers[{at}]" for at in range(len(buffers))] + [f"given[{at}]" for at in range(len(given))]
-    scratch = _scratch(name, list(writer.products.values()), threads)
-    space = f"buffers[{len(buffers)}]" if scratch else "0"
     shapes = "  ".join(f"{writer.buffers[one]}: {list(one.shape)}" for one in buffers)
     lines = [
         *(line for one in writer.products.values() for line in one.functions()),
-        f"static WEFT_APART void {name}_on({', '.join(parameters)})",
+        *_scratch(name, list(writer.products.values()), shared),
+        *(line for one in shared for line in one.functions(inside)),
+        f"static WEFT_APART void {name}_on({', '.join([*parameters, 'const weft_run *run'])})",
         "{",
         f"    /* {shapes} */",
+        *(["    char *const scratch = run->scratch;"] if writer.products else []),
         *writer.block(body, "    "),
         "}",
-        *scratch,
+        f"void {name}(void *const *buffers, const int64_t *given, const weft_run *run)",
+        f"{{ {name}_on({', '.join([*arguments, 'run'])}); }}",
     ]
-    if threads > 1:
-        lines += _divided(name, writer.pieces(body[0]), arguments, threads, space)
-    else:
-        lines += _called(name, [*arguments, space] if scratch else arguments)
     return "\n".join(lines) + "\n"
 
 
-def _scratch(name: str, products: Sequence[Placed], threads: int) -> list[str]:
-    """The constants that say how much scratch memory a thread needs, and all of them; none if none is needed.
+def _scratch(name: str, products: Sequence[Placed], shared: Sequence[SharedWork]) -> list[str]:
+    """The constants that say how much scratch memory a thread needs.
 
     Products run one after another: the largest has room for all.
     """
-    if not products:
-        return []
     rooms = ", ".join(f"p{at}[{one.room}]" for at, one in enumerate(products))
-    return [
-        f"enum {{ {name}_each = (sizeof(union {{ char {rooms}; }}) + 63) / 64 * 64 }};",
-        f"const int64_t {name}_scratch = {f'{threads} * (int64_t)' if threads > 1 else ''}{name}_each;",
-    ]
-
-
-def _called(name: str, arguments: Sequence[str]) -> list[str]:
-    """The kernel's own function: it calls the other with its buffers."""
-    return [f"void {name}(void *const *buffers, const int64_t *given) {{ {name}_on({', '.join(arguments)}); }}"]
-
-
-def _divided(name: str, pieces: str, arguments: Sequence[str], threads: int, space: str) -> list[str]:
-    """The kernel's own function, where threads share its pieces."""
-    own = ["scratch"] if space != "0" else []
-    each = f"{name}_each" if own else "0"
-    return [
-        f"static void {name}_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end,",
-        "    char *scratch)",
-        "{",
-        f"    {name}_on({', '.join([*arguments, 'first', 'end', *own])});",
-        "}",
-        f"void {name}(void *const *buffers, const int64_t *given)",
-        "{",
-        f"    weft_divide({name}_part, buffers, given, {pieces}, {threads}, {space}, {each});",
-        "}",
-    ]
+    private = max((one.private_bytes for one in shared), default=0)
+    each = f"{private} + (sizeof(union {{ char {rooms}; }}) + 63) / 64 * 64" if products else str(private)
+    needed = [f"const int64_t {name}_scratch = {name}_each;"] if products or private else []
+    return [f"enum {{ {name}_each = {each} }};", *needed] if needed or shared else []
 
 
 def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
@@ -130,13 +106,8 @@ class Writer:
     given: dict[str, str]
     #: Products in tiles, and how they are placed.
     products: Mapping[Staged, Placed] = field(default_factory=dict)
-
-    def pieces(self, stmt: Stmt) -> str:
-        """How many parts threads share, in C."""
-        if isinstance(stmt, Staged):
-            return self.products[stmt].pieces
-        assert isinstance(stmt, For)
-        return str(points(collapsed_loops(stmt)[0]))
+    #: What threads share; inside of it, nothing.
+    shared: Mapping[Stmt, SharedWork] = field(default_factory=dict)
 
     def _loop(self, stmt: For, indent: str) -> Iterator[str]:
         name, first, end = _word(stmt.loop), "0", str(stmt.size)
@@ -157,6 +128,9 @@ class Writer:
             yield from self._statement(stmt, indent)
 
     def _statement(self, stmt: Stmt, indent: str) -> Iterator[str]:
+        if stmt in self.shared:
+            yield from (indent + line for line in self.shared[stmt].call(self))
+            return
         match stmt:
             case Remark(text=text, body=body):
                 yield from (f"{indent}/* {safe(line)} */" for line in text.splitlines())
@@ -168,8 +142,7 @@ class Writer:
                 yield from self.block(body, indent + "    ")
                 yield indent + "}"
             case For():
-                for one in written_out(stmt):
-                    yield from self._loop(one, indent)
+                yield from self._loop(stmt, indent)
             case If(tests=tests, body=body):
                 held = " && ".join(
                     f"{index} >= 0 && {index} < {test.size}" for test in tests for index in [self._whole(test.index)]
@@ -239,7 +212,7 @@ def _products(name: str, body: Sequence[Stmt], writer: Writer) -> dict[Staged, P
     """The products of a kernel that run in tiles, under names of their own."""
     found = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
     return {
-        one: Placed(f"{name}_product{at}", parts_of(one), one.what.tile, writer)
+        one: Placed(f"{name}_product{at}", placed_parts(one), one.what.tile, writer)
         for at, one in enumerate(found)
         if one.what.tile
     }

@@ -12,6 +12,7 @@ from weft.backends.cc.emit import emit, safe, static_in
 from weft.backends.protocol import KernelCall
 from weft.lazy import lazy_property
 from weft.loops import Program, buffers_of
+from weft.schedule.alike import once
 from weft.schedule.canonical import canonical_kernel
 from weft.schedule.nodes import Kernel
 from weft.schedule.relocatable import anchored
@@ -19,14 +20,15 @@ from weft.schedule.relocatable import anchored
 #: Plays a list of kernels.
 PLAYER = """\
 typedef struct {
-    void (*kernel)(void *const *buffers, const int64_t *given);
+    void (*kernel)(void *const *buffers, const int64_t *given, const weft_run *run);
     void *const *buffers;
     const int64_t *given;
+    const weft_run *run;
 } weft_call;
 
-void weft_play(const weft_call *calls, int64_t count)
+void weft_play(const weft_call *call)
 {
-    for (int64_t at = 0; at < count; at++) calls[at].kernel(calls[at].buffers, calls[at].given);
+    for (; call->kernel; call++) call->kernel(call->buffers, call->given, call->run);
 }
 """
 
@@ -47,7 +49,8 @@ class CFunctions:
 
     @lazy_property
     def all(self) -> tuple[CFunction, ...]:
-        return tuple(_piece(kernel) for kernel in self.kernels)
+        found = once(self.kernels, lambda kernel, _: _piece(kernel))
+        return tuple(map(_called, found, self.kernels))
 
     @lazy_property
     def readable(self) -> str:
@@ -63,9 +66,16 @@ class CFunctions:
 
 
 def _piece(kernel: Kernel) -> CFunction:
-    body, fixed = anchored(kernel.body)
-    neutral, buffers, given = canonical_kernel(replace(kernel, body=body))
+    body, fixed = anchored(kernel.template)
+    neutral, buffers, given = canonical_kernel(Kernel((), body))
     ordered = sorted(buffers_of(Program(neutral.body)), key=lambda one: one.id)
     text = emit("NAME", neutral.body, ordered, [f"s{at}" for at in range(len(given))])
     name = f"weft_{sha256(text.encode()).hexdigest()[:32]}"
-    return CFunction(text.replace("NAME", name), KernelCall(name, buffers, tuple(fixed.get(one, one) for one in given)))
+    call = KernelCall(name, buffers, tuple(fixed.get(one, one) for one in given), kernel.threads)
+    return CFunction(text.replace("NAME", name), call)
+
+
+def _called(function: CFunction, kernel: Kernel) -> CFunction:
+    """The function of a template as a kernel calls it."""
+    buffers = tuple(map(kernel.renaming.buffer, function.call.buffers))
+    return replace(function, call=replace(function.call, buffers=buffers, threads=kernel.threads))

@@ -20,10 +20,9 @@ def loop(variable: str, start: str, end: str, body: Sequence[str]) -> Lines:
     ]
 
 
-def steps(variable: str, size: int, step: str, body: Sequence[str], first: str = "", end: str = "") -> Lines:
-    """A loop in steps: from the start, or from the `first` step to before the `end`."""
-    start, within = (f"{first} * {step}", f" && {variable} < {end} * {step}") if first else ("0", "")
-    head = f"for (int64_t {variable} = {start}; {variable} < {size}{within}; {variable} += {step}) {{"
+def steps(variable: str, start: str, end: str, step: str, body: Sequence[str]) -> Lines:
+    """A loop in steps."""
+    head = f"for (int64_t {variable} = {start}; {variable} < {end}; {variable} += {step}) {{"
     return [head, *indented(body), "}"]
 
 

@@ -1,4 +1,8 @@
-"""Kernels loaded by name: those this process has, those on disk, and the rest compiled in a few units at once."""
+"""Kernels loaded by name: those this process has, those on disk, and the rest compiled in a few units at once.
+
+With them come what all of them need: the player of lists of kernels, the team of threads, the texts that try the
+compiler. There is one team in a process, the first that was loaded, whoever compiled it.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +28,14 @@ _WORTH_A_UNIT = 4
 
 @dataclass(frozen=True, slots=True)
 class _Function:
-    """A function of a library, which stays loaded with it, and the bytes of scratch memory it needs."""
+    """A function of a library, which stays loaded with it, and the bytes of scratch memory each thread needs."""
 
     function: Any
     scratch: int
+
+    @property
+    def address(self) -> int:
+        return ctypes.cast(self.function, ctypes.c_void_p).value or 0
 
     @staticmethod
     def of(library: ctypes.CDLL | None, name: str) -> _Function | None:
@@ -43,20 +51,23 @@ class _Function:
 
 #: The functions of this process: where they are kept, what they are.
 _known: dict[tuple[Path, str], _Function] = {}
+#: What shares work among the threads of this process, once it is loaded.
+_team: list[_Function] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Kernels by name, as addresses, the most scratch memory one needs, and the function that plays a list of them."""
+    """Kernels by name, as addresses, the most scratch memory a thread needs, and what plays and shares them."""
 
     kernels: Mapping[str, int]
     scratch: int
     play: Callable[..., None]
+    share: int
 
 
 def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
     """The functions of some C texts, by name. A name stands for its text: no two texts have one."""
-    wanted = {**texts, "weft_play": PLAYER, "weft_fault": compiler_bugs.texts()}
+    wanted = {**texts, "weft_play": PLAYER, "weft_share": _text("team.h"), "weft_fault": compiler_bugs.texts()}
     keys = _keys(compiler, wanted)
     missing = _find(folder, keys)
     if missing:
@@ -75,13 +86,13 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
 
 def find_kernels(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
     """Functions by name, if all of them are in this process or on disk."""
-    keys = _keys(compiler, [*names, "weft_play", "weft_fault"])
+    keys = _keys(compiler, [*names, "weft_play", "weft_share", "weft_fault"])
     return None if _find(folder, keys) else _loaded(compiler, folder, keys)
 
 
 def environment(compiler: Compiler) -> str:
     """Whatever a function depends on besides its text."""
-    return library_key(compiler, f"{_prelude()}\n{PLAYER}\n{compiler_bugs.texts()}")
+    return library_key(compiler, f"{_prelude()}\n{PLAYER}\n{_text('team.h')}\n{compiler_bugs.texts()}")
 
 
 def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
@@ -93,10 +104,13 @@ def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
 @cache
 def _prelude() -> str:
     """What every text can use. The library comes first: after <tgmath.h> its names would depend on types."""
-    folder = files("weft.backends.cc")
-    return "\n".join(
-        folder.joinpath(name).read_text(encoding="utf-8") for name in ("library.h", "elementary.h", "prelude.h")
-    )
+    return "\n".join(map(_text, ("library.h", "elementary.h", "prelude.h")))
+
+
+@cache
+def _text(name: str) -> str:
+    """A text of this room."""
+    return files("weft.backends.cc").joinpath(name).read_text(encoding="utf-8")
 
 
 def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded:
@@ -104,9 +118,10 @@ def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded
     compiler_bugs.refuse(compiler, functions.pop("weft_fault").function)
     play = functions.pop("weft_play").function
     play.restype = None
-    addresses = {name: ctypes.cast(one.function, ctypes.c_void_p).value for name, one in functions.items()}
+    _team[:] = _team or [functions["weft_share"]]
+    del functions["weft_share"]
     scratch = max((one.scratch for one in functions.values()), default=0)
-    return Loaded({name: at for name, at in addresses.items() if at is not None}, scratch, play)
+    return Loaded({name: one.address for name, one in functions.items()}, scratch, play, _team[0].address)
 
 
 def _find(folder: Path, keys: Mapping[str, str]) -> list[str]:

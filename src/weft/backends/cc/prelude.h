@@ -31,8 +31,7 @@
     {                                                                                                                  \
         T rest = fmod(x, y);                                                                                           \
         return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest == 0 ? copysign((T)0, y) : rest;                   \
-    }                                                                                                                  \
-    static inline T weft_pow_##t(T x, T y) { return pow(x, y); }
+    }
 
 #define WEFT_WHOLE(T, t)                                                                                               \
     WEFT_NUMBER(T, t)                                                                                                  \
@@ -382,39 +381,20 @@ static inline void weft_transpose_block_float64(const double *from, int64_t stri
 WEFT_TRANSPOSE(float, float32)
 WEFT_TRANSPOSE(double, float64)
 
-/* Threads share the points of a loop: each claims a piece, works on it and claims the next, the calling thread too. If no
-   thread can be started the calling one does it all. Each has a part of the scratch memory, `each` bytes, to itself. */
-typedef void weft_part(void *const *buffers, const int64_t *given, int64_t first, int64_t end, char *scratch);
-
+/* Work that threads share: a part of it does the iterations from `first` to before `end`. They claim `chunk` at a time,
+   and each has `each` bytes of scratch memory to itself. */
+typedef void weft_part(const void *of, int64_t first, int64_t end, char *scratch);
 typedef struct {
     weft_part *part;
-    void *const *buffers;
-    const int64_t *given;
-    int64_t size, piece;
+    const void *of;
+    int64_t size, chunk;
     char *scratch;
     int64_t each;
-    _Atomic int64_t next, threads;
-} weft_loop;
+} weft_work;
 
-static void *weft_claim(void *shared)
-{
-    weft_loop *loop = shared;
-    char *const scratch = loop->scratch + loop->each * atomic_fetch_add(&loop->threads, 1);
-    for (int64_t first; (first = atomic_fetch_add(&loop->next, loop->piece)) < loop->size;) {
-        int64_t end = first + loop->piece;
-        loop->part(loop->buffers, loop->given, first, end < loop->size ? end : loop->size, scratch);
-    }
-    return 0;
-}
-
-static inline void weft_divide(weft_part *part, void *const *buffers, const int64_t *given, int64_t size, int threads,
-                               char *scratch, int64_t each)
-{
-    enum { most = 64 };
-    pthread_t started[most];
-    weft_loop loop = {part, buffers, given, size, (size + 4 * threads - 1) / (4 * threads), scratch, each, 0, 0};
-    int others = 0;
-    while (others < threads - 1 && others < most && !pthread_create(&started[others], 0, weft_claim, &loop)) others++;
-    weft_claim(&loop);
-    while (others) pthread_join(started[--others], 0);
-}
+/* What a kernel runs with: scratch memory, and threads of the process's one team, at most so many (`team.h`). */
+typedef struct {
+    void (*share)(const weft_work *work, int64_t threads, int64_t spin_ns);
+    int64_t threads, spin_ns;
+    char *scratch;
+} weft_run;

@@ -84,7 +84,8 @@ class Tiles:
     def functions(self) -> Lines:
         """The functions of a tile and of a panel."""
         tiles = self._dot() if self.tile.dot else self._tile()
-        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *(self._pack() if self.tile.panel else [])]
+        packs = [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
+        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *packs]
 
     def _sizes(self) -> Lines:
         name, tile, rows, columns = self.name, self.tile, self.rows.size, self.columns.size
@@ -116,10 +117,11 @@ class Tiles:
                 "r",
                 "rows",
                 [
-                    f"const {self.scalar} left = {self._value(self.rows, 'r')};",
+                    f"const {self.scalar} left = {'strip[r]' if self.tile.strips else self._value(self.rows, 'r')};",
                     *unrolled("v", "vectors", ["sum[r][v] += left * right[v];"]),
                 ],
             ),
+            *([f"strip += {self.name}_rows;"] if self.tile.strips else []),
         ]
         done = f"*({self.vector} *)({self._stored} + r * {wide} + {offset}) = {self._found}[r][v];"
         return self._function(
@@ -253,16 +255,38 @@ class Tiles:
             ]
             body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])
         else:
-            row = [f"panel[c] = {self._value(side, 'c')};"]
+            row, known = [f"panel[c] = {self._value(side, 'c')};"], f"{self.name}_last_columns == {wide}"
             body = [
+                f"const int count = {known} ? {wide} : columns;",
                 simd(),
-                *loop("c", "0", "columns", row),
-                *loop("c", "columns", wide, ["panel[c] = 0;"]),
+                *loop("c", "0", "count", row),
+                *loop("c", "count", wide, ["panel[c] = 0;"]),
                 f"panel += {wide};",
             ]
             body = self._summing(body)
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
+
+    def _pack_rows(self) -> Lines:
+        """The function that packs rows into strips, as many rows as a tile has in each: sum after sum."""
+        side = self.rows
+        given = [*self._memory([side.factor]), *self._loops([side.factor]), ("int64_t", "rows"), ("int64_t", "depth")]
+        given += [(f"{self.scalar} *restrict", "strip"), *self._range()]
+        whole, rest = (
+            [simd(), *loop("r", "0", count, [f"strip[at * depth + r] = {self._value(side, 'at + r')};"])]
+            for count in ("tall", "rows - at")
+        )
+        body = [
+            "int64_t at = 0;",
+            "for (; at + tall <= rows; at += tall) {",
+            *indented(whole),
+            "}",
+            *rest,
+            "strip += tall;",
+        ]
+        text = ", ".join(f"{kind} {name}" for kind, name in given)
+        head = f"static WEFT_APART void {self.name}_pack_rows({text})"
+        return [head, "{", *indented([f"enum {{ tall = {self.name}_rows }};", *self._summing(body)]), "}"]
 
     def _any(self) -> Lines:
         """The function that calls the one for a tile of its size; at which edges there are others is known here."""
@@ -285,8 +309,10 @@ class Tiles:
     def _given(self) -> Parameters:
         """The parameters of the function of a tile."""
         rows, columns = self.rows.factor, self.columns.factor
-        factors = [rows] if self.tile.panel else [rows, columns]
+        factors = [*([] if self.tile.strips else [rows]), *([] if self.tile.panel else [columns])]
         found = [*self._memory(factors), *self._loops(factors)]
+        if self.tile.strips:
+            found.append((f"const {self.scalar} *", "strip"))
         if self.tile.panel:
             found.append((f"const {self.scalar} *", "panel"))
         stored = dict.fromkeys([(f"{self.scalar} *restrict", self._stored), (f"{self.accumulator} *restrict", "sums")])

@@ -16,7 +16,12 @@ from collections.abc import Mapping, Sequence
 from weft.affine import Affine
 from weft.loops import Collapse, For, Jam, Stmt
 from weft.loops.legality import collapsed_loops, points
-from weft.loops.walk import map_scalars, substituted, with_body
+from weft.loops.walk import Body, bottom_up, map_scalars, substituted, with_body
+
+
+def all_written_out(body: Sequence[Stmt]) -> Body:
+    """A block without loops that are collapsed or jammed."""
+    return bottom_up(body, lambda stmt: written_out(stmt) if isinstance(stmt, For) else (stmt,))
 
 
 def written_out(loop: For) -> tuple[For, ...]:

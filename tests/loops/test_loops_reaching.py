@@ -12,7 +12,7 @@ from schedule.watched import watched
 from weft.affine import Affine, _by_isl_covers, _plainly_covers
 from weft.loops import Buffer, Cast, Fill, If, Inside, Local, Read, Remark, Stmt, Store
 from weft.loops.interp import run_scalar
-from weft.schedule.reaching import Site, _shared, covered, sites
+from weft.loops.reaching import Site, _shared, covered, sites
 
 E = floats(0, "e", 4)
 R = floats(1, "r", 3, 4)
@@ -50,6 +50,16 @@ COVERED: dict[str, list[Stmt]] = {
         loop("i", 3, loop("j", 4, store(R, at("i", "j"), 1.0)), store(Y, at(0), read(R, "i", "i")))
     ],
     "only written": [store(E, at(0), 1.0)],
+    "by the iteration before": [store(E, at(0), 1.0), loop("i", 3, store(E, at("i+1"), read(E, "i")))],
+    "by the iteration before, backwards": [store(E, at(3), 1.0), loop("i", 3, store(E, at("2-i"), read(E, "3-i")))],
+    "by an iteration of an outer loop, whole": [
+        loop("j", 4, store(R, at(0, "j"), 1.0)),
+        loop("i", 2, loop("j", 4, store(R, at("i+1", "j"), read(R, "i", "3-j")))),
+    ],
+    "by the iteration before, in each of another loop": [
+        loop("j", 3, store(R, at("j", 0), 1.0), loop("i", 3, store(R, at("j", "i+1"), read(R, "j", "i")))),
+        store(Y, at(0), read(R, 1, 3)),
+    ],
 }
 OPEN: dict[str, list[Stmt]] = {
     "never written": [store(Y, at(0), read(E, 0))],
@@ -92,6 +102,12 @@ OPEN: dict[str, list[Stmt]] = {
     ],
     "in a test": [If((Inside(Cast("int64", read(E, 0)), 1),), (store(Y, at(0), 1.0),)), store(E, at(0), 1.0)],
     "a loop that never turns": [loop("i", 0, store(E, at(0), 1.0)), store(Y, at(0), read(E, 0))],
+    "two iterations before": [store(E, at(0), 1.0), loop("i", 2, store(E, at("i+2"), read(E, "i")))],
+    "by the iteration behind": [store(E, at(3), 1.0), loop("i", 3, store(E, at("i"), read(E, "i+1")))],
+    "by the iteration before under a test": [
+        store(E, at(0), 1.0),
+        loop("i", 3, If((inside("i", 1),), (store(E, at("i+1"), read(E, "i")),)), store(Y, at("i"), read(E, "i"))),
+    ],
     "another static index": [store(E, at("s"), 1.0), store(Y, at(0), read(E, "t"))],
 }
 

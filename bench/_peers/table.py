@@ -1,0 +1,85 @@
+"""The table: works in groups, and what is wanted of each: how many times as fast as the best peer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Each of these adds its kinds.
+from _peers import KINDS, comprehensions, convolutions, elementwise, models, products, reductions, usage, work
+
+__all__ = [
+    "KINDS",
+    "Row",
+    "comprehensions",
+    "convolutions",
+    "elementwise",
+    "models",
+    "products",
+    "reductions",
+    "usage",
+    "work",
+]
+
+#: The products that are drawn: how many, and by which seed.
+DRAWN, SEED = 20, 14
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    text: str
+    group: str
+    wanted: float
+
+
+def _group(name: str, wanted: float, *texts: str) -> list[Row]:
+    return [Row(text, name, wanted) for text in texts]
+
+
+AWKWARD = ("333×517×261", "96×768×768", "100×300×200", "32×1024×1024", "1×1024×1024", "2000×64×10")
+IMAGES = ("64×1×28×16×5", "16×64×30×64×3", "16×32×28×64×3 padded", "16×64×31×64×3 strided")
+
+
+def rows(seed: int = SEED) -> list[Row]:
+    """Every row, with products drawn by a seed."""
+    return [
+        *_group("products", 1.15, "product 256×256×256", "product 512×128×512", "product 64×784×256"),
+        *_group(
+            "large products",
+            1.0,
+            *(
+                f"product {size}×{size}×{size}{option}"
+                for size in (1024, 2048)
+                for option in ("", " left_transposed", " right_transposed")
+            ),
+        ),
+        *_group("awkward products", 1.0, *(f"product {one}" for one in AWKWARD), *products.drawn(DRAWN, seed)),
+        *_group("layers", 1.05, *(f"layer {one}" for one in ("256×256×256", "64×784×256", "1024×1024×1024", *AWKWARD))),
+        *_group("contractions", 1.2, "batched 64×64×64×64", "permuted 24×24×24×24×16×16"),
+        *_group("training", 5.0, "perceptron 32×2×16×16×2"),
+        *_group("training", 1.3, "perceptron 64×784×256×128×10"),
+        *_group("training", 1.0, "perceptron 256×1024×2048×2048×1024"),
+        *_group("memory", 1.1, "chain 4194304", "sum 4194304", "max 4194304", "argmax 4194304", "transpose 4096×2048"),
+        *_group("normalisation", 1.1, "softmax 4096×1024", "softmax 4096×1024 gradient"),
+        *_group("normalisation", 1.1, "layer-norm 4096×1024", "layer-norm 4096×1024 gradient"),
+        *_group("convolutions", 1.0, *(f"convolution {one}{more}" for one in IMAGES for more in ("", " gradients"))),
+        *_group("transformers", 1.5, "transformer 4×128×64×8"),
+        *_group("transformers", 1.2, "transformer 4×384×128×4", "transformer 4×384×512×1"),
+        *_group("embedding", 1.2, "embedding 50000×256×4096", "embedding 50000×256×4096 gradient"),
+        *_group("embedding", 1.0, "scatter 100000×64×65536", "scatter 50000×768×2048"),
+        *_group("reductions", 1.0, *(f"{one} 1024×1000" for one in ("columns", "logsumexp", "variance", "sort"))),
+        *_group("reductions", 1.0, "top 1024×1000×4"),
+        *_group(
+            "comprehensions",
+            1.0,
+            "tmm 128×1024×1024",
+            "tbmm 500×26×72×26",
+            "group-convolution 8×16×4×28×4×3",
+            "lut1 10000×64×128×50",
+            "lut2 10000×20000×64×128×50×40",
+            "mlp1 128×2000×128",
+            "mlp3 128×128×64×32×2",
+            "moments 128×4096",
+            "group-norm 8×32×4×28",
+        ),
+        *_group("semirings", 20.0, "max-plus 512×512×512"),
+    ]

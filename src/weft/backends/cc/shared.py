@@ -1,0 +1,137 @@
+"""What threads share, in C: a function of the iterations from `first` to before `end`, and the call that shares them.
+
+struct kernel_of0 { const float *x0; float *x1; int64_t t_; };                      what it uses of what is around
+static void kernel_on0(const float *restrict x0, …, int64_t first, int64_t end, char *restrict scratch) { … }
+static void kernel_part0(const void *of, int64_t first, int64_t end, char *scratch) { kernel_on0(…); }
+
+run->share(&(weft_work){kernel_part0, &(struct kernel_of0){x0, x1, t_}, 1024, 64, …}, run->threads, …);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from weft.backends.cc.lines import Lines, indented
+from weft.backends.cc.types import c_type
+from weft.loops import Buffer, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
+from weft.loops.effects import effects
+from weft.loops.legality import is_shared
+from weft.loops.walk import everything, free, parts, scoped, variables
+from weft.ops.dtypes import numpy_type
+
+if TYPE_CHECKING:
+    from weft.backends.cc.emit import Writer
+
+_LINE = 64  # bytes of a cache line, and of the widest vector
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWork:
+    """A statement that threads share, the ordinal it has in its kernel, and what it uses of what is around it."""
+
+    kernel: str
+    ordinal: int
+    stmt: Stmt
+    buffers: tuple[Buffer, ...]
+    #: Those of which each thread has one, in its scratch memory.
+    private: tuple[Buffer, ...]
+    indices: tuple[str, ...]
+    locals: tuple[Local, ...]
+
+    @property
+    def private_bytes(self) -> int:
+        return sum(map(_rounded, self.private))
+
+    @property
+    def chunk(self) -> int:
+        match self.stmt:
+            case For(how=how):
+                return next(one.chunk for one in how if isinstance(one, Parallel))
+            case Staged(what=what) if what.tile:
+                return what.tile.chunk
+        raise AssertionError("threads share loops and products in tiles")
+
+    def size(self, writer: Writer) -> str:
+        """How many iterations it has, in C."""
+        if isinstance(self.stmt, Staged):
+            return writer.products[self.stmt].pieces
+        assert isinstance(self.stmt, For)
+        return str(self.stmt.size)
+
+    def functions(self, writer: Writer) -> Lines:
+        """The function of some iterations, and what it is given."""
+        written, name = effects([self.stmt]).buffers, f"{self.kernel}_of{self.ordinal}"
+        pointers = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *" for one in self.buffers]
+        names = self._names(writer)
+        types = [*pointers, *("int64_t " for _ in self.indices), *(f"{c_type(one.dtype)} " for one in self.locals)]
+        fields = [f"{kind}{one};" for kind, one in zip(types, names, strict=True)]
+        apart = [f"{kind}restrict {one}" for kind, one in zip(pointers, names, strict=False)]
+        apart += [f"{kind}{one}" for kind, one in list(zip(types, names, strict=True))[len(pointers) :]]
+        ends = ["int64_t first", "int64_t end", "char *restrict scratch"]
+        given = [f"of->{one}" for one in names]
+        return [
+            f"struct {name} {{ {' '.join(fields)} }};",
+            f"static WEFT_APART void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
+            "{",
+            *indented(self._own_memory(writer)),
+            *writer.block([self.stmt], "    "),
+            "}",
+            f"static void {self.kernel}_part{self.ordinal}(const void *given, int64_t first, int64_t end,",
+            "    char *scratch)",
+            "{",
+            f"    const struct {name} *const of = given;",
+            f"    {self.kernel}_on{self.ordinal}({', '.join([*given, 'first', 'end', 'scratch'])});",
+            "}",
+        ]
+
+    def call(self, writer: Writer) -> Lines:
+        """The call that shares it."""
+        of = f"struct {self.kernel}_of{self.ordinal}"
+        return [
+            "{",
+            f"    const {of} of = {{{', '.join(self._names(writer))}}};",
+            f"    const weft_work work = {{{self.kernel}_part{self.ordinal}, &of, {self.size(writer)}, {self.chunk}, "
+            f"run->scratch, {self.kernel}_each}};",
+            "    run->share(&work, run->threads, run->spin_ns);",
+            "}",
+        ]
+
+    def _names(self, writer: Writer) -> list[str]:
+        return [
+            *(writer.buffers[one] for one in self.buffers),
+            *(writer.variable(one) for one in self.indices),
+            *(writer.value(one) for one in self.locals),
+        ]
+
+    def _own_memory(self, writer: Writer) -> Lines:
+        """What a thread has for itself; what is left of its scratch memory is for products."""
+        lines = []
+        for one in self.private:
+            pointer = f"{c_type(one.dtype)} *"
+            lines += [f"{pointer}restrict {writer.buffers[one]} = ({pointer})scratch;", f"scratch += {_rounded(one)};"]
+        return lines
+
+
+def shared_in(kernel: str, body: Sequence[Stmt]) -> list[SharedWork]:
+    """All that threads share in a kernel."""
+    found = list[SharedWork]()
+    for stmt, scope in scoped(body):
+        if is_shared(stmt):
+            stmts, touched = everything([stmt]), buffers_of(Program((stmt,)))
+            inside = [part for one in stmts for part in parts(one)]
+            bound = {one.loop for one in stmts if isinstance(one, For)}
+            indices = dict.fromkeys(name for part in inside for name in free(part) if name not in bound)
+            used = dict.fromkeys(one for part in inside for one in variables(part) if one in scope.variables)
+            buffers, private = (
+                tuple(one for one in touched if (one.role is Role.PRIVATE) is whether) for whether in (False, True)
+            )
+            found.append(SharedWork(kernel, len(found), stmt, buffers, private, tuple(indices), tuple(used)))
+    return found
+
+
+def _rounded(buffer: Buffer) -> int:
+    """The bytes of a buffer up to a whole number of cache lines."""
+    return -(-prod(buffer.shape) * numpy_type(buffer.dtype).itemsize // _LINE) * _LINE

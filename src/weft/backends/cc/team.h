@@ -1,0 +1,201 @@
+/* The team: threads of this process that share the iterations of loops.
+
+   A caller opens a round with a seat for every thread that may join it, and works itself. Whoever has a seat claims a
+   chunk, works on it and claims the next: a thread whose core is busy elsewhere keeps nobody waiting but for the chunk
+   it is at. When all are claimed the round is closed, and only those who have a seat are waited for. There is one round
+   at a time: a second caller works alone. Threads look for the next round for a while, then they sleep.
+
+   They are started when they are first needed, and again after a fork. Where none can be started callers work alone.
+   Nobody waits for them at the end of the process: between rounds they touch nothing but what stands here. */
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#define WEFT_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define WEFT_PAUSE() __asm__ volatile("yield")
+#else
+#define WEFT_PAUSE() sched_yield()
+#endif
+
+enum {
+    weft_seats = 0xffff,       /* these bits of the gate count seats, those above count rounds */
+    weft_looks = 32,           /* so many between two looks at the clock */
+    weft_worth_waking = 100000, /* nanoseconds of work, of this round and others since, that sleepers did not share */
+    weft_stack = 1 << 20
+};
+
+static struct {
+    _Alignas(64) _Atomic uint64_t gate;
+    _Alignas(64) _Atomic int64_t next;
+    _Alignas(64) _Atomic int64_t left; /* threads that had a seat and are done */
+    _Atomic bool waiting;              /* does the caller sleep until they are? */
+    _Alignas(64) _Atomic bool taken;   /* is there a round? */
+    _Atomic int64_t asleep, spin_ns;
+    weft_work work;
+    int64_t workers, missed_ns;
+    bool refused, heeds_forks;
+    pthread_mutex_t lock;
+    pthread_cond_t opened, done;
+} weft_team = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+
+static int64_t weft_now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+#define WEFT_SPIN_UNTIL(holds)                                                                                         \
+    for (int64_t at = weft_now(), end = at + atomic_load(&weft_team.spin_ns); !(holds) && at < end; at = weft_now())   \
+        for (int look = 0; look < weft_looks && !(holds); look++) WEFT_PAUSE();
+
+static uint64_t weft_round(uint64_t gate) { return gate >> 16; }
+
+static bool weft_is_new(uint64_t seen)
+{
+    const uint64_t gate = atomic_load(&weft_team.gate);
+    return gate & weft_seats && weft_round(gate) != seen;
+}
+
+/* Wait for a round other than the one seen. */
+static uint64_t weft_await(uint64_t seen)
+{
+    WEFT_SPIN_UNTIL(weft_is_new(seen))
+    if (!weft_is_new(seen)) {
+        pthread_mutex_lock(&weft_team.lock);
+        atomic_fetch_add(&weft_team.asleep, 1);
+        while (!weft_is_new(seen)) pthread_cond_wait(&weft_team.opened, &weft_team.lock);
+        atomic_fetch_sub(&weft_team.asleep, 1);
+        pthread_mutex_unlock(&weft_team.lock);
+    }
+    return atomic_load(&weft_team.gate);
+}
+
+/* Take a seat of the round that a gate shows: its number, 0 where none is left or the round is over. */
+static int64_t weft_seat(uint64_t gate)
+{
+    const uint64_t round = weft_round(gate);
+    while (gate & weft_seats && weft_round(gate) == round)
+        if (atomic_compare_exchange_weak(&weft_team.gate, &gate, gate - 1)) return gate & weft_seats;
+    return 0;
+}
+
+/* Claim a chunk and work on it; false where none is left. */
+static bool weft_claim(const weft_work *work, char *scratch)
+{
+    const int64_t first = atomic_fetch_add_explicit(&weft_team.next, work->chunk, memory_order_relaxed);
+    if (first >= work->size) return false;
+    work->part(work->of, first, work->size - first < work->chunk ? work->size : first + work->chunk, scratch);
+    return true;
+}
+
+static void *weft_worker(void *unused)
+{
+    for (uint64_t seen = 0;;) {
+        const uint64_t gate = weft_await(seen);
+        const int64_t seat = weft_seat(gate);
+        seen = weft_round(gate);
+        if (!seat) continue;
+        char *const scratch = weft_team.work.scratch + seat * weft_team.work.each;
+        while (weft_claim(&weft_team.work, scratch)) {}
+        atomic_fetch_add(&weft_team.left, 1);
+        if (atomic_load(&weft_team.waiting)) {
+            pthread_mutex_lock(&weft_team.lock);
+            pthread_cond_signal(&weft_team.done);
+            pthread_mutex_unlock(&weft_team.lock);
+        }
+    }
+    return unused;
+}
+
+/* A child has none of the threads, and nobody is in the middle of a round but whoever forked, who never is. */
+static void weft_forked(void)
+{
+    weft_team.gate = weft_team.next = weft_team.left = weft_team.asleep = weft_team.workers = 0;
+    weft_team.waiting = weft_team.taken = weft_team.refused = false;
+    pthread_mutex_init(&weft_team.lock, 0);
+    pthread_cond_init(&weft_team.opened, 0);
+    pthread_cond_init(&weft_team.done, 0);
+}
+
+/* Start threads until there are so many; they leave signals to others. */
+static void weft_start(int64_t wanted)
+{
+    sigset_t all, before;
+    pthread_attr_t how;
+    pthread_t started;
+    if (!weft_team.heeds_forks) weft_team.refused = pthread_atfork(0, 0, weft_forked) != 0;
+    weft_team.heeds_forks = true;
+    if (weft_team.refused || pthread_attr_init(&how)) return;
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&how, weft_stack);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (weft_team.workers < wanted && !weft_team.refused) {
+        weft_team.refused = pthread_create(&started, &how, weft_worker, 0) != 0;
+        weft_team.workers += !weft_team.refused;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+    pthread_attr_destroy(&how);
+}
+
+/* Wake as many sleepers as there is work for. */
+static void weft_wake(int64_t wanted)
+{
+    pthread_mutex_lock(&weft_team.lock);
+    if (wanted >= atomic_load(&weft_team.asleep)) pthread_cond_broadcast(&weft_team.opened);
+    else
+        while (wanted--) pthread_cond_signal(&weft_team.opened);
+    pthread_mutex_unlock(&weft_team.lock);
+}
+
+/* The caller's own part. Sleepers are woken after its first chunk, once they missed more than waking them takes. */
+static void weft_take_part(const weft_work *work)
+{
+    if (atomic_load(&weft_team.asleep)) {
+        const int64_t begun = weft_now();
+        if (!weft_claim(work, work->scratch)) return;
+        const int64_t chunks = (work->size - atomic_load(&weft_team.next)) / work->chunk;
+        if (chunks > 0) weft_team.missed_ns += (weft_now() - begun) * chunks;
+        if (chunks > 0 && weft_team.missed_ns > weft_worth_waking) {
+            weft_team.missed_ns = 0;
+            weft_wake(chunks);
+        }
+    }
+    while (weft_claim(work, work->scratch)) {}
+}
+
+/* Wait until those are done who had a seat, so many. */
+static void weft_join(int64_t seated)
+{
+    WEFT_SPIN_UNTIL(atomic_load(&weft_team.left) == seated)
+    if (atomic_load(&weft_team.left) == seated) return;
+    pthread_mutex_lock(&weft_team.lock);
+    atomic_store(&weft_team.waiting, true);
+    while (atomic_load(&weft_team.left) != seated) pthread_cond_wait(&weft_team.done, &weft_team.lock);
+    atomic_store(&weft_team.waiting, false);
+    pthread_mutex_unlock(&weft_team.lock);
+}
+
+/* Do some work on at most so many threads, the calling one among them. */
+void weft_share(const weft_work *work, int64_t threads, int64_t spin_ns)
+{
+    if (threads < 2 || work->size <= work->chunk || atomic_exchange(&weft_team.taken, true)) {
+        work->part(work->of, 0, work->size, work->scratch);
+        return;
+    }
+    const int64_t chunks = (work->size + work->chunk - 1) / work->chunk;
+    const int64_t others = (threads < chunks ? threads : chunks) - 1;
+    if (weft_team.workers < others && !weft_team.refused) weft_start(others);
+    weft_team.work = *work;
+    atomic_store(&weft_team.spin_ns, spin_ns);
+    atomic_store(&weft_team.left, 0);
+    atomic_store(&weft_team.next, 0);
+    atomic_store(&weft_team.gate, (weft_round(atomic_load(&weft_team.gate)) + 1) << 16 | others);
+    weft_take_part(work);
+    weft_join(others - (atomic_fetch_and(&weft_team.gate, ~(uint64_t)weft_seats) & weft_seats));
+    atomic_store(&weft_team.taken, false);
+}

@@ -1,0 +1,240 @@
+"""Accumulations in lanes: the sums and extrema of an innermost loop have an accumulator for each of many lanes.
+
+    for i in range(1000): { y[i] = exp(x[i]);  s = s + y[i] }
+
+    becomes
+
+    for l in range(64): part[l] = 0
+    for i in range(15): for l in range(64): { y[64 i + l] = exp(x[64 i + l]);  part[l] += y[64 i + l] }
+    for l in range(40): { y[l + 960] = exp(x[l + 960]);  part[l] += y[l + 960] }
+    for l in range(32): part[l] += part[l + 32]
+    ...
+    for l in range(4): s = s + part[l]
+
+Of short loops inside others, the innermost one has the lanes, and those around it run until a lane has enough:
+
+    for h in range(48): for w in range(48): s = s + x[h, w]
+
+    becomes
+
+    { …;  for h in range(48): for l in range(48): part[l] += x[h, l];  … }
+
+The loops inside have independent iterations, so they run on vectors. A loop that does nothing else walks through memory
+in four streams, far from each other: that is more than one stream of it can fetch, and they are added up at once
+(`schedule/unroll_jam.py`). A lane adds up so few terms of single precision that it need not be wider
+(`loops/roundings.py`); a longer loop runs in blocks, whose sums are added up in what `wide_sums.py` makes of `s`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from weft.affine import Affine
+from weft.loops.constants import neutral_of
+from weft.loops.effects import accumulation, effects
+from weft.loops.legality import carried
+from weft.loops.names import BlockNames
+from weft.loops.nodes import Buffer, Fill, For, If, Local, Read, Role, Set, Staged, Stmt, Store, Update
+from weft.loops.roundings import PARTS
+from weft.loops.walk import Loop, around, everything, map_scalars, parts, perfect, substituted, top_down, variables
+from weft.ops import OPS, Call, Scalar
+
+#: So many lanes at most, of so many terms each at least; so many are joined one after another in the end. Of nested
+#: loops there are so many lanes at least.
+_MOST, _TERMS, _LEFT, _FEWEST = 64, 4, 4, 16
+#: So many terms at most a lane adds up, which is rounded by being halved as well, and once more by what is left over.
+_ROWS = PARTS[0] - (_MOST // _LEFT).bit_length()
+#: In so many streams memory is read at once, where there are so many rows of lanes.
+_STREAMS, _FAR = 4, 16
+
+
+def in_lanes(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """A block with the long accumulations of its innermost loops in lanes; products stay whole."""
+    names, ids = BlockNames(body), count()
+
+    def rule(stmt: Stmt) -> Sequence[Stmt] | None:
+        if not isinstance(stmt, For):
+            return (stmt,) if isinstance(stmt, Staged) else None
+        (*outer, (name, size)), block = perfect((stmt,))
+        if any(isinstance(one, For | If | Fill | Staged) for one in everything(block)):
+            return None
+        lanes = _nested_lanes(outer, size) if outer else _lanes(size)
+        if not lanes or not (found := _accumulations([*outer, (name, size)], block)):
+            return None if outer else (stmt,)
+        accumulators = [_Lanes.of(one, lanes, next(ids), names) for one in found]
+        split = _Split(For(name, size, block), accumulators, lanes, *map(names.fresh, ("lane", "row", "stream")))
+        return list(split.nested(outer, names) if outer else split.all())
+
+    return top_down(body, rule)
+
+
+def _lanes(size: int) -> int:
+    """How many lanes a loop has; 0 if it is too short for any."""
+    lanes = 2 * _LEFT if size >= 2 * _TERMS * _LEFT else 0
+    while 0 < lanes < _MOST and size >= 2 * _TERMS * lanes:
+        lanes *= 2
+    return lanes
+
+
+def _nested_lanes(outer: Sequence[Loop], size: int) -> int:
+    """How many lanes the innermost of some loops has, so that none are left over; 0 if it is better on its own."""
+    lanes = next((one for one in range(min(size, _MOST), _FEWEST - 1, -1) if size % one == 0), 0)
+    count, each = _together(outer, size // lanes) if lanes and size < _TERMS * 2 * _MOST else (0, 1)
+    return lanes if count * each >= _TERMS else 0
+
+
+def _together(outer: Sequence[Loop], rows: int) -> tuple[int, int]:
+    """How many rows of lanes the innermost loops have that may run until lanes are joined, and how many iterations of
+    the next one may.
+    """
+    for _, size in reversed(outer):
+        if rows * size > _ROWS:
+            return rows, next(one for one in range(max(_ROWS // rows, 1), 0, -1) if size % one == 0)
+        rows *= size
+    return rows, 1
+
+
+def _accumulations(loops: Sequence[Loop], body: Sequence[Stmt]) -> list[Set]:
+    """What loops accumulate in any order and do not look at, if their iterations share nothing else."""
+    own = effects(body).lets
+    found = [one for one in body if isinstance(one, Set) and one.local not in own]
+    uses = [one for inner in body for part in parts(inner) for one in variables(part)]
+    for one in found:
+        op = (accumulation(one) or ("",))[0]
+        if not op or not OPS[op].reorderable or OPS[op].monoid is not None or uses.count(one.local) != 1:
+            return []
+    return [] if carried(loops, [one for one in body if one not in found]) else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lanes:
+    """What is accumulated in a variable, and the buffer that has a cell for each lane in its place."""
+
+    stmt: Set
+    op: str
+    cells: Buffer
+
+    @staticmethod
+    def of(stmt: Set, lanes: int, number: int, names: BlockNames) -> _Lanes:
+        assert isinstance(stmt.value, Call)
+        local = stmt.local
+        cells = Buffer(number, names.fresh(f"{local.name}_part"), (lanes,), local.dtype, Role.PARTIAL)
+        return _Lanes(stmt, stmt.value.op, cells)
+
+    @property
+    def is_rounded(self) -> bool:
+        return (self.op, self.cells.dtype) == ("add", "float32")
+
+    def started(self, lane: Affine) -> Stmt:
+        return Store(self.cells, (lane,), neutral_of(self.op, self.cells.dtype))
+
+    def taking(self, value: Scalar, lane: Affine) -> Stmt:
+        return Update(self.cells, (lane,), self.op, value)
+
+    def halved(self, lane: Affine, lanes: int) -> Stmt:
+        return self.taking(Read(self.cells, (lane + lanes,)), lane)
+
+    def joined(self, lane: Affine) -> Stmt:
+        local: Local = self.stmt.local
+        return Set(local, Call(self.op, (local, Read(self.cells, (lane,)))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A loop whose accumulations run in lanes, and names for the loops that it becomes."""
+
+    loop: For
+    accumulators: Sequence[_Lanes]
+    lanes: int
+    lane: str
+    row: str
+    stream: str
+
+    def all(self) -> Iterator[Stmt]:
+        """All iterations: in one block, or in several and what these leave over."""
+        rows, name = self.loop.size // self.lanes, self.loop.loop
+        if rows <= _ROWS or not any(one.is_rounded for one in self.accumulators):
+            yield from self._block(self.loop.size, Affine(()))
+            return
+        most = _ROWS // _STREAMS * _STREAMS
+        even = (one for one in range(most, most // 2, -_STREAMS) if rows % one == 0)
+        each = next(even, min(most, rows // 2 // _STREAMS * _STREAMS))
+        blocks, size = rows // each, each * self.lanes
+        yield For(name, blocks, tuple(self._block(size, Affine(((size, name),)))))
+        left = self.loop.size - blocks * size
+        if left >= self.lanes:
+            yield from self._block(left, Affine((), blocks * size))
+        elif left:
+            yield For(name, left, self._moved(Affine(((1, name),), blocks * size)))
+
+    def nested(self, outer: Sequence[Loop], names: BlockNames) -> Sequence[Stmt]:
+        """All iterations of the loop and of those around it, as many of them together as lanes may take."""
+        rows = self.loop.size // self.lanes
+        most, each = _together(outer, rows)
+        inside, left = list(self._rows(rows, 1, Affine(()))), list(outer)
+        while left and rows * left[-1][1] <= most:
+            rows *= left[-1][1]
+            inside = [For(*left.pop(), tuple(inside))]
+        if each > 1:
+            name, size = left.pop()
+            inner = names.fresh(name)
+            index = {name: Affine(((each, name), (1, inner)))}
+            moved = [map_scalars(one, lambda part: substituted(part, index)) for one in inside]
+            inside = [For(inner, each, tuple(moved))]
+            left.append((name, size // each))
+        return around(left, (self._started(), *inside, *self._joined()))
+
+    def _started(self) -> Stmt:
+        lane = Affine.of(self.lane)
+        return For(self.lane, self.lanes, tuple(one.started(lane) for one in self.accumulators))
+
+    def _block(self, size: int, first: Affine) -> Iterator[Stmt]:
+        """So many iterations from one on, in lanes that are joined."""
+        rows, rest = divmod(size, self.lanes)
+        far = len(self.loop.body) == 1 and rows >= _FAR
+        lane, streams = Affine.of(self.lane), _STREAMS if far else 1
+        each = rows // streams
+        yield self._started()
+        yield from self._rows(each, streams, first)
+        if each * streams < rows:
+            yield from self._rows(rows - each * streams, 1, first + each * streams * self.lanes)
+        if rest:
+            yield For(self.lane, rest, self._taking(first + rows * self.lanes + lane))
+        yield from self._joined()
+
+    def _rows(self, count: int, streams: int, first: Affine) -> Iterator[Stmt]:
+        """So many rows of lanes of each stream."""
+        steps = ((self.row, count, self.lanes), (self.stream, streams, count * self.lanes), (self.lane, self.lanes, 1))
+        moving = [(name, size, step) for name, size, step in steps if size > 1]
+        index = first + Affine(tuple((step, name) for name, _, step in moving))
+        yield from around([(name, size) for name, size, _ in moving], self._taking(index))
+
+    def _joined(self) -> Iterator[Stmt]:
+        """The lanes joined: by halves, on vectors; the last few one by one."""
+        lanes, lane = self.lanes, Affine.of(self.lane)
+        while lanes > _LEFT:
+            half = lanes - lanes // 2
+            yield For(self.lane, lanes - half, tuple(one.halved(lane, half) for one in self.accumulators))
+            lanes = half
+        yield For(self.lane, lanes, tuple(one.joined(lane) for one in self.accumulators))
+
+    def _moved(self, index: Affine) -> tuple[Stmt, ...]:
+        """The loop's body at an index."""
+        return tuple(
+            map_scalars(one, lambda part: substituted(part, {self.loop.loop: index})) for one in self.loop.body
+        )
+
+    def _taking(self, index: Affine) -> tuple[Stmt, ...]:
+        """The loop's body at an index, whose values the lanes take."""
+        return tuple(map(self._taken, self._moved(index)))
+
+    def _taken(self, stmt: Stmt) -> Stmt:
+        found = (one for one in self.accumulators if isinstance(stmt, Set) and one.stmt.local == stmt.local)
+        lanes = next(found, None)
+        if lanes is None:
+            return stmt
+        assert isinstance(stmt, Set)
+        assert isinstance(stmt.value, Call)
+        return lanes.taking(stmt.value.args[1], Affine.of(self.lane))

@@ -1,0 +1,92 @@
+"""Reductions that threads can share: a long accumulation is cut into strips, each of which has an accumulator.
+
+    for i in range(1000): s = s + x[i]
+
+    becomes
+
+    for strip in range(8): { own = 0;  for i in range(125): own = own + x[125 strip + i];  part[strip] = own }
+    all = 0;  for strip in range(8): all = all + part[strip];  s = s + all
+
+What no strip has, where they do not come out even, is taken in between. How many strips there are follows from sizes
+and options alone, never from how many threads there are: so what is computed does not depend on that either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from weft.affine import Affine
+from weft.loops import For, Parallel, Staged, Stmt
+from weft.loops.legality import illegal
+from weft.loops.names import BlockNames
+from weft.loops.walk import Body, bottom_up, map_scalars, substituted, top_down
+from weft.schedule.accumulators import Accumulated, Accumulator, accumulated_in
+from weft.schedule.annotate import annotated
+from weft.schedule.compile_options import CompileOptions
+from weft.schedule.contractions import contracting, is_placed
+from weft.schedule.parallelise import MOST_CHUNKS
+from weft.schedule.work import work_ns
+
+#: Accumulators are worth it if setting and joining them takes no more than this part of the work.
+_JOINING = 1 / 8
+
+
+def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = False) -> Body:
+    """A block with its long accumulations in strips; contractions stay whole where a backend places them."""
+    names, ids = BlockNames(body), count()
+
+    def rule(stmt: Stmt) -> Sequence[Stmt] | None:
+        if isinstance(stmt, Staged):
+            return (stmt,)
+        if not isinstance(stmt, For):
+            return None
+        ns = work_ns((stmt,), options.machine)
+        if ns < 2 * options.chunk_ns or not illegal(annotated(stmt, Parallel(1))):
+            return (stmt,)
+        if placing and is_placed(contracting(stmt), options.contraction_points):
+            return (stmt,)
+        found = accumulated_in(stmt)
+        strips = _strips(stmt.size, min(MOST_CHUNKS, int(ns // options.chunk_ns), _worth(found, ns, options)))
+        if not found or strips < 2:
+            return None
+        strip = names.fresh("strip")
+        return _in_strips(stmt, (strip, strips), [one.in_strips(strips, next(ids), names) for one in found])
+
+    return top_down(body, rule)
+
+
+def _strips(size: int, most: int) -> int:
+    """How many strips a loop is cut into: of about as many, those that leave least over, the most of them."""
+    most = min(most, size)
+    return min(range(most, max(most // 2, 1), -1), key=lambda one: size % one, default=1)
+
+
+def _worth(found: Sequence[Accumulated], ns: float, options: CompileOptions) -> int:
+    """How many strips are worth their accumulators, which are set, read and written, where all takes so long."""
+    each = 4 * sum(one.size for one in found) * 1e9 / options.machine.cached_bytes_per_s
+    return int(_JOINING * ns / max(each, 1.0))
+
+
+def _in_strips(loop: For, strip: tuple[str, int], found: Sequence[Accumulator]) -> list[Stmt]:
+    """A loop in so many strips."""
+    (name, strips), here = strip, Affine.of(strip[0])
+    length, over = divmod(loop.size, strips)
+    inside = For(loop.loop, length, _taking(loop, Affine(((length, name), (1, loop.loop))), here, found))
+    begin = [stmt for one in found for stmt in one.started(here)]
+    end = [stmt for one in found for stmt in one.finished(here)]
+    done: list[Stmt] = [For(name, strips, (*begin, inside, *end)), *(stmt for one in found for stmt in one.prepared())]
+    if over:
+        done.append(For(loop.loop, over, _taking(loop, Affine(((1, loop.loop),), strips * length), None, found)))
+    return [*done, *(stmt for one in found for stmt in one.joined(strip))]
+
+
+def _taking(loop: For, index: Affine, strip: Affine | None, found: Sequence[Accumulator]) -> Body:
+    """The body of a loop at an index, whose values the accumulators of a strip take, or those of what no strip has."""
+
+    def rule(stmt: Stmt) -> Sequence[Stmt]:
+        taken = (one.taking(stmt, strip) for one in found)
+        return (next((one for one in taken if one is not None), stmt),)
+
+    moved = [map_scalars(one, lambda part: substituted(part, {loop.loop: index})) for one in loop.body]
+    return bottom_up(moved, rule)

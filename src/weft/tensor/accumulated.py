@@ -1,0 +1,64 @@
+"""The values that an einsum accumulates, as a tensor has them: the axes of its result, and those that it leaves out.
+
+ij; jk => ik    accumulates    ikj            2*h<+p => h    accumulates    hp            v, d; b, s|@v => b|d    b|d, s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from weft.einsum.nodes import KINDS, AffineAxis, Axis, ConcatAxis, Kind, Label, Row, RowVar, ShapeSpec, Spec, labels_in
+from weft.errors import EinsumError
+from weft.ops import Monoid
+
+
+def accumulated_axes(spec: Spec, monoid: Monoid, *, skips: bool) -> ShapeSpec:
+    """One axis for each loop of an einsum, those that its result leaves out behind the others, in the spec's order.
+
+    `skips`: positions that are none are left out.
+    """
+    looked = {label.name for label in spec.positions.values()}
+    read = [name for name in dict.fromkeys(_all_names(spec.operands)) if name not in looked]
+    kept = [name for name in axis_names(spec.result) if name in read]
+    axes = [axis for shape in (*spec.operands, spec.result) for axis in shape.axes]
+    if skips or not looked.isdisjoint(axis_names(spec.result)) or any(map(_leaves_out, axes)):
+        what = f"how many values `{monoid.name}` accumulates differs from cell to cell"
+        raise EinsumError(what, text=spec.text, fix="scatter, pad or join in an einsum of its own")
+    left = [name for name in read if name not in kept]
+    batch, input, output = (_row(spec, kind, kept, left, monoid) for kind in KINDS)
+    return ShapeSpec(batch, input, output)
+
+
+def axis_names(shape: ShapeSpec) -> list[str]:
+    """The labels and row variables of a shape, in the order written."""
+    rows = (shape.row(kind) for kind in KINDS)
+    parts = [part for row in rows for part in (*row.lead, row.var, *row.trail) if part is not None]
+    return [one.name for part in parts for one in ((part,) if isinstance(part, RowVar) else labels_in(part))]
+
+
+def _all_names(shapes: Sequence[ShapeSpec]) -> Iterator[str]:
+    for shape in shapes:
+        yield from axis_names(shape)
+
+
+def _leaves_out(axis: Axis) -> bool:
+    """Has an axis places at which nothing is read: those of other parts, or beyond its ends?"""
+    padded = isinstance(axis, AffineAxis) and axis.kernel is not None and axis.kernel.padded
+    return isinstance(axis, ConcatAxis) or padded
+
+
+def _row(spec: Spec, kind: Kind, kept: Collection[str], left: Sequence[str], monoid: Monoid) -> Row:
+    written = spec.result.row(kind)
+    every = {row.var.name: at for shape in spec.operands for at in KINDS if (row := shape.row(at)).var}
+    own = [name for name, at in every.items() if at == kind and name in left]
+    if len(own) + bool(written.var) > 1 or (own and not monoid.commutative):
+        what = f"`{monoid.name}` accumulates along axes that the spec does not name"
+        raise EinsumError(what, text=spec.text, fix="name each of them")
+    var = RowVar(own[0]) if own else written.var
+    lead, trail = (_labels(axes, kept) for axes in (written.lead, written.trail))
+    added = tuple(Label(name) for name in left if name not in every) if kind == "output" else ()
+    return Row(lead, var, trail + added) if var else Row((), None, lead + trail + added)
+
+
+def _labels(axes: Sequence[Axis], kept: Collection[str]) -> tuple[Label, ...]:
+    return tuple(dict.fromkeys(label for axis in axes for label in labels_in(axis) if label.name in kept))

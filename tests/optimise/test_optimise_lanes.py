@@ -1,0 +1,218 @@
+"""Sums and extrema in lanes, before and after."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from loops.written import C, D, program, text
+from weft.loops import Program, Role, buffers_of, check
+from weft.loops.interp import run
+from weft.loops.nodes import Store, Update
+from weft.loops.roundings import PARTS
+from weft.loops.walk import scoped
+from weft.optimise.lanes import in_lanes
+
+CASES = {
+    "a sum, and what is left over": (
+        """
+        t: float32 = 0.0
+        for i in range(39):
+            t = t + C[i]
+        D[0] = t
+        """,
+        """
+        t: float32 = 0.0
+        for lane in range(8):
+            t_part[lane] = 0
+        for row in range(4):
+            for lane in range(8):
+                t_part[lane] += C[8*row + lane]
+        for lane in range(7):
+            t_part[lane] += C[lane + 32]
+        for lane in range(4):
+            t_part[lane] += t_part[lane + 4]
+        for lane in range(4):
+            t = t + t_part[lane]
+        D[0] = t
+        """,
+    ),
+    "streams": (
+        """
+        t: float32 = 0.0
+        for i in range(1100):
+            t = t + i
+        D[0] = t
+        """,
+        """
+        t: float32 = 0.0
+        for lane in range(64):
+            t_part[lane] = 0
+        for row in range(4):
+            for stream in range(4):
+                for lane in range(64):
+                    t_part[lane] += 64*row + 256*stream + lane
+        for lane in range(64):
+            t_part[lane] += lane + 1024
+        for lane in range(12):
+            t_part[lane] += lane + 1088
+        for lane in range(32):
+            t_part[lane] += t_part[lane + 32]
+        for lane in range(16):
+            t_part[lane] += t_part[lane + 16]
+        for lane in range(8):
+            t_part[lane] += t_part[lane + 8]
+        for lane in range(4):
+            t_part[lane] += t_part[lane + 4]
+        for lane in range(4):
+            t = t + t_part[lane]
+        D[0] = t
+        """,
+    ),
+    "a short loop inside another": (
+        """
+        t: float32 = 0.0
+        for i in range(24):
+            for j in range(40):
+                t = t + A[i, j]
+        D[0] = t
+        """,
+        """
+        t: float32 = 0.0
+        for lane in range(40):
+            t_part[lane] = 0
+        for i in range(24):
+            for lane in range(40):
+                t_part[lane] += A[i, lane]
+        for lane in range(20):
+            t_part[lane] += t_part[lane + 20]
+        for lane in range(10):
+            t_part[lane] += t_part[lane + 10]
+        for lane in range(5):
+            t_part[lane] += t_part[lane + 5]
+        for lane in range(2):
+            t_part[lane] += t_part[lane + 3]
+        for lane in range(3):
+            t = t + t_part[lane]
+        D[0] = t
+        """,
+    ),
+    "two accumulations beside a store": (
+        """
+        t: float32 = 0.0
+        m: float32 = 0.0
+        for i in range(40):
+            u: float32 = C[i] * 2.0
+            C[i] = u
+            t = t + u
+            m = max(m, u)
+        D[0] = t + m
+        """,
+        """
+        t: float32 = 0.0
+        m: float32 = 0.0
+        for lane in range(8):
+            t_part[lane] = 0
+            m_part[lane] = -inf
+        for row in range(5):
+            for lane in range(8):
+                u: float32 = C[8*row + lane] * 2.0
+                C[8*row + lane] = u
+                t_part[lane] += u
+                m_part[lane] max= u
+        for lane in range(4):
+            t_part[lane] += t_part[lane + 4]
+            m_part[lane] max= m_part[lane + 4]
+        for lane in range(4):
+            t = t + t_part[lane]
+            m = max(m, m_part[lane])
+        D[0] = t + m
+        """,
+    ),
+}
+STAYS = {
+    "a few values": """
+        t: float32 = 0.0
+        for i in range(31):
+            t = t + C[i]
+        D[0] = t
+        """,
+    "what is looked at meanwhile": """
+        t: float32 = 0.0
+        for i in range(40):
+            t = t + C[i]
+            C[i] = t
+        D[0] = t
+        """,
+    "one of two sums that waits for the other": """
+        t: float32 = 0.0
+        u: float32 = 0.0
+        for i in range(40):
+            t = t + C[i]
+            u = u + t
+        D[0] = u
+        """,
+    "a sum beside a recurrence": """
+        t: float32 = 0.0
+        for i in range(39):
+            C[i + 1] = C[i] * 2.0
+            t = t + C[i]
+        D[0] = t
+        """,
+    "what does not come to the same in any order": """
+        t: float32 = 0.0
+        for i in range(40):
+            t = arg2(t, C[i])
+        D[0] = t
+        """,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_before_and_after(name: str) -> None:
+    before, after = CASES[name]
+    assert text(in_lanes(program(before).body)) == dedent(after)
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_stays_as_it_is(name: str) -> None:
+    body = program(STAYS[name]).body
+    assert in_lanes(body) == body
+
+
+@pytest.mark.parametrize("op", ["t + ({})", "max(t, {})"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        *((size,) for size in (32, 37, 65, 300, 1000, 3776, 3777, 4096, 5000, 9999, 40_000)),
+        *((5, 16), (9, 20, 21), (100, 61), (16, 48, 48), (3, 7, 500), (2, 600), (40, 33)),
+    ],
+)
+def test_every_value_counts_once_and_is_rounded_seldom(sizes: tuple[int, ...], op: str) -> None:
+    names, lines = "hij"[: len(sizes)], ["t: float32 = 0.0"]
+    for depth, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        lines.append(f"{'    ' * depth}for {name} in range({size}):")
+    value = " + ".join(names)
+    before = "\n".join([*lines, f"{'    ' * len(sizes)}t = {op.format(value)}", "D[0] = t\n"])
+    new = check(Program(in_lanes(program(before).body)))
+    values = {C: np.zeros(40, "float32"), D: np.zeros(1, "float32")}
+    parts = {one: np.full(one.shape, np.nan, "float32") for one in buffers_of(new) if one.role is Role.PARTIAL}
+    run(new, {**parts, **values})
+    exact = np.prod(sizes) * (sum(sizes) - len(sizes)) / 2 if "+ (" in op else sum(sizes) - len(sizes)
+    assert abs(values[D][0] - exact) <= 40 * 2.0**-23 * exact
+    assert parts
+    assert "+ (" not in op or _roundings(new) <= PARTS[0]
+
+
+def _roundings(program_: Program) -> int:
+    """How many terms a lane takes at most, from where it starts until it is joined."""
+    times, most, start = 0, 0, 0
+    for stmt, scope in scoped(program_.body):
+        if isinstance(stmt, Store) and stmt.buffer.role is Role.PARTIAL:
+            times, start = 0, len(scope.loops) - 1
+        elif isinstance(stmt, Update):
+            times += int(np.prod([size for _, size in scope.loops[start:-1]], dtype=int))
+            most = max(most, times)
+    return most

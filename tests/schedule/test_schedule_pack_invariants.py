@@ -1,0 +1,99 @@
+"""Factors that a loop does not change, packed before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weft.loops import Buffer, Program, buffers_of, check, show
+from weft.loops.interp import run
+from weft.loops.parse import parse
+from weft.machine import COMMON
+from weft.schedule.compile_options import DEFAULTS
+from weft.schedule.pack_invariants import with_packed_invariants
+
+U, H, Z = (
+    Buffer(0, "u", (64, 24), "float32"),
+    Buffer(1, "h", (4, 40, 24), "float32"),
+    Buffer(2, "z", (40, 64), "float32"),
+)
+BEFORE = """\
+for t in range(3):
+    product of left j; right i; sums k:
+        for j in range(64):
+            for i in range(40):
+                s: float32 = 0
+                for k in range(24):
+                    s = s + (u[j, k] * h[t, i, k])
+                z[i, j] = s"""
+AFTER = """\
+for j_3 in range(2):
+    for k_2 in range(24):
+        for j_4 in range(32):
+            u_packed[j_3, k_2, j_4] = u[32*j_3 + j_4, k_2]
+for t in range(3):
+    product of left j_2, j; right i; sums k:
+        for j_2 in range(2):
+            for j in range(32):
+                for i in range(40):
+                    s: float32 = 0
+                    for k in range(24):
+                        s = s + (u_packed[j_2, k, j] * h[t, i, k])
+                    z[i, 32*j_2 + j] = s"""
+
+
+def packed(text: str, *buffers: Buffer) -> str:
+    return show(check(Program(with_packed_invariants(parse(text, buffers or (U, H, Z)).body))))
+
+
+def test_before_and_after() -> None:
+    assert packed(BEFORE) == AFTER
+
+
+def test_what_is_computed_stays_the_same() -> None:
+    program = parse(BEFORE, (U, H, Z))
+    random = np.random.default_rng(0)
+    given = {one: random.uniform(-1, 1, one.shape).astype("float32") for one in (U, H, Z)}
+    found = []
+    for one in (program, Program(with_packed_invariants(program.body))):
+        memory = {buffer: np.zeros(buffer.shape, "float32") for buffer in buffers_of(one)}
+        memory |= {buffer: values.copy() for buffer, values in given.items()}
+        run(check(one), memory)
+        found.append(memory[Z])
+    np.testing.assert_array_equal(*found)
+    assert np.ptp(found[0]) > 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("u[j, k]", "h[t, j, k]"),  # both change
+        ("z[i, j] = s", "u[j, i] = s"),  # it is written
+        ("for t in range(3):\n    product", "if 0 <= t < 3:\n    product"),  # no loop
+    ],
+)
+def test_what_changes_is_read_where_it_is(old: str, new: str) -> None:
+    wide = (replace(U, shape=(64, 40)), replace(H, shape=(4, 64, 24)), Z)
+    text = BEFORE.replace(old, new)
+    program = parse(text, wide, ["t"] if "if" in text else [])
+    assert with_packed_invariants(program.body) == program.body
+
+
+def test_few_rows_do_not_repay_a_copy() -> None:
+    h, z = replace(H, shape=(4, 7, 24)), replace(Z, shape=(7, 64))
+    assert "packed" not in packed(BEFORE.replace("range(40)", "range(7)"), U, h, z)
+
+
+def test_columns_that_fill_no_tile_lie_side_by_side() -> None:
+    u, z = replace(U, shape=(50, 24)), replace(Z, shape=(40, 50))
+    assert "u_packed[k_2, j_2] = u[j_2, k_2]" in packed(BEFORE.replace("range(64)", "range(50)"), u, H, z)
+
+
+def test_what_lies_well_is_copied_where_the_first_cache_does_not_hold_it() -> None:
+    u = replace(U, shape=(24, 64))
+    program = parse(BEFORE.replace("u[j, k]", "u[k, j]"), (u, H, Z))
+    assert with_packed_invariants(program.body) == program.body
+    small = DEFAULTS.but(machine=replace(COMMON, caches=(1 << 12, 1 << 21)))
+    assert "u_packed" in show(Program(with_packed_invariants(program.body, small)))
