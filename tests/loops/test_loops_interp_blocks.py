@@ -1,25 +1,37 @@
-"""Blocks run for all points at once only where no two points share a cell."""
+"""Blocks run for all points at once only where that computes what one point after another does."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from schedule.kernels import add, floats, loop, read
-from weft.affine import Affine
-from weft.loops import Let, Local, Program, check
+from schedule.kernels import add, at, floats, loop, read, store
+from weft.loops import Let, Local, Program, Stmt, check
 from weft.loops.interp import run, run_scalar
 
-X, Y = floats(0, "x", 4, 3), floats(1, "y", 6)
+X, Y, Z = floats(0, "x", 4, 3), floats(1, "y", 6), floats(2, "z", 4, 3)
+VALUE = Local("value", "float32")
+#: Iterations of i are apart for one j, and those of j for one i, but not of both.
+MEETING = at("i+j")
+GIVEN = Let(VALUE, read(X, "i", "j"))
 
 
-def test_points_of_two_loops_that_meet_in_a_cell_are_not_run_at_once() -> None:
-    """y[i + j] += x[i, j]: iterations of i are apart for one j, and those of j for one i, but not of both."""
-    value = Local("value", "float32")
-    block = (Let(value, read(X, "i", "j")), add(Y, (Affine(((1, "i"), (1, "j"))),), value))
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param((GIVEN, add(Y, MEETING, VALUE)), id="accumulated"),
+        pytest.param((GIVEN, add(Y, MEETING, VALUE), add(Y, at(2), VALUE)), id="by two statements"),
+        pytest.param((add(Y, MEETING, read(X, "i", "j")), store(Z, at("i", "j"), read(Y, "i+j"))), id="and read"),
+        pytest.param((GIVEN, loop("k", 2, add(Y, MEETING, VALUE))), id="in a loop inside"),
+    ],
+)
+def test_points_that_meet_in_a_cell_come_one_after_another(block: tuple[Stmt, ...]) -> None:
     program = check(Program((loop("i", 4, loop("j", 3, *block)),)))
     left = []
     for how in (run, run_scalar):
-        memory = {X: np.arange(12, dtype="float32").reshape(4, 3), Y: np.zeros(6, "float32")}
+        memory = {X: 10.0 ** -np.arange(12, dtype="float32").reshape(4, 3), Y: np.ones(6, "float32")}
+        memory[Z] = np.zeros((4, 3), "float32")
         how(program, memory)
-        left.append(memory[Y])
-    np.testing.assert_array_equal(*left)
+        left.append((memory[Y], memory[Z]))
+    np.testing.assert_array_equal(left[0][0], left[1][0])
+    np.testing.assert_array_equal(left[0][1], left[1][1])

@@ -66,10 +66,13 @@ def separated(loop: str, touching: Sequence[Site], outer: int = 0) -> bool:
     return all(one.is_affine(outer) for one in touching) and separates(loop, [one.map(outer) for one in touching])
 
 
-def independent(loop: For) -> bool:
-    """Does no iteration of a loop touch a cell that another one writes, nor set a variable of the blocks around?"""
+def independent(loop: For, but: Collection[Buffer] = ()) -> bool:
+    """Does no iteration of a loop touch a cell that another one writes, nor set a variable of the blocks around?
+
+    Cells of some buffers do not count.
+    """
     changed = effects(loop.body)
     if not changed.sets <= changed.lets:
         return False
-    touched = sites((loop,), changed.buffers)
+    touched = sites((loop,), changed.buffers.difference(but))
     return all(separated(loop.loop, some) for some in touched.values())

@@ -1,21 +1,24 @@
 """Blocks of several statements run for all points of the loops around them at once.
 
-That is right where every point keeps to cells of its own (`sites.independent`). Loops inside the block run one after
+That is right where every point keeps to cells of its own (`sites.independent`), but for buffers in which one statement
+accumulates and which nothing else touches: it does so in the order of the points. Loops inside the block run one after
 another.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from weft.loops import Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined
+from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
 from weft.loops.effects import effects
 from weft.loops.interp.values import Env, Memory, cells_of, evaluated
 from weft.loops.sites import independent
-from weft.loops.walk import perfect
+from weft.loops.walk import accesses, perfect
+from weft.ops import OPS
 
 
 def run_block(stmt: For, memory: Memory, env: Env, most: int) -> bool:
@@ -34,12 +37,25 @@ def run_block(stmt: For, memory: Memory, env: Env, most: int) -> bool:
 
 def _points_are_apart(loops: dict[str, int], body: tuple[Stmt, ...]) -> bool:
     """Are iterations of each loop independent, wherever the loops inside it stand?"""
+    accumulators = _accumulators(body)
     for loop, size in reversed(loops.items()):
         nest = For(loop, size, body)
-        if not independent(nest):
+        if not independent(nest, accumulators):
             return False
         body = (nest,)
     return True
+
+
+def _accumulators(body: tuple[Stmt, ...]) -> set[Buffer]:
+    """Buffers that one statement of a block accumulates in, once at each point, and that nothing else touches."""
+    touched = Counter(one.buffer for one in accesses(body))
+    updates = [one for one in body if isinstance(one, Update) and _in_order(one)]
+    return {one.buffer for one in updates if touched[one.buffer] == 2}  # it reads and writes it
+
+
+def _in_order(stmt: Update) -> bool:
+    """Can NumPy accumulate one value after another as the statement does?"""
+    return isinstance(OPS[stmt.op].meaning, np.ufunc) and dtype_of(stmt.value) == stmt.buffer.dtype
 
 
 def _block(body: tuple[Stmt, ...], memory: Memory, env: Env, shape: tuple[int, ...]) -> None:
@@ -66,6 +82,10 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
         case Store(buffer=buffer, at=at, value=value):
             cells = tuple(spread(one) for one in cells_of(at, memory, env))
             memory[buffer][cells] = spread(evaluated(value, memory, env))
+        case Update(buffer=buffer, at=at, op=op, value=value) if _in_order(stmt):
+            cells = tuple(spread(one) for one in cells_of(at, memory, env))
+            ufunc: Any = OPS[op].meaning
+            ufunc.at(memory[buffer], cells, spread(evaluated(value, memory, env)))
         case Update(buffer=buffer, at=at):
             cells = tuple(spread(one) for one in cells_of(at, memory, env))
             memory[buffer][cells] = spread(evaluated(combined(stmt), memory, env))
