@@ -190,7 +190,7 @@ def shape_of(staged: Staged, options: CompileOptions) -> Tile:
 
 def test_a_panel_pays_from_so_many_rows_on() -> None:
     staged = contraction("ik;kj=>ij", i=700, j=999, k=999)
-    assert [shape_of(staged, DEFAULTS.but(pack_rows=rows)).panel for rows in (700, 701)] == ["copied", ""]
+    assert [shape_of(staged, DEFAULTS.but(pack_rows=rows)).panel for rows in (1332, 1333)] == ["copied", ""]
 
 
 def test_short_sums_are_unrolled() -> None:

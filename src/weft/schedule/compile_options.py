@@ -34,7 +34,8 @@ class CompileOptions:
     Where passes draw lines: `inline_operations` and `kernel_operations` are the most that inlining and fusion put
     together, `fusion_tries` is how many kernels a nest tries to join. A sum of products is a contraction from
     `contraction_points` on, a large one from `large_contraction_points` on, if each operand is used `reuse` times on
-    average; from `pack_rows` rows on its columns are packed, where no cache holds them. Threads claim work of
+    average; from `pack_rows` rows on its columns are packed, where they fill the second cache, from half as many where
+    they fill it twice. Threads claim work of
     `chunk_ns` at least, as estimated, and share no loop that has less than two such chunks. Loops of `short_loop`
     iterations are unrolled in tiles, and so many terms are worth a lane of a vector that adds up. An outer
     sum does `jam_iterations` at once, where each is up to `jam_operations` long. Sums of at most `single_terms` stay in

@@ -241,13 +241,13 @@ def _stride(factor: Scalar, loop: Loop) -> int:
 
 
 def _repays(parts: Parts, options: CompileOptions) -> bool:
-    """Are columns reused by many rows, and too large for a cache; or already those of one tile, by some rows?"""
-    itemsize, most, rows = numpy_type(parts.total.dtype).itemsize, options.machine.caches[1] // 2, points(parts.left)
-    far = points((*parts.sums, *parts.right)) * itemsize > most
-    deep = points(parts.sums) * USUAL_VECTORS * options.machine.vector_bytes > most
+    """Are columns reused by many rows, the fewer the larger columns are; or those of one tile too large for a cache?"""
+    itemsize, cache, rows = numpy_type(parts.total.dtype).itemsize, options.machine.caches[1], points(parts.left)
+    far = points((*parts.sums, *parts.right)) * itemsize * rows >= options.pack_rows * cache
+    deep = points(parts.sums) * USUAL_VECTORS * options.machine.vector_bytes > cache // 2
     if points(parts.sums[1:]) > _deepest(options.machine):
         return False
-    return (far and rows >= options.pack_rows) or (deep and rows >= _FEWEST_TILES * MOST_ROWS)
+    return rows >= _FEWEST_TILES * MOST_ROWS and (far or deep)
 
 
 def _scattered_rows(parts: Parts, machine: Machine) -> bool:
