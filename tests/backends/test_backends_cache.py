@@ -479,3 +479,14 @@ def test_a_cache_with_an_unknown_user(monkeypatch: pytest.MonkeyPatch) -> None:
         wf.Context("cc")
     assert caught.value.what == "WEFT_CACHE names a home that is not there: '~nobody_here/x'"
     assert caught.value.origin is not None
+
+
+def test_compilers_get_about_as_much_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(3))
+    few, many = {"a": "x" * 4000, "b": "x"}, {f"k{n}": "x" * (n * 1000) for n in range(1, 31)}
+    assert loader._units(few) == [["a", "b"]]
+    found = loader._units(many)
+    assert sorted(name for unit in found for name in unit) == sorted(many)
+    lengths = [sum(len(many[name]) for name in unit) for unit in found]
+    assert len(lengths) == 3
+    assert max(lengths) - min(lengths) <= 1000

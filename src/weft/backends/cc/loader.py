@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -22,8 +22,8 @@ from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
 from weft.cache import Cache, opened
 
-#: Every unit begins with the prelude, which compiles as long as so many kernels do. Code is the same in any unit.
-_WORTH_A_UNIT = 4
+#: So many characters of kernels are worth a unit: each begins with the prelude. Code is the same in any unit.
+_WORTH_A_UNIT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
     keys = _keys(compiler, wanted)
     missing = _find(folder, keys)
     if missing:
-        units = _units(missing)
+        units = _units({name: wanted[name] for name in missing})
         texts_of = [f"{_prelude()}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
         made = build_all(compiler, texts_of, folder)
         with opened(folder) as kept:
@@ -148,7 +148,10 @@ def _unit_of(kept: Cache, key: str) -> str:
     return (kept.read(f"{key}.in") or b"").decode()
 
 
-def _units(names: Sequence[str]) -> list[Sequence[str]]:
-    """Kernels dealt out to compilers: as many as there are processors, if there is work for them."""
-    count = max(1, min(len(os.sched_getaffinity(0)), len(names) // _WORTH_A_UNIT))
-    return [names[start::count] for start in range(count)]
+def _units(texts: Mapping[str, str]) -> list[list[str]]:
+    """Kernels dealt out to compilers, the longest first: as many as there are processors, if there is work for them."""
+    whole = sum(map(len, texts.values()))
+    units: list[list[str]] = [[] for _ in range(max(1, min(len(os.sched_getaffinity(0)), whole // _WORTH_A_UNIT)))]
+    for name in sorted(texts, key=lambda one: -len(texts[one])):
+        min(units, key=lambda unit: sum(len(texts[one]) for one in unit)).append(name)
+    return units
