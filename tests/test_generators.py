@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from generators import draw, generators
+from generators import attempt, generators
 
 #: How many draws of each, fewer of those that take long; a campaign sets more.
 DRAWS, FEW = 8, {"scans": 3, "long": 5, "heads": 2}
@@ -16,4 +16,4 @@ ASKED = int(os.environ.get("WEFT_DRAWS", "0"))
 @pytest.mark.parametrize("name", sorted(generators()))
 def test_what_must_hold_of_random_programs(name: str) -> None:
     for number in range(ASKED or FEW.get(name, DRAWS)):
-        generators()[name](draw(0, number))
+        attempt(generators()[name], 0, number)

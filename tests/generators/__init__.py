@@ -16,6 +16,8 @@ from pkgutil import iter_modules
 
 import numpy as np
 
+import weft as wf
+
 Check = Callable[[np.random.Generator], None]
 
 
@@ -28,3 +30,10 @@ def generators() -> dict[str, Check]:
 def draw(seed: int, number: int) -> np.random.Generator:
     """The random numbers of one draw: independent of all other draws, and the same at every run."""
     return np.random.default_rng([seed, number])
+
+
+def attempt(check: Check, seed: int, number: int) -> None:
+    """Check one draw. In every other one, loops are worth threads and contractions worth tiles however small."""
+    small = {"chunk_ns": 1, "contraction_points": 4} if number % 2 else {}
+    with wf.config.using(verify=True, **small):
+        check(draw(seed, number))

@@ -9,7 +9,7 @@ import traceback
 
 from rich.progress import track
 
-from generators import Check, draw, generators
+from generators import Check, attempt, generators
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     if options.draw:
         seed, number = map(int, options.draw.split(":"))
         for check in chosen.values():
-            check(draw(seed, number))
+            attempt(check, seed, number)
         return 0
     failures = 0
     for name, check in chosen.items():
@@ -42,7 +42,7 @@ def main() -> int:
 
 def _fails(check: Check, seed: int, number: int) -> bool:
     try:
-        check(draw(seed, number))
+        attempt(check, seed, number)
     except Exception:
         print(f"draw {seed}:{number}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
         return True

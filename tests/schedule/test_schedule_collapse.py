@@ -62,6 +62,12 @@ def test_loops_that_stay_two(stmt: str) -> None:
         annotate(Kernel((), before), "i", Collapse(2))
 
 
+def test_a_recurrence_stays_apart_from_a_loop_of_independent_iterations() -> None:
+    """Each row is made from the one before: its cells can be computed at once, those of all rows cannot."""
+    before = program("for i in range(23):\n    for j in range(40):\n        B[i + 1, j] = B[i, j]\n").body
+    assert collapsed(before) == before
+
+
 def test_the_inner_two_of_three() -> None:
     before = """
 for s2 in range(3):

@@ -2,7 +2,8 @@
 
     for h in range(28): for w in range(28): y[h, w] = x[h, w]
 
-is one loop of 784 cells: in memory `x[0, 28]` is `x[1, 0]`.
+is one loop of 784 cells: in memory `x[0, 28]` is `x[1, 0]`. A loop whose iterations are independent stays apart from
+one that carries something from one iteration to the next.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops import Collapse, For, Stmt
-from weft.loops.legality import collapsed_loops, illegal
+from weft.loops.legality import carried, collapsed_loops, illegal
 from weft.schedule.annotate import replaced
 
 
@@ -23,7 +24,8 @@ def collapsed(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 def _collapsed(loop: For) -> For:
     match loop.body:
         case (For() as inner,):
-            count = 1 + len(collapsed_loops(inner)[0])
-            one = replace(loop, body=(replace(inner, how=()),), how=(Collapse(count),))
-            return loop if illegal(one) else one
+            loops, body = collapsed_loops(inner)
+            one = replace(loop, body=(replace(inner, how=()),), how=(Collapse(1 + len(loops)),))
+            recurrence = not carried(loops, body) and carried([(loop.loop, loop.size), *loops], body)
+            return loop if illegal(one) or recurrence else one
     return loop
