@@ -97,8 +97,9 @@ def reads_back(code: wf.Code, tensors: Sequence[wf.Tensor] = ()) -> None:
     called, written = Printer(full), {target(one) for one in statements(full)}
     read = {node_of(operand) for one in statements(full) for operand in operands_of(one)}
     given = {called.name(node): wf.Tensor(node) for node in read - written}
-    again = wf.parse_cd(called.show(full), given, declare=True)
-    assert str(again) == called.show(full), f"{called.show(full)}\nreads back as\n{again}"
+    text = called.show(full)
+    again = wf.parse_cd(text, given, declare=True)
+    assert str(again) == text, f"{text}\nreads back as\n{again}"
     made = {target(one).label: wf.Tensor(target(one)) for one in statements(again)}
     twins = [made[called.name(one.node)] for one in tensors]
     contexts = wf.Context("interp"), wf.Context("interp")
