@@ -480,6 +480,11 @@ def test_what_is_computed_cannot_be_assigned_to() -> None:
         recorded(lambda: wf.given(total).__iadd__(1.0))
 
 
+def test_only_tensors_are_assigned_to() -> None:
+    with pytest.raises(wf.WeftError, match="NoneType cannot be assigned to"):
+        wf.cd(lambda: wf.Tensor.accumulate(None, "+", 1.0))()
+
+
 @pytest.mark.parametrize(
     ("accum", "op", "operands", "message"),
     [

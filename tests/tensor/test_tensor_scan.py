@@ -244,6 +244,23 @@ def test_calls_decide_how_many_steps_there_are() -> None:
         wf.scan(cell, (x, y), init=(0.5, 0), recompute=True)
 
 
+def test_printed_loops_that_look_up_read_back() -> None:
+    """Positions are watched where they are: in the loop."""
+    ids, table = np.array([[0], [1], [3]]), wf.data(np.arange(8.0).reshape(4, 2), batch=1, label="table")
+
+    def cell(h: wf.Tensor, at: wf.Tensor) -> tuple[wf.Tensor, wf.Tensor]:
+        h = h + wf.einsum("...|... => 0", wf.take(table, at))
+        return h, h
+
+    outputs, last = wf.scan(cell, wf.data(ids, batch=1, label="ids"), init=wf.data(np.zeros(1), label="h0"))
+    code = wf.seq(outputs.forward, last.forward)
+    reads_back(code, [outputs, last])
+    given = {"ids": wf.data(ids + 1, batch=1), "table": table, "h0": wf.data(np.zeros(1))}
+    again = wf.parse_cd(str(code), given, declare=True)
+    with pytest.raises(wf.IndexOutOfBounds, match="`slice` holds 4 somewhere, and the positions along `v` are from 0"):
+        wf.Context("cc").compile(again)()
+
+
 def test_printed_loops_read_back() -> None:
     xs, h = wf.data(RNG.normal(size=(4, 2, EXAMPLES, STATE)), batch=3, label="xs"), state("h")
     u = wf.param("u", i=STATE, o=STATE, dtype="float64")

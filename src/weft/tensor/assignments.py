@@ -173,7 +173,7 @@ def assign_to(target: Tensor, accum: str | Monoid, value: TensorLike, *, reset: 
 def set_part(whole: Tensor, key: Any, value: TensorLike) -> None:
     """Record `whole[key] = value`, or nothing if a part is assigned to itself: so ends `whole[key] += value`."""
     part = whole[key]
-    read, own = (_part_read(one) if isinstance(one, Tensor) else None for one in (part, value))
+    read, own = map(_part_read, (part, value))
     if value is not part and not (read and own and _reads(read) == _reads(own)):
         assign_to(part, "arg2", value, reset=True)
 
@@ -184,8 +184,10 @@ def _reads(part: Accum) -> tuple[object, ...]:
     return part.record.operation.logic, part.record.operands, filled
 
 
-def _part_read(tensor: Tensor) -> Accum | None:
+def _part_read(tensor: object) -> Accum | None:
     """How a tensor made in this very recording reads the part of another that it is; None if it is none."""
+    if not isinstance(tensor, Tensor):
+        return None
     where, read = current(), tensor.node.definition
     made = where is not None and tensor.operand in where.parts
     return read if made and isinstance(read, Accum) else None

@@ -20,6 +20,7 @@ from weft.assign import (
     Arg,
     Cells,
     Fetch,
+    Iterations,
     Lookups,
     Node,
     NodeName,
@@ -32,6 +33,7 @@ from weft.assign import (
     seq,
 )
 from weft.assign.dtype_inference import Peek
+from weft.assign.nodes import Check
 from weft.einsum import Label, parse_spec
 from weft.errors import EinsumError, IndexOutOfBounds, Origin
 from weft.lazy import lazy_property
@@ -91,8 +93,12 @@ def _watched(
         held = node_of(operand)
         name = f"{held.label}.extremes"
         shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
-        check = PositionsInside(held, slot, label, operation)
-        node = Node(NodeName(name), shape, held.precision, origin=origin, check=check)
+        check: Check = PositionsInside(held, slot, label, operation)
+        around = held.iterations.indices if held.iterations else ()
+        for _ in around:
+            check = EachIteration(check)
+        each = Iterations(around) if around else None
+        node = Node(NodeName(name), shape, held.precision, origin=origin, check=check, iterations=each)
         found = []
         for at, accum in enumerate(("min", "max")):
             logic = Einsum(parse_spec(f"{_ALL} => {at}"))
@@ -155,3 +161,18 @@ class PositionsInside:
         if shape.batch and [dim.size for dim in shape.output] == [1]:
             del at[len(shape.batch)]
         return f"`{self.of.label}[{', '.join(map(str, at))}]` is {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class EachIteration:
+    """What is to hold of a node's value in every iteration."""
+
+    check: Check
+
+    @property
+    def of(self) -> None:
+        """What it would speak of is a node of the iteration."""
+
+    def verify(self, value: npt.NDArray[Any], of: object) -> None:
+        for one in value:
+            self.check.verify(one, None)

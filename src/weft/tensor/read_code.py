@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, cast, get_args
 
-from weft.assign import Arg, Code, Comment, LoopIndex, Node, Record, Repeat, Slot, record, recording
+from weft.assign import Arg, Code, Comment, LoopIndex, Node, Record, Repeat, Slot, node_of, record, recording
 from weft.assign.parse import INFIX, parse
 from weft.assign.slice_text import parse_slice
 from weft.assign.syntax import (
@@ -159,6 +159,9 @@ class _Reader:
         accum, reset = _accumulation(statement.sign)
         by_slot = {slot: tensor.operand for slot, tensor in reading.by_slot.items()}
         lookups = lookups_of(operation, by_slot, user_origin())
+        for one in map(node_of, lookups.watched):
+            if one.iterations and one.definition:  # what an iteration holds is watched in its loop
+                record(one.definition)
         operands = [one.operand for one in (*reading.tensors, *reading.positions.values())]
         where = Record(operation, reading.lhs, (*reading.slots, *reading.positions))
         values = [*operands, *lookups.watched]

@@ -14,9 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
-
-import numpy.typing as npt
 
 from weft.affine import Affine
 from weft.assign import (
@@ -43,7 +40,7 @@ from weft.assign import (
     target,
 )
 from weft.assign.definitions import inputs_of
-from weft.assign.nodes import Check, Piece, rebuilt
+from weft.assign.nodes import Piece, rebuilt
 from weft.assign.record import assign_pointwise
 from weft.einsum import parse_spec
 from weft.errors import user_origin
@@ -52,6 +49,7 @@ from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Pointwise, Slice
 from weft.shape.subscripts import AxisPoint, SlicedRow
 from weft.tensor.grad import like, pulled_back, zeros_like
+from weft.tensor.positions import EachIteration
 from weft.tensor.tensor import Tensor
 
 #: A tensor for each iteration, as one.
@@ -256,21 +254,6 @@ def _copied(node: Node, label: str) -> Node:
     return made.defined(Accum(made, "arg2", True, Arg(0), (node,), Record(operation, 0, (1,)), user_origin()))
 
 
-@dataclass(frozen=True, slots=True)
-class _EachIteration:
-    """What is to hold of a node's value in every iteration."""
-
-    check: Check
-
-    @property
-    def of(self) -> None:
-        """What it would speak of is a node of the iteration."""
-
-    def verify(self, value: npt.NDArray[Any], of: object) -> None:
-        for one in value:
-            self.check.verify(one, None)
-
-
 @dataclass(slots=True, eq=False)
 class _LoopBuilder:
     """A recurrence as code over nodes of its own."""
@@ -370,7 +353,7 @@ class _LoopBuilder:
             node.precision,
             origin=node.origin,
             gradient_of=node.gradient_of,
-            check=_EachIteration(node.check) if node.check is not None and node not in self.of.again else None,
+            check=EachIteration(node.check) if node.check is not None and node not in self.of.again else None,
             iterations=iterations,
         )
 
