@@ -11,13 +11,28 @@ from hypothesis import strategies as st
 
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, Program, Read, Set, Stmt, Store, Update, buffers_of
+from weft.loops.constants import neutral_of
+from weft.loops.semiring import SUM_OF_PRODUCTS, Semiring
 from weft.ops import Call, Num, Scalar
-from weft.ops.dtypes import numpy_type
+from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule import Kernel
 
 Loop = tuple[str, int]
 SIZES = st.one_of(st.integers(1, 70), st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64]))
 MOST_POINTS = 1 << 14
+
+#: Accumulations and combinations by the type they are computed in, and narrower ones that factors may be stored in.
+NUMBERS = [(one, other) for one in ("add", "mul", "max", "min") for other in ("add", "sub", "mul", "max", "min")]
+LOGIC = [(one, other) for one in ("and", "or") for other in ("and", "or")]
+STORED = {
+    "float32": ("float64", "bfloat16", "float16", "int8"),
+    "float64": ("float32", "int32"),
+    "int64": ("int32", "int16", "uint8", "bool"),
+    "uint64": ("int64",),
+    "bool": ("int64", "float32"),
+}
+#: What is not a number, or not like other numbers.
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -28,6 +43,8 @@ class Contraction:
     kept: tuple[Buffer, ...]
     depth: int
     points: int
+    ops: Semiring = SUM_OF_PRODUCTS
+    special: int = 0
 
     @property
     def program(self) -> Program:
@@ -35,12 +52,27 @@ class Contraction:
 
     def memory(self) -> dict[Buffer, np.ndarray]:
         numbers = np.random.default_rng(0)
-        found = buffers_of(self.program)
-        return {one: numbers.uniform(-1, 1, one.shape).astype(numpy_type(one.dtype)) for one in found}
+        return {one: self._values(one, numbers) for one in buffers_of(self.program)}
+
+    def _values(self, buffer: Buffer, numbers: np.random.Generator) -> np.ndarray:
+        """Numbers between -1 and 1, some of them special; whole numbers of any size; truth values."""
+        kind = numpy_type(buffer.dtype)
+        if kind.kind in "iu":
+            least, most = np.iinfo(kind).min, np.iinfo(kind).max
+            return numbers.integers(least, most, buffer.shape, dtype=kind, endpoint=True)
+        if kind.kind == "b":
+            return numbers.uniform(0, 1, buffer.shape) < 0.5
+        values = numbers.uniform(-1, 1, buffer.shape)
+        for _ in range(self.special if buffer.name in ("a", "b") else 0):
+            values[tuple(numbers.integers(size) for size in buffer.shape)] = numbers.choice(SPECIAL)
+        return values.astype(kind)
 
     def agree(self, ours: dict[Buffer, np.ndarray], meant: dict[Buffer, np.ndarray]) -> None:
         """Equal up to the rounding of as many additions as were made: of a cell, or of all cells into one number."""
         for buffer in self.kept:
+            if not is_float(buffer.dtype):
+                np.testing.assert_array_equal(ours[buffer], meant[buffer], err_msg=buffer.name)
+                continue
             size = np.finfo(numpy_type(buffer.dtype)).eps
             deep = self.depth if prod(buffer.shape) > 1 else self.points
             allowed = 16 * float(size) * max(deep, 16)
@@ -58,8 +90,9 @@ def at(*names: str) -> tuple[Scalar, ...]:
 
 
 @st.composite
-def contractions(draw: st.DrawFn, most: int = MOST_POINTS) -> Contraction:
-    dtype = draw(st.sampled_from(["float32", "float64"]))
+def contractions(draw: st.DrawFn, most: int = MOST_POINTS, semirings: bool = False) -> Contraction:
+    dtype = draw(st.sampled_from([*STORED] if semirings else ["float32", "float64"]))
+    ops = draw(st.sampled_from(LOGIC if dtype == "bool" else NUMBERS)) if semirings else SUM_OF_PRODUCTS
     groups = [draw(st.integers(*range_)) for range_ in ((0, 1), (0, 2), (0, 2), (1, 2))]
     if not groups[1] + groups[2]:
         groups[draw(st.integers(1, 2))] = 1
@@ -78,18 +111,23 @@ def contractions(draw: st.DrawFn, most: int = MOST_POINTS) -> Contraction:
         buffer, places = draw(tensors(number, dtype, [*batch, *own, *sums], own, sums))
         used_again = (right, left)[number]  # what is computed and used once stays as loops
         factors.append(draw(computed(Read(buffer, places))) if used_again else Read(buffer, places))
-    value = Call("mul", tuple(draw(st.permutations(factors))))
+    value = Call(ops[1], tuple(draw(st.permutations(factors))))
     axes = draw(st.permutations(kept))
     target = Buffer(2, "c", tuple(size for _, size in axes) or (1,), dtype)
     cell = at(*(name for name, _ in axes))
-    body, results = draw(st.sampled_from([number_form, memory_form]))(draw, value, target, cell, kept, sums)
-    return Contraction(body, tuple(results), prod(size for _, size in sums), points)
+    body, results = draw(st.sampled_from([number_form, memory_form]))(draw, ops[0], value, target, cell, kept, sums)
+    special = draw(st.integers(0, 3)) if semirings else 0
+    return Contraction(body, tuple(results), prod(size for _, size in sums), points, ops, special)
 
 
 @st.composite
 def computed(draw: st.DrawFn, read: Read) -> Scalar:
     """A factor as it is read, or computed from what is read."""
     one, dtype = read.buffer, read.buffer.dtype
+    if dtype not in ("float32", "float64"):
+        stored = draw(st.sampled_from([dtype, *STORED[dtype]]))
+        other = Read(Buffer(one.id, one.name, one.shape, stored), read.at)
+        return read if stored == dtype else Cast(dtype, other)
     match draw(st.sampled_from(["", "", "", "relu", "half", "masked", "converted"])):
         case "relu":
             return Call("relu", (read,))
@@ -98,7 +136,7 @@ def computed(draw: st.DrawFn, read: Read) -> Scalar:
         case "masked":
             return Call("relu_gate", (Read(Buffer(20 + one.id, f"{one.name}_mask", one.shape, dtype), read.at), read))
         case "converted":
-            other = {"float32": "float64", "float64": "float32"}[dtype]
+            other = draw(st.sampled_from(STORED[dtype]))
             return Cast(dtype, Read(Buffer(one.id, one.name, one.shape, other), read.at))
     return read
 
@@ -120,27 +158,41 @@ def tensors(
 
 
 def number_form(
-    draw: st.DrawFn, value: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop], sums: list[Loop]
+    draw: st.DrawFn,
+    op: str,
+    value: Scalar,
+    target: Buffer,
+    cell: tuple[Scalar, ...],
+    kept: list[Loop],
+    sums: list[Loop],
 ) -> tuple[tuple[Kernel, ...], list[Buffer]]:
     """The sum grows in a number; what follows stands in its block, as where a result is computed where it is read."""
     total = Local("total", target.dtype)
-    start = draw(st.sampled_from([Cast(target.dtype, Num(0)), Cast(target.dtype, Num(1.5)), Read(target, cell)]))
-    core = around(sums, Set(total, Call("add", (total, value))))
+    other = Cast(target.dtype, Num(1.5 if target.dtype.startswith("float") else True))
+    start = draw(st.sampled_from([neutral_of(op, target.dtype), other, Read(target, cell)]))
+    core = around(sums, Set(total, Call(op, (total, value))))
     rest, written = follow(draw, total, target, cell, kept)
     return finished(around(kept, Let(total, start), *core, *rest), written), written
 
 
 def memory_form(
-    draw: st.DrawFn, value: Scalar, target: Buffer, cell: tuple[Scalar, ...], kept: list[Loop], sums: list[Loop]
+    draw: st.DrawFn,
+    op: str,
+    value: Scalar,
+    target: Buffer,
+    cell: tuple[Scalar, ...],
+    kept: list[Loop],
+    sums: list[Loop],
 ) -> tuple[tuple[Kernel, ...], list[Buffer]]:
     """The sum grows in cells; what starts them and what follows are nests of their own, with loops of their own."""
     other = {name: f"{name}x" for name, _ in kept}
     renamed = draw(st.permutations([(other[name], size) for name, size in kept]))
     there = tuple(Affine(tuple((1, other[name]) for _, name in place.terms)) for place in cell)  # type: ignore[attr-defined]
     bias = Read(Buffer(8, "start", target.shape, target.dtype), there)
-    begin = draw(st.sampled_from([None, Cast(target.dtype, Num(0)), bias, Call("mul", (Read(target, there), bias))]))
+    mixed = Call("and" if target.dtype == "bool" else "mul", (Read(target, there), bias))
+    begin = draw(st.sampled_from([None, neutral_of(op, target.dtype), bias, mixed]))
     clear = around(renamed, Store(target, there, begin)) if begin is not None else ()
-    core = around(draw(st.permutations([*kept, *sums])), Update(target, cell, "add", value))
+    core = around(draw(st.permutations([*kept, *sums])), Update(target, cell, op, value))
     rest, written = follow(draw, Read(target, there), target, there, renamed) if draw(st.booleans()) else ((), [target])
     rest = tuple(one for one in rest if not (isinstance(one, Store) and one.buffer == target))
     nest = around(renamed, *rest) if rest else ()
@@ -154,6 +206,12 @@ def follow(
     dtype = target.dtype
     done: list[Stmt] = []
     written = [target]
+    if not dtype.startswith("float"):
+        if draw(st.booleans()):
+            written.append(Buffer(4, "y", target.shape, dtype))
+            residual = Read(Buffer(5, "x", target.shape, dtype), cell)
+            done.append(Store(written[1], cell, Call("or" if dtype == "bool" else "max", (result, residual))))
+        return (*done, Store(target, cell, result)), written
     if kept and draw(st.booleans()):
         name, size = draw(st.sampled_from(kept))
         bias = Buffer(3, "bias", (size,), dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -150,10 +150,17 @@ def nest(accumulate: str, combine: str, a: Read, b: Read, tests: tuple[Inside, .
 
 def test_what_backends_decline_is_described_and_says_why() -> None:
     a, b = Read(A, (I, K)), Read(B, (K, J))
-    found = contraction_of(nest("max", "add", a, b))
+    cells = Update(replace(C, dtype="int32"), (I, J), "max", Call("add", (a, b)))
+    found = contraction_of(Nest(LOOPS, (), cells))
     assert found is not None
     assert str(found) == "left i; right j; sums k"
-    assert found.why == "no backend has tiles for max of add in float32"
+    assert found.why == "no backend has tiles for max of add in int32"
+    other = contraction_of(Nest(LOOPS, (), replace(cells, buffer=replace(C, dtype="float64"))))
+    assert other is not None
+    assert other.why == "what it accumulates is of another type"
+    window = contraction_of(nest("max", "add", a, b, (Inside(I + K - 1, 4),)))
+    assert window is not None
+    assert window.why == "it runs under tests"
     guarded = contraction_of(nest("add", "mul", a, b, (Inside(Affine(((1, "i"), (1, "k")), -1), 4),)))
     assert guarded is not None
     assert (str(guarded), guarded.why) == ("left i; right j; sums k", "it runs under tests")
@@ -162,6 +169,19 @@ def test_what_backends_decline_is_described_and_says_why() -> None:
     assert (str(window), window.why, window.windows) == ("left i; right j; sums k", "", (I + K,))
 
 
-@pytest.mark.parametrize(("accumulate", "combine"), [("add", "add"), ("mul", "mul"), ("max", "mul"), ("sub", "mul")])
-def test_what_does_not_distribute_is_no_contraction(accumulate: str, combine: str) -> None:
+@pytest.mark.parametrize(("accumulate", "combine"), [("add", "add"), ("mul", "mul"), ("max", "mul"), ("add", "min")])
+def test_what_does_not_distribute_is_a_contraction_where_both_factors_are_reused(accumulate: str, combine: str) -> None:
+    found = contraction_of(nest(accumulate, combine, Read(A, (I, K)), Read(B, (K, J))))
+    assert found is not None
+    assert (str(found), found.why, found.ops) == ("left i; right j; sums k", "", (accumulate, combine))
+    one = Nest(
+        (("i", 4), ("k", 3)),
+        (),
+        Update(C, (I, Affine(())), accumulate, Call(combine, (Read(A, (I, K)), Read(B, (K, Affine(())))))),
+    )
+    assert contraction_of(one) is None
+
+
+@pytest.mark.parametrize(("accumulate", "combine"), [("sub", "mul"), ("add", "div"), ("max", "pow"), ("arg2", "mul")])
+def test_what_has_no_neutral_element_or_takes_long_is_no_contraction(accumulate: str, combine: str) -> None:
     assert contraction_of(nest(accumulate, combine, Read(A, (I, K)), Read(B, (K, J)))) is None

@@ -36,6 +36,7 @@ from weft.schedule import Kernel, show_kernels
 from weft.schedule.alike import with_templates
 from weft.schedule.canonical import canonical_kernel
 from weft.schedule.contractions import stage
+from weft.schedule.tile import best_tile
 
 
 class Staging(Fusing):
@@ -345,3 +346,42 @@ for i in range(8):
     turned = "c_total = c_total + (a[k, i] * b[k, j])"
     assert turned in show(Program(kernel.body))
     assert "c[i, -j + 7] = c_total" in show(Program(kernel.body))
+
+
+# Other semirings
+
+MATRIX = """
+a: float32[32, 24]
+b: float32[24, 40]
+c: float32[32, 40]
+for i in range(32):
+    for j in range(40):
+        for k in range(24):
+            c[i, j] max= a[i, k] - b[k, j]
+"""
+VECTOR = """
+a: float32[32, 64]
+b: float32[64]
+c: float32[32]
+for i in range(32):
+    for k in range(64):
+        c[i] max= a[i, k] + b[k]
+"""
+STAGED = """
+product of left i; right j; sums k:
+    for i in range(32):
+        for j in range(40):
+            c_total: float32 = c[i, j]
+            for k in range(24):
+                c_total = max(c_total, (a[i, k] - b[k, j]))
+            c[i, j] = c_total
+"""
+
+
+def test_other_semirings_are_staged_where_a_tile_fits() -> None:
+    """A product of matrices is; one of a matrix and a vector is not, whose vectors would lie along the sums."""
+    kernels = [Kernel((), check(parse(one)).body) for one in (MATRIX, VECTOR)]
+    product, plain = stage(kernels, 1 << 10, lambda one: best_tile(one) is not None)
+    assert show(check(Program(product.body))) == STAGED.strip()
+    assert plain.body == kernels[1].body
+    assert plain.plain == "left i; sums k: no tile fits it"

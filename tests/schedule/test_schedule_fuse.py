@@ -418,7 +418,7 @@ def test_contractions_that_had_better_not_share_batch_loops(near: int, cores: in
 
 
 def test_what_is_not_placed_shares_no_loops_with_a_contraction() -> None:
-    *_, last = head_by_head(HEADS.replace("o[h, i, c] +=", "o[h, i, c] max="))
+    *_, last = head_by_head(HEADS.replace("p[h, i, j] * v[h, j, c]", "exp(p[h, i, j]) * v[h, j, c]"))
     assert last.why == "both reuse what they read, and each wants the caches for itself"
 
 

@@ -10,6 +10,7 @@ import pytest
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
 from weft.loops.annotations import parts_of, staged_product
+from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -30,7 +31,7 @@ def contraction(text: str, **sizes: int) -> Staged:
     groups = [[axis for axis in result if axis in one], [axis for axis in result if axis in other]]
     groups.append(list(dict.fromkeys(axis for axis in one if axis not in result)))
     left, right, sums = ([(axis, sizes[axis]) for axis in group] for group in groups)
-    return staged_product(left, right, sums, Let(TOTAL, ZERO), (a, b), [Store(c.buffer, c.at, TOTAL)])
+    return staged_product(left, right, sums, Let(TOTAL, ZERO), SUM_OF_PRODUCTS, (a, b), [Store(c.buffer, c.at, TOTAL)])
 
 
 def places(axes: Sequence[str]) -> tuple[Affine, ...]:
@@ -158,7 +159,13 @@ def test_cells_that_iterations_share_keep_vectors_and_threads_away() -> None:
     staged = contraction("ik;kj=>ij", i=64, j=80, k=48)
     one = Buffer(9, "d", (1,), "float32")
     shared = staged_product(
-        [("i", 64)], [("j", 80)], [("k", 48)], Let(TOTAL, ZERO), parts(staged), [Store(one, (Affine(()),), TOTAL)]
+        [("i", 64)],
+        [("j", 80)],
+        [("k", 48)],
+        Let(TOTAL, ZERO),
+        SUM_OF_PRODUCTS,
+        parts(staged),
+        [Store(one, (Affine(()),), TOTAL)],
     )
     for wrong in (replace(PLAIN, vector=True), replace(PLAIN, shared="columns")):
         bad = replace(shared, what=replace(shared.what, tile=wrong))
@@ -221,6 +228,32 @@ def test_panels_depend_on_what_packing_takes(
 def test_what_is_computed_is_packed_rather_than_computed_again_for_every_tile() -> None:
     found = parts_of(contraction("ik;kj=>ij", i=16, j=1024, k=1024))
     factors = (found.factors[0], Call("relu", found.factors[1:]))
-    staged = staged_product(found.left, found.right, found.sums, Let(TOTAL, ZERO), factors, found.rest)
+    staged = staged_product(found.left, found.right, found.sums, Let(TOTAL, ZERO), found.ops, factors, found.rest)
     shapes = [shape_of(staged, options).panel for options in (DEFAULTS, on(scalar_steps=1e-6, line_steps=1e-6))]
     assert shapes == ["copied", "transposed"]
+
+
+def in_semiring(staged: Staged, *ops: str) -> Staged:
+    """The same contraction with other operations."""
+    found = parts_of(staged)
+    start = Let(TOTAL, ZERO)
+    return staged_product(found.left, found.right, found.sums, start, (ops[0], ops[1]), found.factors, found.rest)
+
+
+def test_other_semirings_have_neither_parts_nor_blocks_nor_vectors_along_sums() -> None:
+    deep, small = contraction("ik;jk=>ij", i=64, j=512, k=5000), contraction("ik;jk=>ij", i=4, j=9, k=4096)
+    assert (shape_of(deep, DEFAULTS).parts, shape_of(deep, DEFAULTS).block > 0, shape_of(small, DEFAULTS).dot) == (
+        (64, 14),
+        True,
+        True,
+    )
+    shape = shape_of(in_semiring(deep, "max", "add"), DEFAULTS)
+    assert (shape.panel, shape.parts, shape.block, shape.dot) == ("transposed", (), 0, False)
+    assert best_tile(in_semiring(small, "max", "add")) is None
+    assert best_tile(in_semiring(contraction("ik;jk=>ij", i=64, j=512, k=50000), "max", "add")) is None
+
+
+def test_factors_that_do_not_commute_keep_their_places() -> None:
+    staged = contraction("ki;kj=>ji", i=64, j=80, k=48)
+    shapes = [best_tile(one) for one in (staged, in_semiring(staged, "max", "sub"))]
+    assert [one and one.what.left for one in shapes] == [("j",), ("i",)]

@@ -3,8 +3,9 @@
     product of left i; right j; sums k:
         for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  c[i, j] = relu(t) }
 
-A staged statement means its body, and most code looks at nothing else. A backend that can place a description reads the
-body's parts here; for any other there is `plain`.
+It may be of any semiring (`semiring.py`): `t = max(t, a[i, k] + b[k, j])`. A staged statement means its body, and most
+code looks at nothing else. A backend that can place a description reads the body's parts here; for any other there is
+`plain`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,21 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops.nodes import Description, Let, Local, Product, Set, Staged, Stmt, Tile
+from weft.loops.semiring import Semiring, is_tiled
 from weft.loops.walk import Body, Loop, around, bottom_up, map_scalars, perfect, substituted, top_down
 from weft.ops import Call, Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A product's loops, where its sum starts, its two factors, and what is done with the sum."""
+    """A product's loops, where its sum starts, its operations, its two factors, and what is done with the sum."""
 
     left: tuple[Loop, ...]
     right: tuple[Loop, ...]
     sums: tuple[Loop, ...]
     total: Local
     start: Scalar
+    ops: Semiring
     factors: tuple[Scalar, Scalar]
     rest: tuple[Stmt, ...]
 
@@ -72,7 +75,7 @@ def mismatch(what: Description, body: Sequence[Stmt]) -> str:
     """Why a body is not what its description says; nothing if it is."""
     found = _parts(what, body)
     if found is None:
-        return f"it does not add products to {what.total}"
+        return f"it does not accumulate products in {what.total}"
     own = _described(what, found)
     if (own.left, own.right) != (what.left, what.right):
         return f"its loops are not {', '.join((*what.left, *what.right))}"
@@ -105,12 +108,13 @@ def staged_product(
     right: Sequence[Loop],
     sums: Sequence[Loop],
     start: Let,
+    ops: Semiring,
     factors: tuple[Scalar, Scalar],
     rest: Sequence[Stmt],
     tile: Tile | None = None,
 ) -> Staged:
     """A staged product of these parts."""
-    core = around(sums, (Set(start.local, Call("add", (start.local, Call("mul", factors)))),))
+    core = around(sums, (Set(start.local, Call(ops[0], (start.local, Call(ops[1], factors)))),))
     what = Product(_names(left), _names(right), _names(sums), start.local.name, tile)
     return Staged(what, around([*left, *right], (start, *core, *rest)))
 
@@ -122,10 +126,10 @@ def _parts(what: Product, body: Sequence[Stmt]) -> Parts | None:
         return None
     start, sums, core = block[0], *perfect(block[1:2], len(what.sums))
     match core:
-        case (Set(local=local, value=Call(op="add", args=(first, Call(op="mul", args=(one, other))))),):
-            if local == first == start.local:
+        case (Set(local=local, value=Call(op=op, args=(first, Call(op=combined, args=(one, other))))),):
+            if local == first == start.local and is_tiled((op, combined)):
                 left, right = outer[: len(what.left)], outer[len(what.left) :]
-                return Parts(left, right, sums, local, start.value, (one, other), block[2:])
+                return Parts(left, right, sums, local, start.value, (op, combined), (one, other), block[2:])
     return None
 
 

@@ -15,11 +15,9 @@ from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Inside, Local, Read, Store, Update
+from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, Semiring, is_tiled
 from weft.loops.walk import Loop, free, reads, walk
 from weft.ops import OPS, Call, Scalar
-
-#: What backends place: accumulation and combination, and the types.
-PLACED, _TYPES = ("add", "mul"), ("float32", "float64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Contraction:
     left: tuple[Loop, ...]
     right: tuple[Loop, ...]
     sums: tuple[Loop, ...]
-    ops: tuple[str, str]
+    ops: Semiring
     factors: tuple[Scalar, Scalar]
     tests: tuple[Inside, ...] = ()
     why: str = ""
@@ -65,9 +63,12 @@ class Contraction:
 
 
 def contraction_of(nest: Nest) -> Contraction | None:
-    """What a nest contracts; None where nothing is accumulated, or nothing reused in more than one iteration."""
+    """What a nest contracts; None where nothing is accumulated, or nothing reused in more than one iteration.
+
+    What does not distribute over the accumulation makes a contraction where both factors are reused.
+    """
     match nest.core:
-        case Update(op=op, value=Call(op=combined, args=(one, other))) if op in OPS[combined].over:
+        case Update(op=op, value=Call(op=combined, args=(one, other))):
             pass
         case _:
             return None
@@ -82,16 +83,20 @@ def contraction_of(nest: Nest) -> Contraction | None:
     scattered = any(len(free(index)) > 1 for index in nest.core.at)
     if not (sums or scattered) or not (left or right):
         return None
+    if op not in OPS[combined].over and not (is_tiled((op, combined)) and sums and left and right):
+        return None
     found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests)
     return replace(found, why=_obstacle(found, nest.core))
 
 
 def _obstacle(one: Contraction, core: Store | Update) -> str:
     """Why no backend places a contraction; nothing if one may."""
-    if one.ops != PLACED or core.buffer.dtype not in _TYPES:
+    if not is_tiled(one.ops) or core.buffer.dtype not in TYPES:
         return f"no backend has tiles for {one.ops[0]} of {one.ops[1]} in {core.buffer.dtype}"
-    if one.tests and not _is_padding(one, core):
+    if one.tests and (one.ops != SUM_OF_PRODUCTS or not _is_padding(one, core)):
         return "it runs under tests"
+    if dtype_of(core.value) != core.buffer.dtype:
+        return "what it accumulates is of another type"
     for factor, others in zip(one.factors, (one.right, one.left), strict=True):
         if trouble := _trouble(factor, dtype_of(core.value)):
             return trouble

@@ -42,10 +42,11 @@ from weft.loops.nodes import (
     Vector,
 )
 from weft.loops.reaching import covered
+from weft.loops.semiring import TYPES, is_rounded
 from weft.loops.sites import Site, separated, sites
 from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, walk
 from weft.ops import Call, Scalar
-from weft.ops.dtypes import numpy_type
+from weft.ops.dtypes import is_float, numpy_type
 
 #: The bytes of the narrowest and the widest vector that any machine has: what is long enough for the widest is so for
 #: all.
@@ -232,8 +233,10 @@ def unfit(staged: Staged) -> str:
     found = placed_parts(staged)
     if not found.right:
         return "it has no columns"
-    if found.total.dtype not in ("float32", "float64"):
+    if found.total.dtype not in TYPES:
         return f"there are no vectors of {found.total.dtype}"
+    if not is_rounded(found.ops, found.total.dtype) and (tile.dot or tile.parts):
+        return "only sums of floats are added up across vectors, or in parts"
     along = found.right if tile.along == "columns" else found.left
     return (
         _misshapen(tile, found.sums)
@@ -252,8 +255,9 @@ def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:
 
 
 def at_a_point(found: Parts) -> tuple[Stmt, ...]:
-    """What a product does at a point: where its sum starts, a product that is added to it, and what follows."""
-    value = Call("add", (found.total, Call("mul", found.factors)))
+    """What a product does at a point: where its sum starts, a product that it takes in, and what follows."""
+    accumulate, combine = found.ops
+    value = Call(accumulate, (found.total, Call(combine, found.factors)))
     return (Let(found.total, found.start), Set(found.total, value), *found.rest)
 
 
@@ -278,7 +282,7 @@ def _misaligned(tile: Tile, found: Parts) -> str:
     if tile.dot:
         lie = all(lies_along(one, last, found.total.dtype) for one in found.factors)
     elif tile.panel == "transposed":
-        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1
+        lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1 and is_float(found.total.dtype)
     else:
         last = found.right[-1]
         lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)

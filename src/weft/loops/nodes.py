@@ -267,7 +267,8 @@ class Product:
 
     for left: for right: { total = start;  for sums: total = total + one * other;  the rest uses total }
 
-    The body is just that. Its points may run in any order, and so may its sums. Left or right may be no loops at all.
+    The body is just that, or has other operations for the sum and the product (`semiring.py`). Its points may run in
+    any order, and so may its sums. Left or right may be no loops at all.
     """
 
     left: tuple[str, ...]

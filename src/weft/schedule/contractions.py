@@ -13,17 +13,18 @@ pointwise work on its result (`epilogue.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.annotations import staged_product
-from weft.loops.contraction import PLACED, Contraction, contraction_of
+from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.effects import accumulation, effects, names
 from weft.loops.nests import Nest, fresh_identifier, stride_of
-from weft.loops.nodes import DEEPEST
+from weft.loops.nodes import DEEPEST, Staged
+from weft.loops.semiring import SUM_OF_PRODUCTS, is_accumulation, is_rounded
 from weft.loops.walk import (
     Body,
     Loop,
@@ -53,8 +54,8 @@ def may_contract(body: Sequence[Stmt], points: int) -> bool:
     for stmt, scope in scoped(body):
         if isinstance(stmt, Set | Update) and prod(size for _, size in scope.loops) >= points:
             indexed = {name for index in stmt.at for name in free(index)} if isinstance(stmt, Update) else {}
-            accumulates = stmt.op == PLACED[0] if isinstance(stmt, Update) else accumulation(stmt) is not None
-            if accumulates and any(name not in indexed for name, _ in scope.loops):
+            found = is_accumulation(stmt.op) if isinstance(stmt, Update) else accumulation(stmt) is not None
+            if found and any(name not in indexed for name, _ in scope.loops):
                 return True
     return False
 
@@ -62,7 +63,8 @@ def may_contract(body: Sequence[Stmt], points: int) -> bool:
 def is_hidden(body: Sequence[Stmt], points: int) -> bool:
     """May a block be a contraction of so many points, though it is not seen to be one that can be placed?"""
     scalars = (one for stmt in everything(body) for part in parts(stmt) for one in walk(part))
-    if not any(isinstance(one, Call) and one.op == PLACED[1] for one in scalars) or not may_contract(body, points):
+    multiplies = any(isinstance(one, Call) and one.op == SUM_OF_PRODUCTS[1] for one in scalars)
+    if not multiplies or not may_contract(body, points):
         return False
     found = contracting(body[0]) if len(body) == 1 else None
     return found is None or bool(found.what.why)
@@ -92,9 +94,13 @@ class Contracting:
     @property
     def placed(self) -> tuple[Stmt, ...]:
         """As a product for a backend that places it, in the loops of batches."""
-        what = self.what
-        start = Let(self.total, self.start)
-        return around(what.batch, (staged_product(what.left, what.right, what.sums, start, what.factors, self.rest),))
+        return around(self.what.batch, (self.staged,))
+
+    @property
+    def staged(self) -> Staged:
+        """As a product, of each batch."""
+        what, start = self.what, Let(self.total, self.start)
+        return staged_product(what.left, what.right, what.sums, start, what.ops, what.factors, self.rest)
 
 
 def contracting(stmt: Stmt) -> Contracting | None:
@@ -265,19 +271,22 @@ def is_placed(found: Contracting | None, points: int) -> bool:
     return found is not None and found.what.points >= points and not found.what.why
 
 
-def stage(kernels: Sequence[Kernel], points: int) -> list[Kernel]:
-    """The kernels with contractions of so many points as products, if a backend may place them; others say why not."""
-    found = once(kernels, lambda one, _: _staged(one.template, points, one.recurrence))
+def stage(kernels: Sequence[Kernel], points: int, fits: Callable[[Staged], bool] = lambda _: True) -> list[Kernel]:
+    """The kernels with contractions of so many points as products, if a backend may place them; others say why not.
+
+    Sums of floats become products in any case, others where a tile fits them: as loops they are faster than those.
+    """
+    found = once(kernels, lambda one, _: _staged(one.template, points, one.recurrence, fits))
 
     def with_reason(kernel: Kernel, body: Body, why: str) -> Kernel:
         if why and kernel.template is not kernel.body:  # it says so by its own names
-            _, why = _staged(kernel.body, points, kernel.recurrence)
+            _, why = _staged(kernel.body, points, kernel.recurrence, fits)
         return replace(kernel.with_template(body), plain=why)
 
     return [with_reason(one, *result) for one, result in zip(kernels, found, strict=True)]
 
 
-def _staged(body: Body, points: int, recurrence: bool) -> tuple[Body, str]:
+def _staged(body: Body, points: int, recurrence: bool, fits: Callable[[Staged], bool]) -> tuple[Body, str]:
     """The statements of a kernel in which every nest is asked, the outermost first; and why some are no products."""
     why: dict[str, None] = {}
 
@@ -288,8 +297,10 @@ def _staged(body: Body, points: int, recurrence: bool) -> tuple[Body, str]:
         if found.what.tests and not found.what.why:
             return (stmt,)  # it runs where zeros around a factor would not do (`pad_windows.py`)
         if is_placed(found, points):
-            return _forwards(found).placed
-        why[f"{found.what}: {found.what.why}"] = None
+            found = _forwards(found)
+            if is_rounded(found.what.ops, found.total.dtype) or fits(found.staged):
+                return found.placed
+        why[f"{found.what}: {found.what.why or 'no tile fits it'}"] = None
         return None if recurrence else (stmt,)
 
     return top_down(body, asked), "; ".join(why)

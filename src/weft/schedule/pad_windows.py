@@ -11,7 +11,8 @@
 
 so that it runs in tiles. A zero times what is not finite is not a number, where the tests skip a term: so the other
 factor is looked through, and where it holds any such thing, the loops run as they were and find everything anew. If
-what they do cannot be done twice, the contraction does not run then. Fast math does not look.
+what they do cannot be done twice, the contraction does not run then. Fast math does not look, and of whole numbers none
+is infinite.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from weft.loops.names import BlockNames
 from weft.loops.nodes import Cast, Role
 from weft.loops.walk import Body, Loop, accesses, around, free, top_down
 from weft.ops import Call, Num, Scalar
+from weft.ops.dtypes import is_float
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.contractions import Contracting, contracting, is_placed
 
@@ -62,7 +64,7 @@ def _padded(found: Contracting, stmt: Stmt, names: BlockNames, fast: bool) -> Bo
                 return None
             copies, factors[side] = [*copies, *copy], read
     product = replace(found, what=replace(what, factors=(factors[0], factors[1]), tests=())).body
-    if fast:
+    if fast or not is_float(found.total.dtype):
         return (*copies, *product)
     off = Local(names.fresh("off"), found.total.dtype)
     asked = [_looked_through(factors[1 - side], what.loops, off, names) for side, tests in by_side.items() if tests]

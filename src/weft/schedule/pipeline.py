@@ -52,7 +52,7 @@ from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
 from weft.schedule.stage import Stage, Task, each_kernel, each_kernel_knowing, shared_loops
-from weft.schedule.tile import tiled
+from weft.schedule.tile import best_tile, tiled
 from weft.schedule.timings import Clock
 from weft.schedule.unroll_jam import jammed
 from weft.schedule.vectorise import vectorised
@@ -246,7 +246,11 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     """Stage contractions for a backend that places them, with what works on their results."""
     if not task.placing:
         return stage
-    return replace(stage, formed=tuple(contractions.stage(stage.kernels, task.options.contraction_points)))
+    options = task.options
+    kernels = contractions.stage(
+        stage.kernels, options.contraction_points, lambda one: best_tile(one, options) is not None
+    )
+    return replace(stage, formed=tuple(kernels))
 
 
 def pack_invariants(stage: Stage, task: Task) -> Stage:

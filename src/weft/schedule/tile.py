@@ -2,7 +2,7 @@
 
     tile    rows of one factor, each scalar broadcast, times vectors of columns of the other
     dot     vectors along the sums, reduced across lanes at the end: where both factors are contiguous along the sums
-            and there are few cells
+            and there are few cells; of sums of floats alone, others are loops then
 
 Columns that are not contiguous, fill no vector or are computed are packed into a panel first, which pays if there are
 many rows. Rows of which every scalar lies in another line of the cache are packed into strips. Rows that are computed
@@ -33,11 +33,12 @@ from weft.loops.legality import (
 )
 from weft.loops.nests import stride_of
 from weft.loops.roundings import PARTS, ROUNDINGS
+from weft.loops.semiring import is_commutative, is_rounded
 from weft.loops.show import show_product
 from weft.loops.walk import Loop, top_down
 from weft.machine import Machine
 from weft.ops import Call, Scalar
-from weft.ops.dtypes import numpy_type
+from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
 
@@ -55,6 +56,9 @@ _FEWEST_TILES = 4
 
 #: So many vectors a tile has, unless it has few rows.
 USUAL_VECTORS = 2
+
+#: A panel has so many sums at most that are not continued in another.
+_DEEPEST = 1 << 14
 
 #: A product with its loops in the order in which it would be tiled, and how.
 _Way = tuple[Parts, Tile]
@@ -76,14 +80,14 @@ def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | No
     """The best way to tile a contraction; None if it is better left as loops."""
     ways = [(way, _steps(way, options.machine)) for way in _all_ways(staged, options)]
     best, steps = min(ways, key=lambda one: one[1], default=(None, inf))
-    return None if best is None or steps == inf else _in_tiles(staged, best, options)
+    return None if best is None or steps == inf or not _runs_in(best) else _in_tiles(staged, best, options)
 
 
 def tilings(staged: Staged, options: CompileOptions = DEFAULTS) -> list[Staged]:
     """A contraction in every way it can be tiled, the best first."""
     ways = [(way, _steps(way, options.machine)) for way in _all_ways(staged, options)]
     ways.sort(key=lambda one: one[1])
-    return [_in_tiles(staged, way, options) for way, steps in ways if steps < inf]
+    return [_in_tiles(staged, way, options) for way, steps in ways if steps < inf and _runs_in(way)]
 
 
 def retiled(
@@ -96,7 +100,7 @@ def retiled(
     shaped = _finished(found, tile, options.but(schedule=Options(rows=high, vectors=wide)))
     if tile.dot:
         shaped = replace(shaped, vectors=wide)
-    if tile.panel and block:
+    if tile.panel and block and is_rounded(found.ops, found.total.dtype):
         shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
         shaped = replace(shaped, parts=_lengths(found, shaped))
     return replace(staged, what=replace(staged.what, tile=shaped))
@@ -119,12 +123,12 @@ def arranged_as(staged: Staged, what: Product) -> Staged:
     sizes, wanted = {loop[0]: loop for group in groups for loop in group}, (what.left, what.right, what.sums)
     own = [sorted(name for name, _ in group) for group in groups]
     asked, factors = [sorted(group) for group in wanted], found.factors
-    if asked == [own[1], own[0], own[2]] != own:
+    if asked == [own[1], own[0], own[2]] != own and is_commutative(found.ops):
         factors = (factors[1], factors[0])
     elif asked != own:
         raise MalformedLoops(f"{show_product(what)} is none of its products")
     left, right, sums = (tuple(sizes[name] for name in group) for group in wanted)
-    return staged_product(left, right, sums, Let(found.total, found.start), factors, found.rest, what.tile)
+    return staged_product(left, right, sums, Let(found.total, found.start), found.ops, factors, found.rest, what.tile)
 
 
 def steps_of(staged: Staged, options: CompileOptions = DEFAULTS) -> float:
@@ -146,6 +150,12 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
 # Ways
 
 
+def _runs_in(way: _Way) -> bool:
+    """Does a product run in a tile? Along their sums only sums of floats do."""
+    parts, tile = way
+    return not tile.dot or is_rounded(parts.ops, parts.total.dtype)
+
+
 def _all_ways(staged: Staged, options: CompileOptions) -> Iterator[_Way]:
     found = parts_of(staged)
     return _ways(_merged(found, _runs(found)), options)
@@ -160,7 +170,7 @@ def _in_tiles(staged: Staged, chosen: _Way, options: CompileOptions) -> Staged:
     collapse = rows, columns, terms
     tile = replace(tile, collapse=collapse)
     tile = _finished(collapsed_parts(replace(way, left=left, right=right, sums=sums), collapse), tile, options)
-    return staged_product(left, right, sums, Let(way.total, way.start), way.factors, way.rest, tile)
+    return staged_product(left, right, sums, Let(way.total, way.start), way.ops, way.factors, way.rest, tile)
 
 
 def _runs(parts: Parts) -> dict[str, list[Loop]]:
@@ -185,12 +195,12 @@ def _merged(parts: Parts, runs: Mapping[str, Sequence[Loop]]) -> Parts:
 
 def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
     sides = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)]
-    for (mine, own), (other, others) in (sides, sides[::-1]):
+    for (mine, own), (other, others) in (sides, sides[::-1]) if is_commutative(parts.ops) else (sides[::-1],):
         for loop in own:
             way = replace(parts, left=_rows(others, other), right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total.dtype):
                 blocks = replace(way, sums=_in_blocks(way.sums, options.machine))
-                packed = _repays(blocks, options)
+                packed = _repays(blocks, options) and _fits_panel(way)
                 yield (blocks, Tile(0, USUAL_VECTORS, panel="copied")) if packed else (way, Tile(0, USUAL_VECTORS))
                 if _scattered_rows(way, options.machine):
                     yield way, Tile(0, USUAL_VECTORS, panel="copied", strips=True)
@@ -198,7 +208,8 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 sums = _with_last(parts.sums, inner) if inner else parts.sums
                 way = replace(way, sums=_in_blocks(sums, options.machine))
-                yield way, Tile(0, USUAL_VECTORS, panel="transposed" if inner and isinstance(mine, Read) else "copied")
+                turned = inner and isinstance(mine, Read) and is_float(parts.total.dtype)
+                yield way, Tile(0, USUAL_VECTORS, panel="transposed" if turned else "copied")
     for loop in parts.sums:
         if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
@@ -250,6 +261,11 @@ def _repays(parts: Parts, options: CompileOptions) -> bool:
     return rows >= _FEWEST_TILES * MOST_ROWS and (far or deep)
 
 
+def _fits_panel(parts: Parts) -> bool:
+    """Can all sums be in one panel, or go on in another?"""
+    return points(parts.sums) <= _DEEPEST or is_rounded(parts.ops, parts.total.dtype)
+
+
 def _scattered_rows(parts: Parts, machine: Machine) -> bool:
     """Is every scalar of a row in a line of its own, more of them than the first cache holds beside the rest?
 
@@ -274,7 +290,7 @@ def _steps(way: _Way, machine: Machine) -> float:
     steps = depth * -(-columns // lanes) / columns
     steps += machine.scalar_steps * depth * _operations(parts.factors[0]) / min(columns, tile.vectors * lanes)
     if tile.panel:
-        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)):
+        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)) or not _fits_panel(parts):
             return inf
         transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
@@ -303,7 +319,8 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
     usual = {1: 8, 2: 4, 3: 3, 4: 3}.get(parts.left[-1][1] if parts.left else 1, USUAL_VECTORS)
     depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
-    tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
+    rounded = is_rounded(parts.ops, parts.total.dtype)
+    tile = replace(tile, block=_block(parts, depth) if tile.panel and rounded else 0)
     lanes = max(options.machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1)
     usual = min(usual, -(-parts.right[-1][1] // lanes))
     rows, wide = options.schedule.rows, min(options.schedule.vectors or usual, MOST_VECTORS)
@@ -335,6 +352,8 @@ def _block(parts: Parts, depth: int) -> int:
 
 def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
     """How many products a register adds up at most, and others of those sums; about as many each time."""
+    if not is_rounded(parts.ops, parts.total.dtype):
+        return ()
     sizes, most = [size for _, size in parts.sums], ROUNDINGS
     nests = [sizes]
     if tile.dot:  # as if vectors were narrow; their lanes are added up across at the end

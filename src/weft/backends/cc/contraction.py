@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
 from weft.backends.cc.tiles import Tiles
-from weft.loops import Cast
 from weft.loops.legality import MOST_ROWS, WIDEST, points, sums_of
-from weft.ops import Num
 
 #: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel: those of
 #: the largest tiles of two vectors, in double precision, fill a quarter of the smallest second cache.
@@ -23,6 +21,8 @@ _ROWS_AT_ONCE = 1024
 _PANELS_AT_ONCE = 8
 #: So many strips are packed at once: each is in a page of its own.
 _STRIPS_AT_ONCE = 8
+#: The rows of so many tiles are looked through at once.
+_TILES_LOOKED_THROUGH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,14 @@ class Placed(Tiles):
 
     def _rows(self) -> Lines:
         """The loop over rows, tile by tile."""
-        at = self._row_from
-        return steps(at, *self._bounds("rows"), "tall", [*self._tile_of(at), *self._call_tile(), *self._rest()])
+        at, (start, end) = self._row_from, self._bounds("rows")
+        body = [*self._tile_of(at), *self._call_tile(), *self._rest()]
+        if not self.ops.asks:
+            return steps(at, start, end, "tall", body)
+        many = f"tall * {_TILES_LOOKED_THROUGH}"
+        look = self._look_through(at, "", f"{end} - {at} < {many} ? {end} - {at} : {many}")
+        body = [f"if (({at} - {start}) % ({many}) == 0) {look}", *body]
+        return [f"{self.scalar} looked_rows = 0;", *steps(at, start, end, "tall", body)]
 
     @property
     def _row_from(self) -> str:
@@ -177,6 +183,9 @@ class Placed(Tiles):
             room = f"room + ({column} - {first}) * {many} + ({row} - {begin}) * wide"
             tiles[1:1] = [f"{self.accumulator} *const sums = {room};"]
             tiles.insert(-len(self._rest()), f"if (sums_to < {size}) continue;")
+        if self.ops.asks:
+            strip = f"strips + ({row} - {begin}) * {self._depth()}"
+            tiles[1:1] = [f"const {self.scalar} {self._look_through(row, strip, 'rows')}"]
         panels = [*self._panel_of(column), *self._call_pack(), *steps(row, begin, end, "tall", tiles)]
         last = f"({columns} - {first} < {step} ? {columns} : {first} + {step})"
         body = [*self._call_pack_rows(), *steps(column, first, last, "wide", panels)]
@@ -189,7 +198,14 @@ class Placed(Tiles):
     def _call_tile(self) -> Lines:
         at = f"strips + ({self._row_from} - {self._row_from}_begin) * {self._depth()}"
         names = [at if name == "strip" else name for _, name in self._given()]
-        return [f"{self.name}_any(rows, columns, {', '.join(names)});"]
+        looked = f"{self.ops.together('looked_rows', 'looked')}, " if self.ops.asks else ""
+        return [f"{self.name}_any({looked}rows, columns, {', '.join(names)});"]
+
+    def _look_through(self, at: str, strip: str, rows: str) -> str:
+        """Rows looked through, so many from one on."""
+        given = {self._row_from: at, "strip": strip, "rows": rows}
+        names = [given.get(name, name) for _, name in self._looked_rows()]
+        return f"looked_rows = {self.name}_look_through_rows({', '.join(names)});"
 
     def _depth(self) -> str:
         """How many sums are packed, in C."""
@@ -207,19 +223,22 @@ class Placed(Tiles):
         return [head, f"    {self.name}_pack_rows({', '.join(given)});", "}"]
 
     def _call_pack(self) -> Lines:
-        if not self.tile.panel:
-            return []
-        factor = [self.columns.factor]
-        names = [name for _, name in (*self._memory(factor), *self._loops(factor))]
-        names += ["columns", "panel", *(name for _, name in self._range())]
-        return [f"{self.name}_pack({', '.join(names)});"]
+        """The columns of a tile packed, and looked through."""
+        factor, lines = [self.columns.factor], []
+        if self.tile.panel:
+            names = [name for _, name in (*self._memory(factor), *self._loops(factor))]
+            names += ["columns", "panel", *(name for _, name in self._range())]
+            lines.append(f"{self.name}_pack({', '.join(names)});")
+        if self.ops.asks:
+            names = [name for _, name in self._looked_columns()]
+            lines.append(f"const {self.scalar} looked = {self.name}_look_through_columns({', '.join(names)});")
+        return lines
 
     def _rest(self) -> Lines:
         """The epilogue of a tile: of a whole one, whose sizes the compiler knows, or of one at an edge."""
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
         found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}sums[r * wide + c]"
-        is_zero = isinstance(start, Cast) and isinstance(start.value, Num) and start.value.value == 0
-        first = found if is_zero else f"{self.writer.value(start)} + {found}"
+        first = self.ops.joined(start, self.writer.value(start), found)
         point = [f"{self.scalar} {total} = {first};", *self.writer.block(self.parts.rest, "")]
         for step, side in (("c", self.columns), ("r", self.rows)):
             if side.loop:

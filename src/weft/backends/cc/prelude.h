@@ -249,6 +249,77 @@ typedef float weft_float32s __attribute__((vector_size(WEFT_VECTOR), aligned(4),
 typedef double weft_float64s __attribute__((vector_size(WEFT_VECTOR), aligned(8), may_alias));
 typedef int32_t weft_int32s __attribute__((vector_size(WEFT_VECTOR), aligned(4), may_alias));
 typedef int64_t weft_int64s __attribute__((vector_size(WEFT_VECTOR), aligned(8), may_alias));
+typedef uint64_t weft_uint64s __attribute__((vector_size(WEFT_VECTOR), aligned(8), may_alias));
+typedef uint8_t weft_bools __attribute__((vector_size(WEFT_VECTOR), aligned(1), may_alias));
+
+/* Operations on vectors that are none of the language's: lane by lane. Of two numbers, the larger takes one comparison. */
+#define WEFT_LANES(T, t, value)                                                                                        \
+    {                                                                                                                  \
+        weft_##t##s made;                                                                                              \
+        _Pragma("omp simd") for (int at = 0; at < (int)(WEFT_VECTOR / sizeof(T)); at++) made[at] = value;              \
+        return made;                                                                                                   \
+    }
+#define WEFT_CHOICE(name, T, t, value)                                                                                 \
+    static WEFT_TILE weft_##t##s name(weft_##t##s x, weft_##t##s y) WEFT_LANES(T, t, value)
+#define WEFT_CHOICES(T, t)                                                                                             \
+    static WEFT_TILE weft_##t##s weft_each_##t(T x) WEFT_LANES(T, t, x)                                                \
+    WEFT_CHOICE(weft_max_##t##s, T, t, weft_max_##t(x[at], y[at]))                                                     \
+    WEFT_CHOICE(weft_min_##t##s, T, t, weft_min_##t(x[at], y[at]))                                                     \
+    WEFT_CHOICE(weft_larger_##t##s, T, t, x[at] > y[at] ? x[at] : y[at])                                               \
+    WEFT_CHOICE(weft_smaller_##t##s, T, t, x[at] < y[at] ? x[at] : y[at])
+
+WEFT_CHOICES(float, float32)
+WEFT_CHOICES(double, float64)
+WEFT_CHOICES(int64_t, int64)
+WEFT_CHOICES(uint64_t, uint64)
+
+/* A scalar in memory and a vector added up: as a product with one, which is added to. It is rounded once, as a sum is,
+   and done where products are, not where sums and comparisons are. */
+#if defined(__AVX512F__)
+#define WEFT_PLUS(T, t, suffix, lanes)                                                                                 \
+    static WEFT_TILE weft_##t##s weft_plus_##t(const T *x, weft_##t##s y)                                              \
+    {                                                                                                                  \
+        const weft_##t##s one = (weft_##t##s){0} + 1;                                                                  \
+        __asm__("vfmadd231" suffix " %1%{1to" lanes "%}, %2, %0" : "+v"(y) : "m"(*x), "v"(one));                       \
+        return y;                                                                                                      \
+    }
+#elif defined(__FMA__) && defined(__AVX__)
+#define WEFT_PLUS(T, t, suffix, lanes)                                                                                 \
+    static WEFT_TILE weft_##t##s weft_plus_##t(const T *x, weft_##t##s y)                                              \
+    {                                                                                                                  \
+        const weft_##t##s one = (weft_##t##s){0} + 1, each = weft_each_##t(*x);                                        \
+        __asm__("vfmadd231" suffix " %1, %2, %0" : "+x"(y) : "x"(each), "x"(one));                                     \
+        return y;                                                                                                      \
+    }
+#else
+#define WEFT_PLUS(T, t, suffix, lanes)                                                                                 \
+    static WEFT_TILE weft_##t##s weft_plus_##t(const T *x, weft_##t##s y) { return *x + y; }
+#endif
+
+WEFT_PLUS(float, float32, "ps", "16")
+WEFT_PLUS(double, float64, "pd", "8")
+
+/* What shows in a sum whether a value is a number, is finite, or is infinite as no other one is otherwise; and such sums
+   of values in a row. */
+#define WEFT_LOOK(kind, T, t, value)                                                                                   \
+    static inline T weft_##kind##_##t(T x) { return value; }                                                           \
+    static inline T weft_look_##kind##_##t(const T *x, int64_t count)                                                  \
+    {                                                                                                                  \
+        const int64_t part = count / 4;                                                                                \
+        T looked = 0;                                                                                                  \
+        _Pragma("omp simd reduction(+ : looked)") for (int64_t at = 0; at < part; at++)                                \
+            looked += (weft_##kind##_##t(x[at]) + weft_##kind##_##t(x[part + at])) +                                   \
+                      (weft_##kind##_##t(x[2 * part + at]) + weft_##kind##_##t(x[3 * part + at]));                     \
+        for (int64_t at = 4 * part; at < count; at++) looked += weft_##kind##_##t(x[at]);                              \
+        return looked;                                                                                                 \
+    }
+#define WEFT_LOOKS(T, t)                                                                                               \
+    WEFT_LOOK(plain, T, t, x)                                                                                          \
+    WEFT_LOOK(finite, T, t, x * 0)                                                                                     \
+    WEFT_LOOK(number, T, t, x != x ? x : 0)
+
+WEFT_LOOKS(float, float32)
+WEFT_LOOKS(double, float64)
 
 /* A vector of which only the last lanes are left, so many of them. */
 #define WEFT_LAST(T, t, I, i)                                                                                          \

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, simd, unrolled
+from weft.backends.cc.semirings import VectorOps
 from weft.backends.cc.types import c_type
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
@@ -70,6 +71,10 @@ class Tiles:
         return f"weft_{self.parts.total.dtype}s"
 
     @property
+    def ops(self) -> VectorOps:
+        return VectorOps(self.parts.ops, self.parts.total.dtype)
+
+    @property
     def accumulator(self) -> str:
         """The C type in which its sums accumulate."""
         return "double" if self.widens else self.scalar
@@ -85,7 +90,8 @@ class Tiles:
         """The functions of a tile and of a panel."""
         tiles = self._dot() if self.tile.dot else self._tile()
         packs = [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
-        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *packs]
+        looks = [*self._look_through_rows(), *self._look_through_columns()] if self.ops.asks else []
+        return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *packs, *looks]
 
     def _sizes(self) -> Lines:
         name, tile, rows, columns = self.name, self.tile, self.rows.size, self.columns.size
@@ -113,14 +119,7 @@ class Tiles:
         step = [
             *unrolled("v", "vectors", [f"right[v] = *(const {self.vector} *){right};"]),
             *([f"panel += {wide};"] if self.tile.panel else []),
-            *unrolled(
-                "r",
-                "rows",
-                [
-                    f"const {self.scalar} left = {'strip[r]' if self.tile.strips else self._value(self.rows, 'r')};",
-                    *unrolled("v", "vectors", ["sum[r][v] += left * right[v];"]),
-                ],
-            ),
+            *unrolled("r", "rows", self._row_step()),
             *([f"strip += {self.name}_rows;"] if self.tile.strips else []),
         ]
         done = f"*({self.vector} *)({self._stored} + r * {wide} + {offset}) = {self._found}[r][v];"
@@ -136,6 +135,10 @@ class Tiles:
                 ),
             ]
         )
+
+    def _row_step(self) -> Lines:
+        value = "strip[r]" if self.tile.strips else self._value(self.rows, "r")
+        return self.ops.row_step(value, self.tile.strips or isinstance(self.rows.factor, Read))
 
     def _dot(self) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
@@ -171,7 +174,7 @@ class Tiles:
     ) -> Lines:
         """Registers that add up a part, whose sum goes into the total of a larger one; `done` takes that away."""
         names = dict.fromkeys(("sum", self._found))
-        zero = {name: self._each(count[0], f"{name}[r][n] = ({self.vector}){{0}};") for name in names}
+        zero = {name: self._each(count[0], f"{name}[r][n] = {self.ops.neutral};") for name in names}
         begin = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
         added = self._each(count[0], "total[r][n] += sum[r][n];")
         parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
@@ -223,17 +226,22 @@ class Tiles:
 
     def _function(self, body: Lines) -> Lines:
         given = ", ".join(f"{kind} {name}" for kind, name in self._given())
-        head = f"static WEFT_TILE void {self.name}_tile(const int rows, const int columns, {given})"
+        exact = "const bool exact, " if self.ops.asks else ""
+        head = f"static WEFT_TILE void {self.name}_tile({exact}const int rows, const int columns, {given})"
         return [head, "{", *indented(["WEFT_CONTRACT", *body]), "}"]
 
     def _kinds(self) -> Lines:
-        """The function of a tile, compiled for whole tiles and for those at the edges."""
+        """The function of a tile, compiled for whole tiles and for those at the edges; and for any, where not all terms
+        are numbers."""
         given = ", ".join(f"{kind} {name}" for kind, name in self._given())
         names = ", ".join(name for _, name in self._given())
-        lines = []
+        lines, quick = [], "false, " if self.ops.asks else ""
         for kind, rows, columns in _KINDS:
-            call = f"{self.name}_tile({self.name}_{rows}, {self.name}_{columns}, {names});"
+            call = f"{self.name}_tile({quick}{self.name}_{rows}, {self.name}_{columns}, {names});"
             lines.append(f"static WEFT_FUSED void {self.name}_{kind}({given}) {{ {call} }}")
+        if self.ops.asks:
+            head = f"static WEFT_FUSED void {self.name}_exact(int rows, int columns, {given})"
+            lines.append(f"{head} {{ {self.name}_tile(true, rows, columns, {names}); }}")
         return lines
 
     def _pack(self) -> Lines:
@@ -292,9 +300,11 @@ class Tiles:
         """The function that calls the one for a tile of its size; at which edges there are others is known here."""
         name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self._given())
         names = ", ".join(name for _, name in self._given())
+        asks, exact = self.ops.asks, f"    if (looked != looked) {{ {name}_exact(rows, columns, {names}); return; }}"
         return [
-            f"static inline void {name}_any(int64_t rows, int64_t columns, {given})",
+            f"static inline void {name}_any({f'{self.scalar} looked, ' * asks}int64_t rows, int64_t columns, {given})",
             "{",
+            *([exact] if asks else []),
             f"    const bool tall = {name}_last_rows == {name}_rows || rows == {name}_rows;",
             f"    const bool wide = {name}_last_columns == {name}_wide || columns == {name}_wide;",
             f"    if (tall && wide) {name}_whole({names});",
@@ -303,6 +313,52 @@ class Tiles:
             f"    else {name}_corner({names});",
             "}",
         ]
+
+    # Terms that are not numbers
+
+    def _look_through_rows(self) -> Lines:
+        """The function that adds up some rows, so that the sum is a number where all terms of these are."""
+        side, (*outer, last) = self.rows, self._loops_over(self.parts.sums)
+        if self.tile.strips:
+            whole, depth = f"{self.name}_rows", points(self.parts.sums)
+            some = self.ops.look_through(f"strip + at * {whole}", "rows")
+            all_at_once = self.ops.look_through("strip", f"{depth} * {whole}")
+            body = [f"if (rows == {whole}) return {all_at_once};", *loop("at", "0", str(depth), [f"looked += {some};"])]
+        elif isinstance(side.factor, Read) and side.loop and stride_of(side.factor, side.loop[0]) == 1:
+            body = self._summing([f"looked += {self.ops.look_through(f'&{self._value(side)}', 'rows')};"])
+        else:
+            one, *more = (self.ops.looked_at(self._value(side, at)) for at in ("r", "r + 1", "r + 2", "r + 3"))
+            several, single = (
+                nested(outer, [simd(["looked"]), *loop(last.name, last.first, last.end, [f"looked += {what};"])])
+                for what in (f"({one} + {more[0]}) + ({more[1]} + {more[2]})", one)
+            )
+            body = ["int64_t r = 0;", "for (; r + 4 <= rows; r += 4) {", *indented(several), "}"]
+            body += ["for (; r < rows; r++) {", *indented(single), "}"]
+        return self._looking("rows", self._looked_rows(), body)
+
+    def _look_through_columns(self) -> Lines:
+        """The same for the columns of a tile."""
+        if self.tile.panel:
+            cells = f"{points(self.parts.sums)} * {self.name}_wide"
+            body = [f"looked = {self.ops.look_through('panel', cells)};"]
+        else:
+            body = self._summing([f"looked += {self.ops.look_through(f'&{self._value(self.columns)}', 'columns')};"])
+        return self._looking("columns", self._looked_columns(), body)
+
+    def _looking(self, side: str, given: Parameters, body: Lines) -> Lines:
+        text = ", ".join(f"{kind} {name}" for kind, name in given)
+        head = f"static WEFT_APART {self.scalar} {self.name}_look_through_{side}({text})"
+        return [head, "{", *indented([f"{self.scalar} looked = 0;", *body, "return looked;"]), "}"]
+
+    def _looked_rows(self) -> Parameters:
+        factor = [self.rows.factor]
+        strip = [(f"const {self.scalar} *", "strip")]
+        return [*(strip if self.tile.strips else [*self._memory(factor), *self._loops(factor)]), ("int64_t", "rows")]
+
+    def _looked_columns(self) -> Parameters:
+        factor = [self.columns.factor]
+        panel = [(f"const {self.scalar} *", "panel")]
+        return panel if self.tile.panel else [*self._memory(factor), *self._loops(factor), ("int64_t", "columns")]
 
     # Names and parameters
 

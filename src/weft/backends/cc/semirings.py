@@ -1,0 +1,99 @@
+"""Accumulations and combinations on vectors in C (`loops/semiring.py`).
+
+Of floats, `max` and `min` take one comparison where both are numbers and three where either may not be. So a tile first
+looks whether any of its terms may not be a number; only then it is found by all three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.backends.cc.lines import Lines, unrolled
+from weft.backends.cc.types import c_type, literal
+from weft.loops.constants import constant_value, neutral_of
+from weft.loops.semiring import Semiring, asks_for_numbers
+from weft.ops import OPS, Num, Scalar
+
+#: What C writes between vectors; other operations are functions of the prelude.
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|"}
+#: What choices are called where both are numbers.
+_OF_NUMBERS = {"max": "larger", "min": "smaller"}
+
+#: What is added up of each factor (`WEFT_LOOK` in the prelude), by how they are combined: if any term is not a number,
+#: neither are the sums of both taken together.
+_LOOKED_AT = {"add": "plain", "sub": "plain", "mul": "finite", "max": "number", "min": "number"}
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOps:
+    """The operations of a contraction, of a type, on its vectors."""
+
+    ops: Semiring
+    dtype: str
+
+    @property
+    def asks(self) -> bool:
+        """Do tiles look first whether all terms are numbers?"""
+        return asks_for_numbers(self.ops, self.dtype)
+
+    @property
+    def vector(self) -> str:
+        return f"weft_{self.dtype}s"
+
+    @property
+    def lane(self) -> str:
+        """The C type of one lane."""
+        return "uint8_t" if self.dtype == "bool" else c_type(self.dtype)
+
+    @property
+    def neutral(self) -> str:
+        """A vector of what an accumulation starts from."""
+        value = neutral_of(self.ops[0], self.dtype).value
+        assert isinstance(value, Num)
+        return f"({self.vector}){{0}}{f' + {literal(value.value, self.dtype)}' if value.value else ''}"
+
+    def joined(self, start: Scalar, start_text: str, found: str) -> str:
+        """What an accumulation comes to that starts from something."""
+        known, neutral = constant_value(start), constant_value(neutral_of(self.ops[0], self.dtype))
+        if known is not None and known == neutral:
+            return found
+        sign = _SIGNS.get(self.ops[0])
+        return f"{start_text} {sign} {found}" if sign else OPS[self.ops[0]].c.format(start_text, found, t=self.dtype)
+
+    def row_step(self, value: str, in_memory: bool) -> Lines:
+        """A row of a tile: its sums take in what the scalar of the row and the vectors of columns make."""
+        if self.asks and self.ops[1] == "add":  # a scalar that is in memory need not be loaded before
+            named = f"*const left = &{value}" if in_memory else f"made = {value}, *const left = &made"
+            begin, term = f"const {self.lane} {named};", f"weft_plus_{self.dtype}(left, right[v])"
+        else:
+            begin, term = f"const {self.lane} left = {value};", self._combined()
+        return [begin, *unrolled("v", "vectors", self._taken(term))]
+
+    def _combined(self) -> str:
+        combine = self.ops[1]
+        if combine in _SIGNS:
+            return f"left {_SIGNS[combine]} right[v]"
+        return self._chosen(combine, f"weft_each_{self.dtype}(left)", "right[v]")
+
+    def _taken(self, term: str) -> Lines:
+        accumulate, total = self.ops[0], "sum[r][v]"
+        if accumulate in _SIGNS:
+            return [f"{total} {_SIGNS[accumulate]}= {term};"]
+        return [f"const {self.vector} term = {term};", f"{total} = {self._chosen(accumulate, total, 'term')};"]
+
+    def _chosen(self, op: str, one: str, other: str) -> str:
+        """The larger or smaller of two vectors."""
+        found = f"weft_{op}_{self.dtype}s({one}, {other})"
+        return f"exact ? {found} : weft_{_OF_NUMBERS[op]}_{self.dtype}s({one}, {other})" if self.asks else found
+
+    def looked_at(self, value: str) -> str:
+        """What a value adds to a sum that shows whether all terms are numbers."""
+        return f"weft_{_LOOKED_AT[self.ops[1]]}_{self.dtype}({value})"
+
+    def look_through(self, first: str, count: str) -> str:
+        """The sum of that over so many values in a row."""
+        return f"weft_look_{_LOOKED_AT[self.ops[1]]}_{self.dtype}({first}, {count})"
+
+    def together(self, rows: str, columns: str) -> str:
+        """The sums over both factors, in one."""
+        return f"{rows} {'-' if self.ops[1] == 'sub' else '+'} {columns}"

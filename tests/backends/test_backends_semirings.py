@@ -1,0 +1,118 @@
+"""Contractions of any semiring in tiles, as the C backend runs them, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import weft as wf
+from backends.contractions import Contraction, contractions
+from schedule.kernels import placed
+from weft.backends.cc import Cc
+from weft.loops import buffers_of, check, parse
+from weft.loops.interp import run
+from weft.machine import COMMON
+from weft.schedule import as_kernels, as_program
+from weft.schedule.compile_options import DEFAULTS
+from weft.schedule.tile import tiled
+
+pytestmark = pytest.mark.usefixtures("guarded_memory")
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
+    made = Cc()
+    made.folder = Path(tmp_path_factory.mktemp("kernels"))
+    return made
+
+
+@settings(max_examples=10)
+@given(contractions(1 << 12, semirings=True), st.sampled_from([COMMON.caches[0], 64]))
+def test_semirings(backend: Cc, sample: Contraction, cache: int) -> None:
+    """Of any type, with what is not a number; with a first cache that holds next to nothing, rows are packed too."""
+    options = DEFAULTS.but(machine=replace(COMMON, caches=(cache, *COMMON.caches[1:])))
+    kernels = [one.with_body(tiled(one.body, options)) for one in placed(sample.kernels, sample.kept, 1)]
+    ours, meant = sample.memory(), sample.memory()
+    run(check(sample.program), meant)
+    backend.compile(as_kernels(check(as_program(kernels)))).bind(ours)({})
+    sample.agree(ours, meant)
+
+
+PRODUCT = """
+product of left i; right j; sums k in tiles of 2 vectors{tile}, then along columns:
+    for i in range(21):
+        for j in range(43):
+            t: {dtype} = {start}
+            for k in range(19):
+                t = {accumulate}(t, {terms})
+            c[{number}, i, j] = t
+"""
+#: Types, what accumulates from what, what combines the factors, how it is tiled, and two values that make none.
+KINDS = [
+    ("float32", "max", "-inf", "({} + {})", "", (np.inf, -np.inf)),
+    ("float32", "max", "-inf", "({} + {})", ", copied panels", (0.5, np.nan)),
+    ("float64", "min", "inf", "({} + {})", ", copied panels", (-np.inf, np.inf)),
+    ("float64", "max", "0.5", "({} - {})", "", (np.inf, np.inf)),
+    ("float32", "min", "inf", "({} - {})", ", copied panels, strips of rows", (-np.inf, -np.inf)),
+    ("float32", "max", "-inf", "({} * {})", ", copied panels", (0.0, np.inf)),
+    ("float64", "min", "inf", "({} * {})", "", (-np.inf, 0.0)),
+    ("float64", "max", "-inf", "min({}, {})", ", copied panels, strips of rows", (np.nan, -np.inf)),
+    ("float32", "min", "0.5", "max({}, {})", "", (np.inf, np.nan)),
+]
+
+
+def grown(*sizes: int) -> np.ndarray:
+    """Numbers that grow from -1 to 1."""
+    return np.linspace(-1, 1, int(np.prod(sizes))).reshape(sizes)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_not_a_number_stays_one(backend: Cc, dtype: str) -> None:
+    """Two values make what is not a number, and terms after it are numbers; infinities alone do not."""
+    kinds = [one for one in KINDS if one[0] == dtype]
+    many = len(kinds)
+    a, b = grown(many, 21, 19), grown(many, 19, 43)
+    a[:, 20, 18] = b[:, 18, 42] = -np.inf
+    text = f"a: {dtype}[{many}, 21, 19]\nturned: {dtype}[{many}, 19, 21]\nb: {dtype}[{many}, 19, 43]\n"
+    text += f"c: {dtype}[{many}, 21, 43]\n"
+    for number, (_, accumulate, start, combine, tile, (one, other)) in enumerate(kinds):
+        a[number, 7, 2], b[number, 2, 11] = one, other
+        terms = combine.format(f"turned[{number}, k, i]" if number % 2 else f"a[{number}, i, k]", f"b[{number}, k, j]")
+        given = {"accumulate": accumulate, "start": start, "terms": terms, "tile": tile}
+        text += PRODUCT.format(dtype=dtype, number=number, **given).lstrip()
+    program = check(parse(text))
+    known = {"a": a, "turned": a.transpose(0, 2, 1), "b": b, "c": np.zeros((many, 21, 43))}
+    ours, meant = ({one: known[one.name].astype(dtype) for one in buffers_of(program)} for _ in range(2))
+    run(program, meant)
+    backend.compile(as_kernels(program)).bind(ours)({})
+    (found,), (wanted,) = ([values for one, values in memory.items() if one.name == "c"] for memory in (ours, meant))
+    assert np.isnan(wanted[:, 7, 11]).all()
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_threads_share_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shortest ways over any number of threads, with ways that are not there, and what follows the product."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    ways = np.random.default_rng(0).uniform(0, 1, (130, 130)).astype("float32")
+    ways[np.random.default_rng(1).uniform(size=ways.shape) < 0.5] = np.inf
+    two = wf.einsum("ik; kj => ij", wf.data(ways), wf.data(ways), op="+", accum="min", label="two")
+    meant = np.maximum((ways[:, :, None] + ways[None]).min(1) - np.float32(0.25), 0)
+    for threads in (1, 3):
+        with wf.config.using(threads=threads):
+            ctx = wf.Context("cc")
+            code = ctx.compile((longer := wf.relu(two - 0.25)).forward)
+            code()
+            assert "product of left i; right j; sums k in tiles" in code.show("kernels")
+            np.testing.assert_array_equal(ctx[longer], meant)
+
+
+def test_whole_numbers_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    large = np.full((40, 40), np.iinfo("int64").max // 3)
+    found = wf.Context("cc")[wf.einsum("ik; kj => ij", wf.data(large), wf.data(large))]
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(found, large @ large)
