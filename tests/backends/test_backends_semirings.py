@@ -30,7 +30,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
     return made
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(contractions(1 << 12, semirings=True), st.sampled_from([COMMON.caches[0], 64]))
 def test_semirings(backend: Cc, sample: Contraction, cache: int) -> None:
     """Of any type, with what is not a number; with a first cache that holds next to nothing, rows are packed too."""
@@ -116,3 +116,19 @@ def test_whole_numbers_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     found = wf.Context("cc")[wf.einsum("ik; kj => ij", wf.data(large), wf.data(large))]
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(found, large @ large)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool"])
+def test_narrow_whole_numbers_are_converted_where_they_are_packed(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+    rng = np.random.default_rng(0)
+    most = 1 if dtype == "bool" else np.iinfo(dtype).max
+    a, b = (rng.integers(0, most, shape, endpoint=True).astype(dtype) for shape in ((45, 51), (51, 67)))
+    ctx = wf.Context("cc")
+    code = ctx.compile((product := wf.einsum("ik; kj => ij", wf.data(a), wf.data(b))).forward)
+    code()
+    assert "product of left i; right j; sums k in tiles" in code.show("kernels")
+    wide = "uint64" if dtype.startswith("u") else "int64"
+    np.testing.assert_array_equal(ctx[product], a.astype(wide) @ b.astype(wide))

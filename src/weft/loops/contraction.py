@@ -14,10 +14,11 @@ from math import prod
 from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of
 from weft.loops.nests import Nest
-from weft.loops.nodes import Inside, Local, Read, Store, Update
+from weft.loops.nodes import Cast, Inside, Local, Read, Store, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, Semiring, is_tiled
 from weft.loops.walk import Loop, free, reads, walk
 from weft.ops import OPS, Call, Scalar
+from weft.ops.dtypes import is_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,9 @@ def contraction_of(nest: Nest) -> Contraction | None:
 
     What does not distribute over the accumulation makes a contraction where both factors are reused.
     """
-    match nest.core:
-        case Update(op=op, value=Call(op=combined, args=(one, other))):
-            pass
-        case _:
-            return None
+    if not isinstance(nest.core, Update) or (combination := _combination(nest.core.value)) is None:
+        return None
+    op, combined, (one, other) = nest.core.op, combination.op, combination.args
     indexed = {name for index in nest.core.at for name in free(index)}
     groups: dict[str, list[Loop]] = {"batch": [], "left": [], "right": [], "sums": []}
     kinds = {(True, False): "left", (False, True): "right"}
@@ -87,6 +86,29 @@ def contraction_of(nest: Nest) -> Contraction | None:
         return None
     found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests)
     return replace(found, why=_obstacle(found, nest.core))
+
+
+def _combination(value: Scalar) -> Call | None:
+    """What combines two factors; conversions of it are conversions of them, where that is the same.
+
+    uint64(x * y) = uint64(x) * uint64(y)        of whole numbers of 64 bits, which wrap around
+    int64(x and y) = int64(x) * int64(y)         of truth values
+    """
+    match value:
+        case Call(args=(_, _)):
+            return value
+        case Cast(dtype="int64" | "uint64" as dtype, value=Call(op="add" | "sub" | "mul" as op, args=(one, other))):
+            if dtype_of(value.value) in ("int64", "uint64"):
+                return Call(op, (_converted(one, dtype), _converted(other, dtype)))
+        case Cast(dtype=dtype, value=Call(op="and", args=(Read() as one, Read() as other))) if dtype in TYPES:
+            return Call("mul", (Cast(dtype, one), Cast(dtype, other)))
+    return None
+
+
+def _converted(factor: Scalar, dtype: str) -> Scalar:
+    """A whole number of 64 bits in another such type; what was a narrower one is converted once."""
+    narrow = isinstance(factor, Cast) and not is_float(dtype_of(factor.value))
+    return Cast(dtype, factor.value if narrow and isinstance(factor, Cast) else factor)
 
 
 def _obstacle(one: Contraction, core: Store | Update) -> str:

@@ -259,19 +259,19 @@ typedef uint8_t weft_bools __attribute__((vector_size(WEFT_VECTOR), aligned(1), 
         _Pragma("omp simd") for (int at = 0; at < (int)(WEFT_VECTOR / sizeof(T)); at++) made[at] = value;              \
         return made;                                                                                                   \
     }
-#define WEFT_CHOICE(name, T, t, value)                                                                                 \
+#define WEFT_EXTREMUM(name, T, t, value)                                                                               \
     static WEFT_TILE weft_##t##s name(weft_##t##s x, weft_##t##s y) WEFT_LANES(T, t, value)
-#define WEFT_CHOICES(T, t)                                                                                             \
+#define WEFT_EXTREMA(T, t)                                                                                             \
     static WEFT_TILE weft_##t##s weft_each_##t(T x) WEFT_LANES(T, t, x)                                                \
-    WEFT_CHOICE(weft_max_##t##s, T, t, weft_max_##t(x[at], y[at]))                                                     \
-    WEFT_CHOICE(weft_min_##t##s, T, t, weft_min_##t(x[at], y[at]))                                                     \
-    WEFT_CHOICE(weft_larger_##t##s, T, t, x[at] > y[at] ? x[at] : y[at])                                               \
-    WEFT_CHOICE(weft_smaller_##t##s, T, t, x[at] < y[at] ? x[at] : y[at])
+    WEFT_EXTREMUM(weft_max_##t##s, T, t, weft_max_##t(x[at], y[at]))                                                   \
+    WEFT_EXTREMUM(weft_min_##t##s, T, t, weft_min_##t(x[at], y[at]))                                                   \
+    WEFT_EXTREMUM(weft_larger_##t##s, T, t, x[at] > y[at] ? x[at] : y[at])                                             \
+    WEFT_EXTREMUM(weft_smaller_##t##s, T, t, x[at] < y[at] ? x[at] : y[at])
 
-WEFT_CHOICES(float, float32)
-WEFT_CHOICES(double, float64)
-WEFT_CHOICES(int64_t, int64)
-WEFT_CHOICES(uint64_t, uint64)
+WEFT_EXTREMA(float, float32)
+WEFT_EXTREMA(double, float64)
+WEFT_EXTREMA(int64_t, int64)
+WEFT_EXTREMA(uint64_t, uint64)
 
 /* A scalar in memory and a vector added up: as a product with one, which is added to. It is rounded once, as a sum is,
    and done where products are, not where sums and comparisons are. */
@@ -395,7 +395,7 @@ static inline weft_two weft_across2_float64(weft_float64s x, weft_float64s y)
 
 /* Sums in double precision: a part of them is stored, or added to what is there. */
 #define WEFT_ACCUMULATE(T, t)                                                                                          \
-    static WEFT_APART void weft_accumulate_##t(double *restrict sums, const T *restrict part, int64_t cells, bool more) \
+    static WEFT_APART void weft_accumulate_##t(double *restrict sums, const T *restrict part, int64_t cells, bool more)\
     {                                                                                                                  \
         if (!more)                                                                                                     \
             for (int64_t at = 0; at < cells; at++) sums[at] = 0;                                                       \
