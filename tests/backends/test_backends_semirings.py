@@ -16,6 +16,7 @@ from weft.backends.cc import Cc
 from weft.loops import buffers_of, check, parse
 from weft.loops.interp import run
 from weft.machine import COMMON
+from weft.ops.dtypes import numpy_type
 from weft.schedule import as_kernels, as_program
 from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.tile import tiled
@@ -132,3 +133,29 @@ def test_narrow_whole_numbers_are_converted_where_they_are_packed(
     assert "product of left i; right j; sums k in tiles" in code.show("kernels")
     wide = "uint64" if dtype.startswith("u") else "int64"
     np.testing.assert_array_equal(ctx[product], a.astype(wide) @ b.astype(wide))
+
+
+CONVERTED = """
+a: float16[3, 13, 7, 5]
+b: bfloat16[7, 5, 37]
+c: float32[3, 13, 37]
+product of left h, i; right j; sums k, l in tiles of 2 vectors, copied panels of 2, strips of rows, parts of 9 by 2, then along columns:
+    for h in range(3):
+        for i in range(13):
+            for j in range(37):
+                t: float32 = c[h, i, j]
+                for k in range(7):
+                    for l in range(5):
+                        t = t + (float32(a[h, i, k, l]) * float32(b[k, l, j]))
+                c[h, i, j] = t
+"""  # noqa: E501 this is a line of the notation
+
+
+def test_rows_are_converted_where_they_are_packed(backend: Cc) -> None:
+    program = check(parse(CONVERTED))
+    values = {one: np.random.default_rng(one.id).integers(-3, 4, one.shape) for one in buffers_of(program)}
+    ours, meant = ({one: held.astype(numpy_type(one.dtype)) for one, held in values.items()} for _ in range(2))
+    run(program, meant)
+    backend.compile(as_kernels(program)).bind(ours)({})
+    for one, held in meant.items():
+        np.testing.assert_array_equal(ours[one], held)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import permutations
 from math import inf, prod
 
-from weft.loops import Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, walk
+from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
 from weft.loops.legality import (
     MOST_ROWS,
@@ -37,7 +37,7 @@ from weft.loops.semiring import is_commutative, is_rounded
 from weft.loops.show import show_product
 from weft.loops.walk import Loop, top_down
 from weft.machine import Machine
-from weft.ops import Call, Scalar
+from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
@@ -56,6 +56,9 @@ _FEWEST_TILES = 4
 
 #: So many vectors a tile has, unless it has few rows.
 USUAL_VECTORS = 2
+
+#: What it takes to convert a number of a type, in operations, if not as little as for most.
+_CONVERSIONS = {"float16": 0.5, "bfloat16": 0.0}
 
 #: A panel has so many sums at most that are not continued in another.
 _DEEPEST = 1 << 14
@@ -210,6 +213,8 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
                 way = replace(way, sums=_in_blocks(sums, options.machine))
                 turned = inner and isinstance(mine, Read) and is_float(parts.total.dtype)
                 yield way, Tile(0, USUAL_VECTORS, panel="transposed" if turned else "copied")
+                if _conversions(way.factors[0]) and not turned:
+                    yield way, Tile(0, USUAL_VECTORS, panel="copied", strips=True)
     for loop in parts.sums:
         if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
@@ -288,7 +293,8 @@ def _steps(way: _Way, machine: Machine) -> float:
         return machine.load_steps * outer * -(-inner // lanes) + _HALVINGS + strided
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
-    steps += machine.scalar_steps * depth * _operations(parts.factors[0]) / min(columns, tile.vectors * lanes)
+    reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
+    steps += machine.scalar_steps * depth * (_operations(parts.factors[0]) + _conversions(parts.factors[0])) / reused
     if tile.panel:
         if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)) or not _fits_panel(parts):
             return inf
@@ -304,6 +310,12 @@ def _steps(way: _Way, machine: Machine) -> float:
 def _operations(factor: Scalar) -> int:
     """How many operations a factor takes that is computed, not read."""
     return sum(isinstance(one, Call) for one in walk(factor))
+
+
+def _conversions(factor: Scalar) -> float:
+    """What converting a factor takes, in operations."""
+    found = [dtype_of(one.value) for one in walk(factor) if isinstance(one, Cast) and not isinstance(one.value, Num)]
+    return sum(_CONVERSIONS.get(one, 0.125) for one in found)
 
 
 def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:

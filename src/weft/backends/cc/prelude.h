@@ -113,12 +113,14 @@ static inline float weft_unpack(uint32_t bits, int fraction, int lowest)
                     : ldexpf((float)rest, lowest - fraction);
 }
 
-#define WEFT_NARROW(t, B, sign, fraction, lowest, largest, beyond, none)                                               \
+#define WEFT_TO_NARROW(t, B, sign, fraction, lowest, largest, beyond, none)                                            \
     static inline weft_##t weft_to_##t(float x)                                                                        \
     {                                                                                                                  \
         uint32_t bits = x != x ? none : isinf(x) ? beyond : weft_pack(fabsf(x), fraction, lowest, largest, beyond);    \
         return (weft_##t){(B)(bits | (signbit(x) ? sign : 0))};                                                        \
-    }                                                                                                                  \
+    }
+#define WEFT_NARROW(t, B, sign, fraction, lowest, largest, beyond, none)                                               \
+    WEFT_TO_NARROW(t, B, sign, fraction, lowest, largest, beyond, none)                                                \
     static inline float weft_from_##t(weft_##t x)                                                                      \
     {                                                                                                                  \
         uint32_t bits = x.bits & (sign - 1u);                                                                          \
@@ -129,13 +131,16 @@ static inline float weft_unpack(uint32_t bits, int fraction, int lowest)
 
 WEFT_NARROW(float8_e4m3fn, uint8_t, 0x80u, 3, -6, 448.0f, 0x7Fu, 0x7Fu)
 WEFT_NARROW(float8_e5m2, uint8_t, 0x80u, 2, -14, 57344.0f, 0x7Cu, 0x7Eu)
-#if defined(__FLT16_MANT_DIG__) && (!defined(__clang__) || __clang_major__ >= 15)
+
+/* Half precision: exponents are 112 less than single precision has them, and the largest one is for what is infinite or
+   not a number. So written, it runs on vectors. */
 static inline float weft_from_float16(weft_float16 x)
 {
-    _Float16 half;
-    memcpy(&half, &x, sizeof half);
-    return half;
+    const uint32_t size = (uint32_t)(x.bits & 0x7FFF) << 13, sign = (uint32_t)(x.bits & 0x8000) << 16;
+    const uint32_t bits = weft_bits(weft_float(size) * 0x1p112f);
+    return weft_float((size < UINT32_C(0x0F800000) ? bits : bits | UINT32_C(0x7F800000)) | sign);
 }
+#if defined(__FLT16_MANT_DIG__) && (!defined(__clang__) || __clang_major__ >= 15)
 static inline weft_float16 weft_to_float16(float x)
 {
     _Float16 half = (_Float16)x;
@@ -144,7 +149,7 @@ static inline weft_float16 weft_to_float16(float x)
     return made;
 }
 #else
-WEFT_NARROW(float16, uint16_t, 0x8000u, 10, -14, 65504.0f, 0x7C00u, 0x7E00u)
+WEFT_TO_NARROW(float16, uint16_t, 0x8000u, 10, -14, 65504.0f, 0x7C00u, 0x7E00u)
 #endif
 
 static inline bool weft_where_bool(bool c, bool x, bool y) { return c ? x : y; }

@@ -280,6 +280,28 @@ class Tiles:
         side = self.rows
         given = [*self._memory([side.factor]), *self._loops([side.factor]), ("int64_t", "rows"), ("int64_t", "depth")]
         given += [(f"{self.scalar} *restrict", "strip"), *self._range()]
+        text = ", ".join(f"{kind} {name}" for kind, name in given)
+        head = f"static WEFT_APART void {self.name}_pack_rows({text})"
+        body = self._packed_along_sums() if self._lies_along_sums else self._packed_sum_by_sum()
+        return [head, "{", *indented([f"enum {{ tall = {self.name}_rows }};", *body]), "}"]
+
+    @property
+    def _lies_along_sums(self) -> bool:
+        last, _ = self.parts.sums[-1]
+        return all(stride_of(one, last) == 1 for one in walk(self.rows.factor) if isinstance(one, Read))
+
+    def _packed_along_sums(self) -> Lines:
+        """Row by row, as they lie in memory."""
+        *outer, last = self._loops_over(self.parts.sums)
+        value, count = self._value(self.rows, "at"), f"({last.end} - {last.first})"
+        cell = f"to[({last.name} - {last.first}) * tall] = {value};"
+        inner = [simd(), *loop(last.name, last.first, last.end, [cell]), f"to += {count} * tall;"]
+        begin = f"{self.scalar} *to = strip + at / tall * tall * depth + at % tall;"
+        return loop("at", "0", "rows", [begin, *nested(outer, inner)])
+
+    def _packed_sum_by_sum(self) -> Lines:
+        """All rows of each sum."""
+        side = self.rows
         whole, rest = (
             [simd(), *loop("r", "0", count, [f"strip[at * depth + r] = {self._value(side, 'at + r')};"])]
             for count in ("tall", "rows - at")
@@ -292,9 +314,7 @@ class Tiles:
             *rest,
             "strip += tall;",
         ]
-        text = ", ".join(f"{kind} {name}" for kind, name in given)
-        head = f"static WEFT_APART void {self.name}_pack_rows({text})"
-        return [head, "{", *indented([f"enum {{ tall = {self.name}_rows }};", *self._summing(body)]), "}"]
+        return self._summing(body)
 
     def _any(self) -> Lines:
         """The function that calls the one for a tile of its size; at which edges there are others is known here."""
