@@ -27,6 +27,7 @@ def test_what_it_has_is_of_some_sense() -> None:
     assert here.vector_bytes in (16, 32, 64)
     assert here.registers in (16, 32)
     assert here.cores >= 1
+    assert here.line_bytes in (32, 64, 128, 256)
     assert list(here.caches) == sorted(here.caches)
     assert len(here.identity) == 16
 

@@ -27,6 +27,7 @@ from weft.public import public_constructor
 _PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 #: Instruction sets by the word for them in the description: bytes in a vector, and how many vector registers.
 _VECTORS = {"avx512f": (64, 32), "avx": (32, 16), "sse2": (16, 16), "asimd": (16, 32)}
+_CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _MEASURED_S = 0.02
 
 
@@ -35,10 +36,10 @@ _MEASURED_S = 0.02
 class Machine:
     """A processor; by itself, one core of a common one.
 
-    `caches` are bytes, from the one nearest to a core on. `flops_per_s` and `bytes_per_s` are of one core and of
-    memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to call a kernel;
-    `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits for,
-    `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
+    `caches` are bytes, from the one nearest to a core on, in lines of `line_bytes`. `flops_per_s` and `bytes_per_s`
+    are of one core and of memory, `cached_bytes_per_s` of what lies in the second cache. In nanoseconds: `call_ns` to
+    call a kernel; `function_ns` for a function such as `exp` at a point, `wait_ns` longer for every other it waits
+    for, `latency_ns` at most; `scalar_function_ns` where it runs on one number at a time, `vector_function_ns` where on
     vectors. `reorder_points`: at so many points in a row it finds enough to do while functions wait. In steps,
     multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to
     transpose it there, `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache
@@ -51,6 +52,7 @@ class Machine:
     registers: int = 32
     caches: tuple[int, ...] = (3 << 14, 1 << 21, 1 << 25)
     cores: int = 1
+    line_bytes: int = 64
     flops_per_s: float = 5e10
     bytes_per_s: float = 1.5e10
     cached_bytes_per_s: float = 1e11
@@ -128,6 +130,7 @@ def _here() -> Machine:
         registers,
         _caches() or COMMON.caches,
         os.cpu_count() or 1,
+        _line() or COMMON.line_bytes,
         identity=hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16],
     )
 
@@ -164,16 +167,24 @@ def _libc() -> str:
 
 def _caches() -> tuple[int, ...]:
     """The sizes of a core's caches for data, the nearest first; nothing where the system does not say."""
-    folder, found = "/sys/devices/system/cpu/cpu0/cache", dict[int, int]()
+    found = dict[int, int]()
     try:
-        for one in sorted(os.listdir(folder)):
+        for one in sorted(os.listdir(_CACHES)):
             if one.startswith("index"):
-                level, kind, size = (_word(f"{folder}/{one}/{what}") for what in ("level", "type", "size"))
+                level, kind, size = (_word(f"{_CACHES}/{one}/{what}") for what in ("level", "type", "size"))
                 if kind != "Instruction":
                     found[int(level)] = int(size.rstrip("KM")) << {"K": 10, "M": 20}.get(size[-1:], 0)
     except (OSError, ValueError):
         return ()
     return tuple(size for _, size in sorted(found.items())) if len(found) > 1 and all(found.values()) else ()
+
+
+def _line() -> int:
+    """The bytes of a line of the nearest cache; 0 where the system does not say."""
+    try:
+        return int(_word(f"{_CACHES}/index0/coherency_line_size"))
+    except (OSError, ValueError):
+        return 0
 
 
 def _word(path: str) -> str:

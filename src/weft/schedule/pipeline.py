@@ -38,6 +38,7 @@ from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
 from weft.schedule.alike import once, with_templates
 from weft.schedule.apply_decisions import recalled
+from weft.schedule.block_loops import blocked
 from weft.schedule.collapse import collapsed
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
@@ -277,6 +278,17 @@ def widen_sums(stage: Stage, task: Task) -> Stage:
     return each_kernel(stage, lambda body: widened(body, task.options.single_terms))
 
 
+def block_loops(stage: Stage, task: Task) -> Stage:
+    """Run nests block by block that read along one loop what they store along another, unless their order is given.
+
+    for i: for j: y[i, j] = x[j, i]    becomes    for blocks of i and j: { for j: for i: x_block[j, i] = …;  … }
+    """
+    schedule = task.options.schedule
+    if schedule.order or schedule.tiles:
+        return stage
+    return _decided(stage, task, Vector, lambda body: blocked(body, task.options))
+
+
 def fold_storage(stage: Stage, task: Task) -> Stage:
     """Fold the storage of buffers that outlast no iteration of a loop: they lose its axis.
 
@@ -386,6 +398,7 @@ PASSES = (
     Pass("pack_invariants", pack_invariants),
     Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),
+    Pass("block_loops", block_loops),
     Pass("fold_storage", fold_storage),
     Pass("plan_memory", plan_memory),
     Pass("recall_decisions", recall_decisions),

@@ -44,8 +44,6 @@ from weft.schedule.options import Options
 
 #: So many products a register adds up, and others of those sums: as many fit into a panel.
 _DEPTH = prod(PARTS)
-#: The bytes that a cache holds or does not hold, all of them.
-_LINE = 64
 #: Lines so many bytes apart are fetched before they are asked for.
 _NEAR = 256
 #: How often the widest vector is halved until it is reduced to a scalar: a rounding and a step each time.
@@ -280,7 +278,7 @@ def _scattered_rows(parts: Parts, machine: Machine) -> bool:
     near = step * numpy_type(parts.total.dtype).itemsize <= _NEAR
     if near and parts.left and _stride(parts.factors[0], parts.left[-1]) == 1:
         return False
-    return step > 1 and points(parts.sums) * _LINE > machine.caches[0] // 4
+    return step > 1 and points(parts.sums) * machine.line_bytes > machine.caches[0] // 4
 
 
 def _steps(way: _Way, machine: Machine) -> float:
