@@ -28,34 +28,54 @@ CASES = {
     ),
     "a long sum in one cell": (
         """
-        for i in range(4):
+        for i in range(24):
             for j in range(3):
-                V[s] += X[i, j]
+                V[s] += A[i, j]
         """,
         """
         V.sum[s] = float64(V[s])
-        for i in range(4):
+        for i in range(24):
             for j in range(3):
-                V.sum[s] += float64(X[i, j])
+                V.sum[s] += float64(A[i, j])
         V[s] = float32(V.sum[s])
         """,
     ),
     "long sums in many cells, which are read as well": (
         """
-        for i in range(4):
+        for i in range(24):
             for j in range(3):
                 for k in range(4):
-                    V[k] += X[i, j] * V[k]
+                    V[k] += A[i, j] * V[k]
         """,
         """
         for at0 in range(4):
             V.sum[at0] = float64(V[at0])
-        for i in range(4):
+        for i in range(24):
             for j in range(3):
                 for k in range(4):
-                    V.sum[k] += float64(X[i, j] * float32(V.sum[k]))
+                    V.sum[k] += float64(A[i, j] * float32(V.sum[k]))
         for at0 in range(4):
             V[at0] = float32(V.sum[at0])
+        """,
+    ),
+    "a sum of sums, whose terms were rounded before": (
+        """
+        for i in range(24):
+            t: float32 = 0.0
+            for j in range(3):
+                t = t + A[i, j]
+            u: float32 = t * 2
+            D[0] += u
+        """,
+        """
+        D.sum[0] = float64(D[0])
+        for i in range(24):
+            t: float32 = 0.0
+            for j in range(3):
+                t = t + A[i, j]
+            u: float32 = t * 2
+            D.sum[0] += float64(u)
+        D[0] = float32(D.sum[0])
         """,
     ),
 }
@@ -67,6 +87,9 @@ def lines(text: str) -> str:
 
 STAYING = {
     "a short sum": "for i in range(4):\n    for j in range(3):\n        V[i] += X[i, j]",
+    "as many terms as a partial accumulator takes": (
+        "for i in range(2):\n    for k in range(22):\n        for j in range(40):\n            C[j] += A[i + k, j]"
+    ),
     "a long product": "for i in range(4):\n    for j in range(3):\n        V[0] *= X[i, j]",
     "a sum at cells that values say": "for i in range(4):\n    for j in range(3):\n        V[K[i]] += X[i, j]",
     "a sum that is filled on the way": (

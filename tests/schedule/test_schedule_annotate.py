@@ -179,7 +179,11 @@ def _tiled(data: st.DataObject, stmt: Stmt) -> Stmt:
         ("D[0] = C[i]", (Vector(),), "loop i cannot run on vectors: iterations share cells of `D`"),
         ("C[i] = C[39 - i]", (Parallel(2),), "loop i cannot run on threads by 2: iterations share cells of `C`"),
         ("C[i] = 1", (Collapse(2),), "loop i cannot run collapsed by 2: there are not 2 plain loops, each the whole"),
-        ("C[i] += 1", (Jam(4),), "loop i cannot run jammed by 4: it holds more than loops around one update"),
+        (
+            "C[i] += 1",
+            (Jam(4),),
+            "loop i cannot run jammed by 4: it holds more than variables, and loops",
+        ),
         (
             "C[i] = 1",
             (Vector(), Unroll(2)),

@@ -28,20 +28,38 @@ for i in range(24):
     assert text(jammed(program(before).body)) == before.replace("range(24):", "range(24) jammed by 4:")
 
 
-@pytest.mark.parametrize("stmt", ["C[j] += A[i, j] * float32(i)", "C[j] *= A[i, j]"])
+#: Which row is added, and by what factor, is in variables of each iteration; one outside has a name like theirs.
+ROWS = """
+t_2: float32 = V[1]
+for i in range({}):
+    r: int64 = min(K[0], i)
+    t: float32 = V[r] * 2
+    for j in range(40):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("nest", "stmt"),
+    [
+        (NEST, "C[j] += A[i, j] * float32(i)"),
+        (NEST, "C[j] *= A[i, j]"),
+        (ROWS, "C[j] += A[add(r, r), j] * t * t_2"),
+    ],
+)
 @pytest.mark.parametrize("size", [4, 7, 11])
-def test_every_iteration_is_done_once(stmt: str, size: int) -> None:
+def test_every_iteration_is_done_once(nest: str, stmt: str, size: int) -> None:
     """What C has for it is a program as well, as nothing goes beyond an axis."""
-    body = program(NEST.format(size, stmt)).body
-    (loop,) = jammed(body)
+    body = program(nest.format(size, stmt)).body
+    *before, loop = jammed(body)
     assert isinstance(loop, For)
     assert loop.how == (Jam(4),)
-    done = written_out(loop)
+    done = (*before, *written_out(loop))
     assert sum(isinstance(one, Update) for one in everything(done)) == 4 + (size % 4 > 0)
     found = []
     for each in (body, done):
         rng = np.random.default_rng(size)
-        memory = {one: rng.integers(-99, 99, one.shape).astype("float32") for one in BUFFERS.values()}
+        memory = {one: rng.integers(0, 4, one.shape).astype(one.dtype) for one in BUFFERS.values()}
         run_scalar(check(Program(each)), memory)
         found.append(memory[BUFFERS["C"]])
     np.testing.assert_array_equal(*found)
@@ -67,7 +85,7 @@ for s2 in range(3):
         ("D[0] += A[i, j]", "its iterations do not each add to all of the same cells of `D`"),
         ("C[j] += C[39 - j]", "what is added is read from `C`"),
         ("C[add(j, j)] += A[i, j]", "its cells are not indexed by one loop each"),
-        ("C[j] = A[i, j]", "it holds more than loops around one update"),
+        ("C[j] = A[i, j]", "it holds more than variables, and loops around one update"),
     ],
 )
 def test_what_cannot_be(stmt: str, problem: str) -> None:

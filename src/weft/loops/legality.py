@@ -196,12 +196,13 @@ def _outside(scalar: Scalar) -> Iterator[str]:
             yield from _outside(value)
 
 
-def added_to(body: Sequence[Stmt]) -> tuple[list[str], Update] | None:
-    """The loops around the one update that a block is, and the update."""
-    loops, inside = perfect(body)
+def added_to(body: Sequence[Stmt]) -> tuple[list[Let], list[str], Update] | None:
+    """The variables that a block declares, the loops around the one update that follows, and the update."""
+    lets = [one for one in body if isinstance(one, Let)]
+    loops, inside = perfect(body[len(lets) :])
     match inside:
         case (Update() as update,) if loops:
-            return [name for name, _ in loops], update
+            return lets, [name for name, _ in loops], update
     return None
 
 
@@ -210,14 +211,15 @@ def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
     if not 1 < times <= points(loops):
         return f"it has {points(loops)} iterations"
     if (found := added_to(body)) is None:
-        return "it holds more than loops around one update"
-    inner, update = found
+        return "it holds more than variables, and loops around one update"
+    lets, inner, update = found
     if any(not isinstance(index, Affine) or len(index.terms) > 1 for index in update.at):
         return "its cells are not indexed by one loop each"
     moving = {name for index in update.at for name in free(index)}
     if not moving.issuperset(inner) or moving.intersection(name for name, _ in loops):
         return f"its iterations do not each add to all of the same cells of `{update.buffer.name}`"
-    own = any(read.buffer == update.buffer for read in reads(update.value))
+    values = [*(one.value for one in lets), update.value]
+    own = any(read.buffer == update.buffer for value in values for read in reads(value))
     return f"what is added is read from `{update.buffer.name}`" if own else ""
 
 

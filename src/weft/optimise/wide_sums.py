@@ -5,8 +5,9 @@
                                                     for j: y[j] = float32(y.sum[j])
 
 A sum of a million terms added one after another in single precision may be off by a per cent. Sums of few terms stay as
-they are, as do partial accumulators, which take few each (`loops/roundings.py`), those of staged contractions, which a
-backend widens itself, and scatters, whose indices are the values of a tensor: how many terms a cell gets is not known.
+they are, as do cells that take no more than a partial accumulator may (`loops/roundings.py`), unless their terms are
+sums themselves; so do partial accumulators, those of staged contractions, which a backend widens itself, and
+scatters, whose indices are the values of a tensor: how many terms a cell gets is not known.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
+from weft.loops.roundings import PARTS
 from weft.loops.walk import (
     Body,
     Loop,
@@ -47,8 +49,10 @@ from weft.loops.walk import (
     free,
     own_accesses,
     parts,
+    reads,
     rewritten,
     scoped,
+    variables,
     with_body,
     with_parts,
 )
@@ -185,14 +189,31 @@ class _Sum:
 def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_Sum]:
     """The buffers in which a statement accumulates many terms in cells that its own loop does not index."""
     sites = _sites([stmt])
+    sums = _accumulated(sites)
     updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and _is_narrow(one.buffer)]
     for buffer in dict.fromkeys(one.buffer for one, _ in updates):
         mine = [(one, loops) for one, loops in updates if one.buffer == buffer]
         here = any(not isinstance(stmt, For) or stmt.loop not in _moving(one) for one, _ in mine)
         times = sum(prod(size for name, size in loops if name not in _moving(one)) for one, loops in mine)
-        if here and times > few and all(_plain(one, buffer) for one, _ in sites):
+        most = few if any(_joins(one.value, sums) for one, _ in mine) else max(few, PARTS[0])
+        if here and times > most and all(_plain(one, buffer) for one, _ in sites):
             tested = any(isinstance(one, If) for one, _ in sites)
             yield _Sum(buffer, _fixed(buffer, sites), prefix, tested)
+
+
+def _accumulated(sites: Sequence[LoopedStmt]) -> set[Local]:
+    """The variables that are accumulated in, and those computed from them."""
+    found = {one.local for one, _ in sites if isinstance(one, Set)}
+    for one, _ in sites:
+        if isinstance(one, Let) and _joins(one.value, found):
+            found.add(one.local)
+    return found
+
+
+def _joins(value: Scalar, sums: set[Local]) -> bool:
+    """Is a value made of sums, so that its terms were rounded before?"""
+    partial = any(one.buffer.role is Role.PARTIAL for one in reads(value))
+    return partial or not sums.isdisjoint(variables(value))
 
 
 def _is_narrow(buffer: Buffer) -> bool:

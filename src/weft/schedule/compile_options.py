@@ -39,7 +39,7 @@ class CompileOptions:
     `chunk_ns` at least, as estimated, and share no loop that has less than two such chunks. Loops of `short_loop`
     iterations are unrolled in tiles, and so many terms are worth a lane of a vector that adds up. An outer
     sum does `jam_iterations` at once, where each is up to `jam_operations` long. Sums of at most `single_terms` stay in
-    single precision.
+    single precision; in cells of a tensor those of 64 do, if their terms are no sums.
     Rematerialisation does so many `recompute_operations` to hold a byte less, and nothing to save less than
     `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read,
     or where tiles pack it.

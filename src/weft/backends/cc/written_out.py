@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.affine import Affine
-from weft.loops import Collapse, For, Jam, Stmt
+from weft.loops import Collapse, For, Jam, Let, Stmt
 from weft.loops.legality import collapsed_loops, points
-from weft.loops.walk import Body, bottom_up, map_scalars, substituted, with_body
+from weft.loops.names import BlockNames
+from weft.loops.walk import Body, body_of, bottom_up, everything, map_scalars, rename, substituted, with_body
 
 
 def all_written_out(body: Sequence[Stmt]) -> Body:
@@ -41,11 +42,22 @@ def written_out(loop: For) -> tuple[For, ...]:
 
 
 def _repeated(body: Sequence[Stmt], loop: str, indices: Sequence[Affine]) -> tuple[Stmt, ...]:
-    """A block of loops around one statement, which is done for the loop at each of some indices."""
-    (stmt,) = body
-    if isinstance(stmt, For):
-        return (with_body(stmt, _repeated(stmt.body, loop, indices)),)
-    return tuple(_moved(stmt, {loop: index}) for index in indices)
+    """A block of variables, and loops around one statement, which is done for the loop at each of some indices."""
+    *lets, nest = body
+    names, last = BlockNames(body), everything((nest,))[-1]
+
+    def called(stmt: For | Let) -> str:
+        assert isinstance(stmt, Let)
+        return names.fresh(stmt.local.name)
+
+    copies = [rename([_moved(one, {loop: index}) for one in (*lets, last)], called) for index in indices]
+    return (*(let for copy in copies for let in copy[:-1]), _around(nest, tuple(copy[-1] for copy in copies)))
+
+
+def _around(nest: Stmt, body: Body) -> Stmt:
+    """A perfect nest with another block inside."""
+    (inner,) = body_of(nest)
+    return with_body(nest, (_around(inner, body),) if isinstance(inner, For) else body)
 
 
 def _moved(stmt: Stmt, indices: Mapping[str, Affine]) -> Stmt:
