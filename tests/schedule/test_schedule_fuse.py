@@ -11,7 +11,7 @@ from weft.schedule import Kernel
 from weft.schedule.contractions import stage
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
-from weft.schedule.loop_tree import Level, bound_names, new_names, renamed
+from weft.schedule.loop_tree import Level, bound_names, new_names, renamed, reuses
 
 
 def nests(code: str) -> list[Kernel]:
@@ -415,6 +415,23 @@ def test_contractions_share_batch_loops_so_that_what_lies_between_stays_in_a_cac
 def test_contractions_that_had_better_not_share_batch_loops(near: int, cores: int, why: str) -> None:
     *_, last = head_by_head(near=near, cores=cores)
     assert last.why == why
+
+
+@pytest.mark.parametrize(
+    ("stmts", "reused"),
+    [
+        (["y[i, j] += a[i, k] * b[k, j]"], True),
+        (["t: float32 = a[i, k]", "y[i, j] += t * b[k, j]"], True),
+        (["y[i, j] += c[i, j, k]"], False),
+        (["t: float32 = a[i, 0]", "c[i, j, k] = c[i, j, k] * t"], False),  # as what a row is scaled by
+        (["t: float32 = c[i, j, k]", "y[0, k] += t"], False),  # as the gradient of a bias
+    ],
+)
+def test_what_is_reused_is_asked_of_all_statements_at_a_point(stmts: list[str], reused: bool) -> None:
+    declared = "a: float32[8, 8]\nb: float32[8, 8]\ny: float32[8, 8]\nc: float32[8, 8, 8]\n"
+    loops = [f"{'    ' * depth}for {name} in range(8):" for depth, name in enumerate("ijk")]
+    body = check(parse(declared + "\n".join([*loops, *(" " * 12 + one for one in stmts)]))).body
+    assert reuses(body, points=64, reuse=2) is reused
 
 
 def test_what_is_not_placed_shares_no_loops_with_a_contraction() -> None:

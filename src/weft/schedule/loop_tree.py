@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from weft.affine import Affine
 from weft.loops import Buffer, For, Let, Stmt
-from weft.loops.walk import Access, Body, accesses, everything, free, own_accesses, rename, scoped
+from weft.loops.walk import Access, Body, PathStep, accesses, everything, free, own_accesses, rename, scoped
 from weft.naming import FreshNames
 from weft.schedule.dependence import reverses_dependence
 
@@ -134,15 +134,17 @@ def _depends(one: Access, touched: Touched) -> bool:
 
 
 def reuses(body: Sequence[Stmt], points: int, reuse: int) -> bool:
-    """Does a block reuse what it reads many times, as a contraction does, at so many points or more?"""
+    """Does a block reuse what it reads many times, as a contraction does, at so many points or more?
+
+    What statements of one block touch counts together: a variable may be all that one of them reads.
+    """
+    touched: dict[tuple[PathStep, ...], int] = {}
     for stmt, scope in scoped(body):
-        loops = dict(scope.loops)
-        if (count := prod(loops.values())) >= points:
-            indexed = ({name for index in one.at or () for name in free(index)} for one in own_accesses(stmt))
-            cells = sum(prod(size for loop, size in loops.items() if loop in names) for names in indexed)
-            if cells and reuse * cells <= count:
-                return True
-    return False
+        indexed = ({name for index in one.at or () for name in free(index)} for one in own_accesses(stmt))
+        cells = sum(prod(size for loop, size in scope.loops if loop in names) for names in indexed)
+        touched[scope.around] = touched.get(scope.around, 0) + cells
+    counts = {around: prod(step.loop[1] for step in around if step.loop) for around in touched}
+    return any(cells and counts[one] >= max(points, reuse * cells) for one, cells in touched.items())
 
 
 def bound_names(body: Sequence[Stmt]) -> set[str]:
