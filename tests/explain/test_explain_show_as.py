@@ -137,6 +137,16 @@ def test_a_size_that_only_the_program_around_it_says() -> None:
         assert error.value.fix == 'say it as "tc"'
 
 
+def test_a_size_that_only_the_program_around_a_gradient_says() -> None:
+    """What code updates is read as something that has a gradient."""
+    b = wf.param("b", init=np.arange(4.0), dtype="float64")
+    first = wf.einsum("i=>0", b, label="first")
+    wf.einsum("i;i=>i", first, b)
+    loss = wf.einsum("...|...=>0", b * first, label="loss")
+    with pytest.raises(wf.WeftError, match="cannot be said as code: .* nothing says that `first` is 4"):
+        wf.show_as(wf.grad_update(loss), "cd")
+
+
 def test_a_concatenation_is_written_part_by_part() -> None:
     joined = wf.einsum("i;j=>i^j", leaf("a", 3), leaf("b", 4), label="joined")
     assert wf.show_as(joined, "tc").splitlines()[1:4] == [

@@ -36,16 +36,18 @@ from weft.shape.infer import infer
 from weft.shape.logic import Einsum, Literal
 from weft.shape.nodes import Dim
 from weft.tensor.read_code import parse_cd
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, require_grad
 
 
 def code_text(program: NamedProgram) -> str:
     """The program as `wf.parse_cd` reads it."""
     text = show(rebuilt(program.code, _said))
     written = {target_of(one) for one in statements(program.code)}
+    learned = {one.gradient_of for one in written}
     labels = Counter(one.label for one in {*written, *program.params})
     try:
         given = {one.label: Tensor(example(one.label, close(one.shape), one.dtype)) for one in program.params}
+        given |= {one.label: require_grad(given[one.label]) for one in program.params if one in learned}
         read = {target_of(one).label: target_of(one).shape for one in statements(parse_cd(text, given, declare=True))}
     except ShapeError as error:
         what = f"this cannot be said as code: where that is all that is read, {error.what}"
