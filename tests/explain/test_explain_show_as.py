@@ -143,7 +143,7 @@ def test_a_size_that_only_the_program_around_a_gradient_says() -> None:
     first = wf.einsum("i=>0", b, label="first")
     wf.einsum("i;i=>i", first, b)
     loss = wf.einsum("...|...=>0", b * first, label="loss")
-    with pytest.raises(wf.WeftError, match="cannot be said as code: .* nothing says that `first` is 4"):
+    with pytest.raises(wf.WeftError, match=r"cannot be said as code: .* nothing says that `first` is 4"):
         wf.show_as(wf.grad_update(loss), "cd")
 
 
