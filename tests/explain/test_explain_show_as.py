@@ -268,3 +268,10 @@ def test_a_truth_value_is_a_number_of_its_type() -> None:
     made: dict[str, Any] = {"wf": wf, "A": wf.data(a, label="A"), "B": wf.data(b, label="B")}
     exec(text, made)
     np.testing.assert_array_equal(wf.Context("interp")[made["C"]], a)
+
+
+def test_a_result_without_cells_is_defined_all_the_same() -> None:
+    short, one = np.zeros(1), wf.tc.define("def f(double(N) A) -> (B) { B(i) = A(i + 1) * 2 }", backend="interp").f
+    text = wf.show_as(one, "tc", short)
+    assert text.splitlines()[1] == "    B(i0) = double(0.0) where i0 in 0:0"
+    assert wf.tc.define(text, backend="interp").f(short).shape == (0,)

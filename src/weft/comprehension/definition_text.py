@@ -202,7 +202,7 @@ class _StatementWriter:
             raise Unsayable.of(code, "as a comprehension", error.what) from None
 
     def _lines(self, one: Explicit, keeps: bool) -> Iterator[Comprehension]:
-        if not one.runs and one.reset and one.target.shape:
+        if not one.runs and one.target.shape and (one.reset or 0 in one.target.shape):
             yield self._start(one)
         for run in one.runs:
             line, covers = self._statement(one.target, run, one.accum, keeps)
@@ -213,7 +213,7 @@ class _StatementWriter:
             keeps = True
 
     def _start(self, one: Explicit) -> Comprehension:
-        number = neutral(one.accum, one.target.dtype).value
+        number = 0 if one.accum == "arg2" else neutral(one.accum, one.target.dtype).value
         whole = _everywhere(one.target, Num(number if one.accum in ("min", "max") else float(number)))
         return self._statement(one.target, whole.runs[0], "arg2", False)[0]
 
