@@ -131,8 +131,51 @@ CASES = {
         D[0] = t + m
         """,
     ),
+    "extrema in cells, and what is computed beside them": (
+        """
+        for i in range(40):
+            A[0, i] = C[i]
+            X[s, 1] max= C[i]
+            X[s, 2] min= C[i] - 1
+        """,
+        """
+        for lane in range(8):
+            X_part[lane] = -inf
+            X_part_2[lane] = inf
+        for row in range(5):
+            for lane in range(8):
+                A[0, 8*row + lane] = C[8*row + lane]
+                X_part[lane] max= C[8*row + lane]
+                X_part_2[lane] min= C[8*row + lane] - 1
+        for lane in range(4):
+            X_part[lane] max= X_part[lane + 4]
+            X_part_2[lane] min= X_part_2[lane + 4]
+        for lane in range(4):
+            X[s, 1] max= X_part[lane]
+            X[s, 2] min= X_part_2[lane]
+        """,
+    ),
 }
 STAYS = {
+    "extrema in cells that may be one": """
+        for i in range(40):
+            V[s] max= C[i]
+            V[0] min= C[i]
+        """,
+    "extrema in a cell that loops move": """
+        for i in range(24):
+            for j in range(40):
+                C[j] max= A[i, j]
+        """,
+    "an extremum in a cell that is looked at": """
+        for i in range(40):
+            V[0] max= C[i]
+            C[i] = V[0]
+        """,
+    "an extremum of what the tensor itself holds": """
+        for i in range(40):
+            V[0] max= C[i] + V[1]
+        """,
     "a few values": """
         t: float32 = 0.0
         for i in range(31):

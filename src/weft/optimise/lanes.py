@@ -19,6 +19,8 @@ Of short loops inside others, the innermost one has the lanes, and those around 
 
     { …;  for h in range(48): for l in range(48): part[l] += x[h, l];  … }
 
+An extremum in a cell that no loop moves has lanes as well, and the cell takes what they find.
+
 The loops inside have independent iterations, so they run on vectors. A loop that does nothing else walks through memory
 in four streams, far from each other: that is more than one stream of it can fetch, and they are added up at once
 (`schedule/unroll_jam.py`). A lane adds up so few terms of single precision that it need not be wider
@@ -28,7 +30,7 @@ in four streams, far from each other: that is more than one stream of it can fet
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from weft.affine import Affine
@@ -36,9 +38,21 @@ from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
 from weft.loops.legality import carried
 from weft.loops.names import BlockNames
-from weft.loops.nodes import Buffer, Fill, For, If, Local, Read, Role, Set, Staged, Stmt, Store, Update
+from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.roundings import PARTS
-from weft.loops.walk import Loop, around, everything, map_scalars, parts, perfect, substituted, top_down, variables
+from weft.loops.walk import (
+    Loop,
+    around,
+    everything,
+    map_scalars,
+    own_accesses,
+    parts,
+    perfect,
+    reads,
+    substituted,
+    top_down,
+    variables,
+)
 from weft.ops import OPS, Call, Scalar
 
 #: So many lanes at most, of so many terms each at least; so many are joined one after another in the end. Of nested
@@ -96,7 +110,7 @@ def _together(outer: Sequence[Loop], rows: int) -> tuple[int, int]:
     return rows, 1
 
 
-def _accumulations(loops: Sequence[Loop], body: Sequence[Stmt]) -> list[Set]:
+def _accumulations(loops: Sequence[Loop], body: Sequence[Stmt]) -> list[Set | Update]:
     """What loops accumulate in any order and do not look at, if their iterations share nothing else."""
     own = effects(body).lets
     found = [one for one in body if isinstance(one, Set) and one.local not in own]
@@ -105,23 +119,42 @@ def _accumulations(loops: Sequence[Loop], body: Sequence[Stmt]) -> list[Set]:
         op = (accumulation(one) or ("",))[0]
         if not op or not OPS[op].reorderable or OPS[op].monoid is not None or uses.count(one.local) != 1:
             return []
-    return [] if carried(loops, [one for one in body if one not in found]) else found
+    extrema = [one for one in body if isinstance(one, Update) and _is_extremum(one, loops, body)]
+    rest = [one for one in body if one not in found and one not in extrema]
+    return [] if carried(loops, rest) else [*found, *extrema]
+
+
+def _is_extremum(stmt: Update, loops: Sequence[Loop], body: Sequence[Stmt]) -> bool:
+    """Is an extremum accumulated in a cell that loops do not move, and that nothing else touches?"""
+    op, moving = OPS[stmt.op], {name for name, _ in loops}
+    fixed = all(isinstance(one, Affine) and moving.isdisjoint(one.names) for one in stmt.at)
+    if not fixed or not (op.idempotent and op.reorderable) or op.monoid is not None:
+        return False
+    others = [one.at for each in body if each is not stmt for one in own_accesses(each) if one.buffer == stmt.buffer]
+    apart = all(at is not None and any(map(_never_meet, at, stmt.at)) for at in others)
+    return apart and all(one.buffer != stmt.buffer for one in reads(stmt.value))
+
+
+def _never_meet(one: Scalar, other: Scalar) -> bool:
+    """Are two indices apart by a number?"""
+    if not isinstance(one, Affine) or not isinstance(other, Affine):
+        return False
+    return one.terms == other.terms and one.offset != other.offset
 
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """What is accumulated in a variable, and the buffer that has a cell for each lane in its place."""
+    """What is accumulated in a variable or a cell, and the buffer that has a cell for each lane in its place."""
 
-    stmt: Set
+    stmt: Set | Update
     op: str
     cells: Buffer
 
     @staticmethod
-    def of(stmt: Set, lanes: int, number: int, names: BlockNames) -> _Lanes:
-        assert isinstance(stmt.value, Call)
-        local = stmt.local
-        cells = Buffer(number, names.fresh(f"{local.name}_part"), (lanes,), local.dtype, Role.PARTIAL)
-        return _Lanes(stmt, stmt.value.op, cells)
+    def of(stmt: Set | Update, lanes: int, number: int, names: BlockNames) -> _Lanes:
+        into = stmt.local if isinstance(stmt, Set) else stmt.buffer
+        cells = Buffer(number, names.fresh(f"{into.name}_part"), (lanes,), into.dtype, Role.PARTIAL)
+        return _Lanes(stmt, (accumulation(stmt) or ("",))[0] if isinstance(stmt, Set) else stmt.op, cells)
 
     @property
     def is_rounded(self) -> bool:
@@ -137,8 +170,19 @@ class _Lanes:
         return self.taking(Read(self.cells, (lane + lanes,)), lane)
 
     def joined(self, lane: Affine) -> Stmt:
-        local: Local = self.stmt.local
-        return Set(local, Call(self.op, (local, Read(self.cells, (lane,)))))
+        found = Read(self.cells, (lane,))
+        if isinstance(self.stmt, Update):
+            return replace(self.stmt, value=found)
+        return Set(self.stmt.local, Call(self.op, (self.stmt.local, found)))
+
+    def taken(self, stmt: Stmt) -> Scalar | None:
+        """The value that a statement accumulates here, if it does."""
+        match stmt, self.stmt:
+            case Set(local=local, value=Call(args=(_, value))), Set(local=own) if local == own:
+                return value
+            case Update(buffer=buffer, at=at, value=value), Update(buffer=own, at=cell) if (buffer, at) == (own, cell):
+                return value
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +275,7 @@ class _Split:
         return tuple(map(self._taken, self._moved(index)))
 
     def _taken(self, stmt: Stmt) -> Stmt:
-        found = (one for one in self.accumulators if isinstance(stmt, Set) and one.stmt.local == stmt.local)
-        lanes = next(found, None)
-        if lanes is None:
-            return stmt
-        assert isinstance(stmt, Set)
-        assert isinstance(stmt.value, Call)
-        return lanes.taking(stmt.value.args[1], Affine.of(self.lane))
+        for one in self.accumulators:
+            if (value := one.taken(stmt)) is not None:
+                return one.taking(value, Affine.of(self.lane))
+        return stmt
