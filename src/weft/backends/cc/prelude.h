@@ -264,36 +264,47 @@ typedef uint8_t weft_bools __attribute__((vector_size(WEFT_VECTOR), aligned(1), 
         _Pragma("omp simd") for (int at = 0; at < (int)(WEFT_VECTOR / sizeof(T)); at++) made[at] = value;              \
         return made;                                                                                                   \
     }
+#define WEFT_EACH(T, t) static WEFT_TILE weft_##t##s weft_each_##t(T x) WEFT_LANES(T, t, x)
 #define WEFT_EXTREMUM(name, T, t, value)                                                                               \
     static WEFT_TILE weft_##t##s name(weft_##t##s x, weft_##t##s y) WEFT_LANES(T, t, value)
-#define WEFT_EXTREMA(T, t)                                                                                             \
-    static WEFT_TILE weft_##t##s weft_each_##t(T x) WEFT_LANES(T, t, x)                                                \
+#define WEFT_FLOAT_EXTREMA(T, t)                                                                                       \
     WEFT_EXTREMUM(weft_max_##t##s, T, t, weft_max_##t(x[at], y[at]))                                                   \
     WEFT_EXTREMUM(weft_min_##t##s, T, t, weft_min_##t(x[at], y[at]))                                                   \
     WEFT_EXTREMUM(weft_larger_##t##s, T, t, x[at] > y[at] ? x[at] : y[at])                                             \
     WEFT_EXTREMUM(weft_smaller_##t##s, T, t, x[at] < y[at] ? x[at] : y[at])
+#if defined(__AVX512F__)
+#define WEFT_WHOLE_EXTREMA(T, t)                                                                                       \
+    WEFT_EXTREMUM(weft_max_##t##s, T, t, x[at] > y[at] ? x[at] : y[at])                                                \
+    WEFT_EXTREMUM(weft_min_##t##s, T, t, x[at] < y[at] ? x[at] : y[at])
+#else /* few machines choose the larger of two whole numbers of 64 bits by one instruction */
+#define WEFT_CHOSEN(name, t, chosen)                                                                                   \
+    static WEFT_TILE weft_##t##s name(weft_##t##s x, weft_##t##s y)                                                    \
+    {                                                                                                                  \
+        const weft_##t##s first = (weft_##t##s)(chosen);                                                               \
+        return (x & first) | (y & ~first);                                                                             \
+    }
+#define WEFT_WHOLE_EXTREMA(T, t)                                                                                       \
+    WEFT_CHOSEN(weft_max_##t##s, t, x > y)                                                                             \
+    WEFT_CHOSEN(weft_min_##t##s, t, x < y)
+#endif
 
-WEFT_EXTREMA(float, float32)
-WEFT_EXTREMA(double, float64)
-WEFT_EXTREMA(int64_t, int64)
-WEFT_EXTREMA(uint64_t, uint64)
+WEFT_EACH(float, float32)
+WEFT_EACH(double, float64)
+WEFT_EACH(int64_t, int64)
+WEFT_EACH(uint64_t, uint64)
+WEFT_FLOAT_EXTREMA(float, float32)
+WEFT_FLOAT_EXTREMA(double, float64)
+WEFT_WHOLE_EXTREMA(int64_t, int64)
+WEFT_WHOLE_EXTREMA(uint64_t, uint64)
 
-/* A scalar in memory and a vector added up: as a product with one, which is added to. It is rounded once, as a sum is,
-   and done where products are, not where sums and comparisons are. */
+/* A scalar in memory and a vector added up: where registers are many, as a product with one, which is added to. It is
+   rounded once, as a sum is, and done where products are, not where sums and comparisons are. */
 #if defined(__AVX512F__)
 #define WEFT_PLUS(T, t, suffix, lanes)                                                                                 \
     static WEFT_TILE weft_##t##s weft_plus_##t(const T *x, weft_##t##s y)                                              \
     {                                                                                                                  \
         const weft_##t##s one = (weft_##t##s){0} + 1;                                                                  \
         __asm__("vfmadd231" suffix " %1%{1to" lanes "%}, %2, %0" : "+v"(y) : "m"(*x), "v"(one));                       \
-        return y;                                                                                                      \
-    }
-#elif defined(__FMA__) && defined(__AVX__)
-#define WEFT_PLUS(T, t, suffix, lanes)                                                                                 \
-    static WEFT_TILE weft_##t##s weft_plus_##t(const T *x, weft_##t##s y)                                              \
-    {                                                                                                                  \
-        const weft_##t##s one = (weft_##t##s){0} + 1, each = weft_each_##t(*x);                                        \
-        __asm__("vfmadd231" suffix " %1, %2, %0" : "+x"(y) : "x"(each), "x"(one));                                     \
         return y;                                                                                                      \
     }
 #else
@@ -304,8 +315,8 @@ WEFT_EXTREMA(uint64_t, uint64)
 WEFT_PLUS(float, float32, "ps", "16")
 WEFT_PLUS(double, float64, "pd", "8")
 
-/* What shows in a sum whether a value is a number, is finite, or is infinite as no other one is otherwise; and such sums
-   of values in a row. */
+/* Whether terms are numbers shows in sums over their factors. Of factors that are added up, the sum is `plain`: opposite
+   infinities meet in it. Of others all must be `finite`, or at least a `number`: they count as zero then. */
 #define WEFT_LOOK(kind, T, t, value)                                                                                   \
     static inline T weft_##kind##_##t(T x) { return value; }                                                           \
     static inline T weft_look_##kind##_##t(const T *x, int64_t count)                                                  \
