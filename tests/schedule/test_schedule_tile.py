@@ -240,7 +240,7 @@ def in_semiring(staged: Staged, *ops: str) -> Staged:
     return staged_product(found.left, found.right, found.sums, start, (ops[0], ops[1]), found.factors, found.rest)
 
 
-def test_other_semirings_have_neither_parts_nor_blocks_nor_vectors_along_sums() -> None:
+def test_other_semirings_have_neither_parts_nor_vectors_along_sums() -> None:
     deep, small = contraction("ik;jk=>ij", i=64, j=512, k=5000), contraction("ik;jk=>ij", i=4, j=9, k=4096)
     assert (shape_of(deep, DEFAULTS).parts, shape_of(deep, DEFAULTS).block > 0, shape_of(small, DEFAULTS).dot) == (
         (64, 14),
@@ -248,9 +248,8 @@ def test_other_semirings_have_neither_parts_nor_blocks_nor_vectors_along_sums() 
         True,
     )
     shape = shape_of(in_semiring(deep, "max", "add"), DEFAULTS)
-    assert (shape.panel, shape.parts, shape.block, shape.dot) == ("transposed", (), 0, False)
+    assert (shape.panel, shape.parts, shape.block > 0, shape.dot) == ("transposed", (), True, False)
     assert best_tile(in_semiring(small, "max", "add")) is None
-    assert best_tile(in_semiring(contraction("ik;jk=>ij", i=64, j=512, k=50000), "max", "add")) is None
 
 
 def test_factors_that_do_not_commute_keep_their_places() -> None:

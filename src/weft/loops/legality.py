@@ -241,7 +241,7 @@ def unfit(staged: Staged) -> str:
         return "only sums of floats are added up across vectors, or in parts"
     along = found.right if tile.along == "columns" else found.left
     return (
-        _misshapen(tile, found.sums)
+        _misshapen(tile, found)
         or _misaligned(tile, found)
         or (rest_in_order(found, along) if tile.vector else "")
         or (shared_product(staged, tile.shared) if tile.shared else "")
@@ -263,7 +263,7 @@ def at_a_point(found: Parts) -> tuple[Stmt, ...]:
     return (Let(found.total, found.start), Set(found.total, value), *found.rest)
 
 
-def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
+def _misshapen(tile: Tile, found: Parts) -> str:
     """Why there is no tile of a shape."""
     if tile.vectors < 1 or (tile.rows or MOST_ROWS) * tile.vectors > MOST_VECTORS:
         return f"it has no vectors, or more than {MOST_VECTORS}"
@@ -273,7 +273,8 @@ def _misshapen(tile: Tile, sums: Sequence[Loop]) -> str:
         return "there are no such panels"
     if tile.strips and not tile.panel:
         return "rows are packed where columns are"
-    if tile.block and not (tile.panel and len(tile.parts) == 2 and tile.block <= sums[0][1]):
+    goes_on = len(tile.parts) == 2 or not is_rounded(found.ops, found.total.dtype)
+    if tile.block and not (tile.panel and goes_on and tile.block <= found.sums[0][1]):
         return "blocks are of panels whose sums go on in double precision"
     return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
 

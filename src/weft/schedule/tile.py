@@ -58,9 +58,6 @@ USUAL_VECTORS = 2
 #: What it takes to convert a number of a type, in operations, if not as little as for most.
 _CONVERSIONS = {"float16": 0.5, "bfloat16": 0.0}
 
-#: A panel has so many sums at most that are not continued in another.
-_DEEPEST = 1 << 14
-
 #: A product with its loops in the order in which it would be tiled, and how.
 _Way = tuple[Parts, Tile]
 
@@ -101,7 +98,7 @@ def retiled(
     shaped = _finished(found, tile, options.but(schedule=Options(rows=high, vectors=wide)))
     if tile.dot:
         shaped = replace(shaped, vectors=wide)
-    if tile.panel and block and is_rounded(found.ops, found.total.dtype):
+    if tile.panel and block:
         shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
         shaped = replace(shaped, parts=_lengths(found, shaped))
     return replace(staged, what=replace(staged.what, tile=shaped))
@@ -201,7 +198,7 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
             way = replace(parts, left=_rows(others, other), right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total.dtype):
                 blocks = replace(way, sums=_in_blocks(way.sums, options.machine))
-                packed = _repays(blocks, options) and _fits_panel(way)
+                packed = _repays(blocks, options)
                 yield (blocks, Tile(0, USUAL_VECTORS, panel="copied")) if packed else (way, Tile(0, USUAL_VECTORS))
                 if _scattered_rows(way, options.machine):
                     yield way, Tile(0, USUAL_VECTORS, panel="copied", strips=True)
@@ -264,11 +261,6 @@ def _repays(parts: Parts, options: CompileOptions) -> bool:
     return rows >= _FEWEST_TILES * MOST_ROWS and (far or deep)
 
 
-def _fits_panel(parts: Parts) -> bool:
-    """Can all sums be in one panel, or go on in another?"""
-    return points(parts.sums) <= _DEEPEST or is_rounded(parts.ops, parts.total.dtype)
-
-
 def _scattered_rows(parts: Parts, machine: Machine) -> bool:
     """Is every scalar of a row in a line of its own, more of them than the first cache holds beside the rest?
 
@@ -294,7 +286,7 @@ def _steps(way: _Way, machine: Machine) -> float:
     reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
     steps += machine.scalar_steps * depth * (_operations(parts.factors[0]) + _conversions(parts.factors[0])) / reused
     if tile.panel:
-        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)) or not _fits_panel(parts):
+        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)):
             return inf
         transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
@@ -329,8 +321,7 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
     usual = {1: 8, 2: 4, 3: 3, 4: 3}.get(parts.left[-1][1] if parts.left else 1, USUAL_VECTORS)
     depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
-    rounded = is_rounded(parts.ops, parts.total.dtype)
-    tile = replace(tile, block=_block(parts, depth) if tile.panel and rounded else 0)
+    tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
     lanes = max(options.machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1)
     usual = min(usual, -(-parts.right[-1][1] // lanes))
     rows, wide = options.schedule.rows, min(options.schedule.vectors or usual, MOST_VECTORS)

@@ -135,6 +135,7 @@ class Placed(Tiles):
             outer = f"({outer} * {count} + {self.writer.variable(name)})"
         tiles = [
             *self._tile_of(row),
+            *self._look_through_tile(row),
             f"{self.accumulator} *const sums = room + ({outer} * {each} + {row}) * wide;",
             *self._call_tile(),
             f"if (sums_to < {size}) continue;",
@@ -183,9 +184,7 @@ class Placed(Tiles):
             room = f"room + ({column} - {first}) * {many} + ({row} - {begin}) * wide"
             tiles[1:1] = [f"{self.accumulator} *const sums = {room};"]
             tiles.insert(-len(self._rest()), f"if (sums_to < {size}) continue;")
-        if self.ops.asks:
-            strip = f"strips + ({row} - {begin}) * {self._depth()}"
-            tiles[1:1] = [f"const {self.scalar} {self._look_through(row, strip, 'rows')}"]
+        tiles[1:1] = self._look_through_tile(row, f"strips + ({row} - {begin}) * {self._depth()}")
         panels = [*self._panel_of(column), *self._call_pack(), *steps(row, begin, end, "tall", tiles)]
         last = f"({columns} - {first} < {step} ? {columns} : {first} + {step})"
         body = [*self._call_pack_rows(), *steps(column, first, last, "wide", panels)]
@@ -201,16 +200,14 @@ class Placed(Tiles):
         looked = f"{self.ops.together('looked_rows', 'looked')}, " if self.ops.asks else ""
         return [f"{self.name}_any({looked}rows, columns, {', '.join(names)});"]
 
+    def _look_through_tile(self, at: str, strip: str = "") -> Lines:
+        return [f"const {self.scalar} {self._look_through(at, strip, 'rows')}"] if self.ops.asks else []
+
     def _look_through(self, at: str, strip: str, rows: str) -> str:
         """Rows looked through, so many from one on."""
         given = {self._row_from: at, "strip": strip, "rows": rows}
         names = [given.get(name, name) for _, name in self._looked_rows()]
         return f"looked_rows = {self.name}_look_through_rows({', '.join(names)});"
-
-    def _depth(self) -> str:
-        """How many sums are packed, in C."""
-        inner = points(self.parts.sums[1:])
-        return f"((sums_to - sums_from) * {inner})" if self.tile.block else str(points(self.parts.sums))
 
     def _call_pack_rows(self) -> Lines:
         if not self.tile.strips:

@@ -319,6 +319,7 @@ WEFT_PLUS(double, float64, "pd", "8")
    infinities meet in it. Of others all must be `finite`, or at least a `number`: they count as zero then. */
 #define WEFT_LOOK(kind, T, t, value)                                                                                   \
     static inline T weft_##kind##_##t(T x) { return value; }                                                           \
+    static WEFT_TILE weft_##t##s weft_##kind##_##t##s(weft_##t##s x) WEFT_LANES(T, t, weft_##kind##_##t(x[at]))        \
     static inline T weft_look_##kind##_##t(const T *x, int64_t count)                                                  \
     {                                                                                                                  \
         const int64_t part = count / 4;                                                                                \

@@ -16,6 +16,8 @@ from weft.ops import OPS, Num, Scalar
 
 #: What C writes between vectors; other operations are functions of the prelude.
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|"}
+#: From so many rows on it is worth looking through the columns first.
+_ROWS_WORTH_LOOKING = 5
 #: What choices are called where both are numbers.
 _OF_NUMBERS = {"max": "larger", "min": "smaller"}
 
@@ -30,11 +32,12 @@ class VectorOps:
 
     ops: Semiring
     dtype: str
+    rows: int
 
     @property
     def asks(self) -> bool:
-        """Do tiles look first whether all terms are numbers?"""
-        return asks_for_numbers(self.ops, self.dtype)
+        """Do tiles look first whether all terms are numbers? Of few rows that takes longer than it saves."""
+        return asks_for_numbers(self.ops, self.dtype) and self.rows >= _ROWS_WORTH_LOOKING
 
     @property
     def vector(self) -> str:
@@ -82,13 +85,17 @@ class VectorOps:
         return [f"const {self.vector} term = {term};", f"{total} = {self._chosen(accumulate, total, 'term')};"]
 
     def _chosen(self, op: str, one: str, other: str) -> str:
-        """The larger or smaller of two vectors."""
+        """The larger or smaller of two vectors; the first stays what is not a number, whatever the second."""
         found = f"weft_{op}_{self.dtype}s({one}, {other})"
-        return f"exact ? {found} : weft_{_OF_NUMBERS[op]}_{self.dtype}s({one}, {other})" if self.asks else found
+        return f"exact ? {found} : weft_{_OF_NUMBERS[op]}_{self.dtype}s({other}, {one})" if self.asks else found
 
     def looked_at(self, value: str) -> str:
         """What a value adds to a sum that shows whether all terms are numbers."""
         return f"weft_{_LOOKED_AT[self.ops[1]]}_{self.dtype}({value})"
+
+    def vector_looked_at(self, value: str) -> str:
+        """The same of a vector."""
+        return f"weft_{_LOOKED_AT[self.ops[1]]}_{self.dtype}s({value})"
 
     def look_through(self, first: str, count: str) -> str:
         """The sum of that over so many values in a row."""

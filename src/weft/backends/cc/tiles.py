@@ -72,7 +72,7 @@ class Tiles:
 
     @property
     def ops(self) -> VectorOps:
-        return VectorOps(self.parts.ops, self.parts.total.dtype)
+        return VectorOps(self.parts.ops, self.parts.total.dtype, points(self.parts.left))
 
     @property
     def accumulator(self) -> str:
@@ -111,7 +111,7 @@ class Tiles:
     def _tile(self) -> Lines:
         """Rows broadcast, times vectors of columns."""
         vectors, wide = self.tile.vectors, f"{self.name}_wide"
-        offset = "v * lanes" if self.tile.panel else "(v + 1 < vectors ? v * lanes : columns - lanes)"
+        offset = self._offset
         if self.tile.panel:
             right = f"(panel + {offset})"
         else:
@@ -135,6 +135,11 @@ class Tiles:
                 ),
             ]
         )
+
+    @property
+    def _offset(self) -> str:
+        """Where a vector of columns begins: the last one ends with them."""
+        return "v * lanes" if self.tile.panel else "(v + 1 < vectors ? v * lanes : columns - lanes)"
 
     def _row_step(self) -> Lines:
         value = "strip[r]" if self.tile.strips else self._value(self.rows, "r")
@@ -174,7 +179,7 @@ class Tiles:
     ) -> Lines:
         """Registers that add up a part, whose sum goes into the total of a larger one; `done` takes that away."""
         names = dict.fromkeys(("sum", self._found))
-        zero = {name: self._each(count[0], f"{name}[r][n] = {self.ops.neutral};") for name in names}
+        zero = {name: self._each(count[0], *self._begun(f"{name}[r][n]")) for name in names}
         begin = [f"{self.vector} {name}[{self.name}_rows][{count[1]}];" for name in names]
         added = self._each(count[0], "total[r][n] += sum[r][n];")
         parts = [Part(zero["sum"], added, each) for each in self.tile.parts[:1]]
@@ -187,8 +192,16 @@ class Tiles:
             begin += zero[self._found]
         return [*begin, *(line for loops, step in nests for line in in_parts(loops, step, parts)), *done]
 
-    def _each(self, count: str, line: str) -> Lines:
-        return unrolled("r", "rows", unrolled("n", count, [line]))
+    def _begun(self, register: str) -> Lines:
+        """A register at its start: where sums go on from one block to the next, it has what the last one left."""
+        lines = [f"{register} = {self.ops.neutral};"]
+        if self.tile.block and not self.widens:
+            left = f"*(const {self.vector} *)(sums + r * {self.name}_wide + n * lanes)"
+            lines.append(f"if (sums_from > 0) {register} = {left};")
+        return lines
+
+    def _each(self, count: str, *lines: str) -> Lines:
+        return unrolled("r", "rows", unrolled("n", count, lines))
 
     def _counted(self, sums: Sequence[Loop]) -> list[tuple[CLoop, int]]:
         return [(one, size) for one, (_, size) in zip(self._loops_over(sums), sums, strict=True)]
@@ -340,10 +353,10 @@ class Tiles:
         """The function that adds up some rows, so that the sum is a number where all terms of these are."""
         side, (*outer, last) = self.rows, self._loops_over(self.parts.sums)
         if self.tile.strips:
-            whole, depth = f"{self.name}_rows", points(self.parts.sums)
+            whole, depth = f"{self.name}_rows", self._depth()
             some = self.ops.look_through(f"strip + at * {whole}", "rows")
             all_at_once = self.ops.look_through("strip", f"{depth} * {whole}")
-            body = [f"if (rows == {whole}) return {all_at_once};", *loop("at", "0", str(depth), [f"looked += {some};"])]
+            body = [f"if (rows == {whole}) return {all_at_once};", *loop("at", "0", depth, [f"looked += {some};"])]
         elif isinstance(side.factor, Read) and side.loop and stride_of(side.factor, side.loop[0]) == 1:
             body = self._summing([f"looked += {self.ops.look_through(f'&{self._value(side)}', 'rows')};"])
         else:
@@ -359,10 +372,17 @@ class Tiles:
     def _look_through_columns(self) -> Lines:
         """The same for the columns of a tile."""
         if self.tile.panel:
-            cells = f"{points(self.parts.sums)} * {self.name}_wide"
+            cells = f"{self._depth()} * {self.name}_wide"
             body = [f"looked = {self.ops.look_through('panel', cells)};"]
         else:
-            body = self._summing([f"looked += {self.ops.look_through(f'&{self._value(self.columns)}', 'columns')};"])
+            value = f"*(const {self.vector} *)(&{self._value(self.columns)} + {self._offset})"
+            body = [
+                f"enum {{ lanes = {self.name}_lanes }};",
+                "const int vectors = (columns + lanes - 1) / lanes;",
+                f"{self.vector} all = {{0}};",
+                *self._summing(loop("v", "0", "vectors", [f"all += {self.ops.vector_looked_at(value)};"])),
+                *loop("at", "0", "lanes", ["looked += all[at];"]),
+            ]
         return self._looking("columns", self._looked_columns(), body)
 
     def _looking(self, side: str, given: Parameters, body: Lines) -> Lines:
@@ -373,14 +393,21 @@ class Tiles:
     def _looked_rows(self) -> Parameters:
         factor = [self.rows.factor]
         strip = [(f"const {self.scalar} *", "strip")]
-        return [*(strip if self.tile.strips else [*self._memory(factor), *self._loops(factor)]), ("int64_t", "rows")]
+        found = strip if self.tile.strips else [*self._memory(factor), *self._loops(factor)]
+        return [*found, ("int64_t", "rows"), *self._range()]
 
     def _looked_columns(self) -> Parameters:
         factor = [self.columns.factor]
         panel = [(f"const {self.scalar} *", "panel")]
-        return panel if self.tile.panel else [*self._memory(factor), *self._loops(factor), ("int64_t", "columns")]
+        found = panel if self.tile.panel else [*self._memory(factor), *self._loops(factor), ("int64_t", "columns")]
+        return [*found, *self._range()]
 
     # Names and parameters
+
+    def _depth(self) -> str:
+        """How many sums are packed, in C."""
+        inner = points(self.parts.sums[1:])
+        return f"((sums_to - sums_from) * {inner})" if self.tile.block else str(points(self.parts.sums))
 
     def _given(self) -> Parameters:
         """The parameters of the function of a tile."""
