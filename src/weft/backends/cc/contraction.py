@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
-from weft.backends.cc.tiles import Tiles
+from weft.backends.cc.looking import LookingTiles
 from weft.loops.legality import MOST_ROWS, WIDEST, points, sums_of
 
 #: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel: those of
@@ -26,7 +26,7 @@ _TILES_LOOKED_THROUGH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Placed(Tiles):
+class Placed(LookingTiles):
     """A contraction in tiles: its micro-kernels, and the code that calls them in a kernel.
 
     Where threads share it, each does some panels, or tiles of rows, or iterations of the outermost loop around these:
