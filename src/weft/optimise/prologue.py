@@ -10,6 +10,7 @@ one factor may be computed, if its map lets it be columns: it lies side by side 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.legality import lies_along
@@ -21,8 +22,8 @@ from weft.optimise.inline import invert_access
 
 
 def placed(nest: Nest, points: int) -> Contraction | None:
-    """The contraction of so many points that a nest is, if a backend may place it in tiles."""
-    found = contraction_of(nest)
+    """The contraction of so many points that a nest is, in the loops it shares, if a backend may place it in tiles."""
+    found = contraction_of(replace(nest, loops=nest.own_loops, shared=()) if nest.shared else nest)
     return found if found is not None and not found.why and found.points >= points else None
 
 

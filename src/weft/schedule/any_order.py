@@ -60,8 +60,8 @@ def _accumulates(stmt: Set, block: Sequence[Stmt]) -> bool:
 
 def _several(stmt: Store | Update, loops: Collection[str], touched: Sequence[Access]) -> str:
     """Why a cell is written at several points that do not agree; nothing if it is not."""
-    alone = {one.terms[0][1] for one in stmt.at if isinstance(one, Affine) and len(one.terms) == 1}
-    own_cell = alone.issuperset(loops)
+    moving = [[name for name in one.names if name in loops] for one in stmt.at if isinstance(one, Affine)]
+    own_cell = {names[0] for names in moving if len(names) == 1}.issuperset(loops)
     if not own_cell and (isinstance(stmt, Store) or not OPS[stmt.op].reorderable):
         return "is stored more than once"
     if any(one.at != stmt.at for one in touched):

@@ -9,7 +9,7 @@ Both are recognised by their index maps: their loops reach the cells just as the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from weft.affine import Affine
@@ -58,21 +58,24 @@ def _matched(
     mine: Contracting, loops: Sequence[Loop], cells: Sequence[tuple[tuple[Scalar, ...], tuple[Scalar, ...]]]
 ) -> dict[str, str] | None:
     """The loops of a nest and those of a contraction they correspond to, if their index maps agree; else None."""
-    sizes, names = dict(loops), dict[str, str]()
+    sizes, names, kept = dict(loops), dict[str, str](), dict(mine.what.kept)
     for own, theirs in cells:
         for one, other in zip(own, theirs, strict=True):
-            name, their = _only(one), _only(other)
-            if name and their in sizes:
-                if names.setdefault(their, name) != name:
-                    return None
-            elif one != other or any(loop in sizes for loop in free(other)):
+            (name, start), (their, their_start) = _moving(one, kept), _moving(other, sizes)
+            if start != their_start or bool(name) != bool(their):
+                return None
+            if name and names.setdefault(their, name) != name:
                 return None
     same = sorted((names.get(name, ""), size) for name, size in loops) == sorted(mine.what.kept)
     return names if same else None
 
 
-def _only(index: Scalar) -> str:
-    return index.only if isinstance(index, Affine) else ""
+def _moving(index: Scalar, loops: Collection[str]) -> tuple[str, Scalar]:
+    """The one of some loops that an index moves with, a cell at a time, and where it starts; else nothing, and it."""
+    moving = [name for name in free(index) if name in loops]
+    if not isinstance(index, Affine) or len(moving) != 1 or index.coefficient(moving[0]) != 1:
+        return "", index
+    return moving[0], index.without(moving)
 
 
 def _waits(rest: Sequence[Stmt], more: Sequence[Stmt]) -> bool:

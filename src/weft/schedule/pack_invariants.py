@@ -24,7 +24,7 @@ from weft.loops.effects import effects, sources
 from weft.loops.legality import MOST_ROWS, points
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Role
-from weft.loops.walk import Loop, around, free, rename, top_down
+from weft.loops.walk import Loop, around, free, rename, top_down, with_body
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -33,11 +33,16 @@ from weft.schedule.tile import USUAL_VECTORS, steps_of
 
 def with_packed_invariants(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
     """A block whose loops have contractions read from copies what none of their iterations writes, where that pays."""
-    names = BlockNames(body)
-    return tuple(one for stmt in body for one in (_packed(stmt, names, options) if isinstance(stmt, For) else (stmt,)))
+    return _block(body, BlockNames(body), options, frozenset())
 
 
-def _packed(loop: For, names: BlockNames, options: CompileOptions) -> tuple[Stmt, ...]:
+def _block(body: Sequence[Stmt], names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:
+    """A block in some loops: what one of its own does not change is copied before that."""
+    packed = (_packed(stmt, names, options, outer) if isinstance(stmt, For) else (stmt,) for stmt in body)
+    return tuple(one for some in packed for one in some)
+
+
+def _packed(loop: For, names: BlockNames, options: CompileOptions, outer: frozenset[str]) -> tuple[Stmt, ...]:
     """A loop after the copies that its contractions read."""
     written, copies = effects((loop,)).buffers, list[Stmt]()
 
@@ -46,14 +51,18 @@ def _packed(loop: For, names: BlockNames, options: CompileOptions) -> tuple[Stmt
             return None
         for side in (0, 1):
             factor = parts_of(stmt).factors[side]
-            found = None if written.intersection(sources(factor)) else _copied(parts_of(stmt), side, names, options)
+            found = (
+                None if written.intersection(sources(factor)) else _copied(parts_of(stmt), side, names, options, outer)
+            )
             if found and _pays(factor, stmt, found[1], options):
                 copies.append(found[0])
                 return found[1:]
         return (stmt,)
 
-    changed = top_down((loop,), rule)
-    return (*copies, *changed)
+    (changed,) = top_down((loop,), rule)
+    assert isinstance(changed, For)
+    inside = _block(changed.body, names, options, outer | {loop.loop})
+    return (*copies, with_body(changed, inside))
 
 
 def _pays(factor: Scalar, before: Staged, after: Staged, options: CompileOptions) -> bool:
@@ -63,7 +72,9 @@ def _pays(factor: Scalar, before: Staged, after: Staged, options: CompileOptions
     return new < old or (new == old and size > options.machine.caches[0])
 
 
-def _copied(parts: Parts, side: int, names: BlockNames, options: CompileOptions) -> tuple[Stmt, Staged] | None:
+def _copied(
+    parts: Parts, side: int, names: BlockNames, options: CompileOptions, outer: frozenset[str]
+) -> tuple[Stmt, Staged] | None:
     """A factor copied, with the largest of its loops that are no sums innermost, and the contraction that reads it.
 
     None if it varies with what is around the contraction, would be copied to several cells, or is used for few rows.
@@ -71,7 +82,7 @@ def _copied(parts: Parts, side: int, names: BlockNames, options: CompileOptions)
     own, other = (parts.left, parts.right)[:: -1 if side else 1]
     loops = {name for name, _ in (*own, *parts.sums)}
     factor = parts.factors[side]
-    if not isinstance(factor, Read) or not own or loops != set(free(factor)) or points(other) < MOST_ROWS:
+    if not isinstance(factor, Read) or not own or loops != set(free(factor)) - outer or points(other) < MOST_ROWS:
         return None
     if points((*own, *parts.sums)) > prod(factor.buffer.shape):
         return None
