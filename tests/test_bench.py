@@ -163,6 +163,8 @@ SMALL = (
     "mlp1 5×6×7",
     "mlp3 5×6×7×4×3",
     "group-norm 2×3×2×4",
+    "attention 2×5×3",
+    "attention 2×5×3 causal",
 )
 
 

@@ -5,11 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # Each of these adds its kinds.
-from _peers import KINDS, comprehensions, convolutions, elementwise, models, products, reductions, usage, work
+from _peers import (
+    KINDS,
+    attention,
+    comprehensions,
+    convolutions,
+    elementwise,
+    models,
+    products,
+    reductions,
+    usage,
+    work,
+)
 
 __all__ = [
     "KINDS",
     "Row",
+    "attention",
     "comprehensions",
     "convolutions",
     "elementwise",
@@ -61,6 +73,13 @@ def rows(seed: int = SEED) -> list[Row]:
         *_group("memory", 1.1, "chain 4194304", "sum 4194304", "max 4194304", "argmax 4194304", "transpose 4096×2048"),
         *_group("normalisation", 1.1, "softmax 4096×1024", "softmax 4096×1024 gradient"),
         *_group("normalisation", 1.1, "layer-norm 4096×1024", "layer-norm 4096×1024 gradient"),
+        *_group(
+            "attention",
+            1.0,
+            *(f"attention 6×{length}×64{more}" for length in (256, 512, 1024, 2048) for more in ("", " gradients")),
+            "attention 6×1024×64 causal",
+            "attention 6×1024×64 causal gradients",
+        ),
         *_group("convolutions", 1.0, *(f"convolution {one}{more}" for one in IMAGES for more in ("", " gradients"))),
         *_group("transformers", 1.5, "transformer 4×128×64×8"),
         *_group("transformers", 1.2, "transformer 4×384×128×4", "transformer 4×384×512×1"),
