@@ -19,9 +19,11 @@ _SIZES = {"b": (1, 4), "h": (2, 7), "t": (5, 40), "s": (5, 40), "d": (3, 24), "c
 
 def check(rng: np.random.Generator) -> None:
     sizes = {letter: int(rng.integers(*limits)) for letter, limits in _SIZES.items()}
+    sizes |= {str(rng.choice(["t", "s"])): int(rng.integers(64, 140))} if rng.random() < 0.5 else {}
     loss, params, shown = _program(rng, sizes)
     kept = [loss, *(one.grad for one in params)]
     options = wf.CompileOptions(machine=_machine(rng, sizes), contraction_points=int(rng.choice([64, 1024])))
+    options = options.but(large_contraction_points=options.contraction_points)
     values = {one: rng.uniform(-1, 1, one.dims.array_shape) for one in params}
     found = []
     for backend, given in (("interp", None), ("cc", options)):
@@ -72,12 +74,15 @@ def _between(rng: np.random.Generator, tensor: wf.Tensor, order: str, shown: lis
             return tensor * 0.5 + 0.25
         case "softmax":
             kept, exps = " ".join(one for one in order.split() if one != axis), wf.exp(tensor)
-            return wf.einsum(f"{order}; {kept} => {order}", exps, wf.recip(wf.einsum(f"{order} => {kept}", exps)))
+            total = wf.einsum(f"{order} => {kept}", exps)
+            if rng.random() < 0.5:
+                return wf.einsum(f"{order}; {kept} => {order}", exps, total, op="/")
+            return wf.einsum(f"{order}; {kept} => {order}", exps, wf.recip(total))
     return tensor
 
 
 def _machine(rng: np.random.Generator, sizes: dict[str, int]) -> wf.Machine:
-    """One whose second cache holds about what a batch leaves for the next contraction."""
-    near = 8 * sizes["t"] * sizes["s"] * int(rng.choice([1, 1, 2, 8]))
+    """One whose second cache holds about what a batch leaves for the next contraction, or some rows of that."""
+    near = 8 * sizes["t"] * sizes["s"] * int(rng.choice([1, 2, 3, 8, 16, 64])) // 8
     caches = (1 << 12, 2 * near)
     return replace(wf.Machine.here(), caches=caches, cores=int(rng.integers(1, 4)))

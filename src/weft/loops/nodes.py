@@ -47,6 +47,7 @@ class Role(Enum):
     PARTIAL = "several accumulators of one accumulation, joined at its end"
     FIELD = "one of the numbers that each cell of a buffer holds together: scalar replacement"
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"
+    STRIPS = "a buffer with one of its axes cut into strips: strip-mining"
     COPY = "a buffer computed once more: rematerialisation"
     PACKED = "a buffer laid out anew for those who read it often: packing"
     FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"

@@ -53,6 +53,8 @@ from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
 from weft.schedule.stage import Stage, Task, each_kernel, each_kernel_knowing, shared_loops
+from weft.schedule.strip_cost import StripCost
+from weft.schedule.strip_mine import strip_mined
 from weft.schedule.tile import best_tile, tiled
 from weft.schedule.timings import Clock
 from weft.schedule.unroll_jam import jammed
@@ -91,6 +93,18 @@ def order_loops(stage: Stage, task: Task) -> Stage:
     """
     ordered = [arranged(nest, task.options.schedule) for nest in stage.nests]
     return replace(stage, rematerialised=Rematerialised(ordered))
+
+
+def strip_mine(stage: Stage, task: Task) -> Stage:
+    """Run contractions one after another, and what is between them, a strip of rows at a time.
+
+    for t: p[t] = …;  for t: y[t] = … p[t]    becomes    for u: { for t: p[u, t] = …;  for t: y[32 u + t] = … p[u, t] }
+    """
+    if not task.placing:
+        return stage
+    cost = StripCost(task.options.machine)
+    found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
+    return replace(stage, rematerialised=Rematerialised(found))
 
 
 def rematerialise(stage: Stage, task: Task) -> Stage:
@@ -380,6 +394,7 @@ PASSES = (
     Pass("reuse_copies", reuse_copies),
     Pass("scatter_to_gather", scatter_to_gather),
     Pass("order_loops", order_loops),
+    Pass("strip_mine", strip_mine),
     Pass("rematerialise", rematerialise),
     Pass("decide_inlining", decide_inlining),
     Pass("inline", inline),
