@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from backends.compilers import real
 from weft.backends.cc import Cc, threads
 from weft.backends.cc.loader import _prelude, _text
 from weft.schedule import CompileOptions
@@ -170,7 +171,7 @@ def test_two_threads_run_routines_at_once() -> None:
 
 #: Callers that come at once, with all numbers of threads, of a team whose threads look for work long, briefly or never.
 RACES = """
-static int64_t cells[2][1 << 12];
+static int64_t cells[2][1 << 12], took;
 static void part(const void *of, int64_t first, int64_t end, char *scratch)
 {
     for (int64_t at = first; at < end; at++) ((int64_t *)of)[at]++;
@@ -181,7 +182,7 @@ static void *caller(void *mine)
     static char scratch[2][16 * 64];
     char *const own = scratch[mine == cells[1]];
     for (int run = 0; run < 300; run++) {
-        const weft_work work = {part, mine, 1 << 12, 16 + run % 100, own, 64};
+        const weft_work work = {part, mine, 1 << 12, 16 + run % 100, own, 64, &took};
         weft_share(&work, 1 + run % 8, run % 3 * 5000);
     }
     return 0;
@@ -210,6 +211,38 @@ def test_the_team_has_no_races(tmp_path: Path) -> None:
         pytest.skip("this gcc has no thread sanitizer")
     done = subprocess.run(["setarch", "-R", str(program)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+#: Two chunks that take long, again and again, each time after the team has fallen asleep.
+SLEEPERS = """
+static pthread_t who[2];
+static void wait_ms(int64_t ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, 0); }
+static void part(const void *of, int64_t first, int64_t end, char *scratch)
+{
+    for (int64_t at = first; at < end; at++) who[at / 3] = pthread_self();
+    wait_ms(20);
+}
+int main(void)
+{
+    static char scratch[2 * 64];
+    int64_t took = 0, together = 0;
+    for (int run = 0; run < 8; run++) {
+        weft_share(&(weft_work){part, 0, 5, 3, scratch, 64, &took}, 2, 1000);
+        together += who[0] != who[1];
+        wait_ms(5);
+    }
+    return together < 4;
+}
+"""
+
+
+def test_sleepers_are_woken_for_what_took_long(tmp_path: Path) -> None:
+    """Also where there are but two chunks, and the second is shorter."""
+    source, program = tmp_path / "sleepers.c", tmp_path / "sleepers"
+    source.write_text(f"#define _GNU_SOURCE\n{_prelude()}\n{_text('team.h')}\n{SLEEPERS}")
+    command = [*real().command, "-std=gnu11", "-w", str(source), "-o", str(program), "-lm", "-lpthread"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert subprocess.run([str(program)]).returncode == 0
 
 
 # How many threads there may be

@@ -36,7 +36,7 @@ from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule import CompileOptions, Kernel
 from weft.schedule.annotate import annotate
-from weft.schedule.parallelise import parallelised
+from weft.schedule.parallelise import _even, parallelised
 from weft.schedule.work import work_ns
 
 ROWS = "\nfor i in range(24):\n    for j in range(40):\n        B[i, j] = A[i, j] * 2\n"
@@ -172,3 +172,10 @@ SUM = Local("sum", "float32")
 def test_which_loops_have_independent_iterations(body: Sequence[Stmt], expected: bool) -> None:
     loop = For("i", 8, (For("j", 8, tuple(body)),))
     assert (not carried([("i", 8)], loop.body)) == independent(loop) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk", "cores", "even"), [(33, 32, 2, 17), (65, 32, 2, 17), (8, 1, 2, 1), (100, 1, 2, 1), (9, 4, 1, 3)]
+)
+def test_chunks_of_products_are_even_and_as_many_for_each_core(size: int, chunk: int, cores: int, even: int) -> None:
+    assert _even(size, chunk, cores) == even

@@ -39,6 +39,8 @@ from weft.schedule.work import work_ns
 MOST_CHUNKS, _FEW = 64, 8
 #: So many rows are worth packing a panel of columns once more, so many panels are worth packing rows once more.
 _PACKING_ROWS, _PACKING_PANELS = 256, 4
+#: So many chunks for each core keep all of them busy, however they are dealt out.
+_MANY = 8
 #: Chunks of innermost loops are multiples of this, so that no two threads write to one cache line.
 _CELLS = 64
 
@@ -97,11 +99,18 @@ def _chunk(size: int, ns: float, options: CompileOptions, step: int = 1) -> int:
     return -(-chunk // step) * step if chunk >= step else chunk
 
 
+def _even(size: int, chunk: int, cores: int) -> int:
+    """At most so many iterations in a chunk, about as many in each; of few chunks, as many for each core."""
+    chunks = -(-size // chunk)
+    return -(-size // (-(-chunks // cores) * cores if chunks < _MANY * cores else chunks))
+
+
 def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
     """A product whose panels, or tiles of rows, are shared."""
     for side, size, least in sides(staged, options):
         if size > least and not shared_product(staged, side):
-            return _sharing(staged, side, max(least, _chunk(size, ns, options)))
+            chunk = max(least, _chunk(size, ns, options))
+            return _sharing(staged, side, _even(size, chunk, options.machine.cores))
     for side, size, _ in sides(staged, options):
         if side == "rows" and size > 1 and _few_rows(staged) and not shared_product(staged, side):
             return _sharing(staged, side, -(-size // options.machine.cores))

@@ -470,14 +470,14 @@ WEFT_TRANSPOSE(float, float32)
 WEFT_TRANSPOSE(double, float64)
 
 /* Work that threads share: a part of it does the iterations from `first` to before `end`. They claim `chunk` at a time,
-   and each has `each` bytes of scratch memory to itself. */
+   and each has `each` bytes of scratch memory to itself. What a chunk took is noted for the next time. */
 typedef void weft_part(const void *of, int64_t first, int64_t end, char *scratch);
 typedef struct {
     weft_part *part;
     const void *of;
     int64_t size, chunk;
     char *scratch;
-    int64_t each;
+    int64_t each, *took_ns;
 } weft_work;
 
 /* What a kernel runs with: scratch memory, and threads of the process's one team, at most so many (`team.h`). */

@@ -73,6 +73,7 @@ class SharedWork:
         ends = ["int64_t first", "int64_t end", "char *restrict scratch"]
         given = [f"of->{one}" for one in names]
         return [
+            f"static int64_t {self.kernel}_took{self.ordinal};",
             f"struct {name} {{ {' '.join(fields)} }};",
             f"static WEFT_APART void {self.kernel}_on{self.ordinal}({', '.join([*apart, *ends])})",
             "{",
@@ -94,7 +95,7 @@ class SharedWork:
             "{",
             f"    const {of} of = {{{', '.join(self._names(writer))}}};",
             f"    const weft_work work = {{{self.kernel}_part{self.ordinal}, &of, {self.size(writer)}, {self.chunk}, "
-            f"run->scratch, {self.kernel}_each}};",
+            f"run->scratch, {self.kernel}_each, &{self.kernel}_took{self.ordinal}}};",
             "    run->share(&work, run->threads, run->spin_ns);",
             "}",
         ]

@@ -83,6 +83,12 @@ static int64_t weft_seat(uint64_t gate)
     return 0;
 }
 
+/* How many chunks there are from an iteration on. */
+static int64_t weft_chunks(const weft_work *work, int64_t from)
+{
+    return from < work->size ? (work->size - from + work->chunk - 1) / work->chunk : 0;
+}
+
 /* Claim a chunk and work on it; false where none is left. */
 static bool weft_claim(const weft_work *work, char *scratch)
 {
@@ -152,17 +158,22 @@ static void weft_wake(int64_t wanted)
     pthread_mutex_unlock(&weft_team.lock);
 }
 
-/* The caller's own part. Sleepers are woken after its first chunk, once they missed more than waking them takes. */
+/* The caller's own part. Sleepers are woken first where the chunks that they could do took longer than waking them takes
+   when such work was last done without them; else after its first chunk, once they missed that much. */
 static void weft_take_part(const weft_work *work)
 {
     if (atomic_load(&weft_team.asleep)) {
-        const int64_t begun = weft_now();
+        const int64_t others = weft_chunks(work, work->chunk), begun = weft_now();
+        const bool long_enough = *work->took_ns * others > weft_worth_waking;
+        if (long_enough) weft_wake(others);
+        const int64_t started = long_enough ? weft_now() : begun;
         if (!weft_claim(work, work->scratch)) return;
-        const int64_t chunks = (work->size - atomic_load(&weft_team.next)) / work->chunk;
-        if (chunks > 0) weft_team.missed_ns += (weft_now() - begun) * chunks;
-        if (chunks > 0 && weft_team.missed_ns > weft_worth_waking) {
+        *work->took_ns = weft_now() - started;
+        const int64_t left = weft_chunks(work, atomic_load(&weft_team.next));
+        weft_team.missed_ns = long_enough ? 0 : weft_team.missed_ns + *work->took_ns * left;
+        if (left > 0 && weft_team.missed_ns > weft_worth_waking) {
             weft_team.missed_ns = 0;
-            weft_wake(chunks);
+            weft_wake(left);
         }
     }
     while (weft_claim(work, work->scratch)) {}
@@ -187,7 +198,7 @@ void weft_share(const weft_work *work, int64_t threads, int64_t spin_ns)
         work->part(work->of, 0, work->size, work->scratch);
         return;
     }
-    const int64_t chunks = (work->size + work->chunk - 1) / work->chunk;
+    const int64_t chunks = weft_chunks(work, 0);
     const int64_t others = (threads < chunks ? threads : chunks) - 1;
     if (weft_team.workers < others && !weft_team.refused) weft_start(others);
     weft_team.work = *work;
