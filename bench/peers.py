@@ -154,6 +154,9 @@ def main() -> int:
     if arguments.kinds:
         print(*map(usage, KINDS), sep="\n")
         return 0
+    if not chosen(arguments):
+        print(f"no row contains {arguments.only!r}, and no group is called so", file=sys.stderr)
+        return 2
     console = Console(width=160 if not sys.stdout.isatty() else None)
     figures = run(arguments, console)
     for line in summary(figures):

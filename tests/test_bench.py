@@ -242,3 +242,9 @@ def test_rows_that_are_none_are_refused(text: str, said: str) -> None:
     with pytest.raises(SystemExit) as raised:
         loaded("peers").work(text)
     assert str(raised.value).startswith(said)
+
+
+def test_a_row_that_there_is_not_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["peers.py", "--only", "sofmax"])
+    assert loaded("peers").main() == 2
+    assert capsys.readouterr().err == "no row contains 'sofmax', and no group is called so\n"

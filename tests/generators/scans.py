@@ -16,7 +16,7 @@ from weft.assign import node_of, operands_of, statements, target
 from weft.assign.show import Printer
 from weft.assign.stated import stated
 from weft.backends.interp import Interp
-from weft.loops import Collapse, Jam, Product, Vector
+from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
 
 _POINTWISE = ("tanh", "sigmoid", "sin", "relu")
 
@@ -46,7 +46,7 @@ class Optimised(Interp):
     """The oracle on kernels that went through every pass."""
 
     fuses = True
-    places = (Product, Collapse, Jam, Vector)
+    places = (Product, Collapse, Parallel, Jam, Vector, Unroll)
 
 
 def check(generator: np.random.Generator) -> None:
