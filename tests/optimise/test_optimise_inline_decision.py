@@ -54,6 +54,12 @@ def test_what_is_added_to_from_before_is_stored() -> None:
     assert decide(found, {H: "wanted"})[V] == Verdict(True, "its old value is read")
 
 
+def test_what_goes_on_from_iteration_to_iteration_is_stored() -> None:
+    text = "V[0] = 0.0\nfor i in range(4):\n    for j in range(3):\n        V[0] += X[i, j]\n    H[i] = V[0]"
+    verdict = Verdict(True, "accumulates across iterations of a loop that others share")
+    assert decide(nests(program(text)), {H: "wanted"})[V] == verdict
+
+
 def test_copies_cost_nothing() -> None:
     found = nests(program("for i in range(4):\n    V[i] = W[i]\nfor i in range(3):\n    H[i] = V[i] + V[i + 1]"))
     assert decide(found, {H: "wanted"})[V] == Verdict(False, "nothing to compute")

@@ -21,7 +21,7 @@ from math import prod
 
 from weft.affine import Affine
 from weft.loops.nests import Nest, common_loops
-from weft.loops.nodes import Buffer, Cast, Read, Role, Store
+from weft.loops.nodes import Buffer, Cast, Read, Role, Store, Update
 from weft.loops.walk import Loop, free, substituted, walk
 from weft.machine import COMMON, Machine
 from weft.ops import Call, Scalar
@@ -262,6 +262,8 @@ class _Deciding:
             return "its old value is read" if first <= writes[0] else "overwritten after it is read"
         if not all(sums_inside(self.uses.nests[index]) for index in writes):
             return "accumulates across iterations of an outer loop"
+        if any(self._goes_on(writes[0], index) for index in writes[1:]):
+            return "accumulates across iterations of a loop that others share"
         looped = [index for index in writes if self.uses.nests[index].shared]
         if any(self._written_again(one, other) for one, other in combinations(looped, 2)):
             return "written again in later iterations of a loop"
@@ -274,6 +276,13 @@ class _Deciding:
                 if not self._in_same_iteration(index, reader, solution):
                     return f"`{name}` reads it in another iteration"
         return ""
+
+    def _goes_on(self, start: int, index: int) -> bool:
+        """Does a nest accumulate in a cell in many iterations of a loop, before which the cell got its first value?"""
+        nest = self.uses.nests[index]
+        own = nest.loops[common_loops(self.uses.nests[start], nest) : len(nest.shared)]
+        told = {name for one in nest.core.at for name in free(one)}
+        return isinstance(nest.core, Update) and any(name not in told for name, _ in own)
 
     def _in_same_iteration(self, index: int, reader: int, solution: InverseAccess) -> bool:
         """Is what a nest reads written in the same iteration of the loops that both share, and told by the others?
