@@ -67,7 +67,7 @@ class Verdict:
 def decide(
     nests: Sequence[Nest],
     kept: Mapping[Buffer, str],
-    settings: Settings = Settings(),  # noqa: B008 it is frozen
+    settings: Settings = Settings(),
     forced: Collection[Buffer] = (),
     often: Mapping[Buffer, int] | None = None,
 ) -> dict[Buffer, Verdict]:
