@@ -1,0 +1,56 @@
+"""Training or not: what some layers compute depends on it.
+
+    n = wf.counter("n")
+    with wf.nn.training(step=n) as mode:
+        loss = wf.nn.mse(model(x), y)
+    code = wf.seq(wf.grad_update(loss), mode.updates, wf.optim.adam(loss))
+
+Outside of `training`, layers are applied as they are used: nothing is dropped, and batches are normalised by running
+statistics. One model is applied both ways, and shares its parameters and statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from weft.assign import Code, seq
+from weft.tensor.random import DrawStep
+
+
+@dataclass(slots=True)
+class Training:
+    """What layers find where they are applied to be trained: when to draw anew, and where to leave their updates."""
+
+    step: DrawStep
+    left: list[Code] = field(default_factory=list)
+
+    def leave(self, code: Code) -> None:
+        """Have code run in every training step, such as that of running statistics."""
+        self.left.append(code)
+
+    @property
+    def updates(self) -> Code:
+        """The code that layers left, for a training step to run after the gradient update."""
+        return seq(*self.left)
+
+
+_training: ContextVar[Training | None] = ContextVar("weft_training", default=None)
+
+
+def current_training() -> Training | None:
+    """How layers are being applied: to be trained, or (None) to be used."""
+    return _training.get()
+
+
+@contextmanager
+def training(step: DrawStep) -> Iterator[Training]:
+    """Apply layers to be trained: dropout draws anew for each `step`, and batches are normalised by themselves."""
+    mode = Training(step)
+    token = _training.set(mode)
+    try:
+        yield mode
+    finally:
+        _training.reset(token)
