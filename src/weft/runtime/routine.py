@@ -133,7 +133,7 @@ class Routine:
             "assign": lambda: self.engine.show(self.code),
             "loops": lambda: show_loops(self.loops),
             "virtual": lambda: show_verdicts(self.compiled.stages.schedule),
-            "kernels": lambda: show_kernels(self.compiled.stages.schedule),
+            "kernels": lambda: show_kernels(self.compiled.stages.kernels),
             "precisions": lambda: show_precisions((called(one), one.precision) for one in nodes_in(self.code)),
             "source": lambda: self.executable.source,
             **{one.name: partial(self._show_pass, one.name) for one in PASSES},
@@ -144,9 +144,8 @@ class Routine:
         return texts[stage]()
 
     def _show_pass(self, name: str) -> str:
-        if self.compiled.stages.schedule is None:
-            return show_kernels(None)
-        return show_kernels(next(kernels for done, kernels in self.trace() if done == name))
+        done = (show_kernels(kernels) for done, kernels in self.trace() if done == name)
+        return next(done, f"`{name}` was not run: the program is not optimised")
 
     def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
         """Run the passes once more: the loops, and the kernels after every pass."""

@@ -16,9 +16,10 @@ from weft.schedule.nodes import (
 from weft.schedule.options import Options as Options
 from weft.schedule.pipeline import (
     PASSES as PASSES,
+    UNOPTIMISED as UNOPTIMISED,
     BrokenPass as BrokenPass,
+    Pass as Pass,
     stages as stages,
-    unoptimised as unoptimised,
 )
 from weft.schedule.stage import Task as Task
 from weft.schedule.timings import Clock as Clock
@@ -40,13 +41,11 @@ def show_verdicts(found: Schedule | None) -> str:
     return "\n".join(f"{name:<{wide}}  {kind:<7}  {why}" for name, kind, why in rows)
 
 
-def show_kernels(found: Schedule | Sequence[Kernel] | None) -> str:
+def show_kernels(kernels: Sequence[Kernel]) -> str:
     """The loops of every kernel, with the assignments it came from, why it was not joined to one before, and why a
     contraction in it is none for the backend."""
-    if found is None:
-        return "every assignment is a kernel of its own: the program is not optimised"
     parts = []
-    for index, kernel in enumerate(found.kernels if isinstance(found, Schedule) else found):
+    for index, kernel in enumerate(kernels):
         title = f"kernel {index}" + (f": {kernel.why}" if kernel.why else "")
         plain = [f"# in plain loops: {kernel.plain}"] if kernel.plain else []
         parts.append(

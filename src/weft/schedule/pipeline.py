@@ -36,7 +36,7 @@ from weft.optimise.scatter_to_gather import gathering
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
-from weft.schedule.alike import once, with_templates
+from weft.schedule.alike import once, with_own_partials, with_templates
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
 from weft.schedule.collapse import collapsed
@@ -116,7 +116,10 @@ def rematerialise(stage: Stage, task: Task) -> Stage:
 
 
 def decide_inlining(stage: Stage, task: Task) -> Stage:
-    """Decide of every buffer whether it is stored; the program stays as it is."""
+    """Decide of every buffer whether it is stored; the program stays as it is.
+
+    h[i] = x[i] + b[i];  y[i] = relu(h[i])    becomes    the same, with the verdict that h is virtual
+    """
     found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
     verdicts = decide(stage.nests, task.kept, task.options.inlining, forced, found.often)
@@ -258,7 +261,10 @@ def simplify(stage: Stage, task: Task) -> Stage:
 
 
 def place_contractions(stage: Stage, task: Task) -> Stage:
-    """Stage contractions for a backend that places them, with what works on their results."""
+    """Stage contractions for a backend that places them, with what works on their results.
+
+    for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
+    """
     if not task.placing:
         return stage
     options = task.options
@@ -301,6 +307,14 @@ def block_loops(stage: Stage, task: Task) -> Stage:
     if schedule.order or schedule.tiles:
         return stage
     return _decided(stage, task, Vector, lambda body: blocked(body, task.options))
+
+
+def number_partials(stage: Stage, task: Task) -> Stage:
+    """Give the partial accumulators of every kernel ids of their own: what two kernels share they would wait for.
+
+    kernel 0: s_part#0[l] += …;  kernel 1: s_part#0[l] += …    becomes    kernel 1: s_part#1[l] += …
+    """
+    return replace(stage, formed=tuple(with_own_partials(stage.kernels)))
 
 
 def fold_storage(stage: Stage, task: Task) -> Stage:
@@ -414,6 +428,7 @@ PASSES = (
     Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),
     Pass("block_loops", block_loops),
+    Pass("number_partials", number_partials),
     Pass("fold_storage", fold_storage),
     Pass("plan_memory", plan_memory),
     Pass("recall_decisions", recall_decisions),
@@ -426,15 +441,9 @@ PASSES = (
 
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
-UNOPTIMISED = (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
-
-
-def unoptimised(program: Program, task: Task) -> tuple[Kernel, ...]:
-    """Every assignment of a program as a kernel of its own, ready to run."""
-    stage = Stage(Rematerialised([]), as_kernels(program))
-    for run in UNOPTIMISED:
-        stage = run(stage, task)
-    return stage.kernels
+UNOPTIMISED = tuple(
+    one for one in PASSES if one.run in (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
+)
 
 
 class BrokenPass(MalformedLoops):
@@ -449,7 +458,7 @@ def stages(
     clock: Clock | None = None,
 ) -> Iterator[tuple[str, Stage]]:
     """Run passes one after another: the name of each, and what it leaves; checked, if the options say so."""
-    time, stage = clock or Clock(), Stage(Rematerialised(nests(program)))
+    time, stage = clock or Clock(), _first_stage(program, passes)
     checked: dict[int, Body] = {}
     for one in passes:
         before = stage
@@ -458,6 +467,13 @@ def stages(
         if task.options.verify and not _is_same(before, stage):
             _verify(one, stage, task, checked)
         yield one.name, stage
+
+
+def _first_stage(program: Program, passes: tuple[Pass, ...]) -> Stage:
+    """The program before any pass: its nests, or where no pass makes kernels of them, a kernel for each assignment."""
+    if passes is UNOPTIMISED:
+        return Stage(Rematerialised([]), as_kernels(program))
+    return Stage(Rematerialised(nests(program)))
 
 
 def _is_same(before: Stage, after: Stage) -> bool:
