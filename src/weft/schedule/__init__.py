@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from weft.loops import Program, show as show_loops
+from weft.loops import Program
 from weft.schedule.annotate import annotate as annotate
 from weft.schedule.compile_options import CompileOptions as CompileOptions
 from weft.schedule.nodes import (
@@ -22,6 +20,11 @@ from weft.schedule.pipeline import (
     stages as stages,
 )
 from weft.schedule.stage import Task as Task
+from weft.schedule.text import (
+    declared_kernels as declared_kernels,
+    parse_kernels as parse_kernels,
+    show_kernels as show_kernels,
+)
 from weft.schedule.timings import Clock as Clock
 
 
@@ -39,16 +42,3 @@ def show_verdicts(found: Schedule | None) -> str:
     rows = [(buffer.name, "stored" if one.stored else "virtual", one.why) for buffer, one in found.verdicts.items()]
     wide = max((len(name) for name, _, _ in rows), default=0)
     return "\n".join(f"{name:<{wide}}  {kind:<7}  {why}" for name, kind, why in rows)
-
-
-def show_kernels(kernels: Sequence[Kernel]) -> str:
-    """The loops of every kernel, with the assignments it came from, why it was not joined to one before, and why a
-    contraction in it is none for the backend."""
-    parts = []
-    for index, kernel in enumerate(kernels):
-        title = f"kernel {index}" + (f": {kernel.why}" if kernel.why else "")
-        plain = [f"# in plain loops: {kernel.plain}"] if kernel.plain else []
-        parts.append(
-            "\n".join([title, *(f"# {line}" for line in kernel.remarks), *plain, show_loops(Program(kernel.body))])
-        )
-    return "\n\n".join(parts)
