@@ -21,8 +21,7 @@ from weft.ops import Num
 from weft.schedule import PASSES, CompileOptions, Kernel, Task, show_kernels, stages
 from weft.schedule.alike import once, touched, touched_by_one, with_own_partials, with_templates
 from weft.schedule.canonical import digest
-from weft.schedule.pipeline import Pass
-from weft.schedule.stage import Stage
+from weft.schedule.stage import Pass, Stage
 
 X, Y, Z, W = (floats(number, name, 4) for number, name in enumerate("xyzw", 1))
 CORE, ONE = store(Y, at("i"), plus(read(X, "i"), 1.0)), Let(Local("t", "float32"), Cast("float32", Num(1)))

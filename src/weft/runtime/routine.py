@@ -27,7 +27,7 @@ from weft.runtime.tuning_report import TuningReport
 from weft.runtime.values import read
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
-from weft.schedule.memory import MemoryPlan
+from weft.schedule.memory_plan import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:

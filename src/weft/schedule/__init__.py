@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.loops import Program
 from weft.schedule.annotate import annotate as annotate
 from weft.schedule.compile_options import CompileOptions as CompileOptions
+from weft.schedule.driver import BrokenPass as BrokenPass, stages as stages
 from weft.schedule.nodes import (
     Kernel as Kernel,
     Schedule as Schedule,
@@ -12,14 +13,8 @@ from weft.schedule.nodes import (
     as_program as as_program,
 )
 from weft.schedule.options import Options as Options
-from weft.schedule.pipeline import (
-    PASSES as PASSES,
-    UNOPTIMISED as UNOPTIMISED,
-    BrokenPass as BrokenPass,
-    Pass as Pass,
-    stages as stages,
-)
-from weft.schedule.stage import Task as Task
+from weft.schedule.pipeline import PASSES as PASSES, UNOPTIMISED as UNOPTIMISED
+from weft.schedule.stage import Pass as Pass, Task as Task
 from weft.schedule.text import (
     declared_kernels as declared_kernels,
     parse_kernels as parse_kernels,

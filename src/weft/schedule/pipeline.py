@@ -1,4 +1,4 @@
-"""From loops to kernels: the passes in their order, and the one place that runs them.
+"""From loops to kernels: the passes in their order (`driver.py` runs them).
 
 A pass is a pure function of a stage, the program so far with what was found out about it, and of the task, what is
 asked of all of them. Whatever is between two passes is a program that can be checked, printed and interpreted.
@@ -7,21 +7,17 @@ asked of all of them. Whatever is between two passes is a program that can be ch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from weft.loops import (
     Buffer,
     Collapse,
     Jam,
-    MalformedLoops,
     Product,
-    Program,
     Vector,
-    check,
 )
-from weft.loops.nests import nests
-from weft.loops.walk import Body, identical
+from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
@@ -44,7 +40,7 @@ from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
-from weft.schedule.memory import planned
+from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, as_kernels, with_shared_loops
 from weft.schedule.options import arranged
 from weft.schedule.pack_invariants import with_packed_invariants
@@ -52,11 +48,10 @@ from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
-from weft.schedule.stage import Stage, Task, each_kernel, each_kernel_knowing, shared_loops
+from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
 from weft.schedule.tile import best_tile, tiled
-from weft.schedule.timings import Clock
 from weft.schedule.unroll_jam import jammed
 from weft.schedule.vectorise import vectorised
 
@@ -394,14 +389,6 @@ def vectorise(stage: Stage, task: Task) -> Stage:
     return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass by name. It says what it does in the first line of its docstring, and shows it in the rest."""
-
-    name: str
-    run: Callable[[Stage, Task], Stage]
-
-
 #: What happens between loops and kernels, in order.
 PASSES = (
     Pass("distribute", distribute),
@@ -444,52 +431,6 @@ PASSES = (
 UNOPTIMISED = tuple(
     one for one in PASSES if one.run in (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
 )
-
-
-class BrokenPass(MalformedLoops):
-    """A pass left a program that is not well formed."""
-
-
-def stages(
-    program: Program,
-    task: Task,
-    *,
-    passes: tuple[Pass, ...] = PASSES,
-    clock: Clock | None = None,
-) -> Iterator[tuple[str, Stage]]:
-    """Run passes one after another: the name of each, and what it leaves; checked, if the options say so."""
-    time, stage = clock or Clock(), _first_stage(program, passes)
-    checked: dict[int, Body] = {}
-    for one in passes:
-        before = stage
-        with time(one.name):
-            stage = one.run(stage, task)
-        if task.options.verify and not _is_same(before, stage):
-            _verify(one, stage, task, checked)
-        yield one.name, stage
-
-
-def _first_stage(program: Program, passes: tuple[Pass, ...]) -> Stage:
-    """The program before any pass: its nests, or where no pass makes kernels of them, a kernel for each assignment."""
-    if passes is UNOPTIMISED:
-        return Stage(Rematerialised([]), as_kernels(program))
-    return Stage(Rematerialised(nests(program)))
-
-
-def _is_same(before: Stage, after: Stage) -> bool:
-    """Has a pass left all nests and kernels as they were?"""
-    return before.formed is after.formed and identical(before.nests, after.nests)
-
-
-def _verify(done: Pass, stage: Stage, task: Task, checked: dict[int, Body]) -> None:
-    """Check what a pass has changed: templates that were `checked` before are known by their ids."""
-    try:
-        for kernel in stage.kernels:
-            if id(kernel.template) not in checked:
-                check(Program(kernel.template), task.static)
-                checked[id(kernel.template)] = kernel.template
-    except MalformedLoops as error:
-        raise BrokenPass(f"the pass `{done.name}` left a program that is not well formed: {error}") from error
 
 
 def _simplified(body: Body, task: Task, unsigned: Collection[Buffer]) -> Body:
