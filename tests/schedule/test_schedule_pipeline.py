@@ -15,7 +15,7 @@ from weft.backends import Executable
 from weft.loops import For, How, Stmt, Store
 from weft.loops.walk import everything
 from weft.runtime import Routine
-from weft.schedule import PASSES, UNOPTIMISED, BrokenPass, Kernel, pipeline, show_kernels
+from weft.schedule import PASSES, UNOPTIMISED, BrokenPass, Kernel, Task, pipeline, schedule, show_kernels, stages
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -172,3 +172,14 @@ def test_loops_run_on_vectors_where_nothing_is_optimised() -> None:
 
 def how_of(stmt: Stmt) -> tuple[How, ...]:
     return stmt.how if isinstance(stmt, For) else ()
+
+
+def test_stages_are_plain_values() -> None:
+    """Every stage, what is asked of it and what comes of it are equal and hash alike where programs do."""
+    program = compiled().loops
+    task, other = Task(kept={}), Task(kept={})
+    assert hash(task) == hash(other)
+    for (name, one), (_, two) in zip(stages(program, task), stages(program, other), strict=True):
+        assert one == two, name
+        assert hash(one) == hash(two), name
+    assert len({schedule(program, task), schedule(program, other)}) == 1

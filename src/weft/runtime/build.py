@@ -167,8 +167,8 @@ class Request:
     @property
     def task(self) -> Task:
         """What is asked of the passes."""
-        recompute = [self.layout.buffer(node) for node in self.recompute]
-        places = self.backend.places if isinstance(self.backend, Placing) else ()
+        recompute = tuple(self.layout.buffer(node) for node in self.recompute)
+        places = self.backend.places if isinstance(self.backend, Placing) else frozenset[type]()
         return Task(self._kept, self.sizes, recompute, places, self.options, self.tuned.best)
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:

@@ -40,8 +40,8 @@ def stages(
 def _first_stage(program: Program, passes: tuple[Pass, ...]) -> Stage:
     """The program before any pass: its nests, or where no pass makes kernels of them, a kernel for each assignment."""
     if passes is UNOPTIMISED:
-        return Stage(Rematerialised([]), as_kernels(program))
-    return Stage(Rematerialised(nests(program)))
+        return Stage(Rematerialised(()), as_kernels(program))
+    return Stage(Rematerialised(tuple(nests(program))))
 
 
 def _is_same(before: Stage, after: Stage) -> bool:

@@ -7,7 +7,7 @@ kernel   = line … stmt … why renaming       statements that run as one, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -66,7 +66,7 @@ class Schedule:
     """The kernels of a program as they run, and what was decided about every buffer."""
 
     kernels: tuple[Kernel, ...]
-    verdicts: Mapping[Buffer, Verdict]
+    verdicts: Mapping[Buffer, Verdict] = field(hash=False)
     plan: MemoryPlan
 
 

@@ -17,6 +17,7 @@ from weft.loops import (
     Product,
     Vector,
 )
+from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
 from weft.optimise.gather import gathered
@@ -56,12 +57,17 @@ from weft.schedule.unroll_jam import jammed
 from weft.schedule.vectorise import vectorised
 
 
+def _with_nests(stage: Stage, nests: Sequence[Nest]) -> Stage:
+    """The stage with other nests, of which nothing is known yet."""
+    return replace(stage, rematerialised=Rematerialised(tuple(nests)))
+
+
 def distribute(stage: Stage, task: Task) -> Stage:
     """Take out of loops what they need not run one iteration after another.
 
     for t: { u[t] = …;  h[t + 1] = h[t] + u[t] }    becomes    for t: u[t] = …;  for t: h[t + 1] = h[t] + u[t]
     """
-    return replace(stage, rematerialised=Rematerialised(distributed(stage.nests)))
+    return _with_nests(stage, distributed(stage.nests))
 
 
 def reuse_copies(stage: Stage, task: Task) -> Stage:
@@ -69,7 +75,7 @@ def reuse_copies(stage: Stage, task: Task) -> Stage:
 
     for t: { z[t] = …;  h[t + 1] = z[t] };  y[t] = z[t]    becomes    for t: { …;  h[t + 1] = z[t] };  y[t] = h[t + 1]
     """
-    return replace(stage, rematerialised=Rematerialised(reusing_copies(stage.nests, task.kept)))
+    return _with_nests(stage, reusing_copies(stage.nests, task.kept))
 
 
 def scatter_to_gather(stage: Stage, task: Task) -> Stage:
@@ -78,7 +84,7 @@ def scatter_to_gather(stage: Stage, task: Task) -> Stage:
     for o: for k: dx[o + k] += dy[o] * w[k]    becomes    for i: for k: if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
     """
     found = gathering(stage.nests, task.options.contraction_points) if task.placing else stage.nests
-    return replace(stage, rematerialised=Rematerialised(found))
+    return _with_nests(stage, found)
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
@@ -87,7 +93,7 @@ def order_loops(stage: Stage, task: Task) -> Stage:
     for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
     """
     ordered = [arranged(nest, task.options.schedule) for nest in stage.nests]
-    return replace(stage, rematerialised=Rematerialised(ordered))
+    return _with_nests(stage, ordered)
 
 
 def strip_mine(stage: Stage, task: Task) -> Stage:
@@ -99,7 +105,7 @@ def strip_mine(stage: Stage, task: Task) -> Stage:
         return stage
     cost = StripCost(task.options.machine)
     found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
-    return replace(stage, rematerialised=Rematerialised(found))
+    return _with_nests(stage, found)
 
 
 def rematerialise(stage: Stage, task: Task) -> Stage:
@@ -120,8 +126,8 @@ def decide_inlining(stage: Stage, task: Task) -> Stage:
     verdicts = decide(stage.nests, task.kept, task.options.inlining, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}
-    outside = {*task.kept, *(buffer for buffer in verdicts if buffer not in written)}
-    return replace(stage, verdicts=verdicts, unsigned=unsigned_buffers(stage.nests), outside=outside)
+    outside = frozenset([*task.kept, *(buffer for buffer in verdicts if buffer not in written)])
+    return replace(stage, verdicts=verdicts, unsigned=frozenset(unsigned_buffers(stage.nests)), outside=outside)
 
 
 def inline(stage: Stage, task: Task) -> Stage:

@@ -26,12 +26,12 @@ class Task:
     that the backend can run; `tuned` are the best that were found for kernels (`tuned.py`).
     """
 
-    kept: Mapping[Buffer, str]
-    static: Mapping[str, int] = field(default_factory=dict)
-    recompute: Collection[Buffer] = ()
-    places: Collection[type] = ()
+    kept: Mapping[Buffer, str] = field(hash=False)
+    static: Mapping[str, int] = field(default_factory=dict, hash=False)
+    recompute: tuple[Buffer, ...] = ()
+    places: frozenset[type] = frozenset()
     options: CompileOptions = field(default_factory=CompileOptions)
-    tuned: Mapping[str, Decisions] = field(default_factory=dict)
+    tuned: Mapping[str, Decisions] = field(default_factory=dict, hash=False)
 
     @property
     def placing(self) -> bool:
@@ -50,10 +50,10 @@ class Stage:
 
     rematerialised: Rematerialised
     formed: tuple[Kernel, ...] | None = None
-    verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict, hash=False)
     #: The buffers that never hold -0.0, and those that are kept or given.
-    unsigned: Collection[Buffer] = ()
-    outside: Collection[Buffer] = ()
+    unsigned: frozenset[Buffer] = frozenset()
+    outside: frozenset[Buffer] = frozenset()
     plan: MemoryPlan | None = None
 
     @property
