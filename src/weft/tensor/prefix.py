@@ -51,12 +51,12 @@ def _running(user: str, x: TensorLike, spec: str, op: str, label: str, sizes: Ma
     """What an operation makes of the total so far and each element, in the place of the element."""
     axis = ScanAxis.of(spec, user)
     front = axis.front(as_tensor(x, user), sizes)
-    nothing = contract(FIRST_BATCH_AXIS, [front[0:0]], accum=op)  # the total of no elements
+    nothing = contract(FIRST_BATCH_AXIS, [front[0:0]], accum=op, label="nothing")  # the total of no elements
     stored = Peek()(nothing.node.precision)
     wide = stored if op == "max" else "float64" if stored == "float32" else accumulator_type(stored)
 
     def step(total: Tensor, one: Tensor) -> tuple[Tensor, Tensor]:
-        total = each_point(user, partial(call, op), total, one)
+        total = each_point("total", partial(call, op), total, one)
         return total, total if wide == stored else each_point(user, partial(call, "type_as"), total, nothing)
 
     totals, _ = scan(step, front, init=nothing if wide == stored else cast(nothing, wide))
