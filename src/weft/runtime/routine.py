@@ -18,6 +18,7 @@ from weft.public import public, theirs
 from weft.runtime import errors
 from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.compiled import Compiled
+from weft.runtime.decide import decide_routine, decisions_about
 from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
@@ -27,6 +28,7 @@ from weft.runtime.tuning_report import TuningReport
 from weft.runtime.values import read
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
+from weft.schedule.decisions import Decisions
 from weft.schedule.memory_plan import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
@@ -44,7 +46,7 @@ R = TypeVar("R")
 class Routine:
     """Compiled code, with what it does to memory. It runs on every device of its context.
 
-    Nothing about it changes but what it was compiled to, when tuning finds something quicker.
+    Nothing about it changes but what it was compiled to, when tuning finds something quicker, or somebody decides.
     """
 
     state: DeviceState
@@ -195,6 +197,20 @@ class Routine:
         later processes without asking (`wf.config.tuned`). The report says what was tried, refused and gained.
         """
         return tune_routine(self, self.standing(values), {}, seconds, show)
+
+    @public
+    def decisions(self) -> tuple[Decisions, ...]:
+        """How the loops and products of each kernel run: values that print, and that `decide` takes."""
+        return decisions_about(self._schedule.kernels)
+
+    @public
+    def decide(self, chosen: Mapping[int, Decisions | Mapping[str, str]]) -> None:
+        """Run kernels, by number, as is said from now on; what is not legal is refused, and nothing changes then.
+
+        Loops are `i0`, `i1`, … from the top of the kernel, products `n0`, …; what is not mentioned runs as written:
+        `step.decide({0: {"i0": "on threads by 64", "i1": "on vectors of 8"}, 2: {"order": "i1 i0"}})`.
+        """
+        decide_routine(self, chosen)
 
     def use(self, compiled: Compiled) -> None:
         """Run something else that does the same on the same memory, from now on."""
