@@ -65,7 +65,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "wf.sum(axis=)": (lambda: wf.sum(X, axis=1), "a reduction has no argument `axis`", "name the axes, and leave out"),
     "wf.zeros": (lambda: wf.zeros(3), "weft has no `zeros`", "wf.constant(0.0) takes the shape its use needs"),
     "wf.matmul": (lambda: wf.matmul(X, X), "weft has no `matmul`", "a @ b"),
-    "wf.Adam": (lambda: wf.Adam, "weft has no `Adam`", "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)"),
+    "wf.Adam": (lambda: wf.Adam, "weft has no `Adam`", "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)"),
     "wf.relo": (lambda: wf.relo(X), "weft has no `relo`", "did you mean wf.relu?"),
     "t.mean": (lambda: X.mean(), "a tensor has no `mean`", "wf.mean(t)"),
     "t.exp": (lambda: X.exp(), "a tensor has no `exp`", "wf.exp(t)"),
