@@ -86,7 +86,7 @@ _MODULE = _table(
         "range": "wf.arange(n)",
         "identity": "wf.eye(n)",
         "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,
-        "Parameter parameter Module nn Linear Dense layers Sequential": _LAYER,
+        "Parameter parameter Module Linear Dense layers Sequential": _LAYER,
         "rand randn random normal_ randint": _RANDOM,
         "manual_seed": "wf.seed(0)",
         "no_grad detach stop_grad": "wf.stop_gradient(t)",

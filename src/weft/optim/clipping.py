@@ -11,12 +11,13 @@ from operator import add
 
 from weft.assign import Code, comment
 from weft.errors import WeftError
+from weft.ops import Scalar
 from weft.optim.own_nodes import Rate, own_node, squared_length
 from weft.optim.selection import Patterns, chosen
 from weft.tensor.assignments import cd
 from weft.tensor.elementary import clip
 from weft.tensor.functions import maximum, sqrt
-from weft.tensor.tensor import Tensor
+from weft.tensor.tensor import Tensor, is_number
 
 
 def clip_by_norm(
@@ -30,6 +31,9 @@ def clip_by_norm(
     of parameters; the others neither count nor change.
     """
     _check_limit(limit)
+    if norm is not None and not isinstance(norm, Tensor):
+        fix = 'write norm = wf.node("norm", scalar=True); wf.optim.clip_by_norm(loss, 1.0, norm=norm)'
+        raise WeftError(f"norm= takes a node, not {norm!r}", fix=fix)
     params = chosen(loss, only, exclude)
     found = norm if norm is not None else own_node(loss, "clip.norm", scalar=True)
     return _shorten(params, limit, found, own_node(loss, "clip.share", scalar=True))
@@ -61,5 +65,8 @@ def _bound(params: Sequence[Tensor], limit: float) -> None:
 
 
 def _check_limit(limit: Rate) -> None:
+    fix = "write a number above 0, such as 1.0"
+    if not isinstance(limit, Tensor | Scalar) and not is_number(limit):
+        raise WeftError(f"gradients are clipped to a number, not {limit!r}", fix=fix)
     if isinstance(limit, int | float) and not limit > 0:
-        raise WeftError(f"a gradient cannot be clipped to {limit}", fix="write a number above 0, such as 1.0")
+        raise WeftError(f"a gradient cannot be clipped to {limit}", fix=fix)

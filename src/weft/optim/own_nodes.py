@@ -58,9 +58,7 @@ def check_fractions(**values: float) -> None:
     """Refuse numbers that are not from 0 up to 1: means would grow without end."""
     for name, value in values.items():
         if not 0 <= value < 1:
-            raise WeftError(
-                f"{name} is at least 0 and below 1, not {value}", fix=f"write {name}=0.9, or the like"
-            )
+            raise WeftError(f"{name} is at least 0 and below 1, not {value}", fix=f"write {name}=0.9, or the like")
 
 
 def check_from_zero(**values: float) -> None:
