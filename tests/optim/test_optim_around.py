@@ -119,9 +119,10 @@ def test_micro_batches_are_a_batch() -> None:
 
     @wf.cd
     def own(p: wf.Tensor) -> None:
-        count = wf.node("count", init=0.0, scalar=True)
+        count, share = wf.node("count", init=0.0, scalar=True), wf.node("share", init=1.0, scalar=True)
         count += 1
-        p -= 0.1 * count * p.grad
+        share *= 0.5
+        p -= 0.1 * (count * share) * p.grad
 
     found = []
     for parts in (1, 2):
@@ -135,6 +136,14 @@ def test_micro_batches_are_a_batch() -> None:
                 step(xs[at::parts], ys[at::parts])
         found.append(ctx[a])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+
+
+def test_writes_keep_what_is_there_by_themselves() -> None:
+    *_, loss = regression()
+    text = str(wf.optim.accumulate(loss, wf.optim.adamw(loss, lr=0.5, weight_decay=0.0), every=3, step=N))
+    assert "accumulate.mean.b =: where((n % 3) = 0, 0.0, accumulate.mean.b) + (b.grad / 3)" in text
+    assert "b =- where((n % 3) = 2, 0.5 *. " in text
+    assert "kept" not in text
 
 
 def test_what_code_writes_in_parts_is_kept_as_well() -> None:
@@ -190,6 +199,21 @@ def test_means_have_names_and_stand_in_expressions() -> None:
         '  ema.mean.b =+ ema.share.b *. (b - ema.mean.b) ~at_least:"float32";\n'
         "  { ema.share.b; scalar; init = 1.0 } =: 0.0010000000000000009)"
     )
+
+
+@pytest.mark.parametrize("what", ["clip_by_norm", "clip_by_value", "accumulate", "ema", "swap"])
+def test_printed_code_reads_back(what: str) -> None:
+    *_, loss = regression()
+    average = wf.optim.ema(loss)
+    code = {
+        "clip_by_norm": wf.optim.clip_by_norm(loss, 1.0),
+        "clip_by_value": wf.optim.clip_by_value(loss, 1.0),
+        "accumulate": wf.optim.accumulate(loss, wf.optim.adamw(loss), every=3, step=N),
+        "ema": average.update,
+        "swap": average.swap,
+    }[what]
+    names = {p.label: p for p in loss.params}
+    assert str(wf.parse_cd(str(code), {**names, "n": N}, declare=True)) == str(code)
 
 
 # State

@@ -6,14 +6,18 @@ code = wf.seq(wf.grad_update(loss), wf.optim.accumulate(loss, wf.optim.adamw(los
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TypeGuard
 
-from weft.assign import Accum, Code, Node, comment, complete, record, statements, target
+from weft.assign import Accum, Arg, Assignment, Code, Node, comment, complete, record, statements, target
 from weft.assign.definitions import inputs_of
+from weft.assign.nodes import rebuilt
 from weft.errors import WeftError
-from weft.ops import Scalar
+from weft.ops import Scalar, call
 from weft.optim.own_nodes import own_node
 from weft.optim.selection import chosen
+from weft.shape.logic import Pointwise
 from weft.tensor.assignments import cd, node
 from weft.tensor.functions import equal, where
 from weft.tensor.tensor import Tensor
@@ -54,14 +58,19 @@ def _accumulated(params: Sequence[Tensor], update: Code, every: int, step: Scala
 def run_where(condition: Scalar, code: Code) -> None:
     """Record code that changes what it keeps only where a condition holds of the run.
 
-    The code computes in every run; what it keeps is put back in the others. In loops that are fused the old value of a
-    cell does not leave its register.
+    The code computes in every run. A write that can keep the old value does so:
+
+        m =: 0.9 *. m + g      becomes      m =: where(condition, 0.9 *. m + g, m)
+
+    What is written otherwise is put back after the code.
     """
-    kept = [(Tensor(one), node("kept")) for one in _kept(code)]
-    for tensor, before in kept:
+    kept = _kept(code)
+    restored = [(Tensor(one), node("kept")) for one in kept if not all(map(_can_keep, _writes(code, one)))]
+    for tensor, before in restored:
         before[:] = tensor
-    record(code)
-    for tensor, before in kept:
+    guarded = set(kept).difference(tensor.node for tensor, _ in restored)
+    record(rebuilt(code, lambda one: _keeping(one, condition) if _writes_to(one, guarded) else one))
+    for tensor, before in restored:
         tensor[:] = where(condition, tensor, before)
 
 
@@ -76,3 +85,27 @@ def _kept(code: Code) -> list[Node]:
 
 def _outlives(node: Node) -> bool:
     return node.definition is None and node.gradient_of is None
+
+
+def _writes(code: Code, node: Node) -> list[Assignment]:
+    return [one for one in statements(code) if target(one) is node]
+
+
+def _writes_to(one: Code, nodes: Collection[Node]) -> TypeGuard[Accum]:
+    return isinstance(one, Accum) and one.lhs in nodes
+
+
+def _can_keep(one: Assignment) -> bool:
+    """Can a write be told to leave what is there: does it work point by point, and overwrite or add?"""
+    if not isinstance(one, Accum) or one.record.lhs or not isinstance(one.record.operation.logic, Pointwise):
+        return False
+    return one.accum == "arg2" or (one.accum in ("add", "sub") and not one.reset)
+
+
+def _keeping(one: Accum, condition: Scalar) -> Accum:
+    """The write where a condition holds; elsewhere it adds nothing, or writes what is there."""
+    if one.accum != "arg2":
+        return replace(one, value=call("where", condition, one.value, 0.0))
+    slots = replace(one.record, operands=(*one.record.operands, one.record.lhs))
+    value = call("where", condition, one.value, Arg(len(one.operands)))
+    return replace(one, value=value, operands=(*one.operands, one.lhs), record=slots)

@@ -73,8 +73,8 @@ def one_cycle(
 ) -> Tensor:
     """Up to `rate` and down again in so many runs, along two half waves.
 
-    n = wf.counter("n")
-    wf.optim.sgd(loss, lr=wf.optim.one_cycle(n, 0.1, steps=1000), momentum=0.9)
+        n = wf.counter("n")
+        wf.optim.sgd(loss, lr=wf.optim.one_cycle(n, 0.1, steps=1000), momentum=0.9)
 
     `rise` is the part of the runs in which it goes up; `start` and `final` are the parts of `rate` at both ends.
     """
