@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import io
 from collections.abc import Callable
 
 import numpy as np
@@ -65,6 +67,18 @@ def test_parameters_are_one_by_one_too() -> None:
     whole = wf.optim.adagrad(loss, lr=0.1, initial=0.1)
     parts = wf.seq(*(wf.optim.adagrad_one(p, lr=0.1, initial=0.1) for p in loss.params))
     assert str(whole) == str(parts)
+
+
+@pytest.mark.parametrize("name", [one for one in wf.optim.__all__ if one.islower() and not one.endswith("_one")])
+def test_a_function_shows_an_example(name: str) -> None:
+    w, b, table = wf.param("net.w", o=2, i=3), wf.param("net.b", o=2), wf.param("embedding.t", o=(4, 3))
+    loss = wf.einsum("...|... => 0", w @ table[0] + b)
+    names = {"wf": wf, "loss": loss}
+    found = doctest.DocTestParser().get_doctest(getattr(wf.optim, name).__doc__, names, name, None, None)
+    assert any(f"wf.optim.{name}(" in one.source for one in found.examples)
+    printed = io.StringIO()
+    doctest.DocTestRunner().run(found, out=printed.write)
+    assert not printed.getvalue(), printed.getvalue()
 
 
 PARAMS, LOSS = model()

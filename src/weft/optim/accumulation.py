@@ -26,9 +26,9 @@ from weft.tensor.tensor import Tensor
 def accumulate(loss: Tensor, update: Code, *, every: int, step: Scalar) -> Code:
     """Add gradients up, and run `update` on their mean in the last of every so many runs.
 
-        n = wf.counter("n")
-        update = wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss))
-        code = wf.seq(wf.grad_update(loss), wf.optim.accumulate(loss, update, every=4, step=n))
+    >>> n = wf.counter("n")
+    >>> update = wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.accumulate(loss, update, every=4, step=n))
 
     It is one routine, and the counter says which run it is. In the other runs whatever `update` keeps, parameters and
     state, stays as it is. A schedule of the update counts updates where it is one of `n // every`.

@@ -56,8 +56,8 @@ class Average:
 def ema(loss: Tensor, *, decay: float = 0.999, only: Patterns = (), exclude: Patterns = ()) -> Average:
     """Moving averages of the parameters of `loss`: each update keeps `decay` of a mean and adds the rest.
 
-        average = wf.optim.ema(loss, decay=0.999)
-        code = wf.seq(wf.grad_update(loss), wf.optim.adamw(loss), average.update)
+    >>> average = wf.optim.ema(loss, decay=0.999)
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.adamw(loss), average.update)
 
     The first update takes the parameters as they are. `only` and `exclude` are patterns of labels of parameters.
     """

@@ -25,7 +25,7 @@ def clip_by_norm(
 ) -> Code:
     """Make the gradients of all parameters together no longer than `limit`: each is divided by the same number.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.clip_by_norm(loss, 1.0), wf.optim.sgd(loss, lr=0.1))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.clip_by_norm(loss, 1.0), wf.optim.sgd(loss, lr=0.1))
 
     A `norm=wf.node("norm", scalar=True)` is assigned how long they were. `only` and `exclude` are patterns of labels
     of parameters; the others neither count nor change.
@@ -51,7 +51,7 @@ def _shorten(params: Sequence[Tensor], limit: Rate, norm: Tensor, share: Tensor)
 def clip_by_value(loss: Tensor, limit: float, *, only: Patterns = (), exclude: Patterns = ()) -> Code:
     """Make every value of the gradients at most `limit`, and at least `-limit`.
 
-    code = wf.seq(wf.grad_update(loss), wf.optim.clip_by_value(loss, 0.5), wf.optim.sgd(loss, lr=0.1))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.clip_by_value(loss, 0.5), wf.optim.sgd(loss, lr=0.1))
     """
     _check_limit(limit)
     return _bound(chosen(loss, only, exclude), limit)

@@ -24,7 +24,7 @@ def sgd(
 ) -> Code:
     """One step of gradient descent on the parameters of `loss`.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1, momentum=0.9))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1, momentum=0.9))
 
     Weight decay is added to the gradient. `only` and `exclude` are patterns of the labels of parameters, and `groups`
     gives other options to those that a pattern matches: `groups={"*.bias": dict(weight_decay=0.0)}`.
@@ -73,7 +73,7 @@ def lion(
 ) -> Code:
     """One step of Lion on the parameters of `loss`: each value moves by `lr`, up or down, and decays.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.lion(loss, lr=1e-4, weight_decay=0.1))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.lion(loss, lr=1e-4, weight_decay=0.1))
 
     `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """

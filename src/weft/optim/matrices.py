@@ -36,7 +36,7 @@ def muon(
 ) -> Code:
     """One step of Muon on the matrices among the parameters of `loss`, and one of AdamW on all others.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.muon(loss, lr=0.02, others=dict(lr=1e-3), exclude="embedding.*"))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.muon(loss, lr=0.02, others=dict(lr=1e-3), exclude="embedding.*"))
 
     A matrix has two axes, none of them a batch axis; parameters with one axis, or with more than two, take the step of
     wf.optim.adamw with the options that `others` gives. Embeddings are matrices as well, and are better excluded and

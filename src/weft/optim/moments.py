@@ -27,7 +27,7 @@ def adam(
 ) -> Code:
     """One step of Adam on the parameters of `loss`.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.adam(loss, lr=1e-3))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.adam(loss, lr=1e-3))
 
     Weight decay is added to the gradient; that of wf.optim.adamw is not. With `amsgrad` the mean of squares never
     falls. `only`, `exclude` and `groups` are as in wf.optim.sgd.
@@ -51,7 +51,7 @@ def adamw(
 ) -> Code:
     """One step of AdamW on the parameters of `loss`: Adam, and parameters that decay apart from it.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.adamw(loss, lr=1e-3, groups={"*.b": dict(weight_decay=0.0)}))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.adamw(loss, lr=1e-3, groups={"*.b": dict(weight_decay=0.0)}))
 
     `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
@@ -73,7 +73,7 @@ def lamb(
 ) -> Code:
     """One step of LAMB on the parameters of `loss`: that of AdamW, as long as the parameter is, times `lr`.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.lamb(loss, lr=1e-2, weight_decay=0.01))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.lamb(loss, lr=1e-2, weight_decay=0.01))
 
     A parameter of zeros takes the step of AdamW as it is. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """

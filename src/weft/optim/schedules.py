@@ -23,15 +23,18 @@ from weft.tensor.tensor import Tensor
 
 
 def constant(rate: float) -> Tensor:
-    """The same rate in every run, as a part of others: `wf.optim.join(n, [wf.optim.constant(0.1), …], at=[100])`."""
+    """The same rate in every run, as a part of others.
+
+    >>> rate = wf.optim.join(wf.counter("n"), [wf.optim.constant(0.1), wf.optim.constant(0.01)], at=[100])
+    """
     return _named("constant", rate)
 
 
 def linear(n: Scalar, rate: float, steps: int, *, final: float = 0.0) -> Tensor:
     """From `rate` in run 0 to `final` in run `steps`, by equal steps; then it stays.
 
-    n = wf.counter("n")
-    wf.optim.sgd(loss, lr=wf.optim.linear(n, 0.1, steps=1000))
+    >>> n = wf.counter("n")
+    >>> code = wf.optim.sgd(loss, lr=wf.optim.linear(n, 0.1, steps=1000))
     """
     return _named("linear", rate + (final - rate) * _passed("linear", n, steps))
 
@@ -39,8 +42,8 @@ def linear(n: Scalar, rate: float, steps: int, *, final: float = 0.0) -> Tensor:
 def cosine(n: Scalar, rate: float, steps: int, *, final: float = 0.0) -> Tensor:
     """From `rate` in run 0 to `final` in run `steps`, along half a wave: slowly, fast, slowly; then it stays.
 
-    n = wf.counter("n")
-    wf.optim.adamw(loss, lr=wf.optim.cosine(n, 1e-3, steps=1000, final=1e-5))
+    >>> n = wf.counter("n")
+    >>> code = wf.optim.adamw(loss, lr=wf.optim.cosine(n, 1e-3, steps=1000, final=1e-5))
     """
     return _named("cosine", _wave(rate, final, _passed("cosine", n, steps)))
 
@@ -48,8 +51,8 @@ def cosine(n: Scalar, rate: float, steps: int, *, final: float = 0.0) -> Tensor:
 def step(n: Scalar, rate: float, every: int, *, factor: float = 0.1) -> Tensor:
     """`rate`, multiplied by `factor` after every so many runs.
 
-    n = wf.counter("n")
-    wf.optim.sgd(loss, lr=wf.optim.step(n, 0.1, every=300))
+    >>> n = wf.counter("n")
+    >>> code = wf.optim.sgd(loss, lr=wf.optim.step(n, 0.1, every=300))
     """
     _check_counted("step", n)
     _check_runs("every", every)
@@ -59,8 +62,8 @@ def step(n: Scalar, rate: float, every: int, *, factor: float = 0.1) -> Tensor:
 def warm_up(n: Scalar, rate: Rate, steps: int) -> Tensor:
     """A rate, or another schedule, that is reached in run `steps - 1`, by equal steps from `rate / steps` in run 0.
 
-    n = wf.counter("n")
-    wf.optim.adamw(loss, lr=wf.optim.warm_up(n, wf.optim.cosine(n, 1e-3, steps=1000), steps=100))
+    >>> n = wf.counter("n")
+    >>> code = wf.optim.adamw(loss, lr=wf.optim.warm_up(n, wf.optim.cosine(n, 1e-3, steps=1000), steps=100))
     """
     check_rate(rate)
     _check_counted("warm_up", n)
@@ -73,8 +76,8 @@ def one_cycle(
 ) -> Tensor:
     """Up to `rate` and down again in so many runs, along two half waves.
 
-        n = wf.counter("n")
-        wf.optim.sgd(loss, lr=wf.optim.one_cycle(n, 0.1, steps=1000), momentum=0.9)
+    >>> n = wf.counter("n")
+    >>> code = wf.optim.sgd(loss, lr=wf.optim.one_cycle(n, 0.1, steps=1000), momentum=0.9)
 
     `rise` is the part of the runs in which it goes up; `start` and `final` are the parts of `rate` at both ends.
     """
@@ -92,8 +95,8 @@ def one_cycle(
 def join(n: Scalar, schedules: Sequence[Rate], at: Sequence[int]) -> Tensor:
     """One schedule after another: the second from run `at[0]` on, the third from run `at[1]` on.
 
-    n = wf.counter("n")
-    rate = wf.optim.join(n, [wf.optim.warm_up(n, 0.1, 100), wf.optim.cosine(n - 100, 0.1, 900)], at=[100])
+    >>> n = wf.counter("n")
+    >>> rate = wf.optim.join(n, [wf.optim.warm_up(n, 0.1, 100), wf.optim.cosine(n - 100, 0.1, 900)], at=[100])
     """
     _check_counted("join", n)
     _check_joints(schedules, at)

@@ -25,7 +25,7 @@ def rmsprop(
 ) -> Code:
     """One step of RMSprop on the parameters of `loss`; `centered` divides by the deviation from the mean gradient.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.rmsprop(loss, lr=1e-2, momentum=0.9))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.rmsprop(loss, lr=1e-2, momentum=0.9))
 
     Weight decay is added to the gradient. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
@@ -79,7 +79,7 @@ def adagrad(
 ) -> Code:
     """One step of Adagrad on the parameters of `loss`; `initial` is what the sums of squares start at.
 
-        code = wf.seq(wf.grad_update(loss), wf.optim.adagrad(loss, lr=1e-2))
+    >>> code = wf.seq(wf.grad_update(loss), wf.optim.adagrad(loss, lr=1e-2))
 
     Weight decay is added to the gradient. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
