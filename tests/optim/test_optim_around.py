@@ -149,7 +149,8 @@ def test_writes_keep_what_is_there_by_themselves() -> None:
 def test_what_code_writes_in_parts_is_kept_as_well() -> None:
     w, ctx = wf.param("w", o=3, init=1.0), wf.Context("interp")
     loss = wf.einsum("i => 0", w)
-    seen = wf.node("seen", o=3, i=[], b=[], init=5.0)
+    seen = wf.node("seen", o=3, i=[], b=[], dtype="float32")
+    ctx[seen] = np.full(3, 5, "float32")
 
     @wf.cd
     def part() -> None:

@@ -66,7 +66,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("adagrad", {}),
     ("adagrad", {"lr": 0.1, "initial": 0.5, "eps": 1e-3, "weight_decay": 0.1}),
     ("lion", {}),
-    ("lion", {"lr": 0.01, "beta1": 0.8, "beta2": 0.9, "weight_decay": 0.1}),
+    ("lion", {"lr": 0.4, "beta1": 0.6, "beta2": 0.9, "weight_decay": 0.1}),
     ("lamb", {}),
     ("lamb", {"lr": 0.05, "beta1": 0.8, "weight_decay": 0.1}),
     ("muon", {}),
@@ -115,6 +115,13 @@ def test_several_optimisers_share_a_step_in_compiled_code(mixed: dict[str, tuple
     for label, (name, options) in mixed.items():
         wanted = expected(getattr(recurrences, name), options, label)
         np.testing.assert_allclose(ctx[params[label]], wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_muon_multiplies_the_shorter_side_with_itself() -> None:
+    params, _ = problem()
+    assert '~logic:"k->i; k->j => i, j"' in str(wf.optim.muon_one(params["w"]))
+    assert '~logic:"i->k; j->k => i, j"' in str(wf.optim.muon_one(params["tall"]))
+    assert '~logic:"k, i; k, j => i, j"' in str(wf.optim.muon_one(params["t"]))
 
 
 def test_a_parameter_of_zeros_takes_a_step_of_lamb() -> None:
