@@ -16,7 +16,7 @@ from weft.assign.nodes import rebuilt
 from weft.errors import WeftError
 from weft.ops import Scalar, call
 from weft.optim.own_nodes import own_node
-from weft.optim.selection import chosen
+from weft.optim.selection import chosen_params
 from weft.shape.logic import Pointwise
 from weft.tensor.assignments import cd, node
 from weft.tensor.functions import equal, where
@@ -41,7 +41,7 @@ def accumulate(loss: Tensor, update: Code, *, every: int, step: Scalar) -> Code:
     if not isinstance(step, Scalar):
         what = f"step= takes a counter, not {step!r}"
         raise WeftError(what, fix='write n = wf.counter("n"); wf.optim.accumulate(…, step=n)')
-    return _accumulated(chosen(loss), update, every, step)
+    return _accumulated(chosen_params(loss), update, every, step)
 
 
 @cd

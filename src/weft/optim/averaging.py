@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from weft.assign import Code, comment
 from weft.errors import WeftError
 from weft.optim.own_nodes import check_fractions, own_node
-from weft.optim.selection import Patterns, chosen
+from weft.optim.selection import Patterns, chosen_params
 from weft.public import public_methods
 from weft.runtime import Context
 from weft.tensor.assignments import cd, node
@@ -62,7 +62,7 @@ def ema(loss: Tensor, *, decay: float = 0.999, only: Patterns = (), exclude: Pat
     The first update takes the parameters as they are. `only` and `exclude` are patterns of labels of parameters.
     """
     check_fractions(decay=decay)
-    params = chosen(loss, only, exclude)
+    params = chosen_params(loss, only, exclude)
     means = tuple(own_node(p, "ema.mean") for p in params)
     return Average(params, means, _follow(params, means, decay), _exchange(params, means))
 

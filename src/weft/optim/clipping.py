@@ -13,7 +13,7 @@ from weft.assign import Code, comment
 from weft.errors import WeftError
 from weft.ops import Scalar
 from weft.optim.own_nodes import Rate, own_node, squared_length
-from weft.optim.selection import Patterns, chosen
+from weft.optim.selection import Patterns, chosen_params
 from weft.tensor.assignments import cd
 from weft.tensor.elementary import clip
 from weft.tensor.functions import maximum, sqrt
@@ -34,7 +34,7 @@ def clip_by_norm(
     if norm is not None and not isinstance(norm, Tensor):
         fix = 'write norm = wf.node("norm", scalar=True); wf.optim.clip_by_norm(loss, 1.0, norm=norm)'
         raise WeftError(f"norm= takes a node, not {norm!r}", fix=fix)
-    params = chosen(loss, only, exclude)
+    params = chosen_params(loss, only, exclude)
     found = norm if norm is not None else own_node(loss, "clip.norm", scalar=True)
     return _shorten(params, limit, found, own_node(loss, "clip.share", scalar=True))
 
@@ -54,7 +54,7 @@ def clip_by_value(loss: Tensor, limit: float, *, only: Patterns = (), exclude: P
     >>> code = wf.seq(wf.grad_update(loss), wf.optim.clip_by_value(loss, 0.5), wf.optim.sgd(loss, lr=0.1))
     """
     _check_limit(limit)
-    return _bound(chosen(loss, only, exclude), limit)
+    return _bound(chosen_params(loss, only, exclude), limit)
 
 
 @cd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.assign import Code, comment
 from weft.errors import WeftError
 from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, own_node
-from weft.optim.selection import Groups, Patterns, chosen, update_each
+from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.tensor.assignments import cd
 from weft.tensor.elementary import sign
 from weft.tensor.tensor import Tensor
@@ -20,7 +20,7 @@ def sgd(
     nesterov: bool = False,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of gradient descent on the parameters of `loss`.
 
@@ -30,7 +30,7 @@ def sgd(
     gives other options to those that a pattern matches: `groups={"*.bias": dict(weight_decay=0.0)}`.
     """
     options = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov": nesterov}
-    return update_each(sgd_one, chosen(loss, only, exclude), options, groups)
+    return update_each(sgd_one, chosen_params(loss, only, exclude), options, groups)
 
 
 @cd
@@ -69,7 +69,7 @@ def lion(
     weight_decay: float = 0.0,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of Lion on the parameters of `loss`: each value moves by `lr`, up or down, and decays.
 
@@ -78,7 +78,7 @@ def lion(
     `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
     options = {"lr": lr, "beta1": beta1, "beta2": beta2, "weight_decay": weight_decay}
-    return update_each(lion_one, chosen(loss, only, exclude), options, groups)
+    return update_each(lion_one, chosen_params(loss, only, exclude), options, groups)
 
 
 @cd

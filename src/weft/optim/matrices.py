@@ -9,7 +9,7 @@ from weft.assign import Code, comment, seq
 from weft.errors import WeftError
 from weft.optim.moments import adamw_one
 from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, length, own_node
-from weft.optim.selection import Groups, Patterns, chosen, update_each
+from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.shape.nodes import Shape
 from weft.tensor.assignments import cd
 from weft.tensor.einsum import einsum
@@ -32,7 +32,7 @@ def muon(
     others: Mapping[str, Any] | None = None,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of Muon on the matrices among the parameters of `loss`, and one of AdamW on all others.
 
@@ -42,7 +42,7 @@ def muon(
     wf.optim.adamw with the options that `others` gives. Embeddings are matrices as well, and are better excluded and
     left to another optimiser. `groups` is about matrices; `only` and `exclude` are as in wf.optim.sgd.
     """
-    params = chosen(loss, only, exclude)
+    params = chosen_params(loss, only, exclude)
     matrices = [p for p in params if is_matrix(p.dims)]
     if not matrices:
         what = f"`{loss.label}` has no parameter with two axes for muon"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from weft.assign import Code, comment
 from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, length, own_node
-from weft.optim.selection import Groups, Patterns, chosen, update_each
+from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.tensor.assignments import cd
 from weft.tensor.functions import logical_and, maximum, sqrt, where
 from weft.tensor.tensor import Tensor
@@ -23,7 +23,7 @@ def adam(
     amsgrad: bool = False,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of Adam on the parameters of `loss`.
 
@@ -33,7 +33,7 @@ def adam(
     falls. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
     options = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-    return update_each(adam_one, chosen(loss, only, exclude), options, groups)
+    return update_each(adam_one, chosen_params(loss, only, exclude), options, groups)
 
 
 def adamw(
@@ -47,7 +47,7 @@ def adamw(
     amsgrad: bool = False,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of AdamW on the parameters of `loss`: Adam, and parameters that decay apart from it.
 
@@ -56,7 +56,7 @@ def adamw(
     `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
     options = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-    return update_each(adamw_one, chosen(loss, only, exclude), options, groups)
+    return update_each(adamw_one, chosen_params(loss, only, exclude), options, groups)
 
 
 def lamb(
@@ -69,7 +69,7 @@ def lamb(
     weight_decay: float = 0.0,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of LAMB on the parameters of `loss`: that of AdamW, as long as the parameter is, times `lr`.
 
@@ -78,7 +78,7 @@ def lamb(
     A parameter of zeros takes the step of AdamW as it is. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
     options = {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay}
-    return update_each(lamb_one, chosen(loss, only, exclude), options, groups)
+    return update_each(lamb_one, chosen_params(loss, only, exclude), options, groups)
 
 
 @cd

@@ -17,10 +17,10 @@ from weft.tensor.tensor import Tensor
 #: Patterns of labels; a single one may stand for itself.
 Patterns: TypeAlias = str | Sequence[str]
 #: Options by the pattern of the labels that they are for.
-Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
+OptionGroups: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-def chosen(loss: Tensor, only: Patterns = (), exclude: Patterns = ()) -> tuple[Tensor, ...]:
+def chosen_params(loss: Tensor, only: Patterns = (), exclude: Patterns = ()) -> tuple[Tensor, ...]:
     """The parameters of a loss: `only` those that match a pattern, if there are any, and none to `exclude`."""
     params = _params(loss)
     labels = [p.label for p in params]
@@ -47,14 +47,14 @@ def _params(loss: Tensor) -> tuple[Tensor, ...]:
 
 
 def update_each(
-    one: Callable[..., Code], params: Sequence[Tensor], options: Mapping[str, object], groups: Groups | None
+    one: Callable[..., Code], params: Sequence[Tensor], options: Mapping[str, object], groups: OptionGroups | None
 ) -> Code:
     """The code that updates each parameter: with the options, of which groups that it is in change some, in order."""
     checked = _checked_groups(groups, options, [p.label for p in params])
     return seq(*(one(p, **_options_of(p, options, checked)) for p in params))
 
 
-def _options_of(p: Tensor, options: Mapping[str, object], groups: Groups) -> dict[str, object]:
+def _options_of(p: Tensor, options: Mapping[str, object], groups: OptionGroups) -> dict[str, object]:
     own = dict(options)
     for pattern, changed in groups.items():
         if fnmatchcase(p.label, pattern):
@@ -62,7 +62,7 @@ def _options_of(p: Tensor, options: Mapping[str, object], groups: Groups) -> dic
     return own
 
 
-def _checked_groups(groups: Groups | None, options: Mapping[str, object], labels: Sequence[str]) -> Groups:
+def _checked_groups(groups: OptionGroups | None, options: Mapping[str, object], labels: Sequence[str]) -> OptionGroups:
     if groups is None:
         return {}
     if not isinstance(groups, Mapping) or not all(isinstance(changed, Mapping) for changed in groups.values()):

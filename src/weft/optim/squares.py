@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.assign import Code, comment
 from weft.optim.own_nodes import Rate, check_fractions, check_from_zero, check_rate, own_node
-from weft.optim.selection import Groups, Patterns, chosen, update_each
+from weft.optim.selection import OptionGroups, Patterns, chosen_params, update_each
 from weft.tensor.assignments import cd
 from weft.tensor.functions import maximum, sqrt
 from weft.tensor.tensor import Tensor
@@ -21,7 +21,7 @@ def rmsprop(
     weight_decay: float = 0.0,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of RMSprop on the parameters of `loss`; `centered` divides by the deviation from the mean gradient.
 
@@ -31,7 +31,7 @@ def rmsprop(
     """
     options = {"lr": lr, "beta": beta, "eps": eps, "momentum": momentum, "centered": centered}
     options["weight_decay"] = weight_decay
-    return update_each(rmsprop_one, chosen(loss, only, exclude), options, groups)
+    return update_each(rmsprop_one, chosen_params(loss, only, exclude), options, groups)
 
 
 @cd
@@ -75,7 +75,7 @@ def adagrad(
     weight_decay: float = 0.0,
     only: Patterns = (),
     exclude: Patterns = (),
-    groups: Groups | None = None,
+    groups: OptionGroups | None = None,
 ) -> Code:
     """One step of Adagrad on the parameters of `loss`; `initial` is what the sums of squares start at.
 
@@ -84,7 +84,7 @@ def adagrad(
     Weight decay is added to the gradient. `only`, `exclude` and `groups` are as in wf.optim.sgd.
     """
     options = {"lr": lr, "initial": initial, "eps": eps, "weight_decay": weight_decay}
-    return update_each(adagrad_one, chosen(loss, only, exclude), options, groups)
+    return update_each(adagrad_one, chosen_params(loss, only, exclude), options, groups)
 
 
 @cd
