@@ -23,6 +23,7 @@ _WALK = "the walk over a language's own trees"
 _COMMAND = "a command of `weft tc`"
 _ERROR = "an error, always written `errors.…`"
 _PUBLIC = "a name of users, and one inside a room that users' code never meets"
+_SCHEDULE = "a schedule, always written `wf.optim.…`, and what users call so in another room"
 #: Functions that have a name in common, and why that is right.
 FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("check", "infer", "parse", "show", "show_statement"), _DOOR),
@@ -30,6 +31,7 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("read", "run"), _COMMAND),
     **dict.fromkeys(("is_computed", "parts"), _ERROR),
     **dict.fromkeys(("counted", "inside", "labelled", "number", "operator", "power", "where"), _PUBLIC),
+    **dict.fromkeys(("constant", "linear", "step"), _SCHEDULE),
     "applied": "a definition on tensors, and what there is to say of it: the room after next",
     "given_values": "a tensor of given values, and the values that it is given",
     "key_of": "what something is kept under: operands in memory, routines on disk",
