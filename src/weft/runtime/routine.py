@@ -18,7 +18,7 @@ from weft.public import public, theirs
 from weft.runtime import errors
 from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.compiled import Compiled
-from weft.runtime.decide import decide_routine, decisions_about
+from weft.runtime.decisions_by_hand import decide_routine, decisions_about
 from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
