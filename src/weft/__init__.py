@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
-    from weft import nn as nn, optim as optim, tc as tc, torch as torch, train as train
+    from weft import nn as nn, optim as optim, plot as plot, tc as tc, torch as torch, train as train
     from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
     from weft.dlpack import ExchangeError as ExchangeError
@@ -192,7 +192,7 @@ __version__ = "0.1.0.dev0"
 
 #: The public names of each module; names that are rooms themselves come first.
 _HOMES = {
-    "": "nn optim tc torch train",
+    "": "nn optim plot tc torch train",
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
