@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         WeftError as WeftError,
         WeftWarning as WeftWarning,
     )
-    from weft.explain import show_as as show_as
+    from weft.explain import show_as as show_as, summary as summary
     from weft.files import load as load, load_metadata as load_metadata, save as save
     from weft.machine import Machine as Machine
     from weft.ops.declare import monoid as monoid
@@ -196,7 +196,7 @@ _HOMES = {
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
-    "explain": "show_as",
+    "explain": "show_as summary",
     "files": "load load_metadata save",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
