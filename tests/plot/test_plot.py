@@ -74,7 +74,7 @@ def test_a_function_of_the_plane_is_shaded_and_has_points_on_it() -> None:
     assert plot.canvas.split("\n") == [" ░▒▓#", " ░▒▓█", "o░▒▓█"]
     assert str(plot) == f"{plot.canvas}\n0 to 4 across, 0 to 1 up"
     up = wf.plot.function(lambda xy: xy[:, 1:], (0, 1, -1, 1), width=3, height=4, levels=[0], title="above")
-    assert str(up).split("\n")[:5] == ["above", "░░░", "░░░", "   ", "   "]
+    assert str(up).split("\n")[:5] == ["above", "░░░", "░░░", "", ""]
     holes = wf.plot.function(lambda xy: np.where(xy[:, 0] > 0.5, np.nan, 1.0), (0, 1, 0, 1), width=2, height=2)
     assert holes.canvas == " ?\n ?"
 

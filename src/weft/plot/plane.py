@@ -54,7 +54,7 @@ def function(
     canvas = "\n".join("".join(row) for row in cells)
     left, right, bottom, top = plane.frame
     below = f"{left:g} to {right:g} across, {bottom:g} to {top:g} up"
-    text = "\n".join([*([title] if title else []), canvas, below])
+    text = "\n".join(line.rstrip() for line in [*([title] if title else []), *canvas.split("\n"), below])
     return Plot(canvas, text, lambda axes: plane.draw(axes, *marked))
 
 
