@@ -48,6 +48,7 @@ def test_a_table_is_read_backwards_too() -> None:
 
 def test_braces_stand_for_text_without_a_dot_and_all_else_for_itself() -> None:
     state = {"h.0.w": 1.0, "h.0.1.w": 2.0, "hx0.w": 3.0, "h..w": 4.0}
+    assert list(wf.relabel({"{0}": 1.0}, {"{0}": "{1}"})) == ["{1}"], "a number in braces is no name"
     assert list(wf.relabel(state, {"h.{n}.w": "w{n}"})) == ["w0", "h.0.1.w", "hx0.w", "h..w"]
 
 
@@ -86,6 +87,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "a number": (({}, {3: "a"}), "3 becomes 'a' in the table, which is no label", "None"),
     "braces": (({}, {"a{n}": "b"}), "'a{n}' and 'b' of the table do not have the same names in braces", "block{n}.w"),
     "twice": (({}, {"a{n}{n}": "b{n}{n}"}), "do not have the same names in braces, each once", "block{n}.w"),
+    "twice and left out": (({}, {"a{n}{n}": None}), "do not have the same names in braces, each once", "block{n}.w"),
     "one name": (({"a": 1.0, "b": 2.0}, {"a": "b"}), "`a` and `b` would both be called `b`", "None"),
 }
 

@@ -22,7 +22,7 @@ from weft.errors import WeftError
 #: What a label becomes: another, another whose axes are reversed, nothing.
 Renaming: TypeAlias = "str | tuple[str, str] | None"
 
-_HOLE = re.compile(r"\{(\w+)\}")
+_HOLE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _row(old: object, becomes: object) -> _Row:
     """A row of the table, checked."""
     match old, becomes:
         case str(), None:
-            return _Row(old, None)
+            row = _Row(old, None)
         case str(), str():
             row = _Row(old, becomes)
         case str(), (str() as new, "T"):
@@ -105,7 +105,7 @@ def _row(old: object, becomes: object) -> _Row:
         case _:
             what = f"{old!r} becomes {becomes!r} in the table, which is no label"
             raise WeftError(what, fix='write "old": "new", "old": ("new", "T") to reverse its axes, or "old": None')
-    before, after = (sorted(_HOLE.findall(label or "")) for label in (row.old, row.new))
+    before, after = (sorted(_HOLE.findall(label)) for label in (row.old, row.old if row.new is None else row.new))
     if before != after or len(set(before)) != len(before):
         what = f"{old!r} and {becomes!r} of the table do not have the same names in braces, each once"
         raise WeftError(what, fix='what stands between braces is taken over: "h.{n}.weight": "block{n}.w"')
