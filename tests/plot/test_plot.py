@@ -60,6 +60,15 @@ def test_logarithms_make_a_line_of_a_decay() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "values", [[-1.7e308, 1.7e308], [5e-324, 1e-323], [1.0, math.nextafter(1.0, 2.0)], [0.0, -0.0]]
+)
+def test_numbers_may_be_as_large_and_as_close_as_numbers_are(values: list[float]) -> None:
+    for log in (False, True):
+        assert str(wf.plot.curve(values, log=log, width=4, height=3)).count("\n") >= 4
+        assert str(wf.plot.curve({"a": values, "b": [1.0]}, log=log))
+
+
 def test_what_cannot_be_shown_is_counted() -> None:
     assert str(wf.plot.curve([1.0, math.nan, math.inf])).endswith("2 not shown: not finite")
     assert str(wf.plot.curve([1.0, 0.0], log=True)).endswith("1 not shown: not positive")

@@ -68,18 +68,21 @@ class _Scale:
 
     def heights(self, values: Values) -> Values:
         """Those of numbers; where all are the same, they lie in the middle."""
-        if self.high == self.low:
-            return np.full(values.shape, 0.5)
+        ends = np.array([self.low, self.high])
         if self.log:
-            found: Values = np.log(values / self.low) / np.log(self.high / self.low)
-            return found
-        return (values - self.low) / (self.high - self.low)
+            values, ends = np.log(values), np.log(ends)
+        largest = np.abs(ends).max() or 1.0  # the difference of the largest numbers would not be finite
+        low, high = ends / largest
+        if high == low:
+            return np.full(values.shape, 0.5)
+        found: Values = (values / largest - low) / (high - low)
+        return found
 
     def at(self, height: float) -> float:
         """The number that lies so high."""
         if self.log:
-            return float(self.low * (self.high / self.low) ** height)
-        return self.low + (self.high - self.low) * height
+            return float(np.exp(np.log(self.low) * (1 - height) + np.log(self.high) * height))
+        return self.low * (1 - height) + self.high * height
 
     def labels(self, rows: int) -> list[str]:
         """The numbers at the top, in the middle and at the bottom of so many rows."""
