@@ -77,7 +77,7 @@ class Layer:
     def params(self) -> tuple[Tensor, ...]:
         """The parameters of this layer and of the layers inside it, in order of first use."""
         self._check_applied()
-        return told_apart(dict.fromkeys(param for _, param in self._paths()))
+        return told_apart(dict.fromkeys(one for _, one in self._paths() if one.is_param))
 
     def param(self, path: str) -> Tensor:
         """A parameter by the names that lead to it: `layer.param("attention.w_q")`."""
