@@ -162,7 +162,6 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
     body = LayerFunction(function, LayerArguments(function), Returns(function))
     own_label = "label" in body.takes.signature.parameters
 
-    @public
     @functools.wraps(function)
     def make(*args: Any, label: str = "", **given: Any) -> Any:
         config, operands = body.takes.sorted(args, given)
@@ -176,4 +175,5 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
         made = around.place(name, layer) if around else layer(LayerScope(name))
         return made(*args, **operands) if args or operands else made
 
-    return make
+    make.__signature__ = body.takes.maker  # type: ignore[attr-defined]
+    return public(make)
