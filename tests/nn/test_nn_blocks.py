@@ -148,7 +148,10 @@ x = wf.data(IMAGES, batch=1, label="x")
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda: wf.nn.vgg_block(x, num_convs=0, channels=2), "vgg_block takes a whole number from 1 on for `num_convs`"),
+        (
+            lambda: wf.nn.vgg_block(x, num_convs=0, channels=2),
+            "vgg_block takes a whole number from 1 on for `num_convs`",
+        ),
         (lambda: wf.nn.squeeze_excite(x, reduction=0), "squeeze_excite takes a whole number from 1 on for `reduction`"),
         (lambda: wf.nn.squeeze_excite(wf.param("open")), "squeeze_excite needs to know how many channels `open` has"),
         (lambda: wf.nn.resnet(x, stem="huge"), "resnet knows no stem='huge'"),

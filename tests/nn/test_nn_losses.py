@@ -63,7 +63,9 @@ def test_a_loss_and_its_gradient(name: str) -> None:
     loss, y, reference, how = LOSSES[name]
     target = wf.data(y, batch=1, label="y")
     check_block(lambda x: loss(x, target, **how), X, lambda x, p: reference(x, y).mean(keepdims=True)[0])
-    check_block(lambda x: loss(x, target, reduction="sum", **how), X, lambda x, p: reference(x, y).sum(keepdims=True)[0])
+    check_block(
+        lambda x: loss(x, target, reduction="sum", **how), X, lambda x, p: reference(x, y).sum(keepdims=True)[0]
+    )
     check_block(lambda x: loss(x, target, reduction="none", **how), X, lambda x, p: reference(x, y))
 
 
