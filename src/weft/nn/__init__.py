@@ -1,5 +1,8 @@
 """Blocks of models, each a function under `@wf.op` in a few lines of specs."""
 
+from typing import NoReturn
+
+from weft.habits import no_block
 from weft.nn.blocks import (
     conv_bn_relu,
     inverted_residual,
@@ -54,7 +57,7 @@ from weft.nn.pool import (
 )
 from weft.nn.vae import Encoded, elbo, gaussian_kl, reparameterise, vae, vae_decoder, vae_encoder
 from weft.nn.vision import lenet, mobile_cnn, mobilenet, resnet, sokoban_cnn, vgg
-from weft.public import open_door
+from weft.public import open_door, public
 
 __all__ = ["Training", "training"]
 __all__ += ["linear", "mlp_layer", "mlp", "embedding", "dropout"]
@@ -69,5 +72,11 @@ __all__ += ["Encoded", "vae", "vae_encoder", "vae_decoder", "reparameterise", "e
 __all__ += ["mse", "l1", "huber", "cross_entropy", "binary_cross_entropy", "hinge", "kl_divergence", "contrastive"]
 __all__ += ["softmax", "reduce_specified_axes", "one_hot_of_ids", "one_hot_of_int_list", "dense_one_hot_of_int_list"]
 __all__ += ["class_ids_of_int_list", "box_muller"]
+
+
+@public
+def __getattr__(name: str) -> NoReturn:
+    raise no_block(name, __all__)
+
 
 open_door(globals(), __all__)
