@@ -17,7 +17,9 @@ from weft.errors import HOME, ArgumentError
 #: How weft calls an argument, and how other libraries do.
 _ALSO_CALLED: Mapping[str, str] = {
     "lr": "learning_rate step_size",
-    "beta1": "betas",
+    "beta1": "betas b1",
+    "beta": "alpha",
+    "limit": "max_norm clip_value",
     "eps": "epsilon",
     "o": "out output outputs out_features units width size shape",
     "i": "inp input inputs in_features",

@@ -93,7 +93,7 @@ _MODULE = _table(
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
         "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
         "jit compile function run session Session": _STEP,
-        "optimizer optimizers SGD Adam sgd adam": "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)",
+        "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
     }
@@ -119,6 +119,21 @@ _LAYERS = _table(
         "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
         "forward apply call predict": "call it: model(x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
+    }
+)
+_OPTIMISERS = _table(
+    {
+        "lr_scheduler schedule schedules": "a schedule is lr=wf.optim.cosine(n, 0.1, steps=1000)",
+        "CosineAnnealingLR cosine_decay_schedule cosine_decay": "wf.optim.cosine(n, 0.1, steps=1000)",
+        "StepLR exponential_decay": "wf.optim.step(n, 0.1, every=300)",
+        "LinearLR linear_schedule": "wf.optim.linear(n, 0.1, steps=1000)",
+        "OneCycleLR": "wf.optim.one_cycle(n, 0.1, steps=1000)",
+        "SequentialLR join_schedules": "wf.optim.join(n, [first, second], at=[100])",
+        "clip_grad_norm_ clip_grad_norm clip_by_global_norm": "wf.optim.clip_by_norm(loss, 1.0)",
+        "clip_grad_value_ clip_grad_value clip": "wf.optim.clip_by_value(loss, 1.0)",
+        "MultiSteps apply_every": "wf.optim.accumulate(loss, wf.optim.sgd(loss, lr=0.1), every=4, step=n)",
+        "AveragedModel swa_utils ema_params": "wf.optim.ema(loss, decay=0.999)",
+        "chain": "wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss))",
     }
 )
 
@@ -171,13 +186,15 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def no_optimiser(name: str, known: Iterable[str]) -> NoSuchName:
-    """`wf.optim.name`, which there is not."""
-    ones = list(known)
+def no_optimiser(name: str, known: Iterable[str], others: Iterable[str]) -> NoSuchName:
+    """`wf.optim.name`, which there is not: of the names there are, some are optimisers."""
+    ones, names = list(known), list(others)
     same = [one for one in ones if one == name.lower()]
-    fix = f"write wf.optim.{same[0]}(loss, lr=0.1), which is code" if same else ""
-    others = f"there are {', '.join(ones)}; others are a few lines under @wf.cd (docs/code.md)"
-    return NoSuchName(f"wf.optim has no `{name}`", fix=fix or others)
+    fix = f"write wf.optim.{same[0]}(loss, lr=0.1), which is code" if same else _OPTIMISERS.get(name, "")
+    if not fix and (close := difflib.get_close_matches(name.lower(), names, 1, 0.75)):
+        fix = f"did you mean wf.optim.{close[0]}?"
+    own = f"there are {', '.join(ones)}; others are a few lines under @wf.cd (docs/code.md)"
+    return NoSuchName(f"wf.optim has no `{name}`", fix=fix or own)
 
 
 def numpy_refused(function: str, what: str = "a tensor") -> WeftError:

@@ -32,7 +32,7 @@ from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.fold_storage import folded
 from weft.schedule.in_place import coalesced, takes_over
-from weft.schedule.memory import ALIGNMENT, MemoryPlan, planned, size_of
+from weft.schedule.memory_plan import ALIGNMENT, MemoryPlan, planned, size_of
 
 A, B, C, D = (floats(number, name, 4, 4) for number, name in enumerate("abcd"))
 X, Y = floats(8, "x", 4, 4), floats(9, "y", 4, 4)

@@ -3,15 +3,6 @@
 from typing import NoReturn
 
 from weft.habits import no_block
-from weft.nn.blocks import (
-    conv_bn_relu,
-    inverted_residual,
-    relu6,
-    residual,
-    resnet_block,
-    squeeze_excite,
-    vgg_block,
-)
 from weft.nn.classes import (
     box_muller,
     class_ids_of_int_list,
@@ -30,6 +21,15 @@ from weft.nn.convolve import (
     conv_transpose3d,
     depthwise_conv2d,
     depthwise_separable_conv2d,
+)
+from weft.nn.image_blocks import (
+    conv_bn_relu,
+    inverted_residual,
+    relu6,
+    residual,
+    resnet_block,
+    squeeze_excite,
+    vgg_block,
 )
 from weft.nn.linear import dropout, embedding, linear, mlp, mlp_layer
 from weft.nn.losses import (

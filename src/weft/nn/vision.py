@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.nn.blocks import conv_bn_relu, inverted_residual, relu6, resnet_block, vgg_block
 from weft.nn.checks import one_of, positive, several, whole
 from weft.nn.convolve import conv2d, depthwise_separable_conv2d
+from weft.nn.image_blocks import conv_bn_relu, inverted_residual, relu6, resnet_block, vgg_block
 from weft.nn.linear import dropout, linear, mlp_layer
 from weft.nn.normalise import batch_norm
 from weft.nn.pool import global_avg_pool, max_pool2d

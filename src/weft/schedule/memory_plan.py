@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise, takewhile
 from math import prod
 
@@ -43,12 +43,12 @@ class MemoryPlan:
     place, in the kernel of its definition and the other's last use. `apart`: why a buffer is not planned.
     """
 
-    offsets: Mapping[Buffer, int]
+    offsets: Mapping[Buffer, int] = field(hash=False)
     size: int
     peak: int
-    lives: Mapping[Buffer, Life]
-    shares: Mapping[Buffer, Buffer]
-    apart: Mapping[Buffer, str]
+    lives: Mapping[Buffer, Life] = field(hash=False)
+    shares: Mapping[Buffer, Buffer] = field(hash=False)
+    apart: Mapping[Buffer, str] = field(hash=False)
 
     @property
     def separate(self) -> int:
