@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
-    from weft import nn as nn, optim as optim, tc as tc, torch as torch, train as train
+    from weft import nn as nn, optim as optim, plot as plot, tc as tc, torch as torch, train as train
     from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
     from weft.dlpack import ExchangeError as ExchangeError
@@ -27,7 +27,8 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         WeftError as WeftError,
         WeftWarning as WeftWarning,
     )
-    from weft.explain import show_as as show_as
+    from weft.explain import show_as as show_as, summary as summary
+    from weft.files import load as load, load_metadata as load_metadata, relabel as relabel, save as save
     from weft.machine import Machine as Machine
     from weft.ops.declare import monoid as monoid
     from weft.ops.monoids import top as top
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         Event as Event,
         Function as Function,
         Pending as Pending,
+        Restored as Restored,
         Routine as Routine,
         Stream as Stream,
     )
@@ -190,18 +192,19 @@ __version__ = "0.1.0.dev0"
 
 #: The public names of each module; names that are rooms themselves come first.
 _HOMES = {
-    "": "nn optim tc torch train",
+    "": "nn optim plot tc torch train",
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
-    "explain": "show_as",
+    "explain": "show_as summary",
+    "files": "load load_metadata relabel save",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",
     "ops.declare": "monoid",
     "ops.monoids": "top",
     "project": "Plan plan",
-    "runtime": "Context Device Event Function Pending Routine Stream",
+    "runtime": "Context Device Event Function Pending Restored Routine Stream",
     "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
