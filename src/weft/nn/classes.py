@@ -63,7 +63,7 @@ def class_ids_of_int_list(ids: Sequence[int], *, label: str = "class_ids") -> Te
     """Whole numbers along a batch axis.
 
     >>> print(wf.nn.class_ids_of_int_list([2, 0, 1]))
-    <class_ids: 3|1>
+    <class_ids: 3|1 int32>
     """
     return data(np.asarray(ids, "int32"), batch=1, label=label)
 
@@ -91,7 +91,7 @@ def dense_one_hot_of_int_list(ids: Sequence[int], *, num_classes: int) -> Tensor
     """`one_hot_of_int_list` as an array in memory.
 
     >>> print(wf.nn.dense_one_hot_of_int_list([2, 0], num_classes=3))
-    <one_hot: 2|3>
+    <one_hot: 2|3 float32>
     """
     positions = np.asarray(ids)[:, None]
     return data((positions == np.arange(num_classes)).astype("float32"), batch=1, label="one_hot")
