@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         WeftWarning as WeftWarning,
     )
     from weft.explain import show_as as show_as
+    from weft.files import load as load, load_metadata as load_metadata, save as save
     from weft.machine import Machine as Machine
     from weft.ops.declare import monoid as monoid
     from weft.ops.monoids import top as top
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         Event as Event,
         Function as Function,
         Pending as Pending,
+        Restored as Restored,
         Routine as Routine,
         Stream as Stream,
     )
@@ -195,13 +197,14 @@ _HOMES = {
     "config": "config",
     "dlpack": "ExchangeError",
     "explain": "show_as",
+    "files": "load load_metadata save",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",
     "ops.declare": "monoid",
     "ops.monoids": "top",
     "project": "Plan plan",
-    "runtime": "Context Device Event Function Pending Routine Stream",
+    "runtime": "Context Device Event Function Pending Restored Routine Stream",
     "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",

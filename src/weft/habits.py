@@ -114,8 +114,8 @@ _TENSOR = _table(
 _LAYERS = _table(
     {
         "parameters named_parameters weights trainable_variables variables": "model.params",
-        "state_dict": "{p.label: ctx[p] for p in model.params}",
-        "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
+        "state_dict": "ctx.state(model), or ctx.state(step) with the optimiser; wf.save(path, ctx.state(step))",
+        "load_state_dict": "ctx.restore(model, wf.load(path))",
         "forward apply call predict": "call it: model(x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
     }
@@ -153,6 +153,15 @@ def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
     value = f"np.{function}(ctx[t]) works on its value" if what == "a tensor" else ""
     return WeftError(
         f"np.{function} works on arrays, and {what} is still to be computed", fix="; ".join(filter(None, (own, value)))
+    )
+
+
+def not_pickled(what: str) -> WeftError:
+    """Something that belongs to a program is pickled, or copied by way of it."""
+    return WeftError(
+        f"{what} is neither pickled nor copied: it belongs to the program that is running",
+        fix="wf.save(path, ctx.state(step)) saves the values; a program that is built again has them by "
+        "ctx.restore(step, wf.load(path))",
     )
 
 

@@ -88,7 +88,8 @@ def adam_one(
     """
     with comment("adam", p.label):
         m, v = (node(name, at_least="float32") for name in ("adam_m", "adam_v"))
-        weight1, weight2 = (node(name, init=0.0, scalar=True) for name in ("adam_weight1", "adam_weight2"))
+        names = (f"adam_weight{number}.{p.label}" for number in (1, 2))
+        weight1, weight2 = (node(name, init=0.0, scalar=True) for name in names)
         weight1[:] = beta1 * weight1 + (1.0 - beta1)
         weight2[:] = beta2 * weight2 + (1.0 - beta2)
         g = node("adam_g", at_least="float32")

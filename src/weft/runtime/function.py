@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from weft.assign.specialise import specialised
 from weft.backends import Array
 from weft.config import config
 from weft.errors import WeftError
+from weft.habits import not_pickled
 from weft.loops import Buffer
 from weft.ops import Scalar
 from weft.public import public, public_methods, theirs
@@ -92,7 +93,7 @@ class Pending:
 class Function:
     """Code as a function of arrays, made by `ctx.function`."""
 
-    __slots__ = ("_calls", "_code", "_instances", "_options", "_returned", "_structure", "engine", "signature")
+    __slots__ = ("_calls", "_instances", "_options", "_returned", "_structure", "code", "engine", "signature")
 
     def __init__(
         self, engine: Engine, inputs: Sequence[object], code: Code, returns: object, options: CompileOptions | None
@@ -101,14 +102,18 @@ class Function:
         self.engine, self._options = engine, options or config.options
         returned = () if returns is None else _tensors(returns)
         self._structure = None if returns is None else structured_as(returns, count())
-        self._code, self._returned = _whole(code, returned)
-        for node in nodes_in(self._code):
+        self.code, self._returned = _whole(code, returned)
+        for node in nodes_in(self.code):
             if isinstance(node.init, Awaited) and node not in (one.node for one in arguments):
                 raise errors.not_listed(node)
-        indices = (StaticIndex(one.name, one.size) for one, _ in symbols(self._code) if not one.counts)
+        indices = (StaticIndex(one.name, one.size) for one, _ in symbols(self.code) if not one.counts)
         self.signature = Signature(arguments, {one.name: one for one in indices})
         self._instances: LRU[tuple[tuple[str, int], ...], _Instance] = LRU(_LENGTHS)
         self._calls: LRU[_CallKey, _Instance] = LRU(_LENGTHS)
+
+    @public
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled("a function")
 
     def __repr__(self) -> str:
         return f"<function({self.signature})>"
@@ -161,7 +166,7 @@ class Function:
         arguments = [one.node for one in self.signature.arguments]
         dims = {name: Dim(size, named=CallSize(size, name)) for name, size in sizes.items()}
         with LOWERING:
-            made = specialised(self._code, arguments, dims)
+            made = specialised(self.code, arguments, dims)
         inputs = tuple(map(made.node, arguments))
         outputs = tuple(map(made.node, self._returned))
         routine = self.engine.compile(made.code, self.signature.indices, outputs, (), self._options, inputs)

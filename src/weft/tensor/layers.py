@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.errors import NoSuchName, ShapeError, WeftError
-from weft.habits import no_layer_attribute
+from weft.habits import no_layer_attribute, not_pickled
 from weft.public import public, public_methods
 from weft.tensor.layer_arguments import LayerArguments
 from weft.tensor.leaves import UNNAMED
@@ -104,6 +104,9 @@ class Layer:
         config = ", ".join(f"{name}={value}" for name, value in shown.items())
         params = (f"\n  {path}: {_shape_of(param)}" for path, param in self._paths())
         return f"<layer {self.label}({config}){''.join(params)}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled(f"layer `{self.label}`")
 
     def _head(self) -> str:
         return f"<layer {self.label}>"

@@ -215,7 +215,8 @@ def _make(
             starts = Data(values)
         case None:
             starts = Cells(_first_value(init, label, operation, origin))
-    node = Node(NodeName(label), operation.result, precision_of(0.0, dtype), init=starts, origin=origin)
+    precision = precision_of(0.0, dtype)
+    node = Node(NodeName(label), operation.result, precision, init=starts, origin=origin, learned=True)
     if isinstance(first.source, Tensor):
         check_copied(node, first.source)
     return Tensor(node, differentiable=True, is_param=True)
