@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
+from pathlib import Path
 
 from weft.errors import WeftError
+from weft.files.whole_file import replace_file
 
 
 def written_whole(path: str, content: bytes) -> None:
-    """Write a file beside its place and move it there: who reads it never finds half of it."""
-    folder, name = os.path.split(path)
-    unfinished = os.path.join(folder, f".{name}.{os.getpid()}")
+    """Write a file; who reads it never finds half of it."""
     try:
-        with open(unfinished, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        replace_file(Path(path), content)
     except OSError as error:
         what = f"{path!r} cannot be written: {error.strerror or error}"
         raise WeftError(what, fix="give a path in a folder that there is, on a disk with room") from None
-    finally:
-        with suppress(OSError):
-            os.unlink(unfinished)

@@ -189,6 +189,11 @@ class Function:
         return self._routine(sizes).show(stage)
 
     @public
+    def shapes(self, **sizes: int) -> list[tuple[int, ...]]:
+        """The shapes of the arrays that a call of some sizes returns, in order."""
+        return [one.shape for one in self._sized(sizes).outputs]
+
+    @public
     def timings(self, **sizes: int) -> Clock:
         """Where compile time went, for some sizes. Printed, it is a table."""
         return self._routine(sizes).timings()
@@ -199,12 +204,15 @@ class Function:
         return self._routine(sizes).cost()
 
     def _routine(self, sizes: Mapping[str, int]) -> Routine:
+        return self._sized(sizes).routine
+
+    def _sized(self, sizes: Mapping[str, int]) -> _Instance:
         wanted = dict.fromkeys(name for one in self.signature.arguments for name in one.awaited.names)
         if sizes.keys() != wanted.keys():
             said = ", ".join(f"{name}=…" for name in wanted)
             what = f"what runs depends on {said}" if wanted else "the function has no sizes that calls decide"
             raise WeftError(what, fix=f'give them: step.show("kernels", {said})' if wanted else "leave them out")
-        return self._instance({name: sizes[name] for name in wanted}).routine
+        return self._instance({name: sizes[name] for name in wanted})
 
 
 def _structured(exchange: Exchange, structure: object) -> Any:
