@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
-    from weft import nn as nn, optim as optim, tc as tc, torch as torch, train as train
+    from weft import nn as nn, optim as optim, plot as plot, tc as tc, torch as torch, train as train
     from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
     from weft.data.room import data as data
@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         WeftError as WeftError,
         WeftWarning as WeftWarning,
     )
-    from weft.explain import show_as as show_as
-    from weft.files import load as load, load_metadata as load_metadata, save as save
+    from weft.explain import show_as as show_as, summary as summary
+    from weft.files import load as load, load_metadata as load_metadata, relabel as relabel, save as save
     from weft.machine import Machine as Machine
     from weft.ops.declare import monoid as monoid
     from weft.ops.monoids import top as top
@@ -192,12 +192,12 @@ __version__ = "0.1.0.dev0"
 
 #: The public names of each module; names that are rooms themselves come first.
 _HOMES = {
-    "": "data nn optim tc torch train",
+    "": "data nn optim plot tc torch train",
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
-    "explain": "show_as",
-    "files": "load load_metadata save",
+    "explain": "show_as summary",
+    "files": "load load_metadata relabel save",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",

@@ -15,7 +15,6 @@ from rich.console import Console
 
 import weft as wf
 from train.models import classifier, cross_entropy, points, squares
-from weft.train.history import _line
 from weft.train.progress import line
 
 X, Y = points()
@@ -62,20 +61,16 @@ def test_a_history_prints_and_plots_itself(tmp_path: Path) -> None:
     lines = str(history).splitlines()
     assert lines[0].split() == ["epoch", "steps", "loss", "accuracy", "val_loss", "val_accuracy", "seconds"]
     assert lines[3].split()[:3] == ["2", "9", f"{history[2].loss:.4f}"]
-    assert [one.split()[0] for one in history.plot(tmp_path / "h.png").splitlines()] == [
-        *("steps", "loss", "accuracy", "val_loss", "val_accuracy")
-    ]
+    drawn = str(history.plot())
+    assert "loss" in drawn
+    assert "val_loss" in drawn
+    assert str(history.plot("steps", height=3)) == str(wf.plot.curve({"steps": history.losses}, height=3))
+    history.plot("accuracy").save(tmp_path / "h.png")
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
     assert history.curve("val_loss") == [one.validation["loss"] for one in history]
     assert str(history[0]).startswith("epoch 0: loss ")
     with pytest.raises(wf.WeftError, match="the history has no `speed`"):
         history.curve("speed")
-
-
-def test_a_curve_is_a_line_of_bars() -> None:
-    assert _line([8, 7, 6, 5, 4, 3, 2, 1]) == "8 █▇▆▅▄▃▂▁ 1"
-    assert _line([2.0, 2.0, np.nan]) == "2 ▅▅× nan"
-    assert len(_line(range(1000))) == 60 + len("0  999")
 
 
 def test_the_loss_may_be_of_the_batch() -> None:
@@ -238,3 +233,16 @@ def test_mistakes_are_told(case: str) -> None:
     assert caught.value.fix
     assert caught.value.origin is not None
     assert caught.value.origin.file == __file__
+
+
+def test_habits_of_other_libraries_are_answered() -> None:
+    model = classifier()
+    model(wf.data(X, batch=1))
+    for wrong, fix in (
+        (lambda: model.fit, "wf.train.fit(model, loss, (x, y), epochs=10)"),  # type: ignore[attr-defined]
+        (lambda: model.predict, "wf.train.evaluate(model, (x, y)), wf.train.predict(model, x)"),  # type: ignore[attr-defined]
+        (lambda: wf.DataLoader, "wf.data.batches(x, y, size=32, shuffle=True)"),  # type: ignore[attr-defined]
+    ):
+        with pytest.raises(wf.NoSuchName) as caught:
+            wrong()
+        assert caught.value.fix == fix

@@ -99,7 +99,7 @@ class BytePairTokenizer:
 
 
 def byte_pairs(text: str, size: int = 512) -> BytePairTokenizer:
-    """A tokenizer of so many tokens, found in a text: the 256 bytes, and pairs, the most frequent first.
+    """A tokenizer of at most so many tokens, found in a text: the 256 bytes, and pairs, the most frequent first.
 
     Of pairs that are as frequent, the first in the alphabet is joined. It is plain Python, and takes seconds for a
     megabyte.
@@ -116,7 +116,10 @@ def byte_pairs(text: str, size: int = 512) -> BytePairTokenizer:
 
 
 def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
-    """A tokenizer that was saved, or one of byte pairs as published models have it: `tokenizer.json`."""
+    """A tokenizer that was saved, or one of byte pairs as published models have it.
+
+    tokenizer = wf.data.load_tokenizer("tokenizer.json")
+    """
     name = checked_path(path, 'wf.data.load_tokenizer("tokenizer.json")')
     try:
         with open(name, encoding="utf-8") as file:

@@ -25,6 +25,8 @@ def mapped(path: str | os.PathLike[str], dtype: npt.DTypeLike | None = None) -> 
     """A file as an array that is read where it is used: `.npy`, or with a `dtype` a flat row of numbers.
 
     Only what is used of it is ever in memory. It cannot be written to.
+
+        images, tokens = wf.data.mapped("images.npy"), wf.data.mapped("tokens.bin", "uint16")
     """
     name = checked_path(path, 'wf.data.mapped("train.npy"), or wf.data.mapped("train.bin", "uint16")')
     if not os.path.isfile(name):
@@ -56,7 +58,9 @@ def _npy(name: str) -> Array:
 def write_tokens(path: str | os.PathLike[str], ids: npt.ArrayLike, dtype: str | None = None) -> str:
     """Write a row of tokens as a flat file and return its type: uint16 if that holds all of them, else uint32.
 
-    The file is there whole or not at all. `wf.data.mapped(path, type)` reads it.
+    The file is there whole or not at all.
+
+        tokens = wf.data.mapped("tokens.bin", wf.data.write_tokens("tokens.bin", tokenizer.encode(text)))
     """
     name, row = checked_path(path, 'wf.data.write_tokens("train.bin", ids)'), token_ids(ids)
     most = int(row.max(initial=0))

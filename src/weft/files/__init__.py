@@ -18,10 +18,11 @@ import numpy.typing as npt
 from weft.dlpack import borrow, is_producer
 from weft.errors import WeftError
 from weft.files import npz_format, safetensors_format
+from weft.files.relabel import relabel
 from weft.files.whole_file import replace_file
 from weft.ops.dtypes import ELEMENT_TYPES
 
-__all__ = ["load", "load_metadata", "save"]
+__all__ = ["load", "load_metadata", "relabel", "save"]
 
 #: Each reads and writes whole files: `written(arrays, metadata)`, `arrays(content)`, `metadata(content)`.
 _FORMATS: Mapping[str, ModuleType] = {".safetensors": safetensors_format, ".npz": npz_format}

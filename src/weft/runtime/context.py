@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from weft.assign import Code, seq
 from weft.backends import Array, Backend, find_backend
+from weft.display import Shown, show_values
+from weft.display.values import BOXES, COLUMNS, ROWS
 from weft.errors import WeftError, user_origin
 from weft.habits import not_pickled
 from weft.public import public_methods
@@ -147,6 +149,19 @@ class Context:
         changed. With `strict=False` what fits is restored; what is returned says what did not.
         """
         return restore_state(self._engine.devices[0], variables_of(step, self._engine), state, strict)
+
+    def show(self, tensor: Tensor, *, rows: int = ROWS, columns: int = COLUMNS, boxes: int = BOXES) -> Shown:
+        """The value of a tensor to look at: `print(ctx.show(w))`; a notebook shows it as a table by itself.
+
+        Its last two axes are a box, and there is one for each position along the others. Of what is long both ends are
+        shown: so many rows, columns and boxes at most. Below are the least, the mean and the greatest value, and how
+        many are no numbers.
+        """
+        for name, most in (("rows", rows), ("columns", columns), ("boxes", boxes)):
+            if most < 1:
+                raise WeftError(f"{name}= says how many to show at most, and is {most}", fix=f"write {name}=1 or more")
+        label, value = checked_node(tensor).label, self[tensor]
+        return show_values(label, tensor.dims, value, rows=rows, columns=columns, boxes=boxes)
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""

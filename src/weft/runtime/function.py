@@ -41,6 +41,7 @@ from weft.runtime.tune import tune_routine
 from weft.runtime.tuning_report import TuningReport
 from weft.schedule import Clock, CompileOptions
 from weft.schedule.cost import Costs
+from weft.schedule.memory import MemoryPlan
 from weft.shape.named_sizes import CallSize
 from weft.shape.nodes import Dim
 from weft.tensor.functions import cast
@@ -186,7 +187,7 @@ class Function:
     @public
     def show(self, stage: str, **sizes: int) -> str:
         """A stage of the compilation for some sizes as text: `step.show("kernels", batch=32)`."""
-        return self._routine(sizes).show(stage)
+        return self.routine_for(sizes).show(stage)
 
     @public
     def shapes(self, **sizes: int) -> list[tuple[int, ...]]:
@@ -196,19 +197,25 @@ class Function:
     @public
     def timings(self, **sizes: int) -> Clock:
         """Where compile time went, for some sizes. Printed, it is a table."""
-        return self._routine(sizes).timings()
+        return self.routine_for(sizes).timings()
 
     @public
     def cost(self, **sizes: int) -> Costs:
         """Operations, bytes and their ratio, of each kernel, for some sizes. Printed, it is a table."""
-        return self._routine(sizes).cost()
+        return self.routine_for(sizes).cost()
 
-    def _routine(self, sizes: Mapping[str, int]) -> Routine:
+    @public
+    def memory(self, **sizes: int) -> MemoryPlan:
+        """Where its intermediate values lie, for some sizes. Printed, it is a table."""
+        return self.routine_for(sizes).memory()
+
+    def routine_for(self, sizes: Mapping[str, int]) -> Routine:
+        """What runs for calls of some sizes."""
         return self._sized(sizes).routine
 
     def _sized(self, sizes: Mapping[str, int]) -> _Instance:
-        wanted = dict.fromkeys(name for one in self.signature.arguments for name in one.awaited.names)
-        if sizes.keys() != wanted.keys():
+        wanted = self.signature.open_sizes
+        if sizes.keys() != set(wanted):
             said = ", ".join(f"{name}=…" for name in wanted)
             what = f"what runs depends on {said}" if wanted else "the function has no sizes that calls decide"
             raise WeftError(what, fix=f'give them: step.show("kernels", {said})' if wanted else "leave them out")

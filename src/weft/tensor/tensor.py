@@ -111,7 +111,8 @@ class Tensor:
         return self.node.dtype
 
     def __repr__(self) -> str:
-        return f"<{self.label}: {self.shape}>"
+        stored = self.node.precision.settled  # looking at a tensor settles nothing
+        return f"<{self.label}: {self.shape} {stored}>" if stored else f"<{self.label}: {self.shape}>"
 
     if not TYPE_CHECKING:
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -12,13 +11,12 @@ import numpy.typing as npt
 
 from weft.columns import table
 from weft.errors import WeftError
+from weft.plot import Plot, curve
 from weft.runtime import Context
 from weft.train.stepping import Step
 
 #: Why a run ended: all epochs are done, the patience of early stopping, a callback, Ctrl-C, a loss that is no number.
 Stopped: TypeAlias = Literal["epochs", "early", "callback", "interrupt", "not finite"]
-
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +41,9 @@ class Record:
         return f"epoch {self.epoch}: " + ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class History(Sequence[Record]):
-    """The records of a run. Printed it is a table; `plot()` draws its curves.
+    """The records of a run. Printed it is a table; `print(history.plot())` draws its curves.
 
     `losses` has the loss of each step, `stopped` why the run ended. `best` is the number of the epoch of least
     validation loss, or least loss. `context` holds what was learned, and `step` takes further steps.
@@ -88,51 +86,18 @@ class History(Sequence[Record]):
         rows = [_row(one, names) for one in self.records]
         return table(["epoch", "steps", *names, "seconds"], rows)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The curves of the run as text, one line each; with a path, drawn to a PNG (`pip install weft[plot]`).
+    def plot(self, *names: str, width: int = 60, height: int = 12, log: bool = False) -> Plot:
+        """Curves of the run, by their names in the table, or "steps" for the loss of each step.
 
-        print(history.plot())
-        history.plot("curves.png")
+        Without names it is the loss of each epoch and that of validation, or of each step where no two epochs are done.
+        Printed it is text; `history.plot().save("loss.png")` makes an image of it.
         """
-        if path is not None:
-            _draw(self, os.fspath(path))
-        names = list(self.records[0].values) if self.records else []
-        curves = {"steps": list(self.losses), **{name: self.curve(name) for name in names}}
-        width = max(map(len, curves))
-        return "\n".join(f"{name:<{width}}  {_line(curve)}" for name, curve in curves.items() if curve)
+        usual = [name for name in ("loss", "val_loss") if len(self) > 1 and name in self.records[0].values]
+        chosen = names or usual or ("steps",)
+        curves = {name: self.losses if name == "steps" else self.curve(name) for name in chosen}
+        return curve(curves, width=width, height=height, log=log)
 
 
 def _row(record: Record, names: Sequence[str]) -> list[str]:
     measured = [f"{record.values.get(name, np.nan):.4f}" for name in names]
     return [str(record.epoch), str(record.steps), *measured, f"{record.seconds:.1f}"]
-
-
-def _line(values: Sequence[float], most: int = 60) -> str:
-    """A curve in one line of text: its first and last value, and bars between its least and its most."""
-    groups = np.array_split(np.asarray(values, np.float64), min(len(values), most))
-    means = np.array([np.mean(group) for group in groups])
-    finite = means[np.isfinite(means)]
-    least, spread = (finite.min(), np.ptp(finite)) if finite.size else (0.0, 0.0)
-    bars = [_bar((one - least) / spread if spread else 0.5 + one - one) for one in means]  # keeps what is no number
-    return f"{values[0]:.4g} {''.join(bars)} {values[-1]:.4g}"
-
-
-def _bar(height: float) -> str:
-    return _BARS[min(int(height * len(_BARS)), len(_BARS) - 1)] if np.isfinite(height) else "×"
-
-
-def _draw(history: History, path: str) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise WeftError("matplotlib draws to files, and it is not installed", fix="pip install weft[plot]") from None
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    steps, epochs = figure.subplots(1, 2)
-    steps.plot(history.losses, linewidth=0.8)
-    steps.set(xlabel="step", ylabel="loss", title="loss of each step")
-    for name in history.records[0].values if history.records else ():
-        epochs.plot([one.epoch for one in history.records], history.curve(name), marker=".", label=name)
-    epochs.set(xlabel="epoch", title="means of each epoch")
-    if history.records:
-        epochs.legend()
-    figure.savefig(path)
