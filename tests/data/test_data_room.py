@@ -43,7 +43,7 @@ def test_a_wrong_call_is_told_as_that_of_a_function() -> None:
 
 
 def test_both_ways_to_import_it() -> None:
-    code = "import weft.data\nfrom weft import data\nimport weft as wf\nprint(wf.data is data is weft.data, data([1.0]).dims)"
+    code = "import weft.data, weft as wf\nfrom weft import data\nprint(wf.data is data is weft.data, data([1.0]).dims)"
     assert run_python(code).stdout == "True 1\n"
 
 
