@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.backends import Array
-from weft.data.checks import Last, checked_last, checked_seed, examples, whole
+from weft.data.checks import Array, Last, checked_last, checked_seed, examples, whole
 from weft.data.fetching import prefetch as fetched_ahead
 from weft.data.orders import Positions, permutation
 from weft.errors import WeftError

@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.backends import Array
 from weft.errors import WeftError
 from weft.tensor.leaves import numbers
 
+#: Kept apart from what computes: making data loads nothing of that.
+Array: TypeAlias = npt.NDArray[Any]
 #: What becomes of the examples that do not fill the last batch.
 Last: TypeAlias = Literal["keep", "drop", "wrap"]
 

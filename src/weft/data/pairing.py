@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.backends import Array
 from weft.data.characters import CharacterTokenizer, Tokenizer, checked_text, named_tokens, save_json
-from weft.data.checks import checked_path, whole
+from weft.data.checks import Array, checked_path, whole
 from weft.data.words import as_letters, byte_letters, from_letters, words
 from weft.errors import WeftError
 from weft.lazy import lazy_property

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.backends import Array
 from weft.data.batching import Batch, Batches, check_cut, cut
-from weft.data.checks import Last, checked_seed, examples, whole
+from weft.data.checks import Array, Last, checked_seed, examples, whole
 from weft.data.orders import Positions, draws, permutation
 from weft.errors import WeftError
 from weft.tensor.leaves import numbers

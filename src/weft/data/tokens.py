@@ -9,9 +9,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.backends import Array
 from weft.data.batching import Batches, check_cut, cut
-from weft.data.checks import Last, checked_path, checked_seed, token_ids, whole
+from weft.data.checks import Array, Last, checked_path, checked_seed, token_ids, whole
 from weft.data.files import written_whole
 from weft.data.orders import Positions, draws, permutation
 from weft.errors import WeftError

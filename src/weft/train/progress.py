@@ -31,14 +31,17 @@ class Line:
         """Tell of a step: so many are done."""
         if self.shown is None or self.task is None:
             return
-        self.examples += examples
         now = monotonic()
+        if not self.next:  # the first step was compiled as well, which says nothing of the speed
+            self.since = now
+        else:
+            self.examples += examples
         if now < self.next:
             return
         self.next = now + _PAUSE
         speed = self.examples / max(now - self.since, 1e-9)
         told = f"epoch {epoch + 1}/{self.epochs}"
-        self.shown.update(self.task, description=told, completed=done, loss=loss, speed=speed)
+        self.shown.update(self.task, description=told, completed=done, loss=f"{loss:.4f}", speed=speed)
         self.shown.refresh()
 
 
@@ -58,10 +61,10 @@ def line(wanted: bool, epochs: int, total: int | None, console: Console | None =
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}"),
+        TextColumn("loss {task.fields[loss]}"),
         TextColumn("{task.fields[speed]:,.0f} examples/s"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, auto_refresh=False, transient=True) as shown:
-        task = shown.add_task("epoch 1", total=total, loss=float("nan"), speed=0.0)
+        task = shown.add_task("epoch 1", total=total, loss="…", speed=0.0)
         yield Line(shown, task, epochs)
