@@ -114,7 +114,7 @@ def test_early_stopping_leaves_the_best() -> None:
 def test_callbacks_are_told_and_may_end_the_run() -> None:
     told: list[int] = []
 
-    def watch(record: wf.train.Record) -> bool:
+    def watch(record: wf.train.EpochRecord) -> bool:
         told.append(record.epoch)
         return record.epoch == 1
 

@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.data.checks import Array, Last, checked_last, checked_seed, examples, whole
-from weft.data.fetching import prefetch as fetched_ahead
-from weft.data.orders import Positions, permutation
+from weft.data.checks import Array, Last, checked_last, checked_seed, checked_whole, examples
+from weft.data.fetching import Prefetch
+from weft.data.orders import RowNumbers, permutation
 from weft.errors import WeftError
 from weft.public import public_methods
 
 #: An array, or one for each array of the data.
-Batch: TypeAlias = Any
+Examples: TypeAlias = Any
 #: What decides the batches of an epoch: a run that is resumed must have the same.
-Settings: TypeAlias = Mapping[str, int | str | bool]
+BatchSettings: TypeAlias = Mapping[str, int | str | bool]
 
 
 @public_methods
@@ -29,10 +29,10 @@ class Batches:
 
     def __init__(
         self,
-        plan: Callable[[int], Sequence[Positions]],
-        take: Callable[[Positions], Batch],
+        plan: Callable[[int], Sequence[RowNumbers]],
+        take: Callable[[RowNumbers], Examples],
         *,
-        settings: Settings,
+        settings: BatchSettings,
         ahead: int = 0,
     ) -> None:
         self._plan, self._take, self._ahead = plan, take, ahead
@@ -43,17 +43,17 @@ class Batches:
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[Examples]:
         return self.epoch(next(self._epochs))
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[Examples]:
         """The batches of an epoch, from the one numbered `start` on: (number, start) is a position in the data."""
-        plan = self._plan(whole("epoch", number))
-        if whole("start", start) > len(plan):
+        plan = self._plan(checked_whole("epoch", number))
+        if checked_whole("start", start) > len(plan):
             what = f"there is no batch {start}: an epoch has {len(plan)}"
             raise WeftError(what, fix="start is the number of a batch of the epoch, from 0 on")
         taken = map(self._take, plan[start:])
-        return fetched_ahead(taken, self._ahead) if self._ahead else taken
+        return Prefetch(taken, self._ahead) if self._ahead else taken
 
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
@@ -74,17 +74,17 @@ def batches(
     found = examples(arrays, "wf.data.batches(x, y, size=32)")
     total, seed = len(found[0]), checked_seed(seed)
 
-    def plan(epoch: int) -> Sequence[Positions]:
+    def plan(epoch: int) -> Sequence[RowNumbers]:
         order = permutation(total, seed=seed, epoch=epoch) if shuffle else np.arange(total)
         return cut(order, size, last)
 
-    def take(rows: Positions) -> Batch:
+    def take(rows: RowNumbers) -> Examples:
         parts = tuple([array[rows] for array in found])
         return parts if len(parts) > 1 else parts[0]
 
     check_cut(total, size, last)
     settings = {"examples": total, "size": size, "shuffle": shuffle, "seed": seed, "last": last}
-    return Batches(plan, take, settings=settings, ahead=whole("prefetch", prefetch))
+    return Batches(plan, take, settings=settings, ahead=checked_whole("prefetch", prefetch))
 
 
 def split(*arrays: Any, part: float = 0.1, seed: int = 0) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -104,7 +104,7 @@ def split(*arrays: Any, part: float = 0.1, seed: int = 0) -> tuple[tuple[Array, 
     return tuple([array[first] for array in found]), tuple([array[second] for array in found])
 
 
-def cut(order: Positions, size: int, last: Last) -> list[Positions]:
+def cut(order: RowNumbers, size: int, last: Last) -> list[RowNumbers]:
     """An order in batches."""
     whole_batches, rest = divmod(len(order), size)
     if rest and last == "wrap":
@@ -115,7 +115,7 @@ def cut(order: Positions, size: int, last: Last) -> list[Positions]:
 
 def check_cut(total: int, size: int, last: Last) -> None:
     """Can so many examples be cut so?"""
-    whole("size", size, 1)
+    checked_whole("size", size, 1)
     if checked_last(last) == "drop" and total < size:
         what = f'{total} examples fill no batch of {size}, and last="drop" leaves out the rest'
         raise WeftError(what, fix=f'write size={total} or less, or last="keep"')

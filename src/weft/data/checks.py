@@ -40,7 +40,7 @@ def examples(arrays: Sequence[Any], wanted: str) -> tuple[Array, ...]:
     return found
 
 
-def whole(name: str, value: object, least: int = 0) -> int:
+def checked_whole(name: str, value: object, least: int = 0) -> int:
     """A whole number from `least` on."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise WeftError(f"{name} is a whole number from {least} on, not {value!r}", fix=f"write {name}={max(least, 1)}")
@@ -49,7 +49,7 @@ def whole(name: str, value: object, least: int = 0) -> int:
 
 def checked_seed(value: object) -> int:
     """A seed: any whole number of 64 bits."""
-    if whole("seed", value) >= _SEEDS:
+    if checked_whole("seed", value) >= _SEEDS:
         raise WeftError(f"a seed has 64 bits, and {value!r} has more", fix="write seed=0, or any number below 2**64")
     return int(value)  # type: ignore[call-overload, no-any-return]
 

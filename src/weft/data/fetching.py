@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from weft.data.checks import whole
+from weft.data.checks import checked_whole
 from weft.errors import WeftError
 from weft.public import public
 
@@ -116,7 +116,7 @@ def prefetch(source: Iterable[T], ahead: int = 2) -> Prefetch[T]:
     if not isinstance(source, Iterable):
         what = f"only what can be iterated is fetched ahead, not {type(source).__name__}"
         raise WeftError(what, fix="give batches, a generator or a list")
-    return Prefetch(iter(source), whole("ahead", ahead, 1))
+    return Prefetch(iter(source), checked_whole("ahead", ahead, 1))
 
 
 def _produce(source: Iterator[Any], channel: _Channel[Any]) -> None:

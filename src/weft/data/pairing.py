@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.data.characters import CharacterTokenizer, Tokenizer, checked_text, named_tokens, save_json
-from weft.data.checks import Array, checked_path, whole
+from weft.data.checks import Array, checked_path, checked_whole
 from weft.data.words import as_letters, byte_letters, from_letters, words
 from weft.errors import WeftError
 from weft.lazy import lazy_property
 from weft.public import public_constructor, public_methods
 
-Pair: TypeAlias = tuple[str, str]
+TokenPair: TypeAlias = tuple[str, str]
 
 #: So many words are remembered with their tokens.
 _REMEMBERED = 1 << 17
@@ -44,7 +44,7 @@ class BytePairTokenizer:
     """
 
     vocabulary: tuple[str, ...]
-    merges: tuple[Pair, ...]
+    merges: tuple[TokenPair, ...]
 
     def __post_init__(self) -> None:
         known = set(self.vocabulary)
@@ -106,7 +106,7 @@ def byte_pairs(text: str, size: int = 512) -> BytePairTokenizer:
     >>> wf.data.byte_pairs("banana", size=257).merges
     (('a', 'n'),)
     """
-    if whole("size", size, 1) < 256:
+    if checked_whole("size", size, 1) < 256:
         raise WeftError(f"{size} tokens are fewer than the 256 bytes", fix="write size=512, or more")
     counts = Counter(map(as_letters, words(checked_text(text))))
     merges = _found([list(word) for word in counts], list(counts.values()), size - 256)
@@ -144,10 +144,10 @@ def _read(vocabulary: Mapping[str, int], merges: list[Any], added: Any) -> ByteP
     return BytePairTokenizer(ordered, tuple((left, right) for left, right in pairs))
 
 
-def _found(written: list[list[str]], counts: list[int], most: int) -> list[Pair]:
+def _found(written: list[list[str]], counts: list[int], most: int) -> list[TokenPair]:
     """The pairs to join, the most frequent first; words change as their pairs are joined."""
-    merges: list[Pair] = []
-    pairs, places = Counter[Pair](), dict[Pair, set[int]]()
+    merges: list[TokenPair] = []
+    pairs, places = Counter[TokenPair](), dict[TokenPair, set[int]]()
     for at, word in enumerate(written):
         _count(word, counts[at], at, pairs, places)
     for _ in range(most):
@@ -163,13 +163,13 @@ def _found(written: list[list[str]], counts: list[int], most: int) -> list[Pair]
     return merges
 
 
-def _count(word: list[str], count: int, at: int, pairs: Counter[Pair], places: dict[Pair, set[int]]) -> None:
+def _count(word: list[str], count: int, at: int, pairs: Counter[TokenPair], places: dict[TokenPair, set[int]]) -> None:
     for pair in pairwise(word):
         pairs[pair] += count
         places.setdefault(pair, set()).add(at)
 
 
-def _join(word: list[str], pair: Pair) -> list[str]:
+def _join(word: list[str], pair: TokenPair) -> list[str]:
     found, at = [], 0
     while at < len(word):
         step = 2 if tuple(word[at : at + 2]) == pair else 1
@@ -178,7 +178,7 @@ def _join(word: list[str], pair: Pair) -> list[str]:
     return found
 
 
-def _by_hand(numbers: Mapping[str, int], merges: tuple[Pair, ...]) -> Callable[[str], list[int]]:
+def _by_hand(numbers: Mapping[str, int], merges: tuple[TokenPair, ...]) -> Callable[[str], list[int]]:
     ranks = {pair: rank for rank, pair in enumerate(merges)}
 
     def joined(word: str) -> list[int]:
@@ -193,7 +193,7 @@ def _by_hand(numbers: Mapping[str, int], merges: tuple[Pair, ...]) -> Callable[[
     return joined
 
 
-def _by_package(numbers: dict[str, int], merges: tuple[Pair, ...]) -> Callable[[str], list[int]] | None:
+def _by_package(numbers: dict[str, int], merges: tuple[TokenPair, ...]) -> Callable[[str], list[int]] | None:
     try:
         from tokenizers.models import BPE
     except ImportError:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.data.batching import Batch, Batches, check_cut, cut
-from weft.data.checks import Array, Last, checked_seed, examples, whole
-from weft.data.orders import Positions, draws, permutation
+from weft.data.batching import Batches, Examples, check_cut, cut
+from weft.data.checks import Array, Last, checked_seed, checked_whole, examples
+from weft.data.orders import RowNumbers, draws, permutation
 from weft.errors import WeftError
 from weft.tensor.leaves import numbers
 
@@ -42,14 +42,14 @@ def buckets(
     seed = checked_seed(seed)
     groups = [np.flatnonzero(widths == width) for width in np.unique(widths)]
 
-    def plan(epoch: int) -> list[Positions]:
+    def plan(epoch: int) -> list[RowNumbers]:
         if not shuffle:
             return [part for group in groups for part in cut(group, size, last)]
         mixed = permutation(len(rows), seed=seed, epoch=epoch)
         found = [part for group in groups for part in cut(mixed[np.isin(mixed, group)], size, last)]
         return [found[at] for at in np.argsort(draws(len(found), seed, epoch, stream=1), kind="stable")]
 
-    def take(at: Positions) -> Batch:
+    def take(at: RowNumbers) -> Examples:
         values = np.full((len(at), widths[at[0]], *rows[0].shape[1:]), pad, rows[0].dtype)
         for one, number in zip(values, at, strict=True):
             one[: lengths[number]] = rows[number]
@@ -57,7 +57,7 @@ def buckets(
 
     check_cut(max(map(len, groups)), size, last)
     settings = {"examples": len(rows), "size": size, "shuffle": shuffle, "seed": seed, "last": last}
-    return Batches(plan, take, settings=settings, ahead=whole("prefetch", prefetch))
+    return Batches(plan, take, settings=settings, ahead=checked_whole("prefetch", prefetch))
 
 
 def mask(lengths: npt.ArrayLike, width: int, dtype: str = "float32") -> Array:
@@ -67,7 +67,7 @@ def mask(lengths: npt.ArrayLike, width: int, dtype: str = "float32") -> Array:
     [[1, 0, 0, 0], [1, 1, 1, 0]]
     """
     found = np.asarray(lengths)
-    if found.dtype.kind not in "iu" or found.min(initial=0) < 0 or found.max(initial=0) > whole("width", width):
+    if found.dtype.kind not in "iu" or found.min(initial=0) < 0 or found.max(initial=0) > checked_whole("width", width):
         what = f"lengths are whole numbers from 0 to the width {width}, not {found.tolist()}"
         raise WeftError(what, fix="give the lengths that come with the batch, and values.shape[1]")
     return (np.arange(width) < found[..., None]).astype(dtype)
@@ -91,7 +91,7 @@ def _widths(lengths: npt.NDArray[np.int32], edges: Sequence[int] | None) -> npt.
     """The edge of each length's bucket."""
     if edges is None:
         return np.array([1 << max(int(length) - 1, 0).bit_length() for length in lengths])
-    ends = np.array([whole("edge", one, 1) for one in edges])
+    ends = np.array([checked_whole("edge", one, 1) for one in edges])
     if not len(ends) or np.any(np.diff(ends) <= 0):
         what = f"edges of buckets grow from one to the next, not {list(edges)}"
         raise WeftError(what, fix="write edges=[16, 32, 64]")

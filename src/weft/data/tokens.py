@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.data.batching import Batches, check_cut, cut
-from weft.data.checks import Array, Last, checked_path, checked_seed, token_ids, whole
+from weft.data.checks import Array, Last, checked_path, checked_seed, checked_whole, token_ids
 from weft.data.files import written_whole
-from weft.data.orders import Positions, draws, permutation
+from weft.data.orders import RowNumbers, draws, permutation
 from weft.errors import WeftError
 from weft.ops.dtypes import element_type, numpy_type
 
@@ -92,7 +92,7 @@ def windows(
     >>> x.tolist(), y.tolist()
     ([[0, 1, 2, 3], [4, 5, 6, 7]], [[1, 2, 3, 4], [5, 6, 7, 8]])
     """
-    row, length, seed = token_ids(tokens), whole("length", length, 1), checked_seed(seed)
+    row, length, seed = token_ids(tokens), checked_whole("length", length, 1), checked_seed(seed)
     total = (len(row) - 1) // length
     if total < 1:
         what = f"{len(row)} tokens hold no window of {length} and the token after it"
@@ -101,25 +101,25 @@ def windows(
         raise WeftError(f"there is no order {order!r}", fix='use "random", "shuffled" or "sequential"')
     check_cut(total, size, last)
 
-    def plan(epoch: int) -> Sequence[Positions]:
+    def plan(epoch: int) -> Sequence[RowNumbers]:
         return cut(_starts(order, total, length, len(row), seed, epoch), size, last)
 
     kind = np.dtype("int32" if row.dtype.itemsize <= 2 else "int64" if row.dtype.itemsize > 4 else _signed(row.dtype))
     within = np.arange(length + 1)
 
-    def take(starts: Positions) -> tuple[Array, Array]:
+    def take(starts: RowNumbers) -> tuple[Array, Array]:
         found = row[starts[:, None] + within].astype(kind)
         return np.ascontiguousarray(found[:, :-1]), np.ascontiguousarray(found[:, 1:])
 
     settings = {"tokens": len(row), "length": length, "size": size, "order": order, "seed": seed, "last": last}
-    return Batches(plan, take, settings=settings, ahead=whole("prefetch", prefetch))
+    return Batches(plan, take, settings=settings, ahead=checked_whole("prefetch", prefetch))
 
 
 def _signed(kind: np.dtype[Any]) -> str:
     return "int64" if kind.kind == "u" else "int32"
 
 
-def _starts(order: Order, total: int, length: int, tokens: int, seed: int, epoch: int) -> Positions:
+def _starts(order: Order, total: int, length: int, tokens: int, seed: int, epoch: int) -> RowNumbers:
     """Where the windows of an epoch begin."""
     if order == "random":
         return (draws(total, seed, epoch, stream=1) % np.uint64(tokens - length)).astype(np.int64)

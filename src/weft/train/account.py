@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from weft.backends import Array
-from weft.data.batching import Settings
+from weft.data.batching import BatchSettings
 from weft.errors import WeftError
-from weft.train.history import Record
+from weft.train.history import EpochRecord
 from weft.train.tally import Tally
 
 #: What is a run's own among the arrays and texts of a checkpoint.
@@ -28,7 +28,7 @@ class Account:
     epoch: int = 0
     batch: int = 0
     losses: list[float] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    records: list[EpochRecord] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     seconds: float = 0.0
     best: float = inf
@@ -42,23 +42,23 @@ class Account:
         self.tally.add(values, examples)
         self.batch += 1
 
-    def close_epoch(self, validation: Mapping[str, float]) -> Record:
+    def close_epoch(self, validation: Mapping[str, float]) -> EpochRecord:
         """An epoch is done: the next begins."""
         means = self.tally.means()
         loss = means.pop("loss")
-        made = Record(self.epoch, len(self.losses), loss, means, validation, self.seconds, self.tally.examples)
+        made = EpochRecord(self.epoch, len(self.losses), loss, means, validation, self.seconds, self.tally.examples)
         self.records.append(made)
         self.epoch, self.batch, self.tally, self.seconds = self.epoch + 1, 0, Tally(), 0.0
         return made
 
-    def improved(self, record: Record) -> bool:
+    def improved(self, record: EpochRecord) -> bool:
         """Is it the best epoch so far, by its validation loss if it has one? If not, one more was waited in vain."""
         value = record.validation.get("loss", record.loss)
         better = value < self.best
         self.best, self.waited = (value, 0) if better else (self.best, self.waited + 1)
         return better
 
-    def saved(self, state: Mapping[str, Array], settings: Settings) -> tuple[dict[str, Array], dict[str, str]]:
+    def saved(self, state: Mapping[str, Array], settings: BatchSettings) -> tuple[dict[str, Array], dict[str, str]]:
         """Arrays and texts that are enough to go on from, with the state of the step."""
         best = {f"{_BEST}{name}": array for name, array in (self.best_state or {}).items()}
         told = {
@@ -71,7 +71,7 @@ class Account:
 
     @staticmethod
     def read(
-        arrays: Mapping[str, Array], texts: Mapping[str, str], settings: Settings
+        arrays: Mapping[str, Array], texts: Mapping[str, str], settings: BatchSettings
     ) -> tuple[Account, dict[str, Array]]:
         """Where a run stood when it was saved, and the state of its step; refused if the data is other data."""
         if _TEXT not in texts or _LOSSES not in arrays:
@@ -79,7 +79,7 @@ class Account:
         told: dict[str, Any] = json.loads(texts[_TEXT])
         _check_settings(told.pop("settings"), settings)
         best = {name.removeprefix(_BEST): array for name, array in arrays.items() if name.startswith(_BEST)}
-        records = [Record(**one) for one in told.pop("records")]
+        records = [EpochRecord(**one) for one in told.pop("records")]
         found = Account(
             losses=[float(one) for one in arrays[_LOSSES]],
             records=records,
@@ -90,7 +90,7 @@ class Account:
         return found, {name: array for name, array in arrays.items() if not name.startswith(_OWN)}
 
 
-def _check_settings(saved: Settings, now: Settings) -> None:
+def _check_settings(saved: BatchSettings, now: BatchSettings) -> None:
     differing = [name for name in dict.fromkeys([*saved, *now]) if saved.get(name) != now.get(name)]
     if differing:
         notes = [f"{name}: {saved.get(name)!r} then, {now.get(name)!r} now" for name in differing]

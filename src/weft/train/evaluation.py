@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.backends import Array
-from weft.data.checks import examples, whole
+from weft.data.checks import checked_whole, examples
 from weft.errors import WeftError
 from weft.runtime import Context
 from weft.tensor.functions import equal
 from weft.tensor.reductions import argmax, mean
 from weft.tensor.tensor import Tensor
 from weft.train.feed import feed_of
-from weft.train.kinds import ByKind, Plan, checked_call, checked_tensor
+from weft.train.kinds import BatchPlan, ByKind, checked_call, checked_tensor
 from weft.train.tally import Tally
 
 #: A number of a batch, from what the model gives and what it should give.
@@ -52,7 +52,7 @@ def evaluate(
     """
     wanted = checked_measures({"accuracy": accuracy} if measures is None else measures)
     feed = feed_of(data, batch_size, shuffle=False, seed=0)
-    return measured(ByKind(context, measured_by(model, wanted)), feed.epoch(0, 0))
+    return means_over(ByKind(context, measured_by(model, wanted)), feed.epoch(0, 0))
 
 
 def predict(
@@ -66,13 +66,13 @@ def predict(
            [4.]])
     """
     checked_call(model, "a model", "write wf.train.predict(model, x)")
-    found, size = examples(arrays, "wf.train.predict(model, x)"), whole("batch_size", batch_size, 1)
+    found, size = examples(arrays, "wf.train.predict(model, x)"), checked_whole("batch_size", batch_size, 1)
     starts = range(0, len(found[0]), size)
     batches = [[array[at : at + size] for array in found] for at in starts]
 
-    def plan(inputs: tuple[Tensor, ...]) -> Plan:
+    def plan(inputs: tuple[Tensor, ...]) -> BatchPlan:
         output = checked_tensor(model(*inputs), "the model", "a model returns one tensor")
-        return Plan({"output": output}, numbers=False)
+        return BatchPlan({"output": output}, numbers=False)
 
     outputs = ByKind(context, plan)
     return np.concatenate([outputs(batch)["output"] for batch in batches])
@@ -104,18 +104,20 @@ def outcome(model: Callable[..., Any] | None, inputs: Sequence[Tensor]) -> tuple
     return model(*given), target
 
 
-def measured_by(model: Callable[..., Any] | None, measures: Measures) -> Callable[[tuple[Tensor, ...]], Plan]:
+def measured_by(model: Callable[..., Any] | None, measures: Measures) -> Callable[[tuple[Tensor, ...]], BatchPlan]:
     """What to compute of a batch for measures."""
 
-    def plan(inputs: tuple[Tensor, ...]) -> Plan:
+    def plan(inputs: tuple[Tensor, ...]) -> BatchPlan:
         given = outcome(model, inputs)
         told = "a measure returns one number, wf.mean(…)"
-        return Plan({name: checked_tensor(one(*given), f"measure `{name}`", told) for name, one in measures.items()})
+        return BatchPlan(
+            {name: checked_tensor(one(*given), f"measure `{name}`", told) for name, one in measures.items()}
+        )
 
     return plan
 
 
-def measured(found: ByKind, batches: Any) -> dict[str, float]:
+def means_over(found: ByKind, batches: Any) -> dict[str, float]:
     """The means of what is measured over batches, by their numbers of examples."""
     tally = Tally()
     for batch in batches:

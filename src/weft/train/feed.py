@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.backends import Array
-from weft.data.batching import Batches, Settings, batches
-from weft.data.checks import whole
+from weft.data.batching import Batches, BatchSettings, batches
+from weft.data.checks import checked_whole
 from weft.errors import WeftError
 from weft.train.shards import checked_batch
 
@@ -22,7 +22,9 @@ _FIX = "give arrays (x, y), wf.data.batches(x, y, size=32), or a function that g
 class Feed:
     """Batches of arrays, from any position (epoch, batch) on."""
 
-    def __init__(self, epochs: Callable[[int, int], Iterable[Any]], length: int | None, settings: Settings) -> None:
+    def __init__(
+        self, epochs: Callable[[int, int], Iterable[Any]], length: int | None, settings: BatchSettings
+    ) -> None:
         self._epochs = epochs
         self.length, self.settings = length, settings
 
@@ -41,7 +43,7 @@ class Feed:
 def feed_of(data: Any, batch_size: int | None, *, shuffle: bool, seed: int) -> Feed:
     """Data as batches; arrays are cut into batches here, everything else gives its own."""
     if _arrays(data) is not None:
-        size = whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
+        size = checked_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
         data, batch_size = batches(*_arrays(data) or (), size=size, shuffle=shuffle, seed=seed), None
     if batch_size is not None:
         what = "batch_size= cuts arrays into batches, and this data gives batches of its own"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.assign import Code
-from weft.data.checks import checked_seed, whole
+from weft.data.checks import checked_seed, checked_whole
 from weft.errors import WeftError
 from weft.optim import adam
 from weft.runtime import Context
@@ -20,16 +20,16 @@ from weft.tensor.slices import counter
 from weft.tensor.tensor import Tensor
 from weft.train.account import Account
 from weft.train.checkpoints import Checkpoints
-from weft.train.evaluation import Measures, checked_measures, measured, measured_by, outcome
+from weft.train.evaluation import Measures, checked_measures, means_over, measured_by, outcome
 from weft.train.feed import Feed, feed_of
-from weft.train.history import History, Record, Stopped
+from weft.train.history import EpochRecord, History, Stopped
 from weft.train.interrupt import asked_to_stop
 from weft.train.kinds import ByKind, checked_call, checked_context, checked_tensor, context_of
 from weft.train.progress import Line, line
-from weft.train.stepping import Step
+from weft.train.stepping import TrainStep
 
 #: What is told of an epoch; the run ends if it gives True.
-Callback = Callable[[Record], object]
+Callback = Callable[[EpochRecord], object]
 
 
 def fit(
@@ -92,16 +92,16 @@ def fit(
     if validation is not None:
         plan = measured_by(model, {"loss": loss, **wanted})
         checks = ByKind(where, plan), feed_of(validation, None, shuffle=False, seed=0)
-    run = _Run(
-        step=Step(where, loss_of, optimise, counter("steps")),
+    run = _TrainingRun(
+        step=TrainStep(where, loss_of, optimise, counter("steps")),
         feed=feed_of(data, batch_size, shuffle=shuffle, seed=seed),
-        epochs=whole("epochs", epochs),
+        epochs=checked_whole("epochs", epochs),
         checks=checks,
-        patience=None if early_stopping is None else whole("early_stopping", early_stopping, 1),
+        patience=None if early_stopping is None else checked_whole("early_stopping", early_stopping, 1),
         keep_best=keep_best,
         callbacks=_callbacks(callbacks),
-        checkpoints=None if checkpoint is None else Checkpoints(checkpoint, whole("keep", keep, 1)),
-        every=None if every is None else whole("every", every, 1),
+        checkpoints=None if checkpoint is None else Checkpoints(checkpoint, checked_whole("keep", keep, 1)),
+        every=None if every is None else checked_whole("every", every, 1),
         account=Account(),
     )
     run.begin(resume)
@@ -109,10 +109,10 @@ def fit(
 
 
 @dataclass(slots=True)
-class _Run:
+class _TrainingRun:
     """A run, from where it stands to its end."""
 
-    step: Step
+    step: TrainStep
     feed: Feed
     epochs: int
     checks: tuple[ByKind, Feed] | None
@@ -193,10 +193,10 @@ class _Run:
         loss, measures = found if isinstance(found, tuple) else (found, {})
         return {"loss": loss, **measures}
 
-    def _close(self) -> Record:
+    def _close(self) -> EpochRecord:
         """What there is to do after an epoch."""
         account = self.account
-        record = account.close_epoch(measured(self.checks[0], self.checks[1].epoch(0, 0)) if self.checks else {})
+        record = account.close_epoch(means_over(self.checks[0], self.checks[1].epoch(0, 0)) if self.checks else {})
         if account.improved(record) and self.keep_best:
             account.best_state = self.step.state()
         account.stopped = self.patience is not None and account.waited >= self.patience
@@ -212,7 +212,7 @@ class _Run:
             self.written = steps, self.account.epoch
 
 
-def _ends(callback: Callback, record: Record) -> bool:
+def _ends(callback: Callback, record: EpochRecord) -> bool:
     """Does a callback end the run?"""
     found = callback(record)
     if found is not None and not isinstance(found, bool):

@@ -13,14 +13,14 @@ from weft.columns import table
 from weft.errors import WeftError
 from weft.plot import Plot, curve
 from weft.runtime import Context
-from weft.train.stepping import Step
+from weft.train.stepping import TrainStep
 
 #: Why a run ended: all epochs are done, the patience of early stopping, a callback, Ctrl-C, a loss that is no number.
 Stopped: TypeAlias = Literal["epochs", "early", "callback", "interrupt", "not finite"]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class EpochRecord:
     """An epoch: means over its examples, as they were while it learned, and over the validation data after it."""
 
     epoch: int
@@ -42,17 +42,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History(Sequence[Record]):
+class History(Sequence[EpochRecord]):
     """The records of a run. Printed it is a table; `print(history.plot())` draws its curves.
 
     `losses` has the loss of each step, `stopped` why the run ended. `best` is the number of the epoch of least
     validation loss, or least loss. `context` holds what was learned, and `step` takes further steps.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[EpochRecord, ...]
     losses: npt.NDArray[np.float64]
     stopped: Stopped
-    step: Step = field(repr=False)
+    step: TrainStep = field(repr=False)
 
     @property
     def context(self) -> Context:
@@ -69,7 +69,7 @@ class History(Sequence[Record]):
     def __getitem__(self, at: Any) -> Any:
         return self.records[at]
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[EpochRecord]:
         return iter(self.records)
 
     def curve(self, name: str) -> list[float]:
@@ -98,6 +98,6 @@ class History(Sequence[Record]):
         return curve(curves, width=width, height=height, log=log)
 
 
-def _row(record: Record, names: Sequence[str]) -> list[str]:
+def _row(record: EpochRecord, names: Sequence[str]) -> list[str]:
     measured = [f"{record.values.get(name, np.nan):.4f}" for name in names]
     return [str(record.epoch), str(record.steps), *measured, f"{record.seconds:.1f}"]

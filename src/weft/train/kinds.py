@@ -22,14 +22,14 @@ from weft.runtime.context import listed
 from weft.tensor.inputs import input
 from weft.tensor.tensor import Tensor
 
-Kind: TypeAlias = tuple[tuple[tuple[int, ...], str], ...]
+BatchKind: TypeAlias = tuple[tuple[tuple[int, ...], str], ...]
 
 #: What calls decide.
 _LENGTH = "batch"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BatchPlan:
     """What is done with a batch: code to run, and what to return by name, single numbers or arrays."""
 
     values: Mapping[str, Tensor]
@@ -41,10 +41,10 @@ class ByKind:
     """A function for each kind of batch, made of the tensors of its arrays by `plan`. Parameters are shared by all."""
 
     def __init__(
-        self, context: Context | None, plan: Callable[[tuple[Tensor, ...]], Plan], names: Sequence[str] = ()
+        self, context: Context | None, plan: Callable[[tuple[Tensor, ...]], BatchPlan], names: Sequence[str] = ()
     ) -> None:
         self._context, self._plan, self._names = context, plan, names
-        self._functions: dict[Kind, Function] = {}
+        self._functions: dict[BatchKind, Function] = {}
 
     @property
     def functions(self) -> list[Function]:

@@ -17,7 +17,15 @@ from weft.runtime.state import Restored
 from weft.tensor.gradient import grad_update
 from weft.tensor.slices import StaticIndex, counter
 from weft.tensor.tensor import Tensor
-from weft.train.kinds import ByKind, Plan, checked_call, checked_context, checked_tensor, other_parameters, taken_names
+from weft.train.kinds import (
+    BatchPlan,
+    ByKind,
+    checked_call,
+    checked_context,
+    checked_tensor,
+    other_parameters,
+    taken_names,
+)
 from weft.train.shards import checked_batch
 
 _LOSS = "loss"
@@ -30,7 +38,7 @@ def step(
     reduction: Literal["mean", "sum"] = "mean",
     *,
     count: StaticIndex | None = None,
-) -> Step:
+) -> TrainStep:
     """A training step: `step(x, y)` takes arrays, whose first axes count examples, and returns the loss before it.
 
     `loss_of` builds the loss from a tensor for each array, applied to be trained: what layers drop is drawn anew in
@@ -53,11 +61,11 @@ def step(
         raise WeftError(what, fix='use "mean" or "sum", whichever the loss is over its examples')
     if count is not None and not (isinstance(count, StaticIndex) and count.counts):
         raise WeftError(f"count= takes a counter, not {count!r}", fix='write count=wf.counter("n")')
-    return Step(context, loss_of, optimise, count or counter("steps"))
+    return TrainStep(context, loss_of, optimise, count or counter("steps"))
 
 
 @public_methods
-class Step:
+class TrainStep:
     """A training step on device 0 of a context."""
 
     def __init__(
@@ -102,7 +110,7 @@ class Step:
             raise WeftError(what, fix="show it one: step.prepare(x, y)")
         return self._by_kind.functions
 
-    def _plan(self, inputs: tuple[Tensor, ...]) -> Plan:
+    def _plan(self, inputs: tuple[Tensor, ...]) -> BatchPlan:
         with training(step=self.count) as mode:
             loss, measures = loss_and_measures(self._loss_of(*inputs))
         update = grad_update(loss)
@@ -110,7 +118,7 @@ class Step:
             self._optimiser, self._params = self._code(loss), loss.params
         elif loss.params != self._params:
             raise other_parameters(loss.params, self._params, "a batch of another kind")
-        return Plan({_LOSS: loss, **measures}, seq(update, mode.updates, self._optimiser))
+        return BatchPlan({_LOSS: loss, **measures}, seq(update, mode.updates, self._optimiser))
 
     def _code(self, loss: Tensor) -> Code:
         code = self._optimise(loss)
