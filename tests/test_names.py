@@ -30,7 +30,7 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("read", "run"), _COMMAND),
     **dict.fromkeys(("is_computed", "parts"), _ERROR),
     **dict.fromkeys(("digits", "evaluate", "mapped", "names"), _PUBLIC),
-    **dict.fromkeys(("counted", "inside", "labelled", "number", "operator", "power", "where"), _PUBLIC),
+    **dict.fromkeys(("counted", "inside", "labelled", "load", "number", "operator", "power", "where"), _PUBLIC),
     "applied": "a definition on tensors, and what there is to say of it: the room after next",
     "given_values": "a tensor of given values, and the values that it is given",
     "key_of": "what something is kept under: operands in memory, routines on disk",

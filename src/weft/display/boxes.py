@@ -15,7 +15,7 @@ from html import escape
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class BoxedGrid:
     """What is in a box; a row is its head and its cells. All cells are numbers, and stand to the right."""
 
     corner: str

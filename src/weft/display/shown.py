@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.display.boxes import Box
+from weft.display.boxes import BoxedGrid
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shown:
     """Lines and boxes from top to bottom. `print` and a terminal show its text, a notebook its HTML."""
 
-    parts: tuple[str | Box, ...]
+    parts: tuple[str | BoxedGrid, ...]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.parts))
@@ -23,5 +23,5 @@ class Shown:
         return "\n".join(map(_html, self.parts))
 
 
-def _html(part: str | Box) -> str:
-    return part.html() if isinstance(part, Box) else Box.line(part)
+def _html(part: str | BoxedGrid) -> str:
+    return part.html() if isinstance(part, BoxedGrid) else BoxedGrid.line(part)

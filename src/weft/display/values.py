@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.display.boxes import Box
+from weft.display.boxes import BoxedGrid
 from weft.display.shown import Shown
 from weft.ops.dtypes import is_float, name_of
 from weft.shape.nodes import MEMORY_ORDER, Shape
@@ -31,11 +31,11 @@ def show_values(
     head = f"{label}: {shape} {name_of(array.dtype)}"
     if array.size <= 1:
         return Shown((head, _number(array.item()) if array.size else "no values"))
-    names = axis_names(shape, array.ndim)
+    names = named_axes(shape, array.ndim)
     outer = array.shape[:-2]
     inner = array.reshape(prod(outer), *array.shape[-2:]) if array.ndim > 1 else array[None, None]
     corner = " ".join(f"{name} {arrow}" for name, arrow in zip(names[-2:], "↓→"[-array.ndim :], strict=True))
-    parts: list[str | Box] = []
+    parts: list[str | BoxedGrid] = []
     for at in _ends(len(inner), boxes):
         if at is None:
             parts.append(f"… {len(inner) - boxes} more …")
@@ -46,7 +46,7 @@ def show_values(
     return Shown((head, *parts, summary_line(array)))
 
 
-def axis_names(shape: Shape, count: int) -> list[str]:
+def named_axes(shape: Shape, count: int) -> list[str]:
     """What the axes of an array are called; those of loops come before the rows."""
     names = []
     for kind in MEMORY_ORDER:
@@ -69,12 +69,12 @@ def summary_line(array: Array) -> str:
     return "   ".join(f"{name} {_number(value.item())}" for name, value in (*found.items(), ("nan", np.int64(nan))))
 
 
-def _box(grid: Array, corner: str, rows: int, columns: int) -> Box:
+def _box(grid: Array, corner: str, rows: int, columns: int) -> BoxedGrid:
     """Two axes; without `rows`, one, that of the columns."""
     across, down = _ends(grid.shape[1], columns), _ends(grid.shape[0], rows or 1)
     cells = tuple(tuple(_cell(grid, at, column) for column in across) for at in down)
     heads = tuple(map(_head, down)) if rows else ("",)
-    return Box(corner, tuple(map(_head, across)), tuple(zip(heads, cells, strict=True)))
+    return BoxedGrid(corner, tuple(map(_head, across)), tuple(zip(heads, cells, strict=True)))
 
 
 def _cell(grid: Array, row: int | None, column: int | None) -> str:

@@ -7,25 +7,41 @@ ctx.restore(step, wf.load("model.safetensors"))
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.dlpack import borrow, is_producer
 from weft.errors import WeftError
-from weft.files import npz_format, safetensors_format
+from weft.files.npz_format import npz_arrays, npz_content, npz_metadata
 from weft.files.relabel import relabel
+from weft.files.safetensors_format import safetensors_arrays, safetensors_content, safetensors_metadata
 from weft.files.whole_file import replace_file
 from weft.ops.dtypes import ELEMENT_TYPES
 
 __all__ = ["load", "load_metadata", "relabel", "save"]
 
-#: Each reads and writes whole files: `written(arrays, metadata)`, `arrays(content)`, `metadata(content)`.
-_FORMATS: Mapping[str, ModuleType] = {".safetensors": safetensors_format, ".npz": npz_format}
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """How whole files are written and read: their content from arrays and metadata, and these from it."""
+
+    content: Callable[[Mapping[str, npt.NDArray[Any]], Mapping[str, str]], bytes | memoryview]
+    arrays: Callable[[bytes], dict[str, npt.NDArray[Any]]]
+    metadata: Callable[[bytes], dict[str, str]]
+
+
+#: The formats by suffix.
+_FORMATS: Mapping[str, FileFormat] = {
+    ".safetensors": FileFormat(safetensors_content, safetensors_arrays, safetensors_metadata),
+    ".npz": FileFormat(npz_content, npz_arrays, npz_metadata),
+}
 
 
 def save(
@@ -40,7 +56,7 @@ def save(
     """
     target, layout = _file(path)
     arrays = {name: _array(name, value) for name, value in _named(state).items()}
-    content = layout.written(arrays, _texts(metadata))
+    content = layout.content(arrays, _texts(metadata))
     try:
         replace_file(target, content)
     except OSError as error:
@@ -53,8 +69,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
     ctx.restore(step, wf.load("model.safetensors"))
     """
     target, layout = _file(path)
-    found: dict[str, npt.NDArray[Any]] = _read(target, layout.arrays)
-    return found
+    return _read(target, layout.arrays)
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -63,11 +78,10 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     epoch = int(wf.load_metadata("model.safetensors")["epoch"])
     """
     target, layout = _file(path)
-    found: dict[str, str] = _read(target, layout.metadata)
-    return found
+    return _read(target, layout.metadata)
 
 
-def _file(path: object) -> tuple[Path, ModuleType]:
+def _file(path: object) -> tuple[Path, FileFormat]:
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         what = f"a file is named by a path, not {type(path).__name__}"
         raise WeftError(what, fix='write wf.save("model.safetensors", ctx.state(step))')
@@ -113,7 +127,7 @@ def _texts(metadata: object) -> dict[str, str]:
     return dict(metadata)
 
 
-def _read(path: Path, reading: Any) -> Any:
+def _read(path: Path, reading: Callable[[bytes], T]) -> T:
     """What one of the formats finds in a file."""
     try:
         content = path.read_bytes()

@@ -22,7 +22,7 @@ _OWN = "__weft__.json"
 _SUFFIX = ".npy"
 
 
-def written(arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> memoryview:
+def npz_content(arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> memoryview:
     """The content of a file."""
     content, types = io.BytesIO(), {name: array.dtype.name for name, array in arrays.items() if not _known(array)}
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -33,7 +33,7 @@ def written(arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str])
     return content.getbuffer()
 
 
-def arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
+def npz_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file, by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         types = _own(archive).get("types", {})
@@ -41,7 +41,7 @@ def arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
         return {name: _array(archive, name, types.get(name)) for name in names}
 
 
-def metadata(content: bytes) -> dict[str, str]:
+def npz_metadata(content: bytes) -> dict[str, str]:
     """The texts of a file, by name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return dict(_own(archive).get("metadata", {}))

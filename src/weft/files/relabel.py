@@ -20,7 +20,7 @@ import numpy.typing as npt
 from weft.errors import WeftError
 
 #: What a label becomes: another, another whose axes are reversed, nothing.
-Renaming: TypeAlias = "str | tuple[str, str] | None"
+NewLabel: TypeAlias = "str | tuple[str, str] | None"
 
 _HOLE = re.compile(r"\{([A-Za-z_]\w*)\}")
 
@@ -47,7 +47,7 @@ class _Row:
 
 
 def relabel(
-    state: Mapping[str, npt.ArrayLike], table: Mapping[str, Renaming], *, back: bool = False
+    state: Mapping[str, npt.ArrayLike], table: Mapping[str, NewLabel], *, back: bool = False
 ) -> dict[str, npt.NDArray[Any]]:
     """A state under the names that a table gives, for instance weights of another library under the labels of a model.
 

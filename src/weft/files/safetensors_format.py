@@ -36,18 +36,18 @@ _TYPES = {
 _LENGTH = 8
 
 
-def written(arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+def safetensors_content(arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
     """The content of a file."""
     found: bytes = _package("safetensors.numpy").save(dict(arrays), metadata=dict(metadata) or None)
     return found
 
 
-def arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
+def safetensors_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a file, by name."""
     return {name: _array(name, found) for name, found in _package("safetensors").deserialize(content)}
 
 
-def metadata(content: bytes) -> dict[str, str]:
+def safetensors_metadata(content: bytes) -> dict[str, str]:
     """The texts of a file, by name. The package gives those of a path alone, where another file may be by now."""
     _package("safetensors").deserialize(content)  # refuses what is damaged
     length = int.from_bytes(content[:_LENGTH], "little")

@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import WeftError
-from weft.plot.picture import Plot, checked_size
-
-Values = npt.NDArray[np.float64]
+from weft.plot.picture import Plot, PlotNumbers, checked_size
 
 #: The dots of a character of Braille, by row and column, and the character without any.
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -59,14 +57,14 @@ class _Scale:
     log: bool
 
     @staticmethod
-    def of(curves: Sequence[Values], log: bool) -> _Scale:
+    def of(curves: Sequence[PlotNumbers], log: bool) -> _Scale:
         """The scale on which curves fill the height."""
         seen = np.concatenate(curves)
         seen = seen[np.isfinite(seen)]
         low, high = (float(seen.min()), float(seen.max())) if seen.size else (1.0, 1.0)
         return _Scale(low, high, log)
 
-    def heights(self, values: Values) -> Values:
+    def heights(self, values: PlotNumbers) -> PlotNumbers:
         """Those of numbers; where all are the same, they lie in the middle."""
         ends = np.array([self.low, self.high])
         if self.log:
@@ -75,7 +73,7 @@ class _Scale:
         low, high = ends / largest
         if high == low:
             return np.full(values.shape, 0.5)
-        found: Values = (values / largest - low) / (high - low)
+        found: PlotNumbers = (values / largest - low) / (high - low)
         return found
 
     def at(self, height: float) -> float:
@@ -100,7 +98,7 @@ def _by_name(values: Any) -> Mapping[str, npt.ArrayLike]:
     return {str(name): one for name, one in values.items()}
 
 
-def _numbers(name: str, values: npt.ArrayLike) -> Values:
+def _numbers(name: str, values: npt.ArrayLike) -> PlotNumbers:
     called = f"curve {name!r}" if name else "a curve"
     try:
         found = np.asarray(values, np.float64)
@@ -112,11 +110,11 @@ def _numbers(name: str, values: npt.ArrayLike) -> Values:
     return found.ravel()
 
 
-def _usable(values: Values, log: bool) -> npt.NDArray[np.bool_]:
+def _usable(values: PlotNumbers, log: bool) -> npt.NDArray[np.bool_]:
     return np.isfinite(values) & (values > 0 if log else np.isfinite(values))
 
 
-def _places(values: Values, scale: _Scale, columns: int, rows: int) -> list[tuple[int, int]]:
+def _places(values: PlotNumbers, scale: _Scale, columns: int, rows: int) -> list[tuple[int, int]]:
     """Where the means of numbers in order are, as column and row from the top."""
     at = np.round(np.arange(values.size) * ((columns - 1) / max(values.size - 1, 1)))
     known = ~np.isnan(values)
@@ -135,7 +133,7 @@ def _joined(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _braille(curves: Sequence[Values], scale: _Scale, width: int, height: int) -> list[str]:
+def _braille(curves: Sequence[PlotNumbers], scale: _Scale, width: int, height: int) -> list[str]:
     """One curve as a line of dots, two by four in a character."""
     (values,) = curves
     cells = np.full((height, width), _BLANK)
@@ -144,7 +142,7 @@ def _braille(curves: Sequence[Values], scale: _Scale, width: int, height: int) -
     return ["".join(chr(cell) if cell != _BLANK else " " for cell in row) for row in cells.tolist()]
 
 
-def _marked(curves: Sequence[Values], scale: _Scale, width: int, height: int) -> list[str]:
+def _marked(curves: Sequence[PlotNumbers], scale: _Scale, width: int, height: int) -> list[str]:
     """Several curves, each with a mark of its own; the last is on top."""
     cells = np.full((height, width), " ")
     for mark, values in zip(_MARKS, curves, strict=False):
@@ -153,7 +151,7 @@ def _marked(curves: Sequence[Values], scale: _Scale, width: int, height: int) ->
     return ["".join(row) for row in cells]
 
 
-def _below(curves: Mapping[str, Values], width: int, log: bool) -> Iterator[str]:
+def _below(curves: Mapping[str, PlotNumbers], width: int, log: bool) -> Iterator[str]:
     """The positions of the first and the last number, which curve has which mark, how many numbers are not shown."""
     last = max(one.size for one in curves.values()) - 1
     yield f"0{last:>{width - 1}}" if last else "0"
@@ -164,7 +162,7 @@ def _below(curves: Mapping[str, Values], width: int, log: bool) -> Iterator[str]
         yield f"{lost} not shown: not {'positive' if log else 'finite'}"
 
 
-def _draw(axes: Any, curves: Mapping[str, Values], title: str, log: bool) -> None:
+def _draw(axes: Any, curves: Mapping[str, PlotNumbers], title: str, log: bool) -> None:
     last = max(one.size for one in curves.values()) - 1
     for name, values in curves.items():
         axes.plot(

@@ -8,10 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from weft.errors import WeftError
 from weft.public import public
+
+#: What is drawn.
+PlotNumbers: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.errors import WeftError
-from weft.plot.picture import Plot, checked_size
+from weft.plot.picture import Plot, PlotNumbers, checked_size
 
-Values = npt.NDArray[np.float64]
 #: Left, right, bottom, top.
 Frame = tuple[float, float, float, float]
 
@@ -68,7 +67,7 @@ class _Plane:
     title: str
     pixels: int
 
-    def values(self, columns: int, rows: int) -> Values:
+    def values(self, columns: int, rows: int) -> PlotNumbers:
         """What the function is on a grid, from the top left."""
         left, right, bottom, top = self.frame
         across, up = np.meshgrid(np.linspace(left, right, columns), np.linspace(top, bottom, rows))
@@ -82,7 +81,7 @@ class _Plane:
             raise WeftError(what, fix="give a number for each point: lambda xy: predict(xy)[:, 0]")
         return found.reshape(rows, columns)
 
-    def draw(self, axes: Any, points: Values, marks: npt.NDArray[np.int64]) -> None:
+    def draw(self, axes: Any, points: PlotNumbers, marks: npt.NDArray[np.int64]) -> None:
         """Draw it on axes of matplotlib."""
         found = self.values(self.pixels, self.pixels)
         if self.levels:
@@ -115,7 +114,9 @@ def _checked_frame(frame: object) -> Frame:
     return left, right, bottom, top
 
 
-def _marked_points(points: npt.ArrayLike | None, classes: npt.ArrayLike | None) -> tuple[Values, npt.NDArray[np.int64]]:
+def _marked_points(
+    points: npt.ArrayLike | None, classes: npt.ArrayLike | None
+) -> tuple[PlotNumbers, npt.NDArray[np.int64]]:
     """Points, and for each the number of its mark, in the order of the classes."""
     found = np.zeros((0, 2)) if points is None else np.asarray(points, np.float64)
     if found.ndim != 2 or found.shape[1] != 2:
@@ -129,7 +130,7 @@ def _marked_points(points: npt.ArrayLike | None, classes: npt.ArrayLike | None) 
     return found, marks.reshape(-1).astype(np.int64)
 
 
-def _shaded(values: Values, levels: Sequence[float]) -> npt.NDArray[np.str_]:
+def _shaded(values: PlotNumbers, levels: Sequence[float]) -> npt.NDArray[np.str_]:
     """A shade for each number; what is not finite is `?`."""
     known = values[np.isfinite(values)]
     if levels:
@@ -140,7 +141,7 @@ def _shaded(values: Values, levels: Sequence[float]) -> npt.NDArray[np.str_]:
     return np.where(np.isfinite(values), shades[np.searchsorted(borders, values, side="left")], "?")
 
 
-def _places(points: Values, frame: Frame, columns: int, rows: int) -> list[tuple[int, int] | None]:
+def _places(points: PlotNumbers, frame: Frame, columns: int, rows: int) -> list[tuple[int, int] | None]:
     """Where points are on a canvas, as row and column; None outside."""
     left, right, bottom, top = frame
     across = np.round((points[:, 0] - left) / (right - left) * (columns - 1))
