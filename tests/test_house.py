@@ -70,6 +70,15 @@ def test_every_room_has_a_readme() -> None:
     assert [room.name for room in rooms() if not (room / "README.md").is_file()] == []
 
 
+def test_every_module_is_in_the_readme_of_its_room() -> None:
+    unsaid = []
+    for room in rooms():
+        said = (room / "README.md").read_text(encoding="utf-8")
+        own = (path for path in sources() if room in path.parents and path.suffix in {".py", ".h", ".lark"})
+        unsaid += [str(one) for one in own if one.name != "__init__.py" and not re.search(rf"\b{one.stem}\b", said)]
+    assert unsaid == []
+
+
 def test_no_source_file_is_too_long() -> None:
     assert sources(), "found no sources: is src/weft where this test looks?"
     lengths = {str(path.relative_to(SRC)): len(path.read_bytes().splitlines()) for path in sources()}

@@ -23,6 +23,8 @@ _WALK = "the walk over a language's own trees"
 _COMMAND = "a command of `weft tc`"
 _ERROR = "an error, always written `errors.…`"
 _PUBLIC = "a name of users, and one inside a room that users' code never meets"
+_BLOCK = "a function of tensors, and the block of `wf.nn` that is made of it"
+_SCHEDULE = "a schedule, always written `wf.optim.…`, and what users call so in another room"
 #: Functions that have a name in common, and why that is right.
 FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("check", "infer", "parse", "show", "show_statement"), _DOOR),
@@ -31,6 +33,8 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("is_computed", "parts"), _ERROR),
     **dict.fromkeys(("digits", "evaluate", "mapped", "names"), _PUBLIC),
     **dict.fromkeys(("counted", "inside", "labelled", "load", "number", "operator", "power", "where"), _PUBLIC),
+    **dict.fromkeys(("cross_entropy", "dropout", "softmax"), _BLOCK),
+    **dict.fromkeys(("constant", "linear", "step"), _SCHEDULE),
     "applied": "a definition on tensors, and what there is to say of it: the room after next",
     "given_values": "a tensor of given values, and the values that it is given",
     "key_of": "what something is kept under: operands in memory, routines on disk",
@@ -42,7 +46,20 @@ FUNCTIONS: Mapping[str, str] = {
     "spelled": "how the text of a comprehension has it",
     "type_of": "the element type of an expression of the language",
     "warn": "at the user's line, and at a line of the user's text",
+    "whole": "sizes that must be whole numbers, and processors rounded to one",
     "written": "as an expression of the text; and an array that is written to",
+}
+
+_BOTH = "the same of the two languages"
+_OF_ITS_ROOM = "what the room has of it, never imported into another"
+#: Modules that have a name in common, and why that is right.
+MODULES: Mapping[str, str] = {
+    **dict.fromkeys(("nodes", "check", "show", "parse", "diagnose", "text", "names", "types"), _DOOR),
+    **dict.fromkeys(("operator", "gradient", "recurrence", "definite_assignment", "subscripts", "random"), _BOTH),
+    **dict.fromkeys(("errors", "build", "cli", "arguments", "function", "values", "scope", "signature"), _OF_ITS_ROOM),
+    "contraction": "which code is one, how it is said, how it is written in C",
+    "intervals": "where whole numbers lie, in either language",
+    "specialise": "open sizes decided: of shapes, and of code",
 }
 
 #: What is called otherwise where it is imported, and why.
@@ -123,6 +140,16 @@ def test_every_class_has_a_name_of_its_own() -> None:
 
 def test_every_function_has_a_name_of_its_own() -> None:
     assert {name: where for name, where in shared().items() if not is_type(name) and name not in FUNCTIONS} == {}
+
+
+def test_every_module_has_a_name_of_its_own() -> None:
+    found: dict[str, list[str]] = {}
+    for module in trees():
+        *_, room, name = ("", *module.split("."))
+        if module != "weft" and not (WEFT.parent / module.replace(".", "/")).is_dir():
+            found.setdefault(name, []).append(room)
+    assert {name: where for name, where in found.items() if len(where) > 1 and name not in MODULES} == {}
+    assert [name for name in MODULES if len(found.get(name, ())) < 2] == []
 
 
 def test_nothing_is_called_otherwise_where_it_is_imported() -> None:

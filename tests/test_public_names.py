@@ -52,7 +52,7 @@ def test_a_public_name_is_pickled_by_its_name(name: str) -> None:
         assert pickle.loads(pickle.dumps(found)) is found
 
 
-@pytest.mark.parametrize("name", ["adam", "adam_one", "sgd", "sgd_one"])
+@pytest.mark.parametrize("name", wf.optim.__all__)
 def test_an_optimiser_is_pickled_by_its_name(name: str) -> None:
     found = getattr(wf.optim, name)
     assert pickle.loads(pickle.dumps(found)) is found

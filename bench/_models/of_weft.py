@@ -10,7 +10,7 @@ import numpy as np
 import weft as wf
 from _models import EPSILON, Details, Images, Perceptron, Problem, Ready, Transformer
 from weft.schedule.canonical import digest
-from weft.schedule.memory import size_of
+from weft.schedule.memory_plan import size_of
 
 
 def ready(name: str, given: Problem) -> Ready:

@@ -86,7 +86,8 @@ _MODULE = _table(
         "range": "wf.arange(n)",
         "identity": "wf.eye(n)",
         "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,
-        "Parameter parameter Module nn Linear Dense layers Sequential": _LAYER,
+        "Parameter parameter Module Sequential": _LAYER,
+        "Linear Dense layers": "blocks of models are in wf.nn: wf.nn.linear(x, o=8)",
         "rand randn random normal_ randint": _RANDOM,
         "manual_seed": "wf.seed(0)",
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
@@ -94,7 +95,7 @@ _MODULE = _table(
         "jit compile function run session Session": _STEP,
         "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, size=32, shuffle=True)",
         "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
-        "optimizer optimizers SGD Adam sgd adam": "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)",
+        "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
     }
@@ -124,6 +125,39 @@ _LAYERS = _table(
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
     }
 )
+_OPTIMISERS = _table(
+    {
+        "lr_scheduler schedule schedules": "a schedule is lr=wf.optim.cosine(n, 0.1, steps=1000)",
+        "CosineAnnealingLR cosine_decay_schedule cosine_decay": "wf.optim.cosine(n, 0.1, steps=1000)",
+        "StepLR exponential_decay": "wf.optim.step(n, 0.1, every=300)",
+        "LinearLR linear_schedule": "wf.optim.linear(n, 0.1, steps=1000)",
+        "OneCycleLR": "wf.optim.one_cycle(n, 0.1, steps=1000)",
+        "SequentialLR join_schedules": "wf.optim.join(n, [first, second], at=[100])",
+        "clip_grad_norm_ clip_grad_norm clip_by_global_norm": "wf.optim.clip_by_norm(loss, 1.0)",
+        "clip_grad_value_ clip_grad_value clip": "wf.optim.clip_by_value(loss, 1.0)",
+        "MultiSteps apply_every": "wf.optim.accumulate(loss, wf.optim.sgd(loss, lr=0.1), every=4, step=n)",
+        "AveragedModel swa_utils ema_params": "wf.optim.ema(loss, decay=0.999)",
+        "chain": "wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss))",
+    }
+)
+
+
+#: Blocks that others have under another name.
+_BLOCKS = _table(
+    {
+        "dense fc": "wf.nn.linear",
+        "bcewithlogits bce": "wf.nn.binary_cross_entropy",
+        "nll": "wf.nn.cross_entropy, of logits",
+        "kldiv": "wf.nn.kl_divergence",
+        "smoothl1": "wf.nn.huber",
+        "infonce": "wf.nn.contrastive",
+        "adaptiveavgpool2d": "wf.nn.global_avg_pool",
+        "module sequential modulelist": "a model is a function under @wf.op, which applies layers one after another",
+        "parameter": 'a parameter is wf.param("w", o=8)',
+        "functional": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
+        "flatten identity": "a linear layer takes the whole output row, of any number of axes",
+    }
+)
 
 
 def no_name(name: str, known: Iterable[str]) -> NoSuchName:
@@ -142,13 +176,29 @@ def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:
     return _missing(f"a layer has no `{name}`", "model.", name, known, _LAYERS)
 
 
-def no_optimiser(name: str, known: Iterable[str]) -> NoSuchName:
-    """`wf.optim.name`, which there is not."""
-    ones = list(known)
+def no_block(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.nn.name`, which there is not; others write it in capitals, or with `Loss` at its end."""
+    plain = _plain(name).removesuffix("loss")
+    own = {_plain(one): f"wf.nn.{one}" for one in known}
+    functions = {_plain(one): f"wf.{one}(x)" for one in FUNCTIONS}
+    near = difflib.get_close_matches(plain, own, 1)
+    fix = own.get(plain) or _BLOCKS.get(plain) or functions.get(plain) or (own[near[0]] if near else _LAYER)
+    return NoSuchName(f"wf.nn has no `{name}`", fix=fix if " " in fix else f"write {fix}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def no_optimiser(name: str, known: Iterable[str], others: Iterable[str]) -> NoSuchName:
+    """`wf.optim.name`, which there is not: of the names there are, some are optimisers."""
+    ones, names = list(known), list(others)
     same = [one for one in ones if one == name.lower()]
-    fix = f"write wf.optim.{same[0]}(loss, lr=0.1), which is code" if same else ""
-    others = f"there are {', '.join(ones)}; others are a few lines under @wf.cd (docs/code.md)"
-    return NoSuchName(f"wf.optim has no `{name}`", fix=fix or others)
+    fix = f"write wf.optim.{same[0]}(loss, lr=0.1), which is code" if same else _OPTIMISERS.get(name, "")
+    if not fix and (close := difflib.get_close_matches(name.lower(), names, 1, 0.75)):
+        fix = f"did you mean wf.optim.{close[0]}?"
+    own = f"there are {', '.join(ones)}; others are a few lines under @wf.cd (docs/code.md)"
+    return NoSuchName(f"wf.optim has no `{name}`", fix=fix or own)
 
 
 def numpy_refused(function: str, what: str = "a tensor") -> WeftError:

@@ -30,7 +30,7 @@ STEPS, WIDTH = 4, 3
 FLAT = ((STEPS,), (STEPS + 1,), (STEPS + 1,))
 SHAPES = (*FLAT, (STEPS, WIDTH), (STEPS + 1, WIDTH), (1,))
 OWN = {"i": WIDTH, "j": STEPS, "k": 2}
-PLACES = (Product, Collapse, Parallel, Jam, Vector)
+PLACES = frozenset((Product, Collapse, Parallel, Jam, Vector))
 
 
 def check(rng: np.random.Generator) -> None:

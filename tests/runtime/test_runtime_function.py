@@ -452,3 +452,13 @@ def test_a_function_is_made_from_inputs_code_and_tensors() -> None:
     ):
         with pytest.raises(wf.WeftError, match=text):
             made()
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 2), (2, 3, 3), (3, 0, 0), (0, 3, 3)])
+def test_a_size_that_one_input_has_twice_is_one(shape: tuple[int, ...]) -> None:
+    cube = wf.input("cube", o=["n", "n", "n"])
+    function = wf.Context("interp").function(cube, returns=cube * 1.0)
+    assert function(np.ones((3, 3, 3))).shape == (3, 3, 3)
+    with pytest.raises(wf.ShapeError, match=f"`n` cannot be both {shape[0]} and {shape[1]} in one call") as caught:
+        function(np.ones(shape))
+    assert caught.value.notes == (f"cube: float32[n, n, n] was given an array of shape {shape}",)

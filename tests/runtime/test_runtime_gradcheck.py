@@ -64,3 +64,13 @@ def test_what_is_large_is_checked_at_some_elements() -> None:
 def test_a_tolerance_of_ones_own() -> None:
     x = wf.param("x", o=2, dtype="float64", init=1.0)
     wf.gradcheck(halved(x), x, tolerance=0.6)
+
+
+def test_what_rounding_hides_is_no_difference() -> None:
+    """In float32 a large value leaves few digits to a small slope; a wrong slope of the size of others shows."""
+    start = np.random.default_rng(0).normal(size=60)
+    p = wf.param("p", o=60, init=start)
+    wf.gradcheck(wf.einsum("i => 0", 9 * p**4), p)
+
+    with pytest.raises(wf.WeftError, match="the gradient of `einsum` by `p` is"):
+        wf.gradcheck(wf.einsum("i => 0", 9 * halved(p) ** 2), p)

@@ -14,15 +14,14 @@ from loops.programs import Sample as LoopSample, samples
 from schedule.kernels import at, floats, loop, plus, read, store
 from schedule.test_schedule_canonical import names_in, renamed
 from schedule.test_schedule_random import Fusing
-from weft.loops import Buffer, Cast, Let, Local, Program, Read, Remark, Role, Stmt, Vector, check, show
+from weft.loops import Buffer, Cast, For, Let, Local, Parallel, Program, Read, Remark, Role, Stmt, Vector, check, show
 from weft.loops.walk import bottom_up
 from weft.machine import Machine
 from weft.ops import Num
 from weft.schedule import PASSES, CompileOptions, Kernel, Task, show_kernels, stages
-from weft.schedule.alike import once, touched, touched_by_one, with_templates
+from weft.schedule.alike import once, touched, touched_by_one, with_own_partials, with_templates
 from weft.schedule.canonical import digest
-from weft.schedule.pipeline import Pass
-from weft.schedule.stage import Stage
+from weft.schedule.stage import Pass, Stage
 
 X, Y, Z, W = (floats(number, name, 4) for number, name in enumerate("xyzw", 1))
 CORE, ONE = store(Y, at("i"), plus(read(X, "i"), 1.0)), Let(Local("t", "float32"), Cast("float32", Num(1)))
@@ -39,6 +38,36 @@ def test_kernels_that_differ_in_names_have_one_template() -> None:
     assert touched([first, second]) == [(Y, X), (Z, Y)]
     assert touched_by_one([first, second]) == {X, Z}
     assert [one.template for one in with_templates([first, second])] == [first.template] * 2
+
+
+def partial_of(number: int) -> Buffer:
+    return replace(floats(number, "s_part", 4), role=Role.PARTIAL)
+
+
+def test_partial_accumulators_are_those_of_one_kernel() -> None:
+    """Kernels of one template, and kernels that called theirs alike, share none; nor do fields of them."""
+    alike = with_templates([kernel(partial_of(0), X), kernel(partial_of(0), Y), kernel(Y, partial_of(0))])
+    field = partial_of(0).beside(Role.FIELD, ".0")
+    own = with_own_partials([*alike, kernel(field, X)])
+    found = [[one for one in buffers if one not in (X, Y)] for buffers in touched(own)]
+    assert found[:3] == [[partial_of(0)], [partial_of(1)], [partial_of(2)]]
+    assert found[3] == [replace(field, id=3, of=partial_of(3))]
+    assert [one.template is other.template for one, other in zip(own, alike, strict=False)] == [True] * 3
+    assert own[1].body == kernel(partial_of(1), Y).body
+
+
+def test_sums_of_kernels_that_are_called_alike_run_on_threads_both() -> None:
+    x = wf.data(np.ones((256, 512), np.float32), batch=1, label="x")
+    s = wf.einsum("...|o => ...|0", wf.exp(x), label="s")
+    z = wf.tanh(wf.param("w", o=256) @ (x / s)).named("z")
+    u = z * wf.einsum("...|o => ...|0", z, label="s")
+    v = wf.einsum("...|... => 0", u * u, label="v")
+    options = CompileOptions(max_visits=4, machine=replace(Machine(), cores=2))
+    program = wf.Context(Fusing()).compile(wf.seq(wf.grad_update(v), wf.optim.sgd(v, lr=0.1))).loops
+    *_, (_, last) = stages(program, Task(kept={}, places=PLACES, options=options))
+    outer = [one for kernel in last.kernels for one in kernel.body if isinstance(one, For) and one.size == 256]
+    assert outer
+    assert all(isinstance(one.how[0], Parallel) for one in outer)
 
 
 #: What is not like `y[i] = x[i] + 1.0`.

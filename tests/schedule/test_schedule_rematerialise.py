@@ -87,7 +87,7 @@ def test_what_follows_cheaply_from_what_is_held_is_computed_again() -> None:
     }
     order = [nest.target.name for nest in found.nests]
     assert order == [*"UUGHYYZZ", "G.again", "D", "H.again", *"EFF"]  # each just before it is read
-    assert found.nests[:8] == before[:8]
+    assert list(found.nests[:8]) == list(before[:8])
     reads = {nest.target.name: {one.buffer.name for one in nest.reads} for nest in found.nests}
     assert (reads["D"], reads["E"]) == ({"Z", "G.again"}, {"D", "H.again"})
     assert {one.name for one in found.late} == {"G.again", "H.again", "D", "E"}

@@ -21,7 +21,7 @@ from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.in_place import takes_over
-from weft.schedule.memory import planned
+from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import as_kernels
 
 ADDED = "for i in range(4):\n    V[K[i]] += W[i]"

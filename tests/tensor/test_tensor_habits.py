@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -65,7 +66,7 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "wf.sum(axis=)": (lambda: wf.sum(X, axis=1), "a reduction has no argument `axis`", "name the axes, and leave out"),
     "wf.zeros": (lambda: wf.zeros(3), "weft has no `zeros`", "wf.constant(0.0) takes the shape its use needs"),
     "wf.matmul": (lambda: wf.matmul(X, X), "weft has no `matmul`", "a @ b"),
-    "wf.Adam": (lambda: wf.Adam, "weft has no `Adam`", "wf.optim.sgd(loss, lr=0.1), wf.optim.adam(loss)"),
+    "wf.Adam": (lambda: wf.Adam, "weft has no `Adam`", "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)"),
     "wf.relo": (lambda: wf.relo(X), "weft has no `relo`", "did you mean wf.relu?"),
     "t.mean": (lambda: X.mean(), "a tensor has no `mean`", "wf.mean(t)"),
     "t.exp": (lambda: X.exp(), "a tensor has no `exp`", "wf.exp(t)"),
@@ -181,6 +182,9 @@ def test_no_advice_speaks_of_what_there_is() -> None:
             for word in advice.replace("(", " ").replace(",", " ").replace(";", " ").split():
                 if word.startswith("wf.") and word[3:].isidentifier():
                     assert word[3:] in wf.__all__, advice
+    for name, advice in habits._OPTIMISERS.items():
+        assert name not in wf.optim.__all__, name
+        assert all(one in wf.optim.__all__ for one in re.findall(r"wf\.optim\.(\w+)", advice)), advice
     assert not [name for name in habits._TENSOR if name in dir(wf.Tensor)]
     assert not [name for name in habits._LAYERS if name in dir(wf.Layer)]
 
@@ -218,9 +222,9 @@ def test_an_optimiser_by_the_name_others_give_it() -> None:
         wf.optim.SGD
     assert isinstance(caught.value, wf.WeftError)
     assert caught.value.fix == "write wf.optim.sgd(loss, lr=0.1), which is code"
-    with pytest.raises(wf.WeftError, match=r"wf\.optim has no `rmsprop`") as caught:
-        wf.optim.rmsprop
-    assert caught.value.fix == "there are sgd, adam; others are a few lines under @wf.cd (docs/code.md)"
+    with pytest.raises(wf.WeftError, match=r"wf\.optim has no `OneCycleLR`") as caught:
+        wf.optim.OneCycleLR
+    assert caught.value.fix == "wf.optim.one_cycle(n, 0.1, steps=1000)"
 
 
 def test_a_list_of_codes_and_options_that_are_no_labels() -> None:

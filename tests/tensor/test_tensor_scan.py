@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from generators.scans import Optimised, reads_back
+from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
 
 RNG = np.random.default_rng(7)
 STEPS, EXAMPLES, FEATURES, STATE = 3, 3, 2, 3
@@ -178,10 +179,40 @@ def test_running_totals() -> None:
     for backend in ("interp", "cc"):
         got = values(backend, *(one for some in found for one in some))
         agree(got, [one for some in expected for one in some])
-        assert [one.dtype.name for one in got[3::4]] == ["int32"] * 3
+        assert [one.dtype.name for one in got[3::4]] == ["int64", "int64", "int32"]
     wf.gradcheck(total(*(some[0] for some in found)), x)
     with pytest.raises(wf.WeftError, match="cumsum runs along one axis, and the spec leaves out 2"):
         wf.cumsum(x, "...|t, d => ...|0")
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_running_totals_end_where_sums_do(backend: str) -> None:
+    """In every type: stored as the sum is, and grown as it grows, however many there are."""
+    for dtype in ELEMENT_TYPES:
+        array = np.full((1, 3000), 1, numpy_type(dtype))
+        x = wf.data(array, label="x")
+        totals, products = wf.cumsum(x), wf.cumprod(x)
+        assert (totals.dtype, products.dtype) == (wf.sum(x).dtype, wf.prod(x).dtype)
+        found, whole = values(backend, totals, wf.sum(x))
+        assert found[0, -1] == whole[0], dtype
+        assert np.array_equal(found[0].astype(float), np.arange(1, 3001).astype(found.dtype).astype(float)), dtype
+    tenths, tens = wf.data(np.full(3000, 0.1, np.float32)), wf.data(np.full(9, 100, np.int8))
+    found, powers = values(backend, wf.cumsum(tenths), wf.cumprod(tens))
+    np.testing.assert_allclose(found, np.arange(1, 3001) * np.float64(np.float32(0.1)), rtol=1e-7)
+    assert powers.tolist() == [100**n for n in range(1, 10)]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_running_totals_of_no_elements(backend: str) -> None:
+    x, y = wf.data(np.zeros((2, 0)), batch=1), wf.data(np.zeros((2, 3, 0), np.int16), batch=1)
+    for f in (wf.cumsum, wf.cumprod, wf.cummax):
+        assert [one.shape for one in values(backend, f(x), f(y, "...|i, j => ...|j"))] == [(2, 0), (2, 3, 0)]
+    rows, w = wf.input("rows", b="n", o=2), wf.param("w", o=2, init=2.0)
+    slope = wf.grad(wf.sum(wf.cumprod(rows * w, "b|i => i"), "...|... => 0"), w)
+    function = wf.Context(backend).function(rows, returns=[wf.cummax(rows, "b|i => i"), slope])
+    assert [[one.shape for one in function(np.ones((n, 2)))] for n in (0, 3)] == [[(0, 2), (2,)], [(3, 2), (2,)]]
+    assert function(np.ones((0, 2)))[1].tolist() == [0, 0]
+    assert function(np.ones((3, 2)))[1].tolist() == [17, 17]
 
 
 def test_any_axis_may_be_run_along() -> None:

@@ -48,3 +48,17 @@ def test_there_is_one_axis_to_sort_along() -> None:
         wf.sort(x, "ij => 0")
     with pytest.raises(wf.EinsumError, match="top_k works along one axis"):
         wf.top_k(x, 2, "ij => ij")
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_more_of_the_largest_than_registers_hold(backend: str) -> None:
+    array = np.random.default_rng(7).normal(size=(3, 50)).astype(np.float32)
+    array[1, 7], array[2, 5] = np.nan, array[2, 9]
+    x = wf.data(array, batch=1)
+    ctx = wf.Context(backend)
+    (many, where), (few, first) = wf.top_k(x, 40), wf.top_k(x, 20)
+    assert np.array_equal(ctx[where][:, :20], ctx[first])
+    assert np.array_equal(ctx[many][:, :20], ctx[few], equal_nan=True)
+    assert np.array_equal(ctx[many][0], np.sort(array[0])[::-1][:40])
+    with pytest.raises(wf.ShapeError, match="the parts of the axis make 60, but the axis has size 50"):
+        wf.top_k(x, 60)

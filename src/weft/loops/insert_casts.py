@@ -15,7 +15,7 @@ from weft.loops.nodes import Cast, Let, Local, Program, Read, Set, Stmt, Store, 
 from weft.loops.walk import bottom_up, parts, with_parts
 from weft.ops import OPS, Call, Num, Scalar, computed, scalar_type
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT, carrier, digits, is_float, is_weak
-from weft.ops.steps import Steps, finished
+from weft.ops.trampoline import Steps, finished
 from weft.ops.typing import drawn
 
 

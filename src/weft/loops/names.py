@@ -8,11 +8,12 @@ Where every variable has a name of its own, variables can move between blocks an
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import count
 
 from weft.loops.effects import names
-from weft.loops.nodes import Cast, For, Let, Local, Read, Stmt
-from weft.loops.walk import everything, free, parts, rename
+from weft.loops.nodes import Cast, For, Let, Local, Program, Read, Role, Stmt
+from weft.loops.walk import buffers_of, everything, free, parts, rename
 from weft.naming import FreshNames
 from weft.ops import Call, Scalar
 
@@ -30,6 +31,11 @@ class BlockNames:
         self._body = ()
         wanted = name.replace(".", "_")
         return self._names.fresh(wanted, re.sub(r"_[0-9]+$", "", wanted))
+
+
+def fresh_ids(body: Sequence[Stmt], role: Role) -> Iterator[int]:
+    """Ids that no buffer of a role has in a block."""
+    return count(max((one.id + 1 for one in buffers_of(Program(tuple(body))) if one.role is role), default=0))
 
 
 def title(scalar: Scalar) -> str:

@@ -42,15 +42,20 @@ _COMPOUND = ("add", "sub", "mul", "div")
 _KEYWORDS = frozenset(("for", "if", "product", "pass"))
 
 
-def show(program: Program) -> str:
-    return "\n".join(_Printer(buffer_names(buffers_of(program))).block(program.body, ""))
+def show(program: Program, names: Mapping[Buffer, str] | None = None) -> str:
+    """The text of a program, buffers by these names if they are given."""
+    return "\n".join(_Printer(names or buffer_names(buffers_of(program))).block(program.body, ""))
+
+
+def declarations(names: Mapping[Buffer, str]) -> list[str]:
+    """The lines that declare buffers."""
+    return [f"{_spelled(name)}: {one.dtype}[{', '.join(map(str, one.shape))}]" for one, name in names.items()]
 
 
 def declared(program: Program, given: Mapping[str, int] | None = None) -> str:
     """The text of a program below its declarations, which says all that there is to say of it."""
     names = buffer_names(buffers_of(program))
-    lines = [f"{_spelled(name)}: {one.dtype}[{', '.join(map(str, one.shape))}]" for one, name in names.items()]
-    lines += [f"{name}: range({size})" for name, size in (given or {}).items()]
+    lines = [*declarations(names), *(f"{name}: range({size})" for name, size in (given or {}).items())]
     return "\n".join([*lines, *_Printer(names).block(program.body, "")])
 
 

@@ -4,7 +4,7 @@
 
 The loops of the write are solved for the indices that are read; loops that these do not determine are run at the read.
 A cell is computed in the outermost loop that determines its indices, once for each. A chain of virtual buffers may be
-as long as the program, so the expansion has an explicit stack (`ops/steps.py`).
+as long as the program, so the expansion has an explicit stack (`ops/trampoline.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from weft.loops.nodes import Buffer, Cast, If, Inside, Let, Local, Program, Read
 from weft.loops.walk import Loop, around, free, rewritten, substituted
 from weft.naming import FreshNames
 from weft.ops import Num, Scalar
-from weft.ops.steps import Steps, finished
+from weft.ops.trampoline import Steps, finished
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from weft.affine import Affine
 from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
 from weft.loops.legality import carried
-from weft.loops.names import BlockNames
+from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.roundings import PARTS
 from weft.loops.walk import (
@@ -66,7 +65,7 @@ _STREAMS, _FAR = 4, 16
 
 def in_lanes(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """A block with the long accumulations of its innermost loops in lanes; products stay whole."""
-    names, ids = BlockNames(body), count()
+    names, ids = BlockNames(body), fresh_ids(body, Role.PARTIAL)
 
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
         if not isinstance(stmt, For):

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from weft.affine import Affine
 from weft.loops.effects import accumulation, effects
-from weft.loops.names import BlockNames
-from weft.loops.nodes import Buffer, Fill, For, If, Program, Read, Role, Set, Staged, Stmt, Store, Update
-from weft.loops.walk import bottom_up, buffers_of, everything, map_scalars, parts, substituted, variables
+from weft.loops.names import BlockNames, fresh_ids
+from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
+from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
 from weft.ops import OPS, Call
 
 #: So many states at most, of so many values each at least; and so many are joined one after another in the end.
@@ -36,8 +35,7 @@ _FEW = 100
 
 def partial_states(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """A block with its long accumulations in several states each."""
-    others = [one for one in buffers_of(Program(tuple(body))) if one.role is Role.PARTIAL]
-    names, ids = BlockNames(body), count(len(others))
+    names, ids = BlockNames(body), fresh_ids(body, Role.PARTIAL)
 
     def rule(stmt: Stmt) -> Sequence[Stmt]:
         found = _accumulated(stmt)

@@ -14,15 +14,17 @@ from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import key_of, recall, remember
 from weft.schedule import (
+    PASSES,
+    UNOPTIMISED,
     Clock,
     CompileOptions,
     Kernel,
+    Pass,
     Schedule,
     Task,
     as_kernels,
     schedule,
     stages,
-    unoptimised,
 )
 from weft.schedule.alike import check_kernels, touched
 from weft.schedule.stage import Stage
@@ -83,8 +85,7 @@ class Request:
         with LOWERING:
             lowered = self._lowered(Clock())
         yield "loops", as_kernels(lowered)
-        if self.fuses:
-            yield from ((name, stage.kernels) for name, stage in stages(lowered, self.task))
+        yield from ((name, stage.kernels) for name, stage in stages(lowered, self.task, passes=self.passes))
 
     def undecided(self) -> tuple[Program, Stage]:
         """The loops, and the kernels before anything is decided about how those run."""
@@ -109,6 +110,13 @@ class Request:
     def fuses(self) -> bool:
         """Is it cut into kernels?"""
         return self.options.optimise and self.backend.fuses
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """What happens between loops and kernels. The oracle runs loops as they are."""
+        if self.fuses:
+            return PASSES
+        return UNOPTIMISED if self.backend.fuses else ()
 
     def _key(self, backend: Lasting) -> tuple[str, list[Buffer]]:
         """What it is kept under, and the buffers of its tensors, by number."""
@@ -144,19 +152,23 @@ class Request:
 
     def _stages(self, lowered: Program, clock: Clock) -> Stages:
         planned = self._scheduled(lowered, clock) if self.fuses else None
-        if planned:
-            kernels = planned.kernels
-        else:
-            kernels = unoptimised(lowered, self.task) if self.backend.fuses else as_kernels(lowered)
+        kernels = planned.kernels if planned else self._unoptimised(lowered, clock)
         check_kernels(kernels, self.sizes)
         with clock("compile"):
             return Stages(lowered, kernels, planned, self.backend.compile(kernels))
 
+    def _unoptimised(self, lowered: Program, clock: Clock) -> tuple[Kernel, ...]:
+        """Every assignment as a kernel of its own."""
+        kernels = as_kernels(lowered)
+        for _, stage in stages(lowered, self.task, passes=self.passes, clock=clock):
+            kernels = stage.kernels
+        return kernels
+
     @property
     def task(self) -> Task:
         """What is asked of the passes."""
-        recompute = [self.layout.buffer(node) for node in self.recompute]
-        places = self.backend.places if isinstance(self.backend, Placing) else ()
+        recompute = tuple(self.layout.buffer(node) for node in self.recompute)
+        places = self.backend.places if isinstance(self.backend, Placing) else frozenset[type]()
         return Task(self._kept, self.sizes, recompute, places, self.options, self.tuned.best)
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:

@@ -19,6 +19,7 @@ from weft.public import public, theirs
 from weft.runtime import errors
 from weft.runtime.bisect import Difference, first_difference
 from weft.runtime.compiled import Compiled
+from weft.runtime.decisions_by_hand import decide_routine, decisions_about
 from weft.runtime.exchange import Exchange
 from weft.runtime.footprint import Footprint, nodes_in
 from weft.runtime.profile import Profile
@@ -28,7 +29,8 @@ from weft.runtime.tuning_report import TuningReport
 from weft.runtime.values import read
 from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
 from weft.schedule.cost import Costs
-from weft.schedule.memory import MemoryPlan
+from weft.schedule.decisions import Decisions
+from weft.schedule.memory_plan import MemoryPlan
 from weft.tensor.slices import StaticIndex
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ R = TypeVar("R")
 class Routine:
     """Compiled code, with what it does to memory. It runs on every device of its context.
 
-    Nothing about it changes but what it was compiled to, when tuning finds something quicker.
+    Nothing about it changes but what it was compiled to, when tuning finds something quicker, or somebody decides.
     """
 
     state: DeviceState
@@ -138,7 +140,7 @@ class Routine:
             "assign": lambda: self.engine.show(self.code),
             "loops": lambda: show_loops(self.loops),
             "virtual": lambda: show_verdicts(self.compiled.stages.schedule),
-            "kernels": lambda: show_kernels(self.compiled.stages.schedule),
+            "kernels": lambda: show_kernels(self.compiled.stages.kernels),
             "precisions": lambda: show_precisions((called(one), one.precision) for one in nodes_in(self.code)),
             "source": lambda: self.executable.source,
             **{one.name: partial(self._show_pass, one.name) for one in PASSES},
@@ -149,9 +151,8 @@ class Routine:
         return texts[stage]()
 
     def _show_pass(self, name: str) -> str:
-        if self.compiled.stages.schedule is None:
-            return show_kernels(None)
-        return show_kernels(next(kernels for done, kernels in self.trace() if done == name))
+        done = (show_kernels(kernels) for done, kernels in self.trace() if done == name)
+        return next(done, f"`{name}` was not run: the program is not optimised")
 
     def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
         """Run the passes once more: the loops, and the kernels after every pass."""
@@ -201,6 +202,20 @@ class Routine:
         later processes without asking (`wf.config.tuned`). The report says what was tried, refused and gained.
         """
         return tune_routine(self, self.standing(values), {}, seconds, show)
+
+    @public
+    def decisions(self) -> tuple[Decisions, ...]:
+        """How the loops and products of each kernel run: values that print, and that `decide` takes."""
+        return decisions_about(self._schedule.kernels)
+
+    @public
+    def decide(self, chosen: Mapping[int, Decisions | Mapping[str, str]]) -> None:
+        """Run kernels, by number, as is said from now on; what is not legal is refused, and nothing changes then.
+
+        Loops are `i0`, `i1`, … from the top of the kernel, products `n0`, …; what is not mentioned runs as written:
+        `step.decide({0: {"i0": "on threads by 64", "i1": "on vectors of 8"}, 2: {"order": "i1 i0"}})`.
+        """
+        decide_routine(self, chosen)
 
     def use(self, compiled: Compiled) -> None:
         """Run something else that does the same on the same memory, from now on."""

@@ -64,8 +64,8 @@ class Argument:
         with np.errstate(all="ignore"):
             return np.asarray(convert(found, self.dtype))
 
-    def sizes(self, array: Array) -> dict[str, int]:
-        """The open sizes that an array decides; refused if it has not the axes that are said."""
+    def sizes(self, array: Array) -> list[tuple[str, int]]:
+        """The open sizes that an array decides, axis by axis; refused if it has not the axes that are said."""
         whole = self.awaited.logic.axes
         axes = whole if array.ndim == len(whole) else self.axes
         if array.ndim != len(axes):
@@ -76,7 +76,7 @@ class Argument:
                 said = axis.named.spelled if axis.named is not None else axis.size
                 what = f"input `{self.name}` was given an array of shape {array.shape}: {said} is said, not {size}"
                 raise self._refused(what)
-        return {axis.name: size for axis, size in zip(axes, array.shape, strict=True) if isinstance(axis, OpenSize)}
+        return [(axis.name, size) for axis, size in zip(axes, array.shape, strict=True) if isinstance(axis, OpenSize)]
 
     def _refused(self, what: str, fix: str = "") -> ShapeError:
         notes = [f"{self}, declared at {line}: {line.code}"] if (line := self.node.origin) else [str(self)]
@@ -126,19 +126,16 @@ class Signature:
     def sizes(self, arrays: Sequence[Array]) -> dict[str, int]:
         """The open sizes that arrays decide; refused if two decide one differently."""
         found: dict[str, int] = {}
-        decided: dict[str, tuple[Argument, Array]] = {}
+        decided: dict[str, tuple[Argument, tuple[int, ...]]] = {}
         for one, array in zip(self.arguments, arrays, strict=True):
-            for name, size in one.sizes(array).items():
+            for name, size in one.sizes(array):
                 if found.setdefault(name, size) != size:
-                    first, other = decided[name]
                     what = f"`{name}` cannot be both {found[name]} and {size} in one call"
-                    notes = [
-                        f"{first} was given an array of shape {other.shape}",
-                        f"{one} was given an array of shape {array.shape}",
-                    ]
+                    both = dict.fromkeys([decided[name], (one, array.shape)])
+                    notes = [f"{argument} was given an array of shape {shape}" for argument, shape in both]
                     fix = f"give arrays of one length, or call the size of `{one.name}` something else"
                     raise ShapeError(what, notes=notes, fix=fix)
-                decided.setdefault(name, (one, array))
+                decided.setdefault(name, (one, array.shape))
         return found
 
     def _refused(self, what: str, fix: str = "") -> WeftError:

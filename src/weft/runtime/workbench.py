@@ -15,7 +15,7 @@ from weft.loops.walk import accesses
 from weft.runtime.bisect import difference
 from weft.runtime.contest import Sample
 from weft.schedule import Kernel, as_program
-from weft.schedule.memory import MemoryPlan
+from weft.schedule.memory_plan import MemoryPlan
 
 #: What takes less is run several times in a row, to be timed.
 _TIMED_S = 1e-4

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from weft.loops import Program, show as show_loops
+from weft.loops import Program
 from weft.schedule.annotate import annotate as annotate
 from weft.schedule.compile_options import CompileOptions as CompileOptions
+from weft.schedule.driver import BrokenPass as BrokenPass, stages as stages
 from weft.schedule.nodes import (
     Kernel as Kernel,
     Schedule as Schedule,
@@ -14,13 +13,13 @@ from weft.schedule.nodes import (
     as_program as as_program,
 )
 from weft.schedule.options import Options as Options
-from weft.schedule.pipeline import (
-    PASSES as PASSES,
-    BrokenPass as BrokenPass,
-    stages as stages,
-    unoptimised as unoptimised,
+from weft.schedule.pipeline import PASSES as PASSES, UNOPTIMISED as UNOPTIMISED
+from weft.schedule.stage import Pass as Pass, Task as Task
+from weft.schedule.text import (
+    declared_kernels as declared_kernels,
+    parse_kernels as parse_kernels,
+    show_kernels as show_kernels,
 )
-from weft.schedule.stage import Task as Task
 from weft.schedule.timings import Clock as Clock
 
 
@@ -38,18 +37,3 @@ def show_verdicts(found: Schedule | None) -> str:
     rows = [(buffer.name, "stored" if one.stored else "virtual", one.why) for buffer, one in found.verdicts.items()]
     wide = max((len(name) for name, _, _ in rows), default=0)
     return "\n".join(f"{name:<{wide}}  {kind:<7}  {why}" for name, kind, why in rows)
-
-
-def show_kernels(found: Schedule | Sequence[Kernel] | None) -> str:
-    """The loops of every kernel, with the assignments it came from, why it was not joined to one before, and why a
-    contraction in it is none for the backend."""
-    if found is None:
-        return "every assignment is a kernel of its own: the program is not optimised"
-    parts = []
-    for index, kernel in enumerate(found.kernels if isinstance(found, Schedule) else found):
-        title = f"kernel {index}" + (f": {kernel.why}" if kernel.why else "")
-        plain = [f"# in plain loops: {kernel.plain}"] if kernel.plain else []
-        parts.append(
-            "\n".join([title, *(f"# {line}" for line in kernel.remarks), *plain, show_loops(Program(kernel.body))])
-        )
-    return "\n\n".join(parts)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import count, repeat
 from typing import TypeVar
 
 from weft.affine import Affine
@@ -26,6 +26,7 @@ from weft.loops import (
     Program,
     Read,
     Remark,
+    Role,
     Set,
     Staged,
     Stmt,
@@ -55,6 +56,24 @@ def with_templates(kernels: Iterable[Kernel]) -> list[Kernel]:
         template, first = firsts.setdefault(skeleton, (kernel.body, own))
         done.append(kernel if first is own else replace(kernel, template=template, renaming=first.called(own)))
     return done
+
+
+def with_own_partials(kernels: Iterable[Kernel]) -> list[Kernel]:
+    """The kernels, each with partial accumulators that no other has: those of a template are its first kernel's."""
+    ids = count()
+
+    def own(kernel: Kernel) -> Kernel:
+        made = dict.fromkeys(map(_origin, buffers_of(Program(kernel.template))))
+        partial = {one: replace(kernel.renaming.buffer(one), id=next(ids)) for one in made if one.role is Role.PARTIAL}
+        renaming = replace(kernel.renaming, buffers={**kernel.renaming.buffers, **partial})
+        return replace(kernel, renaming=renaming) if partial else kernel
+
+    return list(map(own, kernels))
+
+
+def _origin(buffer: Buffer) -> Buffer:
+    """The buffer that a buffer stands beside in the end."""
+    return buffer if buffer.of is None else _origin(buffer.of)
 
 
 def once(

@@ -20,7 +20,7 @@ from weft.optimise.latency import chains, pass_ns, waiting_ns
 from weft.schedule.accumulators import accumulated_in
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
-from weft.schedule.memory import size_of
+from weft.schedule.memory_plan import size_of
 
 #: About so many points that do next to nothing a core does in a nanosecond.
 _POINTS_PER_NS = 4

@@ -7,7 +7,7 @@ kernel   = line … stmt … why renaming       statements that run as one, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,7 +19,7 @@ from weft.schedule.loop_tree import bound_names, new_names, renamed
 from weft.schedule.other_names import ITSELF, OtherNames
 
 if TYPE_CHECKING:
-    from weft.schedule.memory import MemoryPlan
+    from weft.schedule.memory_plan import MemoryPlan
 
 
 #: A loop around several kernels: a number, its name and size.
@@ -66,7 +66,7 @@ class Schedule:
     """The kernels of a program as they run, and what was decided about every buffer."""
 
     kernels: tuple[Kernel, ...]
-    verdicts: Mapping[Buffer, Verdict]
+    verdicts: Mapping[Buffer, Verdict] = field(hash=False)
     plan: MemoryPlan
 
 

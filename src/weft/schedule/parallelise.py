@@ -31,7 +31,7 @@ from weft.loops.walk import Body, Loop, everything, retargeted, top_down, with_b
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost
 from weft.schedule.compile_options import CompileOptions
-from weft.schedule.memory import size_of
+from weft.schedule.memory_plan import size_of
 from weft.schedule.work import work_ns
 
 #: A loop is cut into so many chunks at most: more would only be claimed more often. One of few iterations around

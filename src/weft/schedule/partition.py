@@ -14,12 +14,11 @@ and options alone, never from how many threads there are: so what is computed do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 
 from weft.affine import Affine
-from weft.loops import For, Parallel, Staged, Stmt
+from weft.loops import For, Parallel, Role, Staged, Stmt
 from weft.loops.legality import illegal
-from weft.loops.names import BlockNames
+from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.walk import Body, bottom_up, map_scalars, substituted, top_down
 from weft.schedule.accumulators import Accumulated, Accumulator, accumulated_in
 from weft.schedule.annotate import annotated
@@ -34,7 +33,7 @@ _JOINING = 1 / 8
 
 def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = False) -> Body:
     """A block with its long accumulations in strips; contractions stay whole where a backend places them."""
-    names, ids = BlockNames(body), count()
+    names, ids = BlockNames(body), fresh_ids(body, Role.PARTIAL)
 
     def rule(stmt: Stmt) -> Sequence[Stmt] | None:
         if isinstance(stmt, Staged):

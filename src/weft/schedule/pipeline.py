@@ -1,4 +1,4 @@
-"""From loops to kernels: the passes in their order, and the one place that runs them.
+"""From loops to kernels: the passes in their order (`driver.py` runs them).
 
 A pass is a pure function of a stage, the program so far with what was found out about it, and of the task, what is
 asked of all of them. Whatever is between two passes is a program that can be checked, printed and interpreted.
@@ -7,21 +7,18 @@ asked of all of them. Whatever is between two passes is a program that can be ch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from weft.loops import (
     Buffer,
     Collapse,
     Jam,
-    MalformedLoops,
     Product,
-    Program,
     Vector,
-    check,
 )
-from weft.loops.nests import nests
-from weft.loops.walk import Body, identical
+from weft.loops.nests import Nest
+from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
 from weft.optimise.gather import gathered
 from weft.optimise.inline import inlined
@@ -36,7 +33,7 @@ from weft.optimise.scatter_to_gather import gathering
 from weft.optimise.signed_zeros import unsigned_buffers
 from weft.optimise.wide_sums import widened
 from weft.schedule import contractions
-from weft.schedule.alike import once, with_templates
+from weft.schedule.alike import once, with_own_partials, with_templates
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
 from weft.schedule.collapse import collapsed
@@ -44,7 +41,7 @@ from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
 from weft.schedule.in_place import coalesced
-from weft.schedule.memory import planned
+from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, as_kernels, with_shared_loops
 from weft.schedule.options import arranged
 from weft.schedule.pack_invariants import with_packed_invariants
@@ -52,13 +49,17 @@ from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
-from weft.schedule.stage import Stage, Task, each_kernel, each_kernel_knowing, shared_loops
+from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
 from weft.schedule.tile import best_tile, tiled
-from weft.schedule.timings import Clock
 from weft.schedule.unroll_jam import jammed
 from weft.schedule.vectorise import vectorised
+
+
+def _with_nests(stage: Stage, nests: Sequence[Nest]) -> Stage:
+    """The stage with other nests, of which nothing is known yet."""
+    return replace(stage, rematerialised=Rematerialised(tuple(nests)))
 
 
 def distribute(stage: Stage, task: Task) -> Stage:
@@ -66,7 +67,7 @@ def distribute(stage: Stage, task: Task) -> Stage:
 
     for t: { u[t] = …;  h[t + 1] = h[t] + u[t] }    becomes    for t: u[t] = …;  for t: h[t + 1] = h[t] + u[t]
     """
-    return replace(stage, rematerialised=Rematerialised(distributed(stage.nests)))
+    return _with_nests(stage, distributed(stage.nests))
 
 
 def reuse_copies(stage: Stage, task: Task) -> Stage:
@@ -74,7 +75,7 @@ def reuse_copies(stage: Stage, task: Task) -> Stage:
 
     for t: { z[t] = …;  h[t + 1] = z[t] };  y[t] = z[t]    becomes    for t: { …;  h[t + 1] = z[t] };  y[t] = h[t + 1]
     """
-    return replace(stage, rematerialised=Rematerialised(reusing_copies(stage.nests, task.kept)))
+    return _with_nests(stage, reusing_copies(stage.nests, task.kept))
 
 
 def scatter_to_gather(stage: Stage, task: Task) -> Stage:
@@ -83,7 +84,7 @@ def scatter_to_gather(stage: Stage, task: Task) -> Stage:
     for o: for k: dx[o + k] += dy[o] * w[k]    becomes    for i: for k: if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
     """
     found = gathering(stage.nests, task.options.contraction_points) if task.placing else stage.nests
-    return replace(stage, rematerialised=Rematerialised(found))
+    return _with_nests(stage, found)
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
@@ -92,7 +93,7 @@ def order_loops(stage: Stage, task: Task) -> Stage:
     for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
     """
     ordered = [arranged(nest, task.options.schedule) for nest in stage.nests]
-    return replace(stage, rematerialised=Rematerialised(ordered))
+    return _with_nests(stage, ordered)
 
 
 def strip_mine(stage: Stage, task: Task) -> Stage:
@@ -104,7 +105,7 @@ def strip_mine(stage: Stage, task: Task) -> Stage:
         return stage
     cost = StripCost(task.options.machine)
     found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
-    return replace(stage, rematerialised=Rematerialised(found))
+    return _with_nests(stage, found)
 
 
 def rematerialise(stage: Stage, task: Task) -> Stage:
@@ -116,14 +117,17 @@ def rematerialise(stage: Stage, task: Task) -> Stage:
 
 
 def decide_inlining(stage: Stage, task: Task) -> Stage:
-    """Decide of every buffer whether it is stored; the program stays as it is."""
+    """Decide of every buffer whether it is stored; the program stays as it is.
+
+    h[i] = x[i] + b[i];  y[i] = relu(h[i])    becomes    the same, with the verdict that h is virtual
+    """
     found = stage.rematerialised
     forced = {*task.recompute, *(one for one, of in found.copies.items() if of in task.recompute)}
     verdicts = decide(stage.nests, task.kept, task.options.inlining, forced, found.often)
     verdicts |= {one: replace(verdicts[one], why=f"{verdicts[one].why}; {why}") for one, why in found.why.items()}
     written = {nest.target for nest in stage.nests}
-    outside = {*task.kept, *(buffer for buffer in verdicts if buffer not in written)}
-    return replace(stage, verdicts=verdicts, unsigned=unsigned_buffers(stage.nests), outside=outside)
+    outside = frozenset([*task.kept, *(buffer for buffer in verdicts if buffer not in written)])
+    return replace(stage, verdicts=verdicts, unsigned=frozenset(unsigned_buffers(stage.nests)), outside=outside)
 
 
 def inline(stage: Stage, task: Task) -> Stage:
@@ -258,7 +262,10 @@ def simplify(stage: Stage, task: Task) -> Stage:
 
 
 def place_contractions(stage: Stage, task: Task) -> Stage:
-    """Stage contractions for a backend that places them, with what works on their results."""
+    """Stage contractions for a backend that places them, with what works on their results.
+
+    for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
+    """
     if not task.placing:
         return stage
     options = task.options
@@ -301,6 +308,14 @@ def block_loops(stage: Stage, task: Task) -> Stage:
     if schedule.order or schedule.tiles:
         return stage
     return _decided(stage, task, Vector, lambda body: blocked(body, task.options))
+
+
+def number_partials(stage: Stage, task: Task) -> Stage:
+    """Give the partial accumulators of every kernel ids of their own: what two kernels share they would wait for.
+
+    kernel 0: s_part#0[l] += …;  kernel 1: s_part#0[l] += …    becomes    kernel 1: s_part#1[l] += …
+    """
+    return replace(stage, formed=tuple(with_own_partials(stage.kernels)))
 
 
 def fold_storage(stage: Stage, task: Task) -> Stage:
@@ -380,14 +395,6 @@ def vectorise(stage: Stage, task: Task) -> Stage:
     return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass by name. It says what it does in the first line of its docstring, and shows it in the rest."""
-
-    name: str
-    run: Callable[[Stage, Task], Stage]
-
-
 #: What happens between loops and kernels, in order.
 PASSES = (
     Pass("distribute", distribute),
@@ -414,6 +421,7 @@ PASSES = (
     Pass("accumulate_in_lanes", accumulate_in_lanes),
     Pass("widen_sums", widen_sums),
     Pass("block_loops", block_loops),
+    Pass("number_partials", number_partials),
     Pass("fold_storage", fold_storage),
     Pass("plan_memory", plan_memory),
     Pass("recall_decisions", recall_decisions),
@@ -426,54 +434,9 @@ PASSES = (
 
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
-UNOPTIMISED = (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
-
-
-def unoptimised(program: Program, task: Task) -> tuple[Kernel, ...]:
-    """Every assignment of a program as a kernel of its own, ready to run."""
-    stage = Stage(Rematerialised([]), as_kernels(program))
-    for run in UNOPTIMISED:
-        stage = run(stage, task)
-    return stage.kernels
-
-
-class BrokenPass(MalformedLoops):
-    """A pass left a program that is not well formed."""
-
-
-def stages(
-    program: Program,
-    task: Task,
-    *,
-    passes: tuple[Pass, ...] = PASSES,
-    clock: Clock | None = None,
-) -> Iterator[tuple[str, Stage]]:
-    """Run passes one after another: the name of each, and what it leaves; checked, if the options say so."""
-    time, stage = clock or Clock(), Stage(Rematerialised(nests(program)))
-    checked: dict[int, Body] = {}
-    for one in passes:
-        before = stage
-        with time(one.name):
-            stage = one.run(stage, task)
-        if task.options.verify and not _is_same(before, stage):
-            _verify(one, stage, task, checked)
-        yield one.name, stage
-
-
-def _is_same(before: Stage, after: Stage) -> bool:
-    """Has a pass left all nests and kernels as they were?"""
-    return before.formed is after.formed and identical(before.nests, after.nests)
-
-
-def _verify(done: Pass, stage: Stage, task: Task, checked: dict[int, Body]) -> None:
-    """Check what a pass has changed: templates that were `checked` before are known by their ids."""
-    try:
-        for kernel in stage.kernels:
-            if id(kernel.template) not in checked:
-                check(Program(kernel.template), task.static)
-                checked[id(kernel.template)] = kernel.template
-    except MalformedLoops as error:
-        raise BrokenPass(f"the pass `{done.name}` left a program that is not well formed: {error}") from error
+UNOPTIMISED = tuple(
+    one for one in PASSES if one.run in (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
+)
 
 
 def _simplified(body: Body, task: Task, unsigned: Collection[Buffer]) -> Body:

@@ -39,9 +39,9 @@ class Rematerialised:
     `late`: what is written late though it could be earlier, copies and what is computed from them.
     """
 
-    nests: Sequence[Nest]
-    why: Mapping[Buffer, str] = field(default_factory=dict)
-    often: Mapping[Buffer, int] = field(default_factory=dict)
+    nests: tuple[Nest, ...]
+    why: Mapping[Buffer, str] = field(default_factory=dict, hash=False)
+    often: Mapping[Buffer, int] = field(default_factory=dict, hash=False)
     late: frozenset[Buffer] = frozenset()
 
     @property
@@ -53,7 +53,7 @@ class Rematerialised:
 
 def rematerialised(nests: Sequence[Nest], outside: Collection[Buffer], options: CompileOptions) -> Rematerialised:
     """Rematerialise where that lowers peak memory; what is `outside` is in memory anyway."""
-    found = Rematerialised(nests)
+    found = Rematerialised(tuple(nests))
     while True:
         uses = _Lifetimes(found, outside, options)
         point, most = uses.peak()
@@ -189,7 +189,7 @@ def _copied(uses: _Lifetimes, point: int, chosen: Sequence[int]) -> Rematerialis
     few = uses.options.recompute_inline
     often = {copies[uses.nests[index].target]: few // max(1, _price(uses.nests[index])) for index in chosen}
     known = uses.found
-    return Rematerialised(nests, {**known.why, **why}, {**known.often, **often})
+    return Rematerialised(tuple(nests), {**known.why, **why}, {**known.often, **often})
 
 
 def _writing(nest: Nest, copies: Mapping[Buffer, Buffer]) -> Nest:

@@ -12,7 +12,7 @@ from weft.optimise.inline_decision import Verdict
 from weft.schedule.alike import once
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
-from weft.schedule.memory import MemoryPlan
+from weft.schedule.memory_plan import MemoryPlan
 from weft.schedule.nodes import Kernel, SharedLoop, with_shared_loops
 from weft.schedule.rematerialise import Rematerialised
 
@@ -26,12 +26,12 @@ class Task:
     that the backend can run; `tuned` are the best that were found for kernels (`tuned.py`).
     """
 
-    kept: Mapping[Buffer, str]
-    static: Mapping[str, int] = field(default_factory=dict)
-    recompute: Collection[Buffer] = ()
-    places: Collection[type] = ()
+    kept: Mapping[Buffer, str] = field(hash=False)
+    static: Mapping[str, int] = field(default_factory=dict, hash=False)
+    recompute: tuple[Buffer, ...] = ()
+    places: frozenset[type] = frozenset()
     options: CompileOptions = field(default_factory=CompileOptions)
-    tuned: Mapping[str, Decisions] = field(default_factory=dict)
+    tuned: Mapping[str, Decisions] = field(default_factory=dict, hash=False)
 
     @property
     def placing(self) -> bool:
@@ -50,10 +50,10 @@ class Stage:
 
     rematerialised: Rematerialised
     formed: tuple[Kernel, ...] | None = None
-    verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[Buffer, Verdict] = field(default_factory=dict, hash=False)
     #: The buffers that never hold -0.0, and those that are kept or given.
-    unsigned: Collection[Buffer] = ()
-    outside: Collection[Buffer] = ()
+    unsigned: frozenset[Buffer] = frozenset()
+    outside: frozenset[Buffer] = frozenset()
     plan: MemoryPlan | None = None
 
     @property
@@ -94,3 +94,11 @@ def each_kernel_knowing(
     """The stage with the statements of every kernel changed, by a rule that asks which buffers are among some."""
     bodies = once(stage.parts, lambda one, own: one.template if one.decided else change(one.template, own), some)
     return replace(stage, formed=tuple(map(Kernel.with_template, stage.parts, bodies)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass by name. It says what it does in the first line of its docstring, and shows it in the rest."""
+
+    name: str
+    run: Callable[[Stage, Task], Stage]

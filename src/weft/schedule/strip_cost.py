@@ -18,7 +18,7 @@ from weft.loops.roundings import PARTS
 from weft.loops.walk import free
 from weft.machine import Machine
 from weft.ops.dtypes import numpy_type
-from weft.schedule.memory import size_of
+from weft.schedule.memory_plan import size_of
 from weft.schedule.strips import Group, Members, Roles, Uses, touched_cells
 
 #: The least rows that are worth a strip, and the most: more would read again little less.

@@ -13,9 +13,10 @@ from weft.schedule.apply_decisions import kernel_key, with_decisions
 from weft.schedule.canonical import systematic
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions, decisions_of
+from weft.schedule.driver import stages
 from weft.schedule.knobs import Knob
 from weft.schedule.nodes import Kernel
-from weft.schedule.pipeline import PASSES, stages
+from weft.schedule.pipeline import PASSES
 from weft.schedule.space import knobs
 from weft.schedule.stage import Stage, Task
 

@@ -77,7 +77,7 @@ class Layer:
     def params(self) -> tuple[Tensor, ...]:
         """The parameters of this layer and of the layers inside it, in order of first use."""
         self._check_applied()
-        return told_apart(dict.fromkeys(param for _, param in self._paths()))
+        return told_apart(dict.fromkeys(one for _, one in self._paths() if one.is_param))
 
     def param(self, path: str) -> Tensor:
         """A parameter by the names that lead to it: `layer.param("attention.w_q")`."""
@@ -165,7 +165,6 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
     body = LayerFunction(function, LayerArguments(function), Returns(function))
     own_label = "label" in body.takes.signature.parameters
 
-    @public
     @functools.wraps(function)
     def make(*args: Any, label: str = "", **given: Any) -> Any:
         config, operands = body.takes.sorted(args, given)
@@ -179,4 +178,5 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
         made = around.place(name, layer) if around else layer(LayerScope(name))
         return made(*args, **operands) if args or operands else made
 
-    return make
+    make.__signature__ = body.takes.maker  # type: ignore[attr-defined]
+    return public(make)

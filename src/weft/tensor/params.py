@@ -181,6 +181,16 @@ def param(
     return body.declare(name, make) if body else make(name)
 
 
+def statistic(name: str, *, init: float) -> Tensor:
+    """What a layer keeps beside its parameters: shaped by its use as they are, without a gradient, written by code."""
+    origin, body = user_origin(), current_application()
+
+    def make(label: str) -> Tensor:
+        return Tensor(_make(label, Rows(), init, origin=origin).operand)
+
+    return body.declare(name, make) if body else make(name)
+
+
 def named_param(name: str) -> Tensor:
     """The parameter that a bare string stands for inside a layer."""
     origin = user_origin()

@@ -1,15 +1,21 @@
-"""Running totals along an axis: scans whose carry is the total so far, which the compiler keeps in a variable."""
+"""Running totals along an axis: scans whose carry is the total so far, which the compiler keeps in a variable.
+
+Totals are stored as sums and products of the same numbers are, and grow as these do: whole numbers in 64 bits, narrow
+floats in float32, float32 in float64.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
 from weft.assign.dtype_inference import Peek
-from weft.ops import Num
-from weft.ops.dtypes import is_float
-from weft.tensor.functions import each_point, maximum
+from weft.ops import call
+from weft.ops.dtypes import accumulator_type
+from weft.tensor.einsum import contract
+from weft.tensor.functions import cast, each_point
 from weft.tensor.scan import scan
-from weft.tensor.scan_axis import LAST_OUTPUT_AXIS, ScanAxis
+from weft.tensor.scan_axis import FIRST_BATCH_AXIS, LAST_OUTPUT_AXIS, ScanAxis
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -20,8 +26,7 @@ def cumsum(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **si
     >>> print(ctx[wf.cumsum(wf.tensor([1, 2, 3, 4]))])
     [ 1.  3.  6. 10.]
     """
-    x = as_tensor(x, "cumsum")
-    return _running("cumsum", x, spec, _nothing(0, x), lambda total, one: total + one, label, sizes)
+    return _running("cumsum", x, spec, "add", label, sizes)
 
 
 def cumprod(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **sizes: int) -> Tensor:
@@ -30,8 +35,7 @@ def cumprod(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **s
     >>> print(ctx[wf.cumprod(wf.tensor([1, 2, 3, 4]))])
     [ 1.  2.  6. 24.]
     """
-    x = as_tensor(x, "cumprod")
-    return _running("cumprod", x, spec, _nothing(1, x), lambda total, factor: total * factor, label, sizes)
+    return _running("cumprod", x, spec, "mul", label, sizes)
 
 
 def cummax(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **sizes: int) -> Tensor:
@@ -40,26 +44,20 @@ def cummax(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **si
     >>> print(ctx[wf.cummax(wf.tensor([2, 1, 3, 0]))])
     [2. 2. 3. 3.]
     """
-    return _running("cummax", as_tensor(x, "cummax"), spec, lambda front: front[0], maximum, label, sizes)
+    return _running("cummax", x, spec, "max", label, sizes)
 
 
-def _nothing(neutral: int, x: Tensor) -> Callable[[Tensor], Tensor]:
-    """The total of no elements, in the shape of an element: a number alone would fit any shape."""
-    number = Num(float(neutral) if is_float(Peek()(x.node.precision)) else neutral)
-    return lambda front: each_point("nothing", lambda one: number, front[0])
-
-
-def _running(
-    user: str,
-    x: Tensor,
-    spec: str,
-    init: Callable[[Tensor], Tensor],
-    step: Callable[[Tensor, Tensor], Tensor],
-    label: str,
-    sizes: Mapping[str, int],
-) -> Tensor:
-    """What a step makes of the total so far and each element, in the place of the element."""
+def _running(user: str, x: TensorLike, spec: str, op: str, label: str, sizes: Mapping[str, int]) -> Tensor:
+    """What an operation makes of the total so far and each element, in the place of the element."""
     axis = ScanAxis.of(spec, user)
-    front = axis.front(x, sizes)
-    totals, _ = scan(step, front, init=init(front))
+    front = axis.front(as_tensor(x, user), sizes)
+    nothing = contract(FIRST_BATCH_AXIS, [front[0:0]], accum=op, label="nothing")  # the total of no elements
+    stored = Peek()(nothing.node.precision)
+    wide = stored if op == "max" else "float64" if stored == "float32" else accumulator_type(stored)
+
+    def step(total: Tensor, one: Tensor) -> tuple[Tensor, Tensor]:
+        total = each_point("total", partial(call, op), total, one)
+        return total, total if wide == stored else each_point(user, partial(call, "type_as"), total, nothing)
+
+    totals, _ = scan(step, front, init=nothing if wide == stored else cast(nothing, wide))
     return axis.back(totals, label or user)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from weft.assign import Slot
 from weft.einsum import parse_spec
-from weft.einsum.nodes import KINDS, Axis, Label, Row, ShapeSpec, Spec
+from weft.einsum.nodes import KINDS, Axis, ConcatAxis, Label, Row, ShapeSpec, Spec
 from weft.einsum.show import show_spec
 from weft.errors import EinsumError
 from weft.naming import FreshNames
 from weft.ops import Scalar, call
-from weft.ops.monoids import top_positions
+from weft.ops.monoids import MOST_RANKS, top_positions
 from weft.shape.logic import Einsum
 from weft.tensor.einsum import contract
 from weft.tensor.groups import Groups, related
@@ -64,8 +64,7 @@ def top_k(x: TensorLike, k: int, spec: str = LAST_AXIS) -> tuple[Tensor, Tensor]
      [0 3]]
     """
     x, line = as_tensor(x, "top_k"), _SortedAxis.of(spec, "top_k")
-    text = show_spec(Spec((line.whole,), line.ranked))
-    positions = contract(text, [x], accum=top_positions(k))
+    positions = line.first(x, k)
     return line.taken("top_k", x, positions, ""), positions
 
 
@@ -87,7 +86,7 @@ class _SortedAxis:
             what = f"{user} works along one axis, and the spec leaves out {', '.join(gone) or 'none'}"
             raise EinsumError(what, text=groups.text, fix='name all axes and leave out one: "...|t, d => ...|t"')
         whole, names = groups.element, FreshNames(groups.names(groups.element))
-        ranked, others = (_renamed(whole, gone[0], names.fresh(name)) for name in ("rank", "other"))
+        ranked, others = (_renamed(whole, gone[0], Label(names.fresh(name))) for name in ("rank", "other"))
         along = Groups(whole, _renamed(whole, gone[0], None), groups.text)
         return _SortedAxis(gone[0], whole, ranked, others, along)
 
@@ -110,6 +109,16 @@ class _SortedAxis:
         logic = Einsum(parse_spec(show_spec(spec)), outside="clip")
         return _SCATTER.apply(logic, [tensor for _, tensor in scattered], label=label, dtype=_POSITION)
 
+    def first(self, x: Tensor, k: int) -> Tensor:
+        """The positions of the `k` largest: those that a state in registers keeps, or the beginning of the order."""
+        if not isinstance(k, int) or k <= MOST_RANKS:
+            return contract(show_spec(Spec((self.whole,), self.ranked)), [x], accum=top_positions(k))
+        (rank,) = [axis for axis in self.ranked.axes if axis not in self.whole.axes]
+        assert isinstance(rank, Label)
+        rest = Label(FreshNames(self.groups.names(self.ranked)).fresh("rest"))
+        cut = Spec((_renamed(self.ranked, rank.name, ConcatAxis((rank, rest))),), self.ranked)
+        return contract(show_spec(cut), [self.order(x, descending=True)], sizes={rank.name: k})
+
     def taken(self, name: str, x: Tensor, order: Tensor, label: str) -> Tensor:
         """The elements at some positions."""
         spec = Spec((self.whole, self._held(self.ranked, self.whole)), self.ranked)
@@ -123,11 +132,11 @@ class _SortedAxis:
         return replace(shape, along=along)
 
 
-def _renamed(shape: ShapeSpec, old: str, new: str | None) -> ShapeSpec:
-    """A shape with another label in place of one, or without it."""
+def _renamed(shape: ShapeSpec, old: str, new: Axis | None) -> ShapeSpec:
+    """A shape with another axis in place of one, or without it."""
 
     def axes(given: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        changed = (one if one != Label(old) else Label(new) if new else None for one in given)
+        changed = (new if one == Label(old) else one for one in given)
         return tuple(one for one in changed if one is not None)
 
     def row(given: Row) -> Row:
