@@ -31,7 +31,7 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("accesses", "children", "fold", "reads", "rebuilt", "walk", "with_children"), _WALK),
     **dict.fromkeys(("read", "run"), _COMMAND),
     **dict.fromkeys(("is_computed", "parts"), _ERROR),
-    **dict.fromkeys(("digits", "evaluate", "mapped", "names"), _PUBLIC),
+    **dict.fromkeys(("digits", "evaluate", "mapped", "names", "windows"), _PUBLIC),
     **dict.fromkeys(("counted", "inside", "labelled", "load", "number", "operator", "power", "where"), _PUBLIC),
     **dict.fromkeys(("cross_entropy", "dropout", "softmax"), _BLOCK),
     **dict.fromkeys(("constant", "linear", "step"), _SCHEDULE),

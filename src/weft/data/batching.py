@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from weft.data.checks import Array, Last, checked_last, checked_seed, checked_whole, examples
+from weft.data.checked import Array, Last, checked_last, checked_seed, checked_whole, examples
 from weft.data.fetching import Prefetch
 from weft.data.orders import RowNumbers, permutation
 from weft.errors import WeftError

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from weft.data.checks import Array, checked_path, token_ids
+from weft.data.checked import Array, checked_path, token_ids
 from weft.data.files import written_whole
 from weft.errors import WeftError
 from weft.lazy import lazy_property

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from weft.data.checks import checked_whole
+from weft.data.checked import checked_whole
 from weft.errors import WeftError
 from weft.public import public
 

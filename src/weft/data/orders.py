@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.data.checks import checked_seed, checked_whole
+from weft.data.checked import checked_seed, checked_whole
 
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 

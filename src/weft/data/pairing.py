@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.data.characters import CharacterTokenizer, Tokenizer, checked_text, named_tokens, save_json
-from weft.data.checks import Array, checked_path, checked_whole
-from weft.data.words import as_letters, byte_letters, from_letters, words
+from weft.data.checked import Array, checked_path, checked_whole
+from weft.data.word_split import as_letters, byte_letters, from_letters, words
 from weft.errors import WeftError
 from weft.lazy import lazy_property
 from weft.public import public_constructor, public_methods

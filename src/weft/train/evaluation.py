@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.backends import Array
-from weft.data.checks import checked_whole, examples
+from weft.data.checked import checked_whole, examples
 from weft.errors import WeftError
 from weft.runtime import Context
 from weft.tensor.functions import equal

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.backends import Array
 from weft.data.batching import Batches, BatchSettings, batches
-from weft.data.checks import checked_whole
+from weft.data.checked import checked_whole
 from weft.errors import WeftError
 from weft.train.shards import checked_batch
 
