@@ -32,10 +32,14 @@ class DefaultContext:
         self._contexts.put(context, None)
         self._backend = context._engine.backend
 
+    def alive(self) -> list[Context]:
+        """Those that can be asked, the newest first."""
+        return [one for one in reversed(list(self._contexts)) if not one._engine.closed]
+
     def __call__(self, tensor: Tensor) -> Array:
         if self._backend is None:
             raise WeftError(f"no context can compute `{tensor.label}`", fix="create a wf.Context")
-        alive = [one for one in reversed(list(self._contexts)) if not one._engine.closed]  # the newest first
+        alive = self.alive()
         if not alive and tensor.params:
             what = f"no context can compute `{tensor.label}`: the one that held its parameters is gone"
             raise WeftError(what, fix="keep the context in a variable")
