@@ -1,5 +1,14 @@
 """Blocks of models, each a function under `@wf.op` in a few lines of specs."""
 
+from weft.nn.blocks import (
+    conv_bn_relu,
+    inverted_residual,
+    relu6,
+    residual,
+    resnet_block,
+    squeeze_excite,
+    vgg_block,
+)
 from weft.nn.classes import (
     box_muller,
     class_ids_of_int_list,
@@ -20,6 +29,16 @@ from weft.nn.convolve import (
     depthwise_separable_conv2d,
 )
 from weft.nn.linear import dropout, embedding, linear, mlp, mlp_layer
+from weft.nn.losses import (
+    binary_cross_entropy,
+    contrastive,
+    cross_entropy,
+    hinge,
+    huber,
+    kl_divergence,
+    l1,
+    mse,
+)
 from weft.nn.mode import Training, training
 from weft.nn.normalise import batch_norm, batch_norm1d, batch_norm2d, group_norm, instance_norm, layer_norm, rms_norm
 from weft.nn.pool import (
@@ -33,18 +52,22 @@ from weft.nn.pool import (
     max_pool2d,
     max_pool3d,
 )
+from weft.nn.vae import Encoded, elbo, gaussian_kl, reparameterise, vae, vae_decoder, vae_encoder
+from weft.nn.vision import lenet, mobile_cnn, mobilenet, resnet, sokoban_cnn, vgg
 from weft.public import open_door
 
-__all__ = [
-    *("Training", "training"),
-    *("linear", "mlp_layer", "mlp", "embedding", "dropout"),
-    *("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "batch_norm1d", "batch_norm2d"),
-    *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
-    *("depthwise_conv2d", "depthwise_separable_conv2d"),
-    *("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
-    *("global_avg_pool", "global_max_pool", "global_avg_pool2d"),
-    *("softmax", "reduce_specified_axes", "one_hot_of_ids", "one_hot_of_int_list", "dense_one_hot_of_int_list"),
-    *("class_ids_of_int_list", "box_muller"),
-]
+__all__ = ["Training", "training"]
+__all__ += ["linear", "mlp_layer", "mlp", "embedding", "dropout"]
+__all__ += ["layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "batch_norm1d", "batch_norm2d"]
+__all__ += ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ += ["depthwise_conv2d", "depthwise_separable_conv2d"]
+__all__ += ["max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"]
+__all__ += ["global_avg_pool", "global_max_pool", "global_avg_pool2d"]
+__all__ += ["residual", "conv_bn_relu", "resnet_block", "vgg_block", "squeeze_excite", "inverted_residual", "relu6"]
+__all__ += ["lenet", "vgg", "resnet", "mobilenet", "mobile_cnn", "sokoban_cnn"]
+__all__ += ["Encoded", "vae", "vae_encoder", "vae_decoder", "reparameterise", "elbo", "gaussian_kl"]
+__all__ += ["mse", "l1", "huber", "cross_entropy", "binary_cross_entropy", "hinge", "kl_divergence", "contrastive"]
+__all__ += ["softmax", "reduce_specified_axes", "one_hot_of_ids", "one_hot_of_int_list", "dense_one_hot_of_int_list"]
+__all__ += ["class_ids_of_int_list", "box_muller"]
 
 open_door(globals(), __all__)

@@ -26,7 +26,8 @@ def residual(x: Tensor, *, layer: Any) -> Tensor:
     """
     if not callable(layer):
         raise WeftError(f"residual goes around a layer, not {layer!r}", fix="residual(layer=wf.nn.linear(label=…))")
-    return x + layer(x)  # type: ignore[no-any-return]
+    inner: Tensor = layer(x)
+    return x + inner
 
 
 @op
@@ -45,7 +46,7 @@ def conv_bn_relu(
     5|8,8,4 stem.conv.kernel stem.bn.gamma stem.bn.beta
     """
     conv = conv2d(out_channels=out_channels, kernel_size=kernel_size, stride=stride, bias=False, label="conv")
-    y = batch_norm(label="bn")(conv(x))
+    y: Tensor = batch_norm(label="bn")(conv(x))
     return activation(y) if activation else y
 
 
@@ -61,10 +62,10 @@ def resnet_block(x: Tensor, *, channels: int | None = None, stride: int = 1) -> 
     channels = before if channels is None else channels
     inner = conv_bn_relu(out_channels=channels, stride=stride, label="first")(x)
     inner = conv_bn_relu(out_channels=channels, activation=None, label="second")(inner)
-    if stride == 1 and channels == before:
-        return relu(inner + x)  # type: ignore[no-any-return]
-    shortcut = conv_bn_relu(out_channels=channels, kernel_size=1, stride=stride, activation=None, label="shortcut")
-    return relu(inner + shortcut(x))  # type: ignore[no-any-return]
+    if stride > 1 or channels != before:
+        x = conv_bn_relu(out_channels=channels, kernel_size=1, stride=stride, activation=None, label="shortcut")(x)
+    y: Tensor = relu(inner + x)
+    return y
 
 
 @op
@@ -77,20 +78,23 @@ def vgg_block(x: Tensor, *, num_convs: int, channels: int, kernel_size: int = 3)
     whole("vgg_block", num_convs=num_convs)
     for at in range(1, num_convs + 1):
         x = conv_bn_relu(out_channels=channels, kernel_size=kernel_size, label=f"conv{at}")(x)
-    return max_pool2d(x)  # type: ignore[no-any-return]
+    pooled: Tensor = max_pool2d(x)
+    return pooled
 
 
 @op
 def squeeze_excite(x: Tensor, *, reduction: int = 4) -> Tensor:
-    """Channels times gates between 0 and 1, found from the means of all channels through a layer `reduction` times narrower.
+    """Channels times gates between 0 and 1, found from their means through a layer `reduction` times narrower.
 
     >>> print(wf.nn.squeeze_excite(wf.data(np.ones((5, 8, 8, 4)), batch=1)).dims)
     5|8,8,4
     """
     whole("squeeze_excite", reduction=reduction)
     channels = channels_of(x, "squeeze_excite")
-    narrow = relu(linear(o=max(channels // reduction, 1), label="squeeze")(global_avg_pool(x)))
-    return x * sigmoid(linear(o=channels, label="excite")(narrow))  # type: ignore[no-any-return]
+    few = max(channels // reduction, 1)
+    narrow = relu(linear(o=few, label="squeeze")(global_avg_pool(x)))
+    gates: Tensor = sigmoid(linear(o=channels, i=few, label="excite")(narrow))
+    return x * gates
 
 
 @op
@@ -113,7 +117,7 @@ def inverted_residual(
     """
     whole("inverted_residual", out_channels=out_channels, expand=expand)
     before, act = channels_of(x, "inverted_residual"), activation or relu6
-    y = x
+    y: Tensor = x
     if expand > 1:
         y = conv_bn_relu(out_channels=expand * before, kernel_size=1, activation=act, label="expand")(x)
     deep = depthwise_conv2d(kernel_size=kernel_size, stride=stride, label="depthwise")
@@ -121,7 +125,7 @@ def inverted_residual(
     if squeeze:
         y = squeeze_excite(label="gate")(y)
     y = conv_bn_relu(out_channels=out_channels, kernel_size=1, activation=None, label="project")(y)
-    return x + y if stride == 1 and out_channels == before else y  # type: ignore[no-any-return]
+    return x + y if stride == 1 and out_channels == before else y
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -130,4 +134,5 @@ def relu6(x: Tensor) -> Tensor:
     >>> print(ctx[wf.nn.relu6(wf.tensor([-1, 2, 9]))])
     [0. 2. 6.]
     """
-    return clip(x, 0.0, 6.0)  # type: ignore[no-any-return]
+    y: Tensor = clip(x, 0.0, 6.0)
+    return y

@@ -33,6 +33,13 @@ def fraction(user: str, **given: Any) -> None:
             raise WeftError(f"{user} takes a number from 0 to 1 for `{name}`, not {value!r}")
 
 
+def below_one(user: str, **given: Any) -> None:
+    """Refuse what is no number from 0 on and below 1."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < 1:
+            raise WeftError(f"{user} takes a number from 0 on and below 1 for `{name}`, not {value!r}")
+
+
 def one_of(user: str, known: Sequence[str], **given: Any) -> None:
     """Refuse what is not among the words known."""
     for name, value in given.items():
@@ -49,13 +56,14 @@ def several(user: str, **given: Any) -> None:
             as_dim(size, f"`{name}`")
 
 
-def divides(user: str, groups: int, channels: int, name: str = "out_channels") -> None:
+def divides(user: str, groups: int, channels: int, which: str = "channels") -> None:
     """Refuse channels that groups do not share evenly."""
     if channels % groups:
-        near = [size for size in (channels - channels % groups, channels + groups - channels % groups) if size]
+        below = channels - channels % groups
+        near = " or ".join(str(size) for size in (below, below + groups) if size)
         raise ShapeError(
-            f"{user} cannot share {name}={channels} among {groups} groups: {channels} is not a multiple of {groups}",
-            fix=f"{name}={' or '.join(map(str, near))}, or other groups",
+            f"{user} cannot share {channels} {which} among {groups} groups: {channels} is not a multiple of {groups}",
+            fix=f"have {near} {which}, or other groups",
         )
 
 

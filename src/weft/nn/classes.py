@@ -103,4 +103,6 @@ def box_muller(u1: Tensor, u2: Tensor) -> Tensor:
     >>> print(ctx[wf.nn.box_muller(wf.tensor([0.5, 0.5]), wf.tensor([0.0, 0.5]))].round(4))
     [ 1.1774 -1.1774]
     """
-    return sqrt(-2.0 * log(u1 + 2.0**-24 * (1.0 - u1))) * cos(2.0 * np.pi * u2)
+    radius, turn = sqrt(-2.0 * log(u1 + 2.0**-24 * (1.0 - u1))), cos(2.0 * np.pi * u2)
+    found: Tensor = radius * turn
+    return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from weft.errors import WeftError
 from weft.nn.checks import channels_of, divides, whole
-from weft.tensor.einsum import einsum
+from weft.tensor.einsum import contract, einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
 from weft.tensor.tensor import Tensor
@@ -55,8 +55,8 @@ def conv2d(
 ) -> Tensor:
     """A convolution of images: height, width, channels. Without `out_channels` there are as many as its use asks for.
 
-    Padded, there is a result for every `stride`-th place; the size is a multiple of the stride. Not padded, windows stay
-    inside and tile the axis. Channels in groups are convolved apart, each group by kernels of its own.
+    Padded, there is a result for every `stride`-th place; the size is a multiple of the stride. Not padded, windows
+    stay inside and tile the axis. Channels in groups are convolved apart, each group by kernels of its own.
 
     >>> images = wf.data(np.ones((5, 8, 8, 3)), batch=1)
     >>> print(wf.nn.conv2d(images, out_channels=16, stride=2).dims)
@@ -149,7 +149,9 @@ def conv_transpose3d(
 
 
 @op
-def depthwise_conv2d(x: Tensor, *, kernel_size: int = 3, stride: int = 1, dilation: int = 1, padded: bool = True) -> Tensor:
+def depthwise_conv2d(
+    x: Tensor, *, kernel_size: int = 3, stride: int = 1, dilation: int = 1, padded: bool = True
+) -> Tensor:
     """Each channel of images convolved by a kernel of its own.
 
     >>> print(wf.nn.depthwise_conv2d(wf.data(np.ones((5, 8, 8, 3)), batch=1), stride=2).dims)
@@ -158,7 +160,7 @@ def depthwise_conv2d(x: Tensor, *, kernel_size: int = 3, stride: int = 1, dilati
     whole("depthwise_conv2d", kernel_size=kernel_size, stride=stride, dilation=dilation)
     moved, places, window = windows(2, stride, dilation, padded)
     spec = f"...|{moved}, c; {window} -> c => ...|{places}, c"
-    return einsum(spec, x, param("kernel"), **dict.fromkeys(_WINDOW[:2], kernel_size))
+    return contract(spec, [x, param("kernel")], sizes=dict.fromkeys(_WINDOW[:2], kernel_size))
 
 
 @op
@@ -181,8 +183,8 @@ def depthwise_separable_conv2d(
     whole("depthwise_separable_conv2d", kernel_size=kernel_size, stride=stride, dilation=dilation)
     moved, places, window = windows(2, stride, dilation, padded)
     sizes = dict.fromkeys(_WINDOW[:2], kernel_size)
-    deep = einsum(f"...|{moved}, c; {window} -> c => ...|{places}, c", x, param("dw_kernel"), **sizes)
-    mixed = einsum("...|h, w, i; i -> o => ...|h, w, o", deep, param("pw_kernel"), **_size("o", out_channels))
+    deep = contract(f"...|{moved}, c; {window} -> c => ...|{places}, c", [x, param("dw_kernel")], sizes=sizes)
+    mixed = contract("...|h, w, i; i -> o => ...|h, w, o", [deep, param("pw_kernel")], sizes=_channels("depthwise_separable_conv2d", out_channels))
     return plus_bias(mixed) if bias else mixed
 
 
@@ -208,11 +210,11 @@ def _convolution(
     sizes = dict.fromkeys(_WINDOW[:axes], kernel_size)
     if groups == 1:
         spec = f"...|{moved}, ..i..; {window}, ..i.. -> o => ...|{places}, o"
-        sizes |= _size("o", out_channels)
+        sizes |= _channels(user, out_channels)
     else:
         spec = f"...|{moved}, g&i; {window}, i -> g, o => ...|{places}, g&o"
         sizes |= {"g": groups, "o": _share(user, x, groups, out_channels)}
-    y = einsum(spec, x, param("kernel"), **sizes)
+    y = contract(spec, [x, param("kernel")], sizes=sizes)
     return plus_bias(y) if bias else y
 
 
@@ -229,21 +231,26 @@ def _transposed(
 ) -> Tensor:
     whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation)
     moved, places, window = windows(axes, stride, dilation, padded)
-    sizes = dict.fromkeys(_WINDOW[:axes], kernel_size) | _size("o", out_channels)
-    y = einsum(f"...|{places}, ..i..; {window}, ..i.. -> o => ...|{moved}, o", x, param("kernel"), **sizes)
+    sizes = dict.fromkeys(_WINDOW[:axes], kernel_size) | _channels(user, out_channels)
+    y = contract(f"...|{places}, ..i..; {window}, ..i.. -> o => ...|{moved}, o", [x, param("kernel")], sizes=sizes)
     return plus_bias(y) if bias else y
 
 
 def windows(axes: int, stride: int, dilation: int, padded: bool) -> tuple[str, str, str]:
     """The axes that windows move along, the places they move to, and the places in a window, as parts of a spec."""
     sign = "=" if padded else "<"
-    pairs = list(zip(_PLACES[:axes], _WINDOW[:axes], strict=True))
-    moved = ", ".join(f"{stride}*{place}{sign}+{dilation}*{within}" for place, within in pairs)
-    return moved, ", ".join(place for place, _ in pairs), ", ".join(within for _, within in pairs)
+    places, within = _PLACES[:axes], _WINDOW[:axes]
+    by, apart = (f"{factor}*" if factor > 1 else "" for factor in (stride, dilation))
+    moved = (f"{by}{place}{sign}+{apart}{at}" for place, at in zip(places, within, strict=True))
+    return ", ".join(moved), ", ".join(places), ", ".join(within)
 
 
-def _size(name: str, size: int | None) -> dict[str, int]:
-    return {} if size is None else {name: size}
+def _channels(user: str, out_channels: int | None) -> dict[str, int]:
+    """The size of the axis of output channels, unless it is left to be inferred."""
+    if out_channels is None:
+        return {}
+    whole(user, out_channels=out_channels)
+    return {"o": out_channels}
 
 
 def _share(user: str, x: Tensor, groups: int, out_channels: int | None) -> int:
@@ -251,6 +258,6 @@ def _share(user: str, x: Tensor, groups: int, out_channels: int | None) -> int:
     if out_channels is None:
         raise WeftError(f"{user} in groups needs to know its output channels", fix=f"out_channels={groups}")
     whole(user, out_channels=out_channels)
-    divides(user, groups, out_channels)
+    divides(user, groups, out_channels, "output channels")
     divides(user, groups, channels_of(x, user), "input channels")
     return out_channels // groups

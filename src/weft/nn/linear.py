@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from weft.nn.checks import several, whole
+from weft.nn.checks import below_one, several, whole
 from weft.nn.mode import current_training
 from weft.shape.text import RowSizes
 from weft.tensor.functions import relu
@@ -16,18 +16,20 @@ from weft.tensor.random import dropout as drop
 from weft.tensor.tensor import Tensor
 
 #: A function of one number at a time, such as `wf.relu`.
-Activation: TypeAlias = Callable[..., Any]
+Activation: TypeAlias = Callable[..., Tensor]
 
 
 @op
-def linear(x: Tensor, *, o: RowSizes | None = None, bias: bool = True) -> Tensor:
+def linear(x: Tensor, *, o: RowSizes | None = None, i: RowSizes | None = None, bias: bool = True) -> Tensor:
     """A linear map of the whole output row, plus a bias. Without `o` the outputs are those its use asks for.
+
+    The inputs need to be said only where they are a single number that another layer computes: `i=1`.
 
     >>> x = wf.data(np.ones((5, 3)), batch=1)
     >>> print(wf.nn.linear(x, o=8, label="head").dims)
     5|8
     """
-    y = param("w", o=o) @ x
+    y = param("w", o=o, i=i) @ x
     return y + param("b", o=o, init=0.0) if bias else y
 
 
@@ -38,7 +40,7 @@ def mlp_layer(x: Tensor, *, hid_dim: RowSizes, activation: Activation = relu) ->
     >>> print(wf.nn.mlp_layer(wf.data(np.ones((5, 3)), batch=1), hid_dim=8).dims)
     5|8
     """
-    return activation(param("w", o=hid_dim) @ x + param("b", o=hid_dim, init=0.0))  # type: ignore[no-any-return]
+    return activation(param("w", o=hid_dim) @ x + param("b", o=hid_dim, init=0.0))
 
 
 @op
@@ -47,6 +49,7 @@ def mlp(
     *,
     hid_dims: Sequence[int],
     o: RowSizes | None = None,
+    i: RowSizes | None = None,
     activation: Activation = relu,
     bias: bool = True,
 ) -> Tensor:
@@ -58,8 +61,9 @@ def mlp(
     """
     several("mlp", hid_dims=hid_dims)
     for at, width in enumerate(hid_dims, 1):
-        x = activation(param(f"w{at}", o=width) @ x + param(f"b{at}", o=width, init=0.0))
-    y = param("w_out", o=o) @ x
+        x = activation(param(f"w{at}", o=width, i=i) @ x + param(f"b{at}", o=width, init=0.0))
+        i = width
+    y = param("w_out", o=o, i=i) @ x
     return y + param("b_out", o=o, init=0.0) if bias else y
 
 
@@ -76,7 +80,6 @@ def embedding(ids: Tensor, *, vocabulary: int, o: RowSizes) -> Tensor:
     return take(table, ids)
 
 
-
 @op
 def dropout(x: Tensor, *, rate: float) -> Tensor:
     """Each element is 0 with probability `rate`, and the others are scaled up; outside of `wf.nn.training`, `x` itself.
@@ -85,6 +88,6 @@ def dropout(x: Tensor, *, rate: float) -> Tensor:
     >>> print(ctx[wf.nn.dropout(x, rate=0.5)])
     [1. 1. 1. 1.]
     """
+    below_one("dropout", rate=rate)
     mode = current_training()
-    dropped = drop(x, rate, step=mode.step if mode else 0)  # a rate that is none is told in either mode
-    return dropped if mode and rate else x
+    return drop(x, rate, step=mode.step) if mode and rate else x

@@ -1,8 +1,8 @@
 """Layers that normalise: each says by a spec which elements belong together, and learns a scale and a shift.
 
-    layer_norm      "...|...->... => ...|...->0"     the output row of each example
-    batch_norm      "...|..., c => c"                each channel, over all examples and places
-    instance_norm   "...|..., c => ...|c"            each channel of an example, over all places
+layer_norm      "...|...->... => ...|...->0"     the output row of each example
+batch_norm      "...|..., c => c"                each channel, over all examples and places
+instance_norm   "...|..., c => ...|c"            each channel of an example, over all places
 """
 
 from __future__ import annotations

@@ -109,9 +109,7 @@ def global_avg_pool2d(x: Tensor) -> Tensor:
     return total / dim(total, "h") / dim(total, "w")
 
 
-def _pool(
-    user: str, x: Tensor, axes: int, accum: str, window_size: int, stride: int | None, padded: bool
-) -> Tensor:
+def _pool(user: str, x: Tensor, axes: int, accum: str, window_size: int, stride: int | None, padded: bool) -> Tensor:
     stride = window_size if stride is None else stride
     whole(user, window_size=window_size, stride=stride)
     moved, places, window = windows(axes, stride, 1, padded)

@@ -35,7 +35,8 @@ def lenet(
         x = max_pool2d(relu(conv2d(out_channels=width, kernel_size=5, label=f"conv{at}")(x)))
     for at, width in enumerate(hid_dims, 1):
         x = mlp_layer(hid_dim=width, label=f"fc{at}")(x)
-    return linear(o=num_classes, label="logits")(x)  # type: ignore[no-any-return]
+    logits: Tensor = linear(o=num_classes, label="logits")(x)
+    return logits
 
 
 @op
@@ -58,7 +59,8 @@ def vgg(
         x = vgg_block(num_convs=num_convs, channels=channels, label=f"stage{at}")(x)
     for at, width in enumerate(hid_dims, 1):
         x = dropout(mlp_layer(hid_dim=width, label=f"fc{at}")(x), rate=rate)
-    return linear(o=num_classes, label="logits")(x)  # type: ignore[no-any-return]
+    logits: Tensor = linear(o=num_classes, label="logits")(x)
+    return logits
 
 
 @op
@@ -89,7 +91,8 @@ def resnet(
         for block in range(count):
             stride = 2 if stage and not block else 1
             x = resnet_block(channels=channels << stage, stride=stride, label=f"stage{stage + 1}.block{block + 1}")(x)
-    return linear(o=num_classes, label="logits")(global_avg_pool(x))  # type: ignore[no-any-return]
+    logits: Tensor = linear(o=num_classes, label="logits")(global_avg_pool(x))
+    return logits
 
 
 @op
@@ -119,7 +122,8 @@ def mobilenet(
                 label=f"stage{stage}.block{block + 1}",
             )(x)
     x = conv_bn_relu(out_channels=head, kernel_size=1, activation=relu6, label="head")(x)
-    return linear(o=num_classes, label="logits")(dropout(global_avg_pool(x), rate=rate))  # type: ignore[no-any-return]
+    logits: Tensor = linear(o=num_classes, label="logits")(dropout(global_avg_pool(x), rate=rate))
+    return logits
 
 
 @op
@@ -135,7 +139,8 @@ def mobile_cnn(x: Tensor, *, num_classes: int = 1000, width_mult: float = 1.0) -
         conv = depthwise_separable_conv2d(out_channels=_width(channels, width_mult), stride=stride, label=f"dw{at}")
         x = relu(conv(x))
     pooled = global_avg_pool(batch_norm(label="bn_final")(x))
-    return linear(o=num_classes, label="classifier")(pooled)  # type: ignore[no-any-return]
+    logits: Tensor = linear(o=num_classes, label="classifier")(pooled)
+    return logits
 
 
 @op

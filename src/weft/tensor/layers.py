@@ -163,7 +163,6 @@ def op(function: Callable[..., Any], *, kind: type[Layer] = Layer) -> Callable[.
     body = LayerFunction(function, LayerArguments(function), Returns(function))
     own_label = "label" in body.takes.signature.parameters
 
-    @public
     @functools.wraps(function)
     def make(*args: Any, label: str = "", **given: Any) -> Any:
         config, operands = body.takes.sorted(args, given)
@@ -177,4 +176,5 @@ def op(function: Callable[..., Any], *, kind: type[Layer] = Layer) -> Callable[.
         made = around.place(name, layer) if around else layer(LayerScope(name))
         return made(*args, **operands) if args or operands else made
 
-    return make
+    make.__signature__ = body.takes.maker  # type: ignore[attr-defined]
+    return public(make)
