@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 from weft.nn.checks import divides, whole
 from weft.nn.decoding import current_decoding, refuse_decoding
@@ -41,15 +42,15 @@ def multi_head_attention(
 ) -> Tensor:
     """Attention of a sequence `...,t|d` to itself, or to a `source` `...,s|d`, by heads of `d_k` and `d_v` numbers.
 
-    `num_kv_heads` are shared among the heads. A position sees itself and what comes before where it is `causal`, at most
-    `window` positions back, the first `lengths` positions of each sequence, `...|1`, and what a `mask`, `...,t|s`, has
-    other numbers than 0 for; `rope` turns queries and keys by their positions. The result has the features that its use
+    `num_kv_heads` are shared among the heads. A position sees itself and what comes before where it is `causal`, those
+    less than `window` positions away, the first `lengths` positions of each sequence, `...|1`, and those that a `mask`,
+    `...,t|s`, is not 0 for. `rope` turns queries and keys by their positions. The result has the features that its use
     asks for, or `width`.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
     >>> attention = wf.nn.multi_head_attention(num_heads=4, d_k=3, num_kv_heads=2, causal=True, width=8)
-    >>> print(attention(x).dims, *attention.params)
-    2,5|8 <multi_head_attention.q: 8->2,2,3> <multi_head_attention.k: 8->2,3> <multi_head_attention.v: 8->2,3> <multi_head_attention.o: 2,2,3->8>
+    >>> print(attention(x).dims, *(p.dims for p in attention.params))
+    2,5|8 8->2,2,3 8->2,3 8->2,3 2,2,3->8
     """
     heads = Heads(num_heads, d_k, d_v or d_k, num_kv_heads)
     seen, decoding = x if source is None else source, current_decoding() if source is None else None
@@ -145,7 +146,7 @@ class Heads:
     def scores(self, q: Tensor, k: Tensor, temperature: float = 1.0) -> Tensor:
         """How well queries fit keys: `..., heads, t|s`."""
         spec = f"..., t|{self.names}, d; ..., s|g, d => ..., {self.names}, t|s"
-        return einsum(spec, q, k) * (self.d_k**-0.5 / temperature)
+        return einsum(spec, q, k) / (sqrt(self.d_k) * temperature)
 
     def mixed(self, weights: Tensor, v: Tensor) -> Tensor:
         """The values that each position and head reads."""

@@ -1,8 +1,8 @@
 """Decoding: a model of sequences, applied to the next tokens alone.
 
-Where `current_decoding` finds one, the layers that mix positions keep what they have seen of each position in nodes, and
-are given the tokens that follow: attention has a cache of keys and values, a recurrence its carry. All other layers
-work on one position at a time and need not know. So the model is written once, for whole sequences.
+Where `current_decoding` finds one, layers are given the tokens that follow, and those that mix positions keep what they
+need of the tokens before in nodes: attention has a cache of keys and values, a recurrence its carry. All other layers
+work on one token at a time and need not know. So the model is written once, for whole sequences.
 
 Tokens are in slots 0, 1, … of the caches. Sequences of different lengths end in the same slot: each has a slot where it
 starts, and what lies before is hidden from it.
@@ -47,19 +47,20 @@ class Decoding:
         cache[:, self.at : self.at + self.count] = rows
         return cache
 
-    def kept(self, name: str, **sizes: tuple[int, ...]) -> Tensor:
+    def kept(self, name: str, b: tuple[int, ...] | None = None, o: tuple[int, ...] | None = None) -> Tensor:
         """A node of the layer that is applied, by its name; counted where the layer is applied several times."""
         around = current_application()
         full = around.scope.within(name) if around else name
         self.applied[full] += 1
         number = self.applied[full]
         full = full if number == 1 else f"{full}{number}"
-        return self.nodes.setdefault(full, node(full, init=0.0, **sizes))
+        return self.nodes.setdefault(full, node(full, init=0.0, b=b, o=o))
 
     @property
     def positions(self) -> Tensor:
         """The positions of the new tokens in their sequences, as `batch, t|1`; 0 for what lies before these."""
-        return maximum(self._since_start, 0)
+        found: Tensor = maximum(self._since_start, 0)
+        return found
 
     @property
     def seen(self) -> Tensor:

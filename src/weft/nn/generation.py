@@ -18,7 +18,7 @@ import numpy.typing as npt
 from weft.errors import WeftError
 from weft.nn.checks import whole
 from weft.nn.decoding import Decoding, decoding
-from weft.nn.sampling import Draw, Sampling, Structure, next_token
+from weft.nn.sampling import GREEDY, Draw, Sampling, Structure, next_token
 from weft.public import public_methods
 from weft.runtime import Context, Function
 from weft.runtime.context import listed
@@ -49,7 +49,7 @@ class Plan:
 
     batch: int
     slots: int
-    sampling: Structure = Structure()
+    sampling: Structure = GREEDY
     chunk: int = 32
     cache: bool = True
 
@@ -185,7 +185,7 @@ def generate(
 
 @public_methods
 class LanguageModel(Layer):
-    """A layer from ids to scores of the tokens that follow, which can go on with a prompt. It keeps what it compiles."""
+    """A layer from ids to scores of the tokens that follow, which goes on with a prompt. It keeps what it compiles."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

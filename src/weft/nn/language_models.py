@@ -11,6 +11,9 @@ from weft.tensor.lookups import take
 from weft.tensor.params import normal, param
 from weft.tensor.tensor import Tensor
 
+#: Norms before each part, and GELU by its formula with tanh.
+GPT_STYLE = TransformerStyle(ffn="gelu_tanh")
+
 
 @language_model
 def gpt(
@@ -23,7 +26,7 @@ def gpt(
     num_heads: int,
     d_ff: int | None = None,
     tied: bool = True,
-    style: TransformerStyle = TransformerStyle(ffn="gelu_tanh"),
+    style: TransformerStyle = GPT_STYLE,
 ) -> Tensor:
     """A model like GPT-2: learned positions, norms before each part, a head that shares the table of tokens if `tied`.
 

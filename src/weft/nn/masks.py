@@ -36,11 +36,14 @@ class Mask:
         _check_window(self.window)
 
     def applied(self, scores: Tensor, heads: str, decoding: Decoding | None = None) -> Tensor:
-        """Scores `..., heads, t|s` with those of hidden keys replaced; queries lie where `decoding` says, or from 0 on."""
+        """Scores `..., heads, t|s` with those of hidden keys replaced; queries are where `decoding` says, or from 0."""
         scores = self._in_order(scores, heads, decoding)
         if self.mask is None:
             return scores
-        return choose(einsum(f"..., t|s => ..., {', '.join('0' * len(heads.split()))}, t|s", self.mask), scores, HIDDEN)
+        alike = ", ".join("0" for _ in heads.split(","))
+        seen = einsum(f"..., t|s => ..., {alike}, t|s", self.mask)
+        found: Tensor = choose(seen, scores, HIDDEN)
+        return found
 
     def _in_order(self, scores: Tensor, heads: str, decoding: Decoding | None) -> Tensor:
         at: Number = 0 if decoding is None else decoding.at

@@ -1,6 +1,6 @@
 """Where a token is in its sequence: learned, sinusoidal and rotary positions.
 
-A sequence is `...,t|d`: its time is the last batch axis, so that a token is one example, and whatever works on one example,
+A sequence is `...,t|d`: its time is the last batch axis. So a token is one example, and whatever works on one example,
 a linear layer, a norm, a lookup, works on every token. Only what mixes positions names the axis.
 """
 

@@ -16,7 +16,7 @@ from weft.tensor.functions import sigmoid, tanh, where
 from weft.tensor.layers import op
 from weft.tensor.leaves import constant, offsets
 from weft.tensor.params import param
-from weft.tensor.results import parts, structured_as
+from weft.tensor.results import Path, parts, structured_as
 from weft.tensor.scan import scan
 from weft.tensor.tensor import Tensor
 
@@ -43,14 +43,14 @@ def recurrence(
     [1.   2.5  4.25] [4.25]
     """
     decoding = current_decoding()
-    if decoding is None and lengths is None:
+    if decoding is not None:
+        if reverse or lengths is not None:
+            refuse_decoding("runs along whole sequences", "leave out reverse=, bidirectional= and lengths=")
+        return _decoded(cell, x, init, decoding)
+    if lengths is None:
         return scan(cell, x, init, spec=_TIME, reverse=reverse)
-    if decoding is None:
-        seen = einsum("t; ...|0 => ..., t|0", offsets(dtype="int32"), lengths, op="lt")
-        return scan(_held(cell), (x, seen), init, spec=_TIME, reverse=reverse)
-    if reverse or lengths is not None:
-        refuse_decoding("runs along whole sequences", "leave out reverse=, bidirectional= and lengths=")
-    return _decoded(cell, x, init, decoding)
+    seen = einsum("t; ...|0 => ..., t|0", offsets(dtype="int32"), lengths, op="lt")
+    return scan(_held(cell), (x, seen), init, spec=_TIME, reverse=reverse)
 
 
 def _held(cell: Callable[[Any, Tensor], Any]) -> Callable[[Any, tuple[Tensor, Tensor]], Any]:
@@ -58,36 +58,41 @@ def _held(cell: Callable[[Any, Tensor], Any]) -> Callable[[Any, tuple[Tensor, Te
 
     def held(carry: Any, step: tuple[Tensor, Tensor]) -> Any:
         x, seen = step
-        result, before = cell(carry, x), dict(parts(carry))
-        alone = [path for path, _ in parts(result)] == [*before]
+        result, before = cell(carry, x), _tensors(carry)
+        alone = [*_tensors(result)] == [*before]
         if not alone and not (isinstance(result, tuple) and len(result) == 2):
             return result  # which the scan refuses
         after, given = (result, None) if alone else result
-        kept = structured_as(after, (where(seen, one, before[path]) for path, one in parts(after)))
+        kept = structured_as(after, (where(seen, one, before[path]) for path, one in _tensors(after).items()))
         return kept if alone else (kept, given)
 
     return held
 
 
 def _decoded(cell: Callable[[Any, Tensor], Any], x: Tensor, init: Any, decoding: Decoding) -> tuple[Any, Any]:
-    """The steps of new tokens, from the carry that was kept; all is in nodes before that is written."""
-    kept = {path: decoding.kept(".".join(["carry", *map(str, path)])) for path, _ in parts(init)}
+    """The steps of new tokens, from the carry that was kept; what they give is in nodes before that is written."""
+    kept = {path: decoding.kept(".".join(["carry", *map(str, path)])) for path in _tensors(init)}
     begun = constant(decoding.at) > 0
-    starts = structured_as(init, (where(begun, kept[path], one) for path, one in parts(init)))
-    hs, last = scan(_held(cell), (x, decoding.seen), starts, spec=_TIME)
-    given, after = _stored(hs), _stored(last)
-    for path, one in parts(after):
+    starts = structured_as(init, (where(begun, kept[path], one) for path, one in _tensors(init).items()))
+    hs, last = (_stored(one) for one in scan(_held(cell), (x, decoding.seen), starts, spec=_TIME))
+    for path, one in _tensors(last).items():
         kept[path][:] = one
-    return given, after
+    return hs, last
 
 
 def _stored(value: Any) -> Any:
+    """Tensors in nodes of their own."""
+
     def stored(one: Tensor) -> Tensor:
         found = node(one.label)
         found[:] = one
         return found
 
-    return structured_as(value, iter([stored(one) for _, one in parts(value)]))
+    return structured_as(value, iter([stored(one) for one in _tensors(value).values()]))
+
+
+def _tensors(value: Any) -> dict[Path, Any]:
+    return dict(parts(value))
 
 
 @op
@@ -99,7 +104,7 @@ def rnn_cell(h: Tensor, x: Tensor, *, size: int, activation: Activation = tanh) 
     2|4
     """
     whole("rnn_cell", size=size)
-    return activation(_gates(h, x, size))  # type: ignore[no-any-return]
+    return activation(_gates(h, x, size))
 
 
 @op
@@ -134,7 +139,8 @@ def gru_cell(h: Tensor, x: Tensor, *, size: int) -> Tensor:
     (r, z, n), (u_r, u_z, u_n) = ([einsum(f"...|{at}, d => ...|d", one) for at in range(3)] for one in (given, before))
     z = sigmoid(z + u_z)
     n = tanh(n + sigmoid(r + u_r) * (u_n + param("b_n", o=size, init=0.0)))
-    return (1 - z) * n + z * h
+    found: Tensor = (1 - z) * n + z * h
+    return found
 
 
 def _gates(h: Tensor, x: Tensor, sizes: int | tuple[int, ...]) -> Tensor:

@@ -36,6 +36,10 @@ class Structure:
         return ("temperature", *["top_p"] * self.nucleus, "seed", "step") if self.drawn else ()
 
 
+#: The best token.
+GREEDY = Structure()
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How the next token is chosen: the one of the best score, or drawn by the scores divided by a `temperature`.
@@ -89,11 +93,12 @@ def next_token(scores: Tensor, how: Structure, draw: Draw) -> Tensor:
 def _best(scores: Tensor, k: int) -> Tensor:
     """The scores of the `k` best, and of those that are as good as the last of them."""
     values, _ = largest(scores, k)
-    return where(einsum(f"...|{k - 1} => ...|0", values) <= scores, scores, HIDDEN)
+    found: Tensor = where(einsum(f"...|{k - 1} => ...|0", values) <= scores, scores, HIDDEN)
+    return found
 
 
 def _nucleus(scores: Tensor, top_p: Tensor) -> Tensor:
-    """The scores of the fewest tokens that together have a probability of `top_p`, those as likely as the last included.
+    """The scores of the fewest tokens that together have a probability of `top_p`, and those as likely as the last.
 
     Above `low`, what is more likely has that probability together; above `high` it has not.
     """
@@ -108,7 +113,8 @@ def _nucleus(scores: Tensor, top_p: Tensor) -> Tensor:
     times = einsum("t => t|0", arange(_HALVINGS, dtype="float32"))
     ends = sum(likely) * 0.0  # of the batch's shape
     _, (low, _) = scan(halve, times, init=(ends, ends + 1.0))
-    return where(low < likely, scores, HIDDEN)
+    found: Tensor = where(low < likely, scores, HIDDEN)
+    return found
 
 
 def _with_noise(scores: Tensor, draw: Draw) -> Tensor:

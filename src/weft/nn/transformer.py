@@ -33,8 +33,8 @@ class TransformerStyle:
     """What blocks have in common, all through a model.
 
     `norm` is "layer" or "rms", before each part of a block where it is `pre_norm`, else after its sum. `ffn` is the
-    activation of the perceptron, or "swiglu" and "geglu" for gated ones. `rope`, `window` and `num_kv_heads` are those of
-    `wf.nn.multi_head_attention`, and are about the attention of a sequence to itself.
+    activation of the perceptron, or "swiglu" and "geglu" for gated ones. `rope`, `window` and `num_kv_heads` are those
+    of `wf.nn.multi_head_attention`, and are about the attention of a sequence to itself.
 
     >>> print(wf.nn.TransformerStyle(norm="rms", ffn="swiglu").pre_norm)
     True
@@ -71,7 +71,7 @@ class TransformerStyle:
         return self.normed(x + self._dropped(part(x)), label)
 
     def _dropped(self, x: Tensor) -> Tensor:
-        return dropout(x, rate=self.dropout_rate) if self.dropout_rate else x  # type: ignore[no-any-return]
+        return dropout(x, rate=self.dropout_rate) if self.dropout_rate else x
 
     def ended(self, x: Tensor) -> Tensor:
         """What comes out of a stack: blocks that normalise before their parts leave the last norm to it."""
@@ -99,7 +99,8 @@ class TransformerStyle:
         return feed_forward(d_ff=d_ff, kind=self.ffn, bias=self.bias, label="ffn")
 
 
-#: As in "Attention is all you need", and as OCANNL has it.
+PRE_NORM = TransformerStyle()
+#: As in "Attention is all you need".
 POST_NORM = TransformerStyle(pre_norm=False, ffn="relu", bias=False)
 
 
@@ -115,9 +116,8 @@ def feed_forward(x: Tensor, *, d_ff: int, kind: Kind = "gelu", bias: bool = True
     whole("feed_forward", d_ff=d_ff)
     one_of("feed_forward", tuple(_ACTIVATIONS), kind=kind)
     if kind in _GATED:
-        hidden = _ACTIVATIONS[kind](linear(o=d_ff, bias=bias, label="gate")(x)) * linear(o=d_ff, bias=bias, label="up")(
-            x
-        )
+        gate = _ACTIVATIONS[kind](linear(o=d_ff, bias=bias, label="gate")(x))
+        hidden = gate * linear(o=d_ff, bias=bias, label="up")(x)
     else:
         hidden = _ACTIVATIONS[kind](linear(o=d_ff, bias=bias, label="up")(x))
     return linear(bias=bias, label="down")(hidden)  # type: ignore[no-any-return]
@@ -135,7 +135,7 @@ def transformer_encoder_block(
     mask: Tensor | None = None,
     lengths: Tensor | None = None,
 ) -> Tensor:
-    """Attention of a sequence `...,t|d` to all of itself, and a perceptron; `mask` and `lengths` are those of attention.
+    """Attention of a sequence `...,t|d` to all of itself, and a perceptron; `mask` and `lengths` as for attention.
 
     >>> x = wf.data(np.ones((2, 5, 8)), batch=2)
     >>> print(wf.nn.transformer_encoder_block(x, num_heads=2, d_k=4, d_ff=16).dims)

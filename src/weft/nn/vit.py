@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.nn.checks import divides, whole
 from weft.nn.linear import linear
-from weft.nn.transformer import TransformerStyle, transformer_encoder
+from weft.nn.transformer import PRE_NORM, TransformerStyle, transformer_encoder
 from weft.tensor.einsum import einsum
 from weft.tensor.layers import op
 from weft.tensor.params import normal, param
@@ -21,7 +21,7 @@ def vit(
     num_layers: int,
     num_heads: int,
     d_ff: int | None = None,
-    style: TransformerStyle = TransformerStyle(),
+    style: TransformerStyle = PRE_NORM,
 ) -> Tensor:
     """Scores of classes of images `...|h,w,c`: a sequence of patches, and a token before them that gathers the answer.
 
@@ -32,9 +32,7 @@ def vit(
     whole("vit", classes=classes, patch=patch, width=width, num_layers=num_layers)
     divides("vit", num_heads, width, "width")
     spec = "...|h&p, w&q, c; p, q, c -> f => ..., h&w|f"
-    patches = einsum(spec, images, param("patches"), p=patch, q=patch, f=width) + param(
-        "patches_bias", o=width, init=0.0
-    )
+    patches = einsum(spec, images, param("patches"), p=patch, q=patch, f=width) + param("bias", o=width, init=0.0)
     x = einsum("k, d; ..., t|d => ..., k^t|d", param("token", o=(1, width), init=normal(0.0, 0.02)), patches)
     x = einsum("..., t|d; t, d => ..., t|d", x, param("positions", init=normal(0.0, 0.02)), op="+")
     encoder = transformer_encoder(
