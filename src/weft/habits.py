@@ -118,6 +118,7 @@ _LAYERS = _table(
         "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
         "forward apply call predict": "call it: model(x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
+        "generate": "wf.nn.generate(model, prompt, max_new=20), or make the model under @wf.nn.language_model",
     }
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
+from weft.errors import WeftError
 from weft.nn.checks import divides, whole
 from weft.nn.decoding import current_decoding, refuse_decoding
 from weft.nn.masks import Mask
@@ -116,7 +117,7 @@ class Heads:
         whole("attention", num_heads=self.num_heads, d_k=self.d_k, d_v=self.d_v)
         if self.num_kv_heads is not None:
             whole("attention", num_kv_heads=self.num_kv_heads)
-            divides("attention", self.num_kv_heads, self.num_heads, "num_heads")
+            divides("attention", self.num_kv_heads, self.num_heads, "heads")
 
     @property
     def shared(self) -> int:
@@ -151,6 +152,15 @@ class Heads:
     def mixed(self, weights: Tensor, v: Tensor) -> Tensor:
         """The values that each position and head reads."""
         return einsum(f"..., {self.names}, t|s; ..., s|g, d => ..., t|{self.names}, d", weights, v)
+
+
+def head_size(user: str, width: int, num_heads: int) -> int:
+    """How many numbers each head has of the width of a model."""
+    whole(user, width=width, num_heads=num_heads)
+    if width % num_heads:
+        what = f"{user} cannot share a width of {width} among {num_heads} heads"
+        raise WeftError(what, fix=f"width={width - width % num_heads + num_heads}, or other heads")
+    return width // num_heads
 
 
 def _projected(name: str, x: Tensor, sizes: tuple[int, ...], bias: bool) -> Tensor:

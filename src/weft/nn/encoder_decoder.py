@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from weft.nn.checks import divides, one_of, whole
+from weft.nn.attention import head_size
+from weft.nn.checks import one_of, whole
 from weft.nn.decoding import decoding
 from weft.nn.linear import linear
 from weft.nn.positions import learned_positions, sinusoidal_positions
@@ -47,14 +48,12 @@ def transformer(
     2,5|11
     """
     one_of("transformer", ("learned", "sinusoidal", "none"), positions=positions)
-    for width in (d_enc, d_dec):
-        divides("transformer", num_heads, width, "width")
     with decoding(None):  # the source is there as a whole, however the target comes
         entered = _entered("source", source, source_vocabulary or vocabulary, d_enc, max_len, positions)
         encoder = transformer_encoder(
             num_layers=num_encoder_layers,
             num_heads=num_heads,
-            d_k=d_enc // num_heads,
+            d_k=head_size("transformer", d_enc, num_heads),
             d_ff=d_ff,
             style=style,
             label="encoder",
@@ -63,7 +62,7 @@ def transformer(
     decoder = transformer_decoder(
         num_layers=num_decoder_layers,
         num_heads=num_heads,
-        d_k=d_dec // num_heads,
+        d_k=head_size("transformer", d_dec, num_heads),
         d_ff=d_ff,
         style=style,
         label="decoder",

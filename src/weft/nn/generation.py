@@ -80,16 +80,22 @@ class Generator:
         ids = np.stack([np.pad(one, (longest - len(one), 0)) for one in prompts])
         at = 0
         while longest - at > chunk > 1:  # the last token is left: what follows it is asked for
-            self._step(chunk)(ids[:, at : at + chunk], starts, at=at, **draw(0))
+            self._read(ids[:, at : at + chunk], starts, at, draw(0))
             at += chunk
         step = 0
         while at < self.plan.slots:
             count = chunk if longest - at == chunk else 1
-            token, scores = self._step(count)(ids[:, at : at + count], starts, at=at, **draw(step))
+            token, scores = self._read(ids[:, at : at + count], starts, at, draw(step))
             at += count
             if at >= longest:
                 yield token[:, 0], scores
                 ids, step = np.concatenate([ids, token], 1), step + 1
+
+    def _read(self, ids: Tokens, starts: Tokens, at: int, drawn: Mapping[str, Any]) -> tuple[Tokens, Scores]:
+        """Read tokens that begin in slot `at`, of which a model that forgets all but the last one need not know."""
+        run = self._step(ids.shape[1])
+        found: tuple[Tokens, Scores] = run(ids, starts, **drawn, **({"at": at} if run.signature.indices else {}))
+        return found
 
     def _whole(self, prompts: Sequence[Tokens], draw: _Drawn) -> Iterator[tuple[Tokens, Scores]]:
         ends = np.array([len(one) - 1 for one in prompts], np.int32)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weft.nn.checks import divides, whole
+from weft.nn.attention import head_size
+from weft.nn.checks import whole
 from weft.nn.generation import language_model
 from weft.nn.positions import learned_positions
 from weft.nn.transformer import TransformerStyle, decoder_only_block
@@ -35,7 +36,6 @@ def gpt(
     3,10|50 8->2,4
     """
     whole("gpt", vocabulary=vocabulary, max_len=max_len, width=width, num_layers=num_layers)
-    divides("gpt", num_heads, width, "width")
     tokens = _table(vocabulary, width)
     x = learned_positions(max_len=max_len, label="positions")(take(tokens, ids))
     return _scores(_blocks(x, num_layers, num_heads, width, d_ff or 4 * width, style), tokens, vocabulary, tied)
@@ -65,7 +65,6 @@ def llama(
     3,10|50 8->2,2
     """
     whole("llama", vocabulary=vocabulary, width=width, num_layers=num_layers)
-    divides("llama", num_heads, width, "width")
     style = TransformerStyle(
         norm="rms",
         ffn="swiglu",
@@ -87,8 +86,9 @@ def _table(vocabulary: int, width: int) -> Tensor:
 
 
 def _blocks(x: Tensor, num_layers: int, num_heads: int, width: int, d_ff: int, style: TransformerStyle) -> Tensor:
+    d_k = head_size("a language model", width, num_heads)
     for at in range(num_layers):
-        x = decoder_only_block(num_heads=num_heads, d_k=width // num_heads, d_ff=d_ff, style=style, label=f"block{at}")(
+        x = decoder_only_block(num_heads=num_heads, d_k=d_k, d_ff=d_ff, style=style, label=f"block{at}")(
             x
         )
     return style.ended(x)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weft.nn.checks import divides, whole
+from weft.nn.attention import head_size
+from weft.nn.checks import whole
 from weft.nn.linear import linear
 from weft.nn.transformer import PRE_NORM, TransformerStyle, transformer_encoder
 from weft.tensor.einsum import einsum
@@ -30,7 +31,7 @@ def vit(
     5|10
     """
     whole("vit", classes=classes, patch=patch, width=width, num_layers=num_layers)
-    divides("vit", num_heads, width, "width")
+    d_k = head_size("vit", width, num_heads)
     spec = "...|h&p, w&q, c; p, q, c -> f => ..., h&w|f"
     patches = einsum(spec, images, param("patches"), p=patch, q=patch, f=width) + param("bias", o=width, init=0.0)
     x = einsum("k, d; ..., t|d => ..., k^t|d", param("token", o=(1, width), init=normal(0.0, 0.02)), patches)
@@ -38,7 +39,7 @@ def vit(
     encoder = transformer_encoder(
         num_layers=num_layers,
         num_heads=num_heads,
-        d_k=width // num_heads,
+        d_k=d_k,
         d_ff=d_ff or 4 * width,
         style=style,
         label="encoder",
