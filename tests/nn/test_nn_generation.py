@@ -222,6 +222,6 @@ def test_an_ordinary_layer_says_how_to_generate() -> None:
         return wf.take(wf.param("table", o=(5, 5)), ids)
 
     model = plain()
-    with pytest.raises(AttributeError, match="wf.nn.generate"):
+    with pytest.raises(AttributeError, match=r"wf\.nn\.generate"):
         model.generate([1], max_new=2)
     assert len(wf.nn.generate(model, [1], max_new=2, ctx=wf.Context("interp"))) == 2

@@ -94,7 +94,8 @@ class Generator:
     def _read(self, ids: Tokens, starts: Tokens, at: int, drawn: Mapping[str, Any]) -> tuple[Tokens, Scores]:
         """Read tokens that begin in slot `at`, of which a model that forgets all but the last one need not know."""
         run = self._step(ids.shape[1])
-        found: tuple[Tokens, Scores] = run(ids, starts, **drawn, **({"at": at} if run.signature.indices else {}))
+        indices: dict[str, Any] = {"at": at} if run.signature.indices else {}
+        found: tuple[Tokens, Scores] = run(ids, starts, **drawn, **indices)
         return found
 
     def _whole(self, prompts: Sequence[Tokens], draw: _Drawn) -> Iterator[tuple[Tokens, Scores]]:

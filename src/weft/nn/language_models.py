@@ -88,9 +88,7 @@ def _table(vocabulary: int, width: int) -> Tensor:
 def _blocks(x: Tensor, num_layers: int, num_heads: int, width: int, d_ff: int, style: TransformerStyle) -> Tensor:
     d_k = head_size("a language model", width, num_heads)
     for at in range(num_layers):
-        x = decoder_only_block(num_heads=num_heads, d_k=d_k, d_ff=d_ff, style=style, label=f"block{at}")(
-            x
-        )
+        x = decoder_only_block(num_heads=num_heads, d_k=d_k, d_ff=d_ff, style=style, label=f"block{at}")(x)
     return style.ended(x)
 
 
