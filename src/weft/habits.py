@@ -86,7 +86,8 @@ _MODULE = _table(
         "range": "wf.arange(n)",
         "identity": "wf.eye(n)",
         "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,
-        "Parameter parameter Module nn Linear Dense layers Sequential": _LAYER,
+        "Parameter parameter Module Sequential": _LAYER,
+        "Linear Dense layers": "blocks of models are in wf.nn: wf.nn.linear(x, o=8)",
         "rand randn random normal_ randint": _RANDOM,
         "manual_seed": "wf.seed(0)",
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
@@ -123,6 +124,24 @@ _LAYERS = _table(
 )
 
 
+#: Blocks that others have under another name.
+_BLOCKS = _table(
+    {
+        "dense fc": "wf.nn.linear",
+        "bcewithlogits bce": "wf.nn.binary_cross_entropy",
+        "nll": "wf.nn.cross_entropy, of logits",
+        "kldiv": "wf.nn.kl_divergence",
+        "smoothl1": "wf.nn.huber",
+        "infonce": "wf.nn.contrastive",
+        "adaptiveavgpool2d": "wf.nn.global_avg_pool",
+        "module sequential modulelist": "a model is a function under @wf.op, which applies layers one after another",
+        "parameter": 'a parameter is wf.param("w", o=8)',
+        "functional": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
+        "flatten identity": "a linear layer takes the whole output row, of any number of axes",
+    }
+)
+
+
 def no_name(name: str, known: Iterable[str]) -> NoSuchName:
     """`wf.name`, which there is not."""
     return _missing(f"weft has no `{name}`", "wf.", name, known, _MODULE)
@@ -137,6 +156,20 @@ def no_attribute(name: str, known: Iterable[str]) -> NoSuchName:
 def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:
     """`model.name` of a layer, which there is not."""
     return _missing(f"a layer has no `{name}`", "model.", name, known, _LAYERS)
+
+
+def no_block(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.nn.name`, which there is not; others write it in capitals, or with `Loss` at its end."""
+    plain = _plain(name).removesuffix("loss")
+    own = {_plain(one): f"wf.nn.{one}" for one in known}
+    functions = {_plain(one): f"wf.{one}(x)" for one in FUNCTIONS}
+    near = difflib.get_close_matches(plain, own, 1)
+    fix = own.get(plain) or _BLOCKS.get(plain) or functions.get(plain) or (own[near[0]] if near else _LAYER)
+    return NoSuchName(f"wf.nn has no `{name}`", fix=fix if " " in fix else f"write {fix}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def no_optimiser(name: str, known: Iterable[str]) -> NoSuchName:

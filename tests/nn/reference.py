@@ -34,7 +34,9 @@ def windows(
     source = padded_images(x, axes, size, dilation, fill) if padded else x
     found = {}
     for at in product(range(size), repeat=axes):
-        cut = [slice(dilation * k, dilation * k + stride * (n - 1) + 1, stride) for k, n in zip(at, counts, strict=True)]
+        cut = [
+            slice(dilation * k, dilation * k + stride * (n - 1) + 1, stride) for k, n in zip(at, counts, strict=True)
+        ]
         found[at] = source[(slice(None), *cut)]
     return found
 
@@ -69,7 +71,10 @@ def conv_transpose(
     lengths = x.shape[1 : 1 + axes]
     y = np.zeros((len(x), *((n - 1) * stride + span for n in lengths), kernel.shape[0]))
     for place in product(range(size), repeat=axes):
-        to = [slice(dilation * k, dilation * k + stride * (n - 1) + 1, stride) for k, n in zip(place, lengths, strict=True)]
+        to = [
+            slice(dilation * k, dilation * k + stride * (n - 1) + 1, stride)
+            for k, n in zip(place, lengths, strict=True)
+        ]
         y[(slice(None), *to)] += x @ kernel[(slice(None), *place)].T
     if not padded:
         return y

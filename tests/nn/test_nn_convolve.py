@@ -13,9 +13,7 @@ from nn.reference import conv, conv_transpose, pool
 
 CHANNELS = 4
 PLACES = {1: (8,), 2: (8, 4), 3: (4, 2, 4)}
-IMAGES = {
-    axes: np.random.default_rng(axes).normal(size=(2, *places, CHANNELS)) for axes, places in PLACES.items()
-}
+IMAGES = {axes: np.random.default_rng(axes).normal(size=(2, *places, CHANNELS)) for axes, places in PLACES.items()}
 CONV = {1: wf.nn.conv1d, 2: wf.nn.conv2d, 3: wf.nn.conv3d}
 TRANSPOSED = {1: wf.nn.conv_transpose1d, 2: wf.nn.conv_transpose2d, 3: wf.nn.conv_transpose3d}
 MAX = {1: wf.nn.max_pool1d, 2: wf.nn.max_pool2d, 3: wf.nn.max_pool3d}
@@ -122,7 +120,10 @@ x = wf.data(IMAGES[2], batch=1, label="x")
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda: wf.nn.conv2d(x, out_channels=2, stride=0), "conv2d takes a whole number from 1 on for `stride`, not 0"),
+        (
+            lambda: wf.nn.conv2d(x, out_channels=2, stride=0),
+            "conv2d takes a whole number from 1 on for `stride`, not 0",
+        ),
         (lambda: wf.nn.conv2d(x, out_channels=2, stride=3), "size 8 is not a multiple of the stride 3"),
         (
             lambda: wf.nn.conv2d(x, out_channels=2, stride=2, padded=False),

@@ -1,5 +1,8 @@
 """Blocks of models, each a function under `@wf.op` in a few lines of specs."""
 
+from typing import NoReturn
+
+from weft.habits import no_block
 from weft.nn.attention import cross_attention, multi_head_att_workshop, multi_head_attention
 from weft.nn.blocks import (
     conv_bn_relu,
@@ -80,7 +83,7 @@ from weft.nn.transformer import (
 from weft.nn.vae import Encoded, elbo, gaussian_kl, reparameterise, vae, vae_decoder, vae_encoder
 from weft.nn.vision import lenet, mobile_cnn, mobilenet, resnet, sokoban_cnn, vgg
 from weft.nn.vit import vit
-from weft.public import open_door
+from weft.public import open_door, public
 
 __all__ = ["Training", "training"]
 __all__ += ["linear", "mlp_layer", "mlp", "embedding", "dropout"]
@@ -116,5 +119,11 @@ __all__ += ["gru", "gru_cell", "lstm", "lstm_cell", "recurrence", "rnn", "rnn_ce
 __all__ += ["gpt", "llama", "vit"]
 __all__ += ["Generator", "LanguageModel", "generate", "language_model"]
 __all__ += ["Stored", "from_torch", "to_torch", "gpt2_names", "llama_names"]
+
+
+@public
+def __getattr__(name: str) -> NoReturn:
+    raise no_block(name, __all__)
+
 
 open_door(globals(), __all__)

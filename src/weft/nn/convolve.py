@@ -184,7 +184,11 @@ def depthwise_separable_conv2d(
     moved, places, window = windows(2, stride, dilation, padded)
     sizes = dict.fromkeys(_WINDOW[:2], kernel_size)
     deep = contract(f"...|{moved}, c; {window} -> c => ...|{places}, c", [x, param("dw_kernel")], sizes=sizes)
-    mixed = contract("...|h, w, i; i -> o => ...|h, w, o", [deep, param("pw_kernel")], sizes=_channels("depthwise_separable_conv2d", out_channels))
+    mixed = contract(
+        "...|h, w, i; i -> o => ...|h, w, o",
+        [deep, param("pw_kernel")],
+        sizes=_channels("depthwise_separable_conv2d", out_channels),
+    )
     return plus_bias(mixed) if bias else mixed
 
 

@@ -162,12 +162,10 @@ def contrastive(
     """
     positive("contrastive", temperature=temperature)
     x, y = as_tensor(x, "contrastive"), as_tensor(y, "contrastive")
+    same_shape("contrastive", lambda x, y: x - y, x, y)
     unit = [one / maximum(norm(one), 1e-12) for one in (x, y)]
-    try:
-        angles = einsum("... s|..d..; ... t|..d.. => ... s|t", *unit) / temperature
-        own = einsum("... s|..d..; ... s|..d.. => ... s|0", *unit) / temperature
-    except ShapeError as error:
-        raise _unlike("contrastive", x, y) from error
+    angles = einsum("... s|..d..; ... t|..d.. => ... s|t", *unit) / temperature
+    own = einsum("... s|..d..; ... s|..d.. => ... s|0", *unit) / temperature
     return reduced("contrastive", logsumexp(angles) - own, reduction, label)
 
 
@@ -189,13 +187,9 @@ def same_shape(user: str, value: Callable[..., Scalar], x: TensorLike, y: Tensor
     try:
         return related(user, value, [(_ELEMENT, one) for one in tensors], _ELEMENT)
     except ShapeError as error:
-        raise _unlike(user, *tensors[:2]) from error
-
-
-def _unlike(user: str, x: Tensor, y: Tensor) -> ShapeError:
-    notes = [f"{one.label} is {one.shape}" for one in (x, y)]
-    fix = "the axes of both are alike: wf.data(y, batch=1) says how many of them hold examples"
-    return ShapeError(f"{user} compares tensors of one shape", notes=notes, fix=fix)
+        notes = [f"{one.label} is {one.shape}" for one in tensors[:2]]
+        fix = "the axes of both are alike: wf.data(y, batch=1) says how many of them hold examples"
+        raise ShapeError(f"{user} compares tensors of one shape", notes=notes, fix=fix) from error
 
 
 def reduced(user: str, found: Tensor, reduction: str, label: str) -> Tensor:
