@@ -69,7 +69,7 @@ def attention(
     rope: bool = False,
     interleaved: bool = True,
 ) -> np.ndarray:
-    """Head after head; `sees` says of each row of the batch who sees whom. Rows with nothing to see share evenly."""
+    """Head after head; `sees` says of each row of the batch who sees whom."""
     source = x if source is None else source
     groups, d_k = p["k"].shape[:2]
     q_weights, o_weights = p["q"].reshape(-1, d_k, x.shape[-1]), p["o"].reshape(p["o"].shape[0], -1, p["v"].shape[1])
@@ -87,7 +87,7 @@ def attention(
             v = source[row] @ p["v"][group].T + v_bias[group]
             if rope:
                 q, k = turned(q, interleaved=interleaved), turned(k, interleaved=interleaved)
-            above = np.where(seen, q @ k.T / np.sqrt(d_k), -1e9)
+            above = np.where(seen, q @ k.T / np.sqrt(d_k), -np.inf)
             weights = np.exp(above - above.max(1, keepdims=True))
             y[row] += (weights / weights.sum(1, keepdims=True)) @ v @ o_weights[:, head].T
     return y

@@ -47,6 +47,7 @@ def test_positions_that_turn(interleaved: bool) -> None:
 
 def test_lengths_and_masks_hide() -> None:
     lengths, mask = np.array([1, 3]), np.random.default_rng(5).integers(0, 2, (2, 4, 4))
+    mask[:, :, 0] = 1
     layer = wf.nn.multi_head_attention(num_heads=2, d_k=2, width=3)
 
     def hidden(x: wf.Tensor) -> wf.Tensor:

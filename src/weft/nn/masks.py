@@ -1,4 +1,8 @@
-"""Which positions attend to which: the scores of the others become so low that they get no weight."""
+"""Which positions attend to which: the scores of the others become so low that they get no weight.
+
+A number is added to them, rather than put in their place: gradients go through a sum as they are, whereas those of a
+choice must be kept from what was not chosen, in all that is below it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from weft.tensor.leaves import offsets
 from weft.tensor.making import arange
 from weft.tensor.tensor import Tensor
 
-#: The score of what is hidden: exp gives 0, and where everything is hidden all weights are alike.
+#: What is added to the score of what is hidden: exp gives 0.
 HIDDEN = -1e9
 
 
@@ -36,13 +40,13 @@ class Mask:
         _check_window(self.window)
 
     def applied(self, scores: Tensor, heads: str, decoding: Decoding | None = None) -> Tensor:
-        """Scores `..., heads, t|s` with those of hidden keys replaced; queries are where `decoding` says, or from 0."""
+        """Scores `..., heads, t|s` with those of hidden keys lowered; queries are where `decoding` says, or from 0."""
         scores = self._in_order(scores, heads, decoding)
         if self.mask is None:
             return scores
         alike = ", ".join("0" for _ in heads.split(","))
         seen = einsum(f"..., t|s => ..., {alike}, t|s", self.mask)
-        found: Tensor = choose(seen, scores, HIDDEN)
+        found: Tensor = scores + choose(seen, 0.0, HIDDEN)
         return found
 
     def _in_order(self, scores: Tensor, heads: str, decoding: Decoding | None) -> Tensor:
@@ -69,7 +73,7 @@ class Mask:
             seen = tests[0](*at)
             for test in tests[1:]:
                 seen = call("and", seen, test(*at))
-            return where(seen, score, HIDDEN)
+            return score + where(seen, 0.0, HIDDEN)
 
         spec = parse_spec(f"{shape}; t; s{'; ...|0' * (len(operands) - 3)} => {shape}")
         return related("masked", visible, list(zip(spec.operands, operands, strict=True)), spec.result)
