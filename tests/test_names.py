@@ -23,6 +23,7 @@ _WALK = "the walk over a language's own trees"
 _COMMAND = "a command of `weft tc`"
 _ERROR = "an error, always written `errors.…`"
 _PUBLIC = "a name of users, and one inside a room that users' code never meets"
+_BLOCK = "a function of tensors, and the block of `wf.nn` that is made of it"
 #: Functions that have a name in common, and why that is right.
 FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("check", "infer", "parse", "show", "show_statement"), _DOOR),
@@ -30,6 +31,7 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("read", "run"), _COMMAND),
     **dict.fromkeys(("is_computed", "parts"), _ERROR),
     **dict.fromkeys(("counted", "inside", "labelled", "number", "operator", "power", "where"), _PUBLIC),
+    **dict.fromkeys(("cross_entropy", "dropout", "softmax"), _BLOCK),
     "applied": "a definition on tensors, and what there is to say of it: the room after next",
     "given_values": "a tensor of given values, and the values that it is given",
     "key_of": "what something is kept under: operands in memory, routines on disk",
@@ -40,6 +42,7 @@ FUNCTIONS: Mapping[str, str] = {
     "spelled": "how the text of a comprehension has it",
     "type_of": "the element type of an expression of the language",
     "warn": "at the user's line, and at a line of the user's text",
+    "whole": "sizes that must be whole numbers, and processors rounded to one",
     "written": "as an expression of the text; and an array that is written to",
 }
 

@@ -168,3 +168,10 @@ def test_wrong_use_is_told(wrong: object, what: str) -> None:
     with pytest.raises(wf.WeftError) as caught:
         wrong()  # type: ignore[operator]
     assert caught.value.what.startswith(what)
+
+
+def test_widths_are_multiples_of_8_and_not_much_less_than_asked_for() -> None:
+    model = wf.nn.mobile_cnn(num_classes=2, width_mult=0.35)
+    model(wf.data(np.ones((1, 8, 8, 3)), batch=1))
+    assert str(model.param("conv_init.conv.kernel").dims) == "3,3,3->16"  # of 11.2
+    assert str(model.param("dw1.pw_kernel").dims) == "16->24"  # of 22.4

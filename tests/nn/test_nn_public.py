@@ -1,5 +1,7 @@
 """The names of the room: each shows an example, and is found by those who call it otherwise."""
 
+# ruff: noqa: SIM905
+
 from __future__ import annotations
 
 import doctest

@@ -12,11 +12,11 @@ from weft.einsum.nodes import KINDS, Label, Position, Row, ShapeSpec, Spec
 from weft.einsum.show import show_spec
 from weft.errors import EinsumError
 from weft.nn.checks import positive
+from weft.tensor import reductions
 from weft.tensor.functions import cos, log, sqrt
 from weft.tensor.groups import OUTPUT_ROW
 from weft.tensor.layers import op
 from weft.tensor.leaves import data
-from weft.tensor.reductions import one_hot, softmax as plain_softmax
 from weft.tensor.tensor import Tensor, TensorLike
 
 
@@ -34,7 +34,7 @@ def softmax(x: Tensor, *, spec: str = OUTPUT_ROW, temperature: float = 1.0) -> T
     """
     positive("softmax", temperature=temperature)
     over = spec if "=>" in spec else reduce_specified_axes(spec)
-    return plain_softmax(x if temperature == 1.0 else x / temperature, over)
+    return reductions.softmax(x if temperature == 1.0 else x / temperature, over)
 
 
 def reduce_specified_axes(spec: str) -> str:
@@ -75,7 +75,7 @@ def one_hot_of_ids(ids: TensorLike, *, num_classes: int) -> Tensor:
     [[0. 0. 1.]
      [1. 0. 0.]]
     """
-    return one_hot(ids, num_classes, dtype="float32")
+    return reductions.one_hot(ids, num_classes, dtype="float32")
 
 
 def one_hot_of_int_list(ids: Sequence[int], *, num_classes: int) -> Tensor:

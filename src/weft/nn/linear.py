@@ -8,11 +8,11 @@ from typing import TypeAlias
 from weft.nn.checks import below_one, several, whole
 from weft.nn.mode import current_training
 from weft.shape.text import RowSizes
+from weft.tensor import random
 from weft.tensor.functions import relu
 from weft.tensor.layers import op
 from weft.tensor.lookups import take
 from weft.tensor.params import normal, param
-from weft.tensor.random import dropout as drop
 from weft.tensor.tensor import Tensor
 
 #: A function of one number at a time, such as `wf.relu`.
@@ -90,4 +90,4 @@ def dropout(x: Tensor, *, rate: float) -> Tensor:
     """
     below_one("dropout", rate=rate)
     mode = current_training()
-    return drop(x, rate, step=mode.step) if mode and rate else x
+    return random.dropout(x, rate, step=mode.step) if mode and rate else x

@@ -12,11 +12,12 @@ from typing import Literal, TypeAlias
 from weft.errors import ShapeError
 from weft.nn.checks import below_one, one_of, positive
 from weft.ops import Scalar, call, where
+from weft.tensor import functions, reductions
 from weft.tensor.activations import softplus
 from weft.tensor.einsum import einsum
-from weft.tensor.functions import cast, maximum, not_equal, where as choose
+from weft.tensor.functions import cast, maximum, not_equal
 from weft.tensor.groups import OUTPUT_ROW, Groups, related
-from weft.tensor.reductions import cross_entropy as unlikely, logsumexp, mean, norm, sum as total
+from weft.tensor.reductions import logsumexp, mean, norm
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike
 
@@ -93,7 +94,7 @@ def binary_cross_entropy(
     x = as_tensor(logits, "binary_cross_entropy")
     y = as_tensor(y, "binary_cross_entropy")
     found = same_shape("binary_cross_entropy", lambda x, y, plus: plus - x * y, x, y, softplus(x))
-    return reduced("binary_cross_entropy", found, reduction, label)
+    return reduced_loss("binary_cross_entropy", found, reduction, label)
 
 
 def cross_entropy(
@@ -119,17 +120,17 @@ def cross_entropy(
     below_one("cross_entropy", smoothing=smoothing)
     one_of("cross_entropy", _REDUCTIONS, reduction=reduction)
     x, ids = as_tensor(logits, "cross_entropy"), as_tensor(ids, "cross_entropy")
-    found = unlikely(x, ids, spec)
+    found = reductions.cross_entropy(x, ids, spec)
     if smoothing:
         found = (1.0 - smoothing) * found + smoothing * (logsumexp(x, spec) - mean(x, spec))
     if ignore_index is None:
-        return reduced("cross_entropy", found, reduction, label)
+        return reduced_loss("cross_entropy", found, reduction, label)
     counts = not_equal(ids, ignore_index)
-    found = choose(counts, found, 0.0)
+    found = functions.where(counts, found, 0.0)
     if reduction != "mean":
-        return reduced("cross_entropy", found, reduction, label)
-    counted: Tensor = maximum(total(cast(counts, "int32"), _ALL), 1)
-    return (total(found, _ALL) / counted).named(label)
+        return reduced_loss("cross_entropy", found, reduction, label)
+    counted: Tensor = maximum(reductions.sum(cast(counts, "int32"), _ALL), 1)
+    return (reductions.sum(found, _ALL) / counted).named(label)
 
 
 def kl_divergence(
@@ -147,8 +148,8 @@ def kl_divergence(
     def value(log_q: Scalar, p: Scalar) -> Scalar:
         return where(call("lt", 0, p), p * (call("log", p) - log_q), 0)
 
-    found = total(same_shape("kl_divergence", value, log_probs, target))
-    return reduced("kl_divergence", found, reduction, label)
+    found = reductions.sum(same_shape("kl_divergence", value, log_probs, target))
+    return reduced_loss("kl_divergence", found, reduction, label)
 
 
 def contrastive(
@@ -166,7 +167,7 @@ def contrastive(
     unit = [one / maximum(norm(one), 1e-12) for one in (x, y)]
     angles = einsum("... s|..d..; ... t|..d.. => ... s|t", *unit) / temperature
     own = einsum("... s|..d..; ... s|..d.. => ... s|0", *unit) / temperature
-    return reduced("contrastive", logsumexp(angles) - own, reduction, label)
+    return reduced_loss("contrastive", logsumexp(angles) - own, reduction, label)
 
 
 def _of_elements(
@@ -178,7 +179,7 @@ def _of_elements(
     label: str,
 ) -> Tensor:
     one_of(user, _REDUCTIONS, reduction=reduction)
-    return reduced(user, same_shape(user, value, x, y), reduction, label)
+    return reduced_loss(user, same_shape(user, value, x, y), reduction, label)
 
 
 def same_shape(user: str, value: Callable[..., Scalar], x: TensorLike, y: TensorLike, *more: TensorLike) -> Tensor:
@@ -192,8 +193,8 @@ def same_shape(user: str, value: Callable[..., Scalar], x: TensorLike, y: Tensor
         raise ShapeError(f"{user} compares tensors of one shape", notes=notes, fix=fix) from error
 
 
-def reduced(user: str, found: Tensor, reduction: str, label: str) -> Tensor:
+def reduced_loss(user: str, found: Tensor, reduction: str, label: str) -> Tensor:
     one_of(user, _REDUCTIONS, reduction=reduction)
     if reduction == "none":
         return found.named(label)
-    return (mean if reduction == "mean" else total)(found, _ALL, label=label)
+    return (mean if reduction == "mean" else reductions.sum)(found, _ALL, label=label)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from weft.nn.checks import one_of, positive, several
 from weft.nn.linear import Activation, linear, mlp, mlp_layer
-from weft.nn.losses import Reduction, binary_cross_entropy, mse, reduced, same_shape
+from weft.nn.losses import Reduction, binary_cross_entropy, mse, reduced_loss, same_shape
 from weft.nn.mode import current_training
 from weft.shape.text import RowSizes
+from weft.tensor import reductions
 from weft.tensor.functions import exp, relu
 from weft.tensor.layers import op
 from weft.tensor.random import random_standard_normal
-from weft.tensor.reductions import sum as total
 from weft.tensor.tensor import Tensor
 
 
@@ -113,10 +113,10 @@ def elbo(
     one_of("elbo", ("bernoulli", "gaussian"), likelihood=likelihood)
     positive("elbo", beta=beta)
     if likelihood == "bernoulli":
-        unlikely = total(binary_cross_entropy(encoded.decoded, x, reduction="none"))
+        unlikely = reductions.sum(binary_cross_entropy(encoded.decoded, x, reduction="none"))
     else:
-        unlikely = 0.5 * total(mse(encoded.decoded, x, reduction="none"))
-    return reduced("elbo", unlikely + beta * gaussian_kl(encoded.mean, encoded.log_var), reduction, label)
+        unlikely = 0.5 * reductions.sum(mse(encoded.decoded, x, reduction="none"))
+    return reduced_loss("elbo", unlikely + beta * gaussian_kl(encoded.mean, encoded.log_var), reduction, label)
 
 
 def gaussian_kl(mean: Tensor, log_var: Tensor) -> Tensor:
@@ -125,4 +125,4 @@ def gaussian_kl(mean: Tensor, log_var: Tensor) -> Tensor:
     >>> print(ctx[wf.nn.gaussian_kl(wf.tensor([1, 0]), wf.tensor([0, 0]))])
     [0.5]
     """
-    return 0.5 * total(mean * mean + exp(log_var) - 1.0 - log_var)
+    return 0.5 * reductions.sum(mean * mean + exp(log_var) - 1.0 - log_var)
