@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.nn.generation import Plan
+from weft.nn.generation import GenerationPlan
 from weft.nn.sampling import Sampling
 
 IDS = np.random.default_rng(3).integers(0, 11, (2, 8)).astype("int32")
@@ -64,7 +64,7 @@ def in_context(model: Any, backend: str) -> tuple[wf.Context, np.ndarray]:
 def test_token_by_token_all_scores_are_those_of_the_whole_sequence(name: str) -> None:
     model = MODELS[name]()
     ctx, whole = in_context(model, "interp")
-    generator = wf.nn.Generator(model, ctx, Plan(batch=2, slots=8, chunk=3))
+    generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=3))
     for lengths in ((4, 4), (1, 5), (8, 2)):
         prompts = [IDS[row, :length] for row, length in enumerate(lengths)]
         _, scores = next(generator.steps(prompts, Sampling(), 0))
@@ -77,7 +77,7 @@ def test_compiled_it_is_the_same_for_every_position() -> None:
         vocabulary=11, width=8, num_layers=1, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
     )
     ctx, whole = in_context(model, "cc")
-    generator = wf.nn.Generator(model, ctx, Plan(batch=2, slots=8, chunk=1))
+    generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=1))
     for length in range(1, 9):
         _, scores = next(generator.steps([IDS[0, :length], IDS[1, :length]], Sampling(), 0))
         np.testing.assert_allclose(scores, whole[:, length - 1], rtol=1e-4, atol=1e-5)

@@ -52,7 +52,7 @@ def gpt2(state: dict[str, Array], ids: Array, activation: Any) -> Array:
     return norm(x, "ln_f") @ s["wte.weight"].T
 
 
-def loaded(model: Any, state: dict[str, Array], names: dict[str, wf.nn.Stored]) -> tuple[Array, dict[str, Array]]:
+def loaded(model: Any, state: dict[str, Array], names: dict[str, wf.nn.StoredWeight]) -> tuple[Array, dict[str, Array]]:
     """What a model computes with the weights of a state, and these weights."""
     ctx, logits = wf.Context("interp"), model(wf.data(IDS, batch=2, label="ids"))
     values = wf.nn.from_torch(state, names, model)
@@ -127,7 +127,7 @@ def test_weights_of_llama() -> None:
 def test_states_that_do_not_fit() -> None:
     model = wf.nn.linear(o=2, label="head")
     model(wf.data(np.ones((5, 3)), batch=1)).dims
-    names = {"head.w": wf.nn.Stored("fc.weight", transposed=True), "head.b": wf.nn.Stored("fc.bias")}
+    names = {"head.w": wf.nn.StoredWeight("fc.weight", transposed=True), "head.b": wf.nn.StoredWeight("fc.bias")}
     state = {"fc.weight": np.ones((3, 2)), "fc.bias": np.ones(2)}
     assert wf.nn.from_torch(state, names, model)["head.w"].shape == (2, 3)
     with pytest.raises(wf.ShapeError) as wrong:

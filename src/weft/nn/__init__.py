@@ -69,7 +69,7 @@ from weft.nn.positions import (
     sinusoidal_positions,
 )
 from weft.nn.recurrent import gru, gru_cell, lstm, lstm_cell, recurrence, rnn, rnn_cell
-from weft.nn.state_dicts import Stored, from_torch, gpt2_names, llama_names, to_torch
+from weft.nn.state_dicts import StoredWeight, from_torch, gpt2_names, llama_names, to_torch
 from weft.nn.transformer import (
     TransformerStyle,
     decoder_only,
@@ -118,7 +118,7 @@ __all__ += ["transformer_encoder", "decoder_only", "transformer_decoder", "trans
 __all__ += ["gru", "gru_cell", "lstm", "lstm_cell", "recurrence", "rnn", "rnn_cell"]
 __all__ += ["gpt", "llama", "vit"]
 __all__ += ["Generator", "LanguageModel", "generate", "language_model"]
-__all__ += ["Stored", "from_torch", "to_torch", "gpt2_names", "llama_names"]
+__all__ += ["StoredWeight", "from_torch", "to_torch", "gpt2_names", "llama_names"]
 
 
 @public

@@ -10,7 +10,7 @@ from weft.nn.checks import divides, whole
 from weft.nn.decoding import current_decoding, refuse_decoding
 from weft.nn.masks import Mask
 from weft.nn.mode import current_training
-from weft.nn.positions import rope as turned
+from weft.nn.positions import rope
 from weft.tensor.einsum import einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
@@ -57,7 +57,7 @@ def multi_head_attention(
     seen, decoding = x if source is None else source, current_decoding() if source is None else None
     q, k, v = heads.queries(x, qkv_bias), *heads.keys_and_values(seen, qkv_bias)
     if rope:
-        q, k = (turned(one, d=d_k, base=rope_base, interleaved=interleaved) for one in (q, k))
+        q, k = _turned(q, d_k, rope_base, interleaved), _turned(k, d_k, rope_base, interleaved)
     if decoding is not None:
         _check_decoded(causal, mask, lengths)
         k, v = decoding.cached("k_cache", k, heads.keys), decoding.cached("v_cache", v, heads.values)
@@ -171,6 +171,10 @@ def _projected(name: str, x: Tensor, sizes: tuple[int, ...], bias: bool) -> Tens
 def _given_out(mixed: Tensor, width: int | None = None, bias: bool = False) -> Tensor:
     out = param("o", o=width) @ mixed
     return out + param("o_bias", o=width, init=0.0) if bias else out
+
+
+def _turned(x: Tensor, d: int, base: float, interleaved: bool) -> Tensor:
+    return rope(x, d=d, base=base, interleaved=interleaved)
 
 
 def _dropped(x: Tensor, rate: float) -> Tensor:

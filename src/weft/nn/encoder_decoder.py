@@ -16,7 +16,7 @@ from weft.tensor.params import normal, param
 from weft.tensor.reductions import cross_entropy, mean
 from weft.tensor.tensor import Tensor
 
-Positions: TypeAlias = Literal["learned", "sinusoidal", "none"]
+PositionKind: TypeAlias = Literal["learned", "sinusoidal", "none"]
 
 
 @op
@@ -33,7 +33,7 @@ def transformer(
     d_ff: int,
     max_len: int,
     source_vocabulary: int | None = None,
-    positions: Positions = "learned",
+    positions: PositionKind = "learned",
     style: TransformerStyle = POST_NORM,
     lengths: Tensor | None = None,
     source_lengths: Tensor | None = None,
@@ -72,7 +72,7 @@ def transformer(
     return linear(o=vocabulary, bias=style.bias, label="head")(decoded)  # type: ignore[no-any-return]
 
 
-def _entered(name: str, ids: Tensor, vocabulary: int, width: int, max_len: int, positions: Positions) -> Tensor:
+def _entered(name: str, ids: Tensor, vocabulary: int, width: int, max_len: int, positions: PositionKind) -> Tensor:
     """What stands for each token and its position."""
     whole("transformer", vocabulary=vocabulary, max_len=max_len)
     x = take(param(f"{name}_tokens", o=(vocabulary, width), init=normal(0.0, width**-0.5)), ids)

@@ -44,7 +44,7 @@ _BEGINNING = "give it a token to begin with, such as one that stands for the sta
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GenerationPlan:
     """What a generator is compiled for: how many sequences, of at most how many tokens, and how they go on."""
 
     batch: int
@@ -61,7 +61,7 @@ class Generator:
     to whole sequences at every step.
     """
 
-    def __init__(self, model: Layer, ctx: Context, plan: Plan) -> None:
+    def __init__(self, model: Layer, ctx: Context, plan: GenerationPlan) -> None:
         self.model, self.ctx, self.plan = model, ctx, plan
         self._nodes: dict[str, Tensor] = {}
         self._compiled: dict[int, Function] = {}
@@ -185,7 +185,7 @@ def generate(
     prompts, single = _prompts(prompt)
     slots = _slots(max(map(len, prompts)), max_new, max_len, cache)
     context = ctx or listed.holder(model.params if model.scope.applied else (), model.label)
-    generator = _generator(model, context, Plan(len(prompts), slots, sampling.structure, chunk, cache))
+    generator = _generator(model, context, GenerationPlan(len(prompts), slots, sampling.structure, chunk, cache))
     found = _collected(generator.steps(prompts, sampling, seed), len(prompts), max_new, stop)
     return found[0] if single else found
 
@@ -196,7 +196,7 @@ class LanguageModel(Layer):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.generators: LRU[tuple[Context, Plan], Generator] = LRU(_KEPT)
+        self.generators: LRU[tuple[Context, GenerationPlan], Generator] = LRU(_KEPT)
 
     generate = generate
 
@@ -213,7 +213,7 @@ def language_model(function: Callable[..., Any]) -> Callable[..., Any]:
     return op(function, kind=LanguageModel)
 
 
-def _generator(model: Layer, ctx: Context, plan: Plan) -> Generator:
+def _generator(model: Layer, ctx: Context, plan: GenerationPlan) -> Generator:
     if not isinstance(model, LanguageModel):
         return Generator(model, ctx, plan)
     return model.generators.get((ctx, plan)) or model.generators.put((ctx, plan), Generator(model, ctx, plan))

@@ -14,7 +14,7 @@ from weft.errors import WeftError
 from weft.nn.decoding import Decoding
 from weft.ops import Number, Scalar, call, where
 from weft.tensor.einsum import einsum
-from weft.tensor.functions import logical_and, where as choose
+from weft.tensor.functions import equal, logical_and
 from weft.tensor.groups import related
 from weft.tensor.leaves import offsets
 from weft.tensor.making import arange
@@ -45,9 +45,8 @@ class Mask:
         if self.mask is None:
             return scores
         alike = ", ".join("0" for _ in heads.split(","))
-        seen = einsum(f"..., t|s => ..., {alike}, t|s", self.mask)
-        found: Tensor = scores + choose(seen, 0.0, HIDDEN)
-        return found
+        hidden: Tensor = equal(einsum(f"..., t|s => ..., {alike}, t|s", self.mask), 0)
+        return scores + HIDDEN * hidden
 
     def _in_order(self, scores: Tensor, heads: str, decoding: Decoding | None) -> Tensor:
         at: Number = 0 if decoding is None else decoding.at

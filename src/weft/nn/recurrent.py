@@ -170,7 +170,12 @@ def rnn(
     2,5|4 2|4
     """
     return _stacked(
-        _Cells(rnn_cell, {"size": size, "activation": activation}, 0.0), x, init, num_layers, bidirectional, lengths
+        _RecurrentCells(rnn_cell, {"size": size, "activation": activation}, 0.0),
+        x,
+        init,
+        num_layers,
+        bidirectional,
+        lengths,
     )
 
 
@@ -191,7 +196,7 @@ def lstm(
     >>> print(hs.dims, len(last), last[0][1].dims)
     2,5|8 4 2|4
     """
-    return _stacked(_Cells(lstm_cell, {"size": size}, (0.0, 0.0)), x, init, num_layers, bidirectional, lengths)
+    return _stacked(_RecurrentCells(lstm_cell, {"size": size}, (0.0, 0.0)), x, init, num_layers, bidirectional, lengths)
 
 
 @op
@@ -211,11 +216,11 @@ def gru(
     >>> print(model(x)[0].dims, *(f"{p.label} {p.dims}" for p in model.params))
     2,5|4 gru.cell.w 3->3,4 gru.cell.b 3,4 gru.cell.u 4->3,4 gru.cell.b_n 4
     """
-    return _stacked(_Cells(gru_cell, {"size": size}, 0.0), x, init, num_layers, bidirectional, lengths)
+    return _stacked(_RecurrentCells(gru_cell, {"size": size}, 0.0), x, init, num_layers, bidirectional, lengths)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
+class _RecurrentCells:
     """Cells of one configuration, and what they start from."""
 
     kind: Callable[..., Any]
@@ -234,7 +239,7 @@ class _Cells:
 
 
 def _stacked(
-    cells: _Cells, x: Tensor, init: Any, num_layers: int, bidirectional: bool, lengths: Tensor | None
+    cells: _RecurrentCells, x: Tensor, init: Any, num_layers: int, bidirectional: bool, lengths: Tensor | None
 ) -> tuple[Tensor, Any]:
     """Layers, each along what the one before it gives."""
     whole("a recurrent layer", num_layers=num_layers)

@@ -15,7 +15,7 @@ from weft.tensor.leaves import offsets
 from weft.tensor.making import arange
 from weft.tensor.reductions import argmax, softmax, sum
 from weft.tensor.scan import scan
-from weft.tensor.sorting import top_k as largest
+from weft.tensor.sorting import top_k
 from weft.tensor.tensor import Tensor
 
 #: So often is the interval halved in which the least probability of a nucleus lies.
@@ -92,7 +92,7 @@ def next_token(scores: Tensor, how: Structure, draw: Draw) -> Tensor:
 
 def _best(scores: Tensor, k: int) -> Tensor:
     """The scores of the `k` best, and of those that are as good as the last of them."""
-    values, _ = largest(scores, k)
+    values, _ = top_k(scores, k)
     found: Tensor = where(einsum(f"...|{k - 1} => ...|0", values) <= scores, scores, HIDDEN)
     return found
 

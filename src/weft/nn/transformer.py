@@ -16,7 +16,7 @@ from weft.tensor.functions import relu
 from weft.tensor.layers import op
 from weft.tensor.tensor import Tensor
 
-Kind: TypeAlias = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
+FeedForwardKind: TypeAlias = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu"]
 _ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "relu": relu,
     "gelu": gelu,
@@ -42,7 +42,7 @@ class TransformerStyle:
 
     norm: Literal["layer", "rms"] = "layer"
     pre_norm: bool = True
-    ffn: Kind = "gelu"
+    ffn: FeedForwardKind = "gelu"
     bias: bool = True
     epsilon: float = 1e-5
     dropout_rate: float = 0.0
@@ -105,7 +105,7 @@ POST_NORM = TransformerStyle(pre_norm=False, ffn="relu", bias=False)
 
 
 @op
-def feed_forward(x: Tensor, *, d_ff: int, kind: Kind = "gelu", bias: bool = True) -> Tensor:
+def feed_forward(x: Tensor, *, d_ff: int, kind: FeedForwardKind = "gelu", bias: bool = True) -> Tensor:
     """A perceptron of one hidden layer, for each token; "swiglu" and "geglu" multiply it with another one.
 
     >>> x = wf.data(np.ones((5, 4)), batch=1)
