@@ -123,6 +123,7 @@ _LAYERS = _table(
         "fit": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "evaluate predict": "wf.train.evaluate(model, (x, y)), wf.train.predict(model, x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
+        "generate": "wf.nn.generate(model, prompt, max_new=20), or make the model under @wf.nn.language_model",
     }
 )
 _OPTIMISERS = _table(

@@ -75,11 +75,7 @@ class ByKind:
 def context_of(tensors: Iterable[Tensor] = ()) -> Context:
     """The context that holds the parameters of tensors; else the newest in use, or a new one."""
     params = [param for tensor in tensors for param in tensor.params]
-    holding = [one for one in listed.alive() if any(map(one._holds, params))]
-    if len(holding) > 1:
-        what = f"{len(holding)} contexts hold parameters of the model"
-        raise WeftError(what, notes=[repr(one) for one in holding], fix="say which: context=ctx")
-    return next(iter(holding or listed.alive()), None) or Context()
+    return listed.holder(params, "the model") or Context()
 
 
 def taken_names(function: Callable[..., Any]) -> tuple[str, ...]:
