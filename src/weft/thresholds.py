@@ -84,6 +84,8 @@ class Thresholds:
                 raise WeftError(what, fix=f"for example wf.Thresholds({few}={getattr(self, many)})")
 
 
+#: The least that numbers may be, where that is not 1: several lanes are a loop.
+_LEAST = {"nested_lanes": 2}
 #: The most that numbers may be: tiles are written out, and lanes add up a bounded number of terms.
 _MOST = {"tile_rows": 64, "tile_vectors": 8, "few_rows_vectors": 8, "dot_columns": 64, "dot_row_columns": 64}
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "look_tiles": 1024}
@@ -93,24 +95,25 @@ _ORDERED = (
     ("strip_rows_least", "strip_rows_most"),
     ("lanes_left", "lanes"),
     ("nested_lanes", "lanes"),
+    ("streams", "stream_rows"),
     ("states_left", "states"),
 )
 
 
 def _refused(name: str, value: object, default: object) -> str | None:
     """What a threshold takes, if a value is not that."""
-    most = _MOST.get(name, 1 << 20)
+    least, most = _LEAST.get(name, 1), _MOST.get(name, 1 << 20)
     if isinstance(default, tuple):
-        fits = isinstance(value, tuple) and all(_is_count(one, most) for one in value)
-        return None if fits else f"a tuple of whole numbers from 1 to {most}"
+        fits = isinstance(value, tuple) and all(_is_count(one, least, most) for one in value)
+        return None if fits else f"a tuple of whole numbers from {least} to {most}"
     if isinstance(default, float):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return None if number and value > 0 else "a number above 0"  # type: ignore[operator]
-    return None if _is_count(value, most) else f"a whole number from 1 to {most}"
+    return None if _is_count(value, least, most) else f"a whole number from {least} to {most}"
 
 
-def _is_count(value: object, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
+def _is_count(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 #: The lines as they were found best.

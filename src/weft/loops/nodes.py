@@ -143,7 +143,10 @@ class Jam:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """So many iterations at once (0: as many as vectors of the machine hold), sums of them in so many accumulators."""
+    """So many iterations at once, sums of them in so many accumulators.
+
+    0 stands for as many as vectors of the machine hold of the types in the loop: that is what it means, on any machine.
+    """
 
     lanes: int = 0
 
@@ -196,6 +199,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
+    """A number in all cells of a buffer, on vectors: no cell depends on another."""
+
     buffer: Buffer
     value: float | int | bool
 

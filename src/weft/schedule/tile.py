@@ -35,9 +35,9 @@ from weft.loops.nests import stride_of
 from weft.loops.roundings import PARTS, ROUNDINGS
 from weft.loops.semiring import asks_for_numbers, is_commutative, is_rounded
 from weft.loops.show import show_product
-from weft.loops.walk import Loop, top_down
+from weft.loops.walk import Loop, operations_in, top_down
 from weft.machine import Machine
-from weft.ops import Call, Num, Scalar
+from weft.ops import Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
@@ -305,7 +305,7 @@ def _steps(way: _Way, options: CompileOptions) -> float:
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
     reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
-    computed = _operations(parts.factors[0]) + _conversions(parts.factors[0], machine)
+    computed = operations_in(parts.factors[0]) + _conversions(parts.factors[0], machine)
     steps += machine.scalar_steps * depth * computed / reused
     if tile.panel:
         if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(options)):
@@ -317,11 +317,6 @@ def _steps(way: _Way, options: CompileOptions) -> float:
     elif _scattered_rows(parts, machine):
         steps += machine.line_steps * depth / min(columns, tile.vectors * lanes)
     return steps + strided
-
-
-def _operations(factor: Scalar) -> int:
-    """How many operations a factor takes that is computed, not read."""
-    return sum(isinstance(one, Call) for one in walk(factor))
 
 
 def _conversions(factor: Scalar, machine: Machine) -> float:
