@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,8 +98,9 @@ product of left h, i; right j; sums k, l in tiles of 8 rows by 2 vectors of 16, 
 """  # noqa: E501 this is a line of the notation
 
 
-def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) -> None:
-    program = check(parse(BLOCKS))
+def agrees(backend: Cc, text: str) -> None:
+    """Compiled code gives what the oracle does, of whole numbers."""
+    program = check(parse(text))
     ours, meant = ({one: np.ones(one.shape, "float32") for one in buffers_of(program)} for _ in range(2))
     for memory in (ours, meant):
         for number, values in enumerate(memory.values()):
@@ -107,6 +109,34 @@ def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) ->
     backend.compile(as_kernels(program)).bind(ours)({})
     for one, values in meant.items():
         np.testing.assert_array_equal(ours[one], values)
+
+
+def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) -> None:
+    agrees(backend, BLOCKS)
+
+
+LOOKED = """
+a: float32[21, 19]
+b: float32[19, 43]
+c: float32[21, 43]
+product of left i; right j; sums k in tiles of 8 rows by 2 vectors of 16, looking through 2, then along columns:
+    for i in range(21):
+        for j in range(43):
+            t: float32 = -inf
+            for k in range(19):
+                t = max(t, (a[i, k] + b[k, j]))
+            c[i, j] = t
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="others name their instruction sets otherwise")
+@pytest.mark.parametrize("text", [BLOCKS, LOOKED], ids=["sums", "choices"])
+def test_a_compiler_of_narrower_vectors_makes_several_of_one(text: str, tmp_path: Path) -> None:
+    """The tiles are those of another machine than what the compiler is told to compile for."""
+    narrow = Cc()
+    narrow.compiler = replace(narrow.compiler, command=(*narrow.compiler.command, "-mno-avx"))
+    narrow.folder = tmp_path
+    agrees(narrow, text)
 
 
 def test_a_product_as_text_is_readable(golden: Callable[..., None]) -> None:
