@@ -57,7 +57,7 @@ from weft.ops import OPS, Call, Scalar
 from weft.thresholds import USUAL, Thresholds
 
 
-def in_lanes(body: Sequence[Stmt], lines: Thresholds = USUAL) -> tuple[Stmt, ...]:
+def in_lanes(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt, ...]:
     """A block with the long accumulations of its innermost loops in lanes; products stay whole."""
     names, ids = BlockNames(body), count()
 
@@ -67,38 +67,39 @@ def in_lanes(body: Sequence[Stmt], lines: Thresholds = USUAL) -> tuple[Stmt, ...
         (*outer, (name, size)), block = perfect((stmt,))
         if any(isinstance(one, For | If | Fill | Staged) for one in everything(block)):
             return None
-        lanes = _nested_lanes(outer, size, lines) if outer else _lanes(size, lines)
+        lanes = _nested_lanes(outer, size, thresholds) if outer else _lanes(size, thresholds)
         if not lanes or not (found := _accumulations([*outer, (name, size)], block)):
             return None if outer else (stmt,)
         accumulators = [_Lanes.of(one, lanes, next(ids), names) for one in found]
         lane, row, stream = map(names.fresh, ("lane", "row", "stream"))
-        split = _Split(For(name, size, block), accumulators, lanes, lane, row, stream, lines)
+        split = _Split(For(name, size, block), accumulators, lanes, lane, row, stream, thresholds)
         return list(split.nested(outer, names) if outer else split.all())
 
     return top_down(body, rule)
 
 
-def _lanes(size: int, lines: Thresholds) -> int:
+def _lanes(size: int, thresholds: Thresholds) -> int:
     """How many lanes a loop has; 0 if it is too short for any."""
-    lanes = 2 * lines.lanes_left if size >= 2 * lines.lane_terms * lines.lanes_left else 0
-    while 0 < lanes < lines.lanes and size >= 2 * lines.lane_terms * lanes:
+    lanes = 2 * thresholds.lanes_left if size >= 2 * thresholds.lane_terms * thresholds.lanes_left else 0
+    while 0 < lanes < thresholds.lanes and size >= 2 * thresholds.lane_terms * lanes:
         lanes *= 2
     return lanes
 
 
-def _most_rows(lines: Thresholds) -> int:
+def _most_rows(thresholds: Thresholds) -> int:
     """How many terms at most a lane adds up, which is rounded by being halved as well, and once more by what is left
     over.
     """
-    return PARTS[0] - (lines.lanes // lines.lanes_left).bit_length()
+    return PARTS[0] - (thresholds.lanes // thresholds.lanes_left).bit_length()
 
 
-def _nested_lanes(outer: Sequence[Loop], size: int, lines: Thresholds) -> int:
+def _nested_lanes(outer: Sequence[Loop], size: int, thresholds: Thresholds) -> int:
     """How many lanes the innermost of some loops has, so that none are left over; 0 if it is better on its own."""
-    lanes = next((one for one in range(min(size, lines.lanes), lines.nested_lanes - 1, -1) if size % one == 0), 0)
-    short = lanes and size < lines.lane_terms * 2 * lines.lanes
-    count, each = _together(outer, size // lanes, _most_rows(lines)) if short else (0, 1)
-    return lanes if count * each >= lines.lane_terms else 0
+    most, least = thresholds.lanes, thresholds.nested_lanes
+    lanes = next((one for one in range(min(size, most), least - 1, -1) if size % one == 0), 0)
+    short = lanes and size < thresholds.lane_terms * 2 * most
+    count, each = _together(outer, size // lanes, _most_rows(thresholds)) if short else (0, 1)
+    return lanes if count * each >= thresholds.lane_terms else 0
 
 
 def _together(outer: Sequence[Loop], rows: int, most: int) -> tuple[int, int]:
@@ -197,15 +198,15 @@ class _Split:
     lane: str
     row: str
     stream: str
-    lines: Thresholds
+    thresholds: Thresholds
 
     def all(self) -> Iterator[Stmt]:
         """All iterations: in one block, or in several and what these leave over."""
-        rows, name, streams = self.loop.size // self.lanes, self.loop.loop, self.lines.streams
-        if rows <= _most_rows(self.lines) or not any(one.is_rounded for one in self.accumulators):
+        rows, name, streams = self.loop.size // self.lanes, self.loop.loop, self.thresholds.streams
+        if rows <= _most_rows(self.thresholds) or not any(one.is_rounded for one in self.accumulators):
             yield from self._block(self.loop.size, Affine(()))
             return
-        most = _most_rows(self.lines) // streams * streams
+        most = _most_rows(self.thresholds) // streams * streams
         even = (one for one in range(most, most // 2, -streams) if rows % one == 0)
         each = next(even, min(most, rows // 2 // streams * streams))
         blocks, size = rows // each, each * self.lanes
@@ -219,7 +220,7 @@ class _Split:
     def nested(self, outer: Sequence[Loop], names: BlockNames) -> Sequence[Stmt]:
         """All iterations of the loop and of those around it, as many of them together as lanes may take."""
         rows = self.loop.size // self.lanes
-        most, each = _together(outer, rows, _most_rows(self.lines))
+        most, each = _together(outer, rows, _most_rows(self.thresholds))
         inside, left = list(self._rows(rows, 1, Affine(()))), list(outer)
         while left and rows * left[-1][1] <= most:
             rows *= left[-1][1]
@@ -240,8 +241,8 @@ class _Split:
     def _block(self, size: int, first: Affine) -> Iterator[Stmt]:
         """So many iterations from one on, in lanes that are joined."""
         rows, rest = divmod(size, self.lanes)
-        far = len(self.loop.body) == 1 and rows >= self.lines.stream_rows
-        lane, streams = Affine.of(self.lane), self.lines.streams if far else 1
+        far = len(self.loop.body) == 1 and rows >= self.thresholds.stream_rows
+        lane, streams = Affine.of(self.lane), self.thresholds.streams if far else 1
         each = rows // streams
         yield self._started()
         yield from self._rows(each, streams, first)
@@ -261,7 +262,7 @@ class _Split:
     def _joined(self) -> Iterator[Stmt]:
         """The lanes joined: by halves, on vectors; the last few one by one."""
         lanes, lane = self.lanes, Affine.of(self.lane)
-        while lanes > self.lines.lanes_left:
+        while lanes > self.thresholds.lanes_left:
             half = lanes - lanes // 2
             yield For(self.lane, lanes - half, tuple(one.halved(lane, half) for one in self.accumulators))
             lanes = half

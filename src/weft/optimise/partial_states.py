@@ -30,21 +30,21 @@ from weft.ops import OPS, Call
 from weft.thresholds import USUAL, Thresholds
 
 
-def partial_states(body: Sequence[Stmt], lines: Thresholds = USUAL) -> tuple[Stmt, ...]:
+def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt, ...]:
     """A block with its long accumulations in several states each."""
     others = [one for one in buffers_of(Program(tuple(body))) if one.role is Role.PARTIAL]
     names, ids = BlockNames(body), count(len(others))
 
     def rule(stmt: Stmt) -> Sequence[Stmt]:
         found = _accumulated(stmt)
-        if found is None or not isinstance(stmt, For) or stmt.size < lines.state_values * lines.states_left:
+        if found is None or not isinstance(stmt, For) or stmt.size < thresholds.state_values * thresholds.states_left:
             return (stmt,)
-        lanes = lines.states_left
-        most = lines.states if _operations(found) <= lines.state_operations else lanes
-        while lanes < most and stmt.size >= 2 * lines.state_values * lanes:
+        lanes = thresholds.states_left
+        most = thresholds.states if _operations(found) <= thresholds.state_operations else lanes
+        while lanes < most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
         buffer = Buffer(next(ids), names.fresh(f"{found.local.name}_part"), (lanes,), found.local.dtype, Role.PARTIAL)
-        return _Parts(stmt, found, buffer, names.fresh("lane"), lines.states_left).split()
+        return _Parts(stmt, found, buffer, names.fresh("lane"), thresholds.states_left).split()
 
     return bottom_up(body, rule)
 

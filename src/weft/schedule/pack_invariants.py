@@ -81,13 +81,13 @@ def _copied(
     """
     own, other = (parts.left, parts.right)[:: -1 if side else 1]
     loops = {name for name, _ in (*own, *parts.sums)}
-    factor, lines = parts.factors[side], options.thresholds
-    if not isinstance(factor, Read) or not own or loops != set(free(factor)) - outer or points(other) < lines.tile_rows:
+    factor, thresholds = parts.factors[side], options.thresholds
+    if not isinstance(factor, Read) or not own or loops != set(free(factor)) - outer:
         return None
-    if points((*own, *parts.sums)) > prod(factor.buffer.shape):
+    if points(other) < thresholds.tile_rows or points((*own, *parts.sums)) > prod(factor.buffer.shape):
         return None
     last = max(own, key=lambda one: one[1])
-    wide = lines.tile_vectors * lanes_of(parts, options.machine)
+    wide = thresholds.tile_vectors * lanes_of(parts, options.machine)
     rest = [one for one in own if one != last]
     order = [*parts.sums, *rest, last]
     if last[1] % wide == 0 < last[1] - wide:

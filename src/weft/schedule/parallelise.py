@@ -117,11 +117,11 @@ def sides(staged: Staged, options: CompileOptions) -> list[tuple[str, int, int]]
     """
     if (tile := staged.what.tile) is None:
         return []
-    parts, lines = placed_parts(staged), options.thresholds
+    parts, thresholds = placed_parts(staged), options.thresholds
     columns = _pieces(parts.right, tile.vectors * (1 if tile.dot else tile.lanes))
     rows, each = _pieces(parts.left, tile.rows), points(parts.left[1:]) if len(parts.left) > 1 else tile.rows
-    least = -(-lines.packing_rows // each) if tile.panel else 1
-    found = [("columns", columns, lines.packing_panels if tile.strips else 1), ("rows", rows, least)]
+    least = -(-thresholds.packing_rows // each) if tile.panel else 1
+    found = [("columns", columns, thresholds.packing_panels if tile.strips else 1), ("rows", rows, least)]
     cores = options.machine.cores
     even = columns >= 4 * cores or (columns >= cores and columns % cores == 0)
     return found if even or columns >= rows // least else found[::-1]

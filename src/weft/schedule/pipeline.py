@@ -102,7 +102,7 @@ def strip_mine(stage: Stage, task: Task) -> Stage:
     """
     if not task.placing:
         return stage
-    cost = StripCost(task.options.machine, lines=task.options.thresholds)
+    cost = StripCost(task.options.machine, thresholds=task.options.thresholds)
     found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
     return replace(stage, rematerialised=Rematerialised(found))
 

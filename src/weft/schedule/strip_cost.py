@@ -32,12 +32,12 @@ class StripCost:
 
     machine: Machine
     roundings: int = sum(PARTS)
-    lines: Thresholds = USUAL
+    thresholds: Thresholds = USUAL
 
     def is_large(self, buffer: Buffer, roles: Roles) -> bool:
         """Is what a contraction leaves for others in a batch too large for the second cache, and are rows many?"""
         return (
-            roles.row[1] >= 2 * self.lines.strip_rows_least
+            roles.row[1] >= 2 * self.thresholds.strip_rows_least
             and _row(buffer, roles) * roles.row[1] > self.machine.caches[1] // 2
         )
 
@@ -66,8 +66,8 @@ class StripCost:
 
     def _even(self, total: int, fitting: int) -> int:
         """About so many rows as fit, in whole tiles, where possible so that no strip is shorter."""
-        tile, least = self.lines.tile_rows, self.lines.strip_rows_least
-        most = max(max(min(fitting, self.lines.strip_rows_most), least) // tile, 1) * tile
+        tile, least = self.thresholds.tile_rows, self.thresholds.strip_rows_least
+        most = max(max(min(fitting, self.thresholds.strip_rows_most), least) // tile, 1) * tile
         even = [one for one in range(most, most // 2, -tile) if total % one == 0]
         return even[0] if even else most
 

@@ -124,7 +124,7 @@ def steps_of(staged: Staged, options: CompileOptions = DEFAULTS) -> float:
 
 
 def number_of_parts(sizes: Sequence[int], most: int) -> int:
-    """How many parts of at most so many iterations loops of these sizes are cut into (`backends/cc/lines.py`)."""
+    """How many parts of at most so many iterations loops of these sizes are cut into (`backends/cc/thresholds.py`)."""
     each, cut = 1, False
     for size in reversed(sizes):
         if cut or each * size <= most:
@@ -135,7 +135,7 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
 
 
 def even(size: int, most: int) -> int:
-    """How many of so many rows a tile has: at most so many, and about the same in each."""
+    """How many a part of so many has: at most so many, and about the same in each."""
     return -(-size // -(-size // most))
 
 
@@ -186,13 +186,12 @@ def _merged(parts: Parts, runs: Mapping[str, Sequence[Loop]]) -> Parts:
 
 
 def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
-    sides, lines = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)], options.thresholds
-    plain = Tile(0, lines.tile_vectors, lanes_of(parts, options.machine))
+    sides, thresholds = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)], options.thresholds
+    plain = Tile(0, thresholds.tile_vectors, lanes_of(parts, options.machine))
     for (mine, own), (other, others) in (sides, sides[::-1]) if is_commutative(parts.ops) else (sides[::-1],):
         for loop in own:
-            way = replace(
-                parts, left=_rows(others, other, lines.tile_rows), right=_with_last(own, loop), factors=(other, mine)
-            )
+            rows = _rows(others, other, thresholds.tile_rows)
+            way = replace(parts, left=rows, right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total.dtype):
                 blocks = replace(way, sums=_in_blocks(way.sums, options))
                 packed = _repays(blocks, options)
@@ -212,7 +211,7 @@ def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
             if right:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
-                columns = lines.dot_columns if points(left) > 1 else lines.dot_row_columns
+                columns = thresholds.dot_columns if points(left) > 1 else thresholds.dot_row_columns
                 yield replace(way, sums=_with_last(parts.sums, loop)), replace(plain, vectors=columns, dot=True)
 
 
@@ -337,9 +336,9 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 
 def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
-    lines, size = options.thresholds, parts.left[-1][1] if parts.left else 1
-    few = lines.few_rows_vectors
-    usual = few[size - 1] if size <= len(few) else lines.tile_vectors
+    thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
+    few = thresholds.few_rows_vectors
+    usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
     depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
     tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
     usual = min(usual, -(-parts.right[-1][1] // tile.lanes))
@@ -371,16 +370,16 @@ def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
 
     All rows of several loops, if they are few, share a panel for a block of their sums.
     """
-    lines, rows = options.thresholds, points(parts.left)
+    thresholds, rows = options.thresholds, points(parts.left)
     grouped = bool(tile.block or tile.strips)
-    whole = len(parts.left) > 1 and rows <= lines.group_rows and not tile.strips
-    asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= lines.look_rows
+    whole = len(parts.left) > 1 and rows <= thresholds.group_rows and not tile.strips
+    asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= thresholds.look_rows
     return replace(
         tile,
-        group=lines.group_tiles if grouped and not whole else 0,
-        panels=lines.group_panels if tile.strips else 1,
-        packed=lines.packed_strips if tile.strips else 1,
-        looks=(1 if grouped else lines.look_tiles) if asks else 0,
+        group=thresholds.group_tiles if grouped and not whole else 0,
+        panels=thresholds.group_panels if tile.strips else 1,
+        packed=thresholds.packed_strips if tile.strips else 1,
+        looks=(1 if grouped else thresholds.look_tiles) if asks else 0,
     )
 
 
@@ -393,7 +392,7 @@ def _block(parts: Parts, depth: int) -> int:
         return 0
     size = parts.sums[0][1]
     most = max(1, depth // points(parts.sums[1:]))
-    return -(-size // -(-size // most))
+    return even(size, most)
 
 
 def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:
