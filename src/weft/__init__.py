@@ -187,6 +187,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         require_grad as require_grad,
         stop_gradient as stop_gradient,
     )
+    from weft.thresholds import Thresholds as Thresholds
 
 __version__ = "0.1.0.dev0"
 
@@ -238,6 +239,7 @@ _HOMES = {
     "tensor.slices": "StaticIndex counter index",
     "tensor.sorting": "argsort sort top_k",
     "tensor.tensor": "Tensor given require_grad stop_gradient",
+    "thresholds": "Thresholds",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = list(_HOME)
