@@ -7,7 +7,8 @@
 A sum of a million terms added one after another in single precision may be off by a per cent. Sums of few terms stay as
 they are, as do cells that take no more than a partial accumulator may (`loops/roundings.py`), unless their terms are
 sums themselves; so do partial accumulators, those of staged contractions, which a backend widens itself, and
-scatters, whose indices are the values of a tensor: how many terms a cell gets is not known.
+scatters, whose indices are the values of a tensor: how many terms a cell gets is not known. Cells that every iteration
+of a loop stores anew hold a sum for each of them: its terms are those of one iteration, and it is wide inside the loop.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
+from weft.loops.reaching import covered, sites as cell_sites
 from weft.loops.roundings import PARTS
 from weft.loops.walk import (
     Body,
@@ -196,9 +198,15 @@ def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_
         here = any(not isinstance(stmt, For) or stmt.loop not in _moving(one) for one, _ in mine)
         times = sum(prod(size for name, size in loops if name not in _moving(one)) for one, loops in mine)
         most = few if any(_joins(one.value, sums) for one, _ in mine) else max(few, PARTS[0])
-        if here and times > most and all(_plain(one, buffer) for one, _ in sites):
+        plain = here and times > most and all(_plain(one, buffer) for one, _ in sites)
+        if plain and not _starts_anew(stmt, buffer):
             tested = any(isinstance(one, If) for one, _ in sites)
             yield _Sum(buffer, _fixed(buffer, sites), prefix, tested)
+
+
+def _starts_anew(stmt: For | If | Remark | Staged, buffer: Buffer) -> bool:
+    """Does every iteration of a loop store all cells of a buffer that it reads, before it does?"""
+    return isinstance(stmt, For) and covered(cell_sites(stmt.body, {buffer})[buffer])
 
 
 def _accumulated(sites: Sequence[LoopedStmt]) -> set[Local]:
