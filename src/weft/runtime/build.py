@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
-from weft.backends import Backend, Lasting, Placing, Played
+from weft.assign.nodes import Check
+from weft.backends import Backend, Bindable, Lasting, Placing, Played
 from weft.loops import Buffer, Program, check
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled, Stages
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
-from weft.runtime.routine_cache import key_of, recall, remember
+from weft.runtime.routine_cache import halved, key_of, recall, remember
 from weft.schedule import (
     PASSES,
     UNOPTIMISED,
@@ -27,6 +28,7 @@ from weft.schedule import (
     stages,
 )
 from weft.schedule.alike import check_kernels, touched
+from weft.schedule.check_first import checking, checks_first
 from weft.schedule.stage import Stage
 from weft.schedule.subjects import after_decisions, before_decisions
 from weft.schedule.tuned import Tuned
@@ -70,8 +72,8 @@ class Request:
         except BaseException:
             savepoint.go_back()
             raise
-        if key and isinstance(made.program, Played):
-            remember(key, made, made.program.calls, tensors)
+        if key and isinstance(made.stages.executable, Played):
+            remember(key, made, made.stages.executable.calls, tensors)
         return made
 
     def stages(self) -> Stages:
@@ -100,10 +102,11 @@ class Request:
         check_kernels(last.kernels, self.sizes)
         planned = Schedule(last.kernels, last.verdicts, last.plan)
         made = self.placed(Stages(loops, last.kernels, planned, self.backend.compile(last.kernels)), Clock())
-        if isinstance(self.backend, Lasting) and isinstance(made.program, Played):
+        executable = made.stages.executable
+        if isinstance(self.backend, Lasting) and isinstance(executable, Played):
             with LOWERING:
                 key, tensors = self._key(self.backend)
-            remember(key, made, made.program.calls, tensors)
+            remember(key, made, executable.calls, tensors)
         return made
 
     @property
@@ -130,17 +133,42 @@ class Request:
         offsets = made.schedule.plan.offsets if made.schedule else {}
         arena = self.layout.arena(made.schedule.plan.size) if made.schedule and offsets else None
         used = tuple(dict.fromkeys(buffer for own in touched(made.kernels) for buffer in own))
-        return self._wanted(Compiled(made.executable, used, arena, offsets, made=made), clock)
+        when = checking(made.kernels, tuple(self._checks), self._lasting)
+        first, program = self._halves(made, when.kernels)
+        return self._wanted(Compiled(program, used, arena, offsets, first=first, checking=when, made=made), clock)
+
+    def _halves(self, made: Stages, count: int) -> tuple[Bindable | None, Bindable]:
+        """What runs before what it found is checked, if anything does, and what runs then."""
+        if not count:
+            return None, made.executable
+        if isinstance(self.backend, Lasting) and isinstance(made.executable, Played):
+            halves = [self.backend.recall(one) for one in halved(made.executable.calls, count)]
+            if halves[0] is not None and halves[1] is not None:
+                return halves[0], halves[1]
+        first, rest = (self.backend.compile(one) for one in halved(made.kernels, count))
+        return first, rest
 
     def _wanted(self, found: Compiled, clock: Clock) -> Compiled:
         """What was compiled, with what is wanted of it."""
+        return replace(
+            found, kept=tuple(self._kept), checks=self._checks, lasting=self._lasting, clock=clock, request=self
+        )
+
+    @property
+    def _checks(self) -> dict[Buffer, tuple[Check, Buffer | None]]:
+        """What is to be checked, and what helps to say what is wrong with it."""
         buffer = self.layout.buffer
-        checks = {
+        return {
             buffer(node): (node.check, buffer(node.check.of) if node.check.of else None)
             for node in self.kept
             if node.check is not None
         }
-        return replace(found, kept=tuple(self._kept), checks=checks, clock=clock, request=self)
+
+    @property
+    def _lasting(self) -> tuple[Buffer, ...]:
+        """What a run that is refused must not have written: what nobody can compute again."""
+        lasting = (node for node in self.kept if node.definition is None and node.check is None)
+        return tuple(self.layout.buffer(node) for node in lasting)
 
     @property
     def _kept(self) -> dict[Buffer, str]:
@@ -159,7 +187,7 @@ class Request:
 
     def _unoptimised(self, lowered: Program, clock: Clock) -> tuple[Kernel, ...]:
         """Every assignment as a kernel of its own."""
-        kernels = as_kernels(lowered)
+        kernels = checks_first(as_kernels(lowered), tuple(self._checks), self._lasting)
         for _, stage in stages(lowered, self.task, passes=self.passes, clock=clock):
             kernels = stage.kernels
         return kernels
@@ -169,7 +197,11 @@ class Request:
         """What is asked of the passes."""
         recompute = tuple(self.layout.buffer(node) for node in self.recompute)
         places = self.backend.places if isinstance(self.backend, Placing) else frozenset[type]()
-        return Task(self._kept, self.sizes, recompute, places, self.options, self.tuned.best)
+        return Task(
+            *(self._kept, self.sizes, recompute, places, self.options, self.tuned.best),
+            checked=tuple(self._checks),
+            lasting=self._lasting,
+        )
 
     def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
         task = self.task

@@ -154,7 +154,7 @@ def profile(
     executables = [state.engine.backend.compile((kernel,)) for kernel in kernels]
 
     def ask(work: OwnWork, _: Claim) -> list[BoundProgram]:
-        calls = state.memory.place_all([replace(shown, program=one, checks={}) for one in executables])
+        calls = state.memory.place_all([replace(shown, program=one, first=None, checks={}) for one in executables])
         state.hazards.begin(work, routine.footprint)
         return calls
 

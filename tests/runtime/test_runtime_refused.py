@@ -1,0 +1,92 @@
+"""A run that is refused because of a position outside has changed nothing that outlasts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
+
+
+def lookups() -> dict[str, Callable[[wf.Tensor, wf.Tensor], wf.Tensor]]:
+    """Ways in which positions come to a table of six rows, from an input that is to be less than six."""
+    return {
+        "given": lambda table, ids: table[ids],
+        "computed": lambda table, ids: table[(ids + 2) - 2],
+        "of what a sum says": lambda table, ids: table[ids + wf.cast(0.0 * wf.sum(table, "...|... => 0"), "int32")],
+        "in a recurrence": lambda table, ids: wf.scan(lambda h, at: 0.5 * h + table[at], ids, init=0.0)[0],
+    }
+
+
+def trained(backend: str, way: str) -> tuple[wf.Context, Any, list[wf.Tensor]]:
+    ids = wf.input("ids", b="batch", dtype="int32")
+    table, w = wf.param("table", o=(6, 3), init=1.0), wf.param("w", o=2, init=0.5)
+    loss = wf.mean((w @ lookups()[way](table, ids)) ** 2, "...|... => 0")
+    ctx = wf.Context(backend)
+    code = wf.seq(wf.grad_update(loss), wf.optim.adam(loss, lr=0.1))
+    return ctx, ctx.function(ids, code=code, returns=[loss, w.grad]), [table, w, w.grad]
+
+
+@BACKENDS
+@pytest.mark.parametrize("way", lookups())
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_step_that_is_refused_changes_nothing(backend: str, way: str, wait: bool) -> None:
+    (ctx, step, kept), (other, plain, same) = trained(backend, way), trained(backend, way)
+    for ids in ([1, 2], [0, 5]):
+        expected = plain(ids)[0]  # what is compiled here is found again there
+        np.testing.assert_array_equal(step(ids)[0], expected)
+    before = [ctx[one] for one in kept]
+    for ids in ([1, 6], [-1, 2]):
+        with pytest.raises(wf.WeftError, match="and the positions along `v` are from 0 to 5"):
+            step(ids) if wait else step(ids, wait=False).wait()
+        for one, array in zip(kept, before, strict=True):
+            np.testing.assert_array_equal(ctx[wf.given(one)], array)
+    np.testing.assert_array_equal(step([3, 4])[0], plain([3, 4])[0])
+    for one, twin in zip(kept, same, strict=True):
+        np.testing.assert_array_equal(ctx[one], other[twin])
+
+
+@wf.cd
+def counted(counts: wf.Tensor, ids: wf.Tensor) -> None:
+    counts += wf.einsum("...|@v => v", ids, v=4)
+
+
+@BACKENDS
+@pytest.mark.parametrize("optimise", [True, False])
+def test_what_positions_are_added_to_stays_as_it_was(backend: str, optimise: bool) -> None:
+    ids, counts = wf.input("ids", b="batch", dtype="int32"), wf.node("counts", o=4, init=0)
+    with wf.config.using(optimise=optimise):
+        ctx = wf.Context(backend)
+        count = ctx.function(ids, code=counted(counts, ids))
+        count([1, 1, 3])
+        with pytest.raises(wf.WeftError, match=r"`ids\[0\]` is 4, and the positions along `v` are from 0 to 3"):
+            count([4, 0])
+        assert ctx[counts].tolist() == [0, 2, 0, 1]
+        count([0])
+    assert ctx[counts].tolist() == [1, 2, 0, 1]
+
+
+@wf.cd
+def walked(at: wf.Tensor, path: wf.Tensor, seen: wf.Tensor) -> None:
+    at += 1
+    seen += path[at]
+
+
+@BACKENDS
+def test_positions_that_the_run_itself_writes_are_put_back(backend: str) -> None:
+    """They are known only when they are written."""
+    at = wf.node("at", dtype="int32", scalar=True, init=0)
+    seen = wf.node("seen", o=1, init=0.0)
+    ctx = wf.Context(backend)
+    step = ctx.compile(walked(at, wf.tensor([1.0, 10.0, 100.0]), seen))
+    step()
+    step()
+    for _ in range(2):
+        with pytest.raises(wf.WeftError, match="and the positions along"):
+            step()
+        assert (ctx[at].tolist(), ctx[seen].tolist()) == ([2], [110.0])
