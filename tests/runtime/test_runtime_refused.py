@@ -90,3 +90,31 @@ def test_positions_that_the_run_itself_writes_are_put_back(backend: str) -> None
         with pytest.raises(wf.WeftError, match="and the positions along"):
             step()
         assert (ctx[at].tolist(), ctx[seen].tolist()) == ([2], [110.0])
+
+
+# What is said
+
+
+@BACKENDS
+def test_a_computed_position_is_named_where_it_stands(backend: str) -> None:
+    """Also where it was computed on the way and not stored."""
+    table, n = wf.tensor([1.0, 2.0, 3.0, 4.0]), wf.index("n", 5)
+    ids = wf.data(np.array([[0, 1], [3, 0]], "int32"), batch=2, label="ids")
+    ctx = wf.Context(backend)
+    with pytest.raises(wf.WeftError, match=r"`add\[1, 0\]` is 5, and the positions along `v` are from 0 to 3"):
+        ctx[table[ids + 2]]
+    moved = ctx.compile((table[ids - n] * 2.0).forward, bindings=[n])
+    moved(n=0)
+    with pytest.raises(wf.WeftError, match=r"`sub\[0, 0\]` is -1, and the positions"):
+        moved(n=1)
+
+
+@BACKENDS
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_position_of_a_recurrence_is_named_with_its_step(backend: str, reverse: bool) -> None:
+    steps = wf.data(np.array([[0, 1], [2, 3], [1, 2]], "int32"), batch=2, label="steps")
+    table = wf.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+    hs, _ = wf.scan(lambda h, k: 0.5 * h + table[2 * k], steps, init=0.0, reverse=reverse)
+    with pytest.raises(wf.WeftError, match=r"`mul\[1\]` is 6, and the positions along `v` are from 0 to 4") as caught:
+        wf.Context(backend)[hs]
+    assert caught.value.notes == ("in step 1",)

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
-from weft.assign.nodes import Check
 from weft.backends import Backend, Bindable, Lasting, Placing, Played
 from weft.loops import Buffer, Program, check
 from weft.runtime import errors
-from weft.runtime.compiled import Compiled, Stages
+from weft.runtime.compiled import Compiled, RunCheck, Stages
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import halved, key_of, recall, remember
@@ -155,14 +154,10 @@ class Request:
         )
 
     @property
-    def _checks(self) -> dict[Buffer, tuple[Check, Buffer | None]]:
+    def _checks(self) -> dict[Buffer, RunCheck]:
         """What is to be checked, and what helps to say what is wrong with it."""
-        buffer = self.layout.buffer
-        return {
-            buffer(node): (node.check, buffer(node.check.of) if node.check.of else None)
-            for node in self.kept
-            if node.check is not None
-        }
+        checks = {self.layout.buffer(node): node.check for node in self.kept if node.check is not None}
+        return {buffer: RunCheck(check, self.layout) for buffer, check in checks.items()}
 
     @property
     def _lasting(self) -> tuple[Buffer, ...]:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weft.assign import Keep, Node
 from weft.assign.nodes import Check
-from weft.backends import Backend, Bindable, Block, BoundProgram, Executable, Memory
+from weft.backends import Array, Backend, Bindable, Block, BoundProgram, Executable, Memory
 from weft.errors import IndexOutOfBounds
 from weft.lazy import lazy_property
 from weft.loops import Buffer, Program
+from weft.runtime.layout import Layout
+from weft.runtime.recomputed import recomputed
 from weft.schedule import Clock, Kernel, Schedule
 from weft.schedule.check_first import Checking
 
@@ -27,6 +30,26 @@ class Stages:
     kernels: tuple[Kernel, ...]
     schedule: Schedule | None
     executable: Executable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunCheck:
+    """What is to hold of what a run left in a buffer."""
+
+    check: Check
+    layout: Layout
+
+    def verify(self, block: Block, blocks: Memory, backend: Backend, given: Mapping[str, int]) -> None:
+        """Raise what is wrong with it; what that is about is in a block, or is computed once more."""
+        of = self.check.of
+        values = None if of is None else partial(self._values, of, blocks, backend, given)
+        self.check.verify(backend.download(block), values)
+
+    def _values(self, of: Node, blocks: Memory, backend: Backend, given: Mapping[str, int]) -> Array:
+        buffer = self.layout.buffer(of)
+        if buffer in blocks:
+            return backend.download(blocks[buffer])
+        return recomputed(Keep((of,)), buffer, self.layout, blocks, backend, given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +68,7 @@ class Compiled:
     arena: Buffer | None
     offsets: Mapping[Buffer, int]
     kept: tuple[Buffer, ...] = ()
-    checks: Mapping[Buffer, tuple[Check, Buffer | None]] = field(default_factory=dict)
+    checks: Mapping[Buffer, RunCheck] = field(default_factory=dict)
     lasting: tuple[Buffer, ...] = ()
     first: Bindable | None = None
     checking: Checking = field(default_factory=Checking)
@@ -84,8 +107,7 @@ class Compiled:
         if not self.checks:
             return bound
         verified = {
-            buffer: partial(_verify, check, memory[buffer], blocks.get(of) if of else None, backend)
-            for buffer, (check, of) in self.checks.items()
+            buffer: partial(check.verify, memory[buffer], blocks, backend) for buffer, check in self.checks.items()
         }
         late = [verified.pop(buffer) for buffer in self.checking.late]
         kept = [memory[buffer] for buffer in self.lasting] if late else []
@@ -93,16 +115,11 @@ class Compiled:
         return partial(_run_checked, first, list(verified.values()), bound, late, kept, backend)
 
 
-def _verify(check: Check, block: Block, of: Block | None, backend: Backend) -> None:
-    """Raise what is wrong with what a block holds."""
-    check.verify(backend.download(block), None if of is None else lambda: backend.download(of))
-
-
 def _run_checked(
     first: BoundProgram | None,
-    early: Sequence[Callable[[], None]],
+    early: Sequence[Callable[[Mapping[str, int]], None]],
     rest: BoundProgram,
-    late: Sequence[Callable[[], None]],
+    late: Sequence[Callable[[Mapping[str, int]], None]],
     lasting: Sequence[Block],
     backend: Backend,
     given: Mapping[str, int],
@@ -111,12 +128,12 @@ def _run_checked(
     if first is not None:
         first(given)
         for verify in early:
-            verify()
+            verify(given)
     before = [backend.download(block) for block in lasting]
     rest(given)
     try:
         for verify in late:
-            verify()
+            verify(given)
     except IndexOutOfBounds:
         for array, block in zip(before, lasting, strict=True):
             backend.upload(array, block)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def _watched(
         check: Check = PositionsInside(held, slot, label, operation)
         around = held.iterations.indices if held.iterations else ()
         for _ in around:
-            check = EachIteration(check)
+            check = EachIteration(check, held)
         each = Iterations(around) if around else None
         node = Node(NodeName(name), shape, held.precision, origin=origin, check=check, iterations=each)
         found = []
@@ -166,14 +167,21 @@ class PositionsInside:
 
 @dataclass(frozen=True, slots=True)
 class EachIteration:
-    """What is to hold of a node's value in every iteration."""
+    """What is to hold of a node's value in every iteration; it may say something `of` a node of the loop."""
 
     check: Check
+    of: Node | None = None
 
-    @property
-    def of(self) -> None:
-        """What it would speak of is a node of the iteration."""
+    def verify(self, value: npt.NDArray[Any], of: Callable[[], npt.NDArray[Any]] | None) -> None:
+        for at, one in enumerate(value):
+            try:
+                self.check.verify(one, None if of is None else partial(_item, of, at))
+            except IndexOutOfBounds as error:
+                error.notes = (f"in step {at}", *error.notes)
+                raise
 
-    def verify(self, value: npt.NDArray[Any], of: object) -> None:
-        for one in value:
-            self.check.verify(one, None)
+
+def _item(values: Callable[[], npt.NDArray[Any]], at: int) -> npt.NDArray[Any]:
+    """What there is of one iteration, if there is anything."""
+    found = values()
+    return found[at] if len(found) else found
