@@ -15,7 +15,7 @@ from weft.ops.dtypes import numpy_type
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 
-#: It cannot be told: it depends on what the run did not read from memory.
+#: It cannot be told: code computes it that is no definition, or it depends on what the run did not read from memory.
 NOTHING = np.zeros(0)
 
 
@@ -33,4 +33,4 @@ def recomputed(
         for one in touched
     }
     run(program, memory, given)
-    return memory[wanted]
+    return memory.get(wanted, NOTHING)
