@@ -37,3 +37,29 @@ def test_sums_over_steps_are_as_near_as_other_sums(backend: str) -> None:
     array = np.full((5000, 2), 0.1, "float32")
     exact = array.astype(np.float64).sum(0)
     np.testing.assert_allclose(wf.Context(backend)[weighed(array)], exact, rtol=2.0**-23)
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    [
+        ("float16", "float16"),
+        ("bfloat16", "bfloat16"),
+        ("float8_e4m3fn", "float32"),
+        ("int8", "int64"),
+        ("uint8", "uint64"),
+    ],
+)
+def test_running_totals_grow_as_sums_do(backend: str, dtype: str, stored: str) -> None:
+    x = wf.data(np.ones((2, 3000)).astype(getattr(ml_dtypes, dtype, dtype)))
+    totals = wf.cumsum(x)
+    assert totals.dtype == wf.einsum("ij => i", x).dtype == stored
+    expected = np.arange(1, 3001).astype(getattr(ml_dtypes, stored, stored))
+    np.testing.assert_array_equal(wf.Context(backend)[totals][0], expected)
+
+
+@BACKENDS
+def test_gradients_of_running_totals_grow_as_sums_do(backend: str) -> None:
+    x = wf.require_grad(wf.data(np.ones(3000, "float16")))
+    found = wf.Context(backend)[wf.grad(wf.einsum("i => 0", wf.cumsum(x)), x)]
+    np.testing.assert_array_equal(found, np.arange(3000, 0, -1).astype("float16"))

@@ -161,7 +161,9 @@ class Request:
 
     @property
     def _lasting(self) -> tuple[Buffer, ...]:
-        """What a run that is refused must not have written: what nobody can compute again."""
+        """What a run that may be refused must not have written then: what nobody can compute again."""
+        if all(node.check is None for node in self.kept):
+            return ()
         lasting = (node for node in self.kept if node.definition is None and node.check is None)
         return tuple(self.layout.buffer(node) for node in lasting)
 

@@ -1,4 +1,7 @@
-"""Running totals along an axis: scans whose carry is the total so far, which the compiler keeps in a variable."""
+"""Running totals along an axis: scans whose carry is the total so far, which the compiler keeps in a variable.
+
+Sums and products grow, and are stored, in what those of whole axes are (docs/precisions.md).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from weft.assign.dtype_inference import Peek
 from weft.ops import Num
-from weft.ops.dtypes import is_float
-from weft.tensor.functions import each_point, maximum
+from weft.ops.dtypes import accumulator_type, decided, is_float, total
+from weft.tensor.functions import cast, each_point, maximum
 from weft.tensor.scan import scan
 from weft.tensor.scan_axis import LAST_OUTPUT_AXIS, ScanAxis
 from weft.tensor.scope import as_tensor
@@ -21,7 +24,7 @@ def cumsum(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **si
     [ 1.  3.  6. 10.]
     """
     x = as_tensor(x, "cumsum")
-    return _running("cumsum", x, spec, _nothing(0, x), lambda total, one: total + one, label, sizes)
+    return _running("cumsum", x, spec, _nothing(0, x), lambda so_far, one: so_far + one, label, sizes, grows=True)
 
 
 def cumprod(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **sizes: int) -> Tensor:
@@ -31,7 +34,7 @@ def cumprod(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **s
     [ 1.  2.  6. 24.]
     """
     x = as_tensor(x, "cumprod")
-    return _running("cumprod", x, spec, _nothing(1, x), lambda total, factor: total * factor, label, sizes)
+    return _running("cumprod", x, spec, _nothing(1, x), lambda so_far, one: so_far * one, label, sizes, grows=True)
 
 
 def cummax(x: TensorLike, spec: str = LAST_OUTPUT_AXIS, *, label: str = "", **sizes: int) -> Tensor:
@@ -57,9 +60,13 @@ def _running(
     step: Callable[[Tensor, Tensor], Tensor],
     label: str,
     sizes: Mapping[str, int],
+    *,
+    grows: bool = False,
 ) -> Tensor:
-    """What a step makes of the total so far and each element, in the place of the element."""
-    axis = ScanAxis.of(spec, user)
-    front = axis.front(x, sizes)
+    """What a step makes of the total so far and each element, in the place of the element; `grows`: as sums do."""
+    axis, own = ScanAxis.of(spec, user), Peek()(x.node.precision)
+    stored = decided(total(own)) if grows else own
+    wide = accumulator_type(stored) if grows else own
+    front = axis.front(x if wide == own else cast(x, wide), sizes)
     totals, _ = scan(step, front, init=init(front))
-    return axis.back(totals, label or user)
+    return axis.back(totals if wide == stored else cast(totals, stored), label or user)
