@@ -64,10 +64,10 @@ class Request:
                             found = recall(key, self.backend, tensors, self.layout.arena)
                         if found is not None:
                             return self._wanted(found, clock)
-                    lowered = self._lowered(clock)
+                    lowered, task = self._lowered(clock), self.task
                 finally:
                     savepoint.settle()
-            made = self.placed(self._stages(lowered, clock), clock)
+            made = self.placed(self._stages(lowered, task, clock), clock)
         except BaseException:
             savepoint.go_back()
             raise
@@ -79,7 +79,7 @@ class Request:
         """The stages, made once more."""
         with LOWERING:
             lowered = self._lowered(Clock())
-        return self._stages(lowered, Clock())
+        return self._stages(lowered, self.task, Clock())
 
     def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
         """Run the passes once more: the loops, one kernel for each assignment, and the kernels after every pass."""
@@ -175,17 +175,17 @@ class Request:
         with clock("loops"):
             return check(lower(self.code, self.layout.buffer, self.sizes), self.sizes)
 
-    def _stages(self, lowered: Program, clock: Clock) -> Stages:
-        planned = self._scheduled(lowered, clock) if self.fuses else None
-        kernels = planned.kernels if planned else self._unoptimised(lowered, clock)
+    def _stages(self, lowered: Program, task: Task, clock: Clock) -> Stages:
+        planned = self._scheduled(lowered, task, clock) if self.fuses else None
+        kernels = planned.kernels if planned else self._unoptimised(lowered, task, clock)
         check_kernels(kernels, self.sizes)
         with clock("compile"):
             return Stages(lowered, kernels, planned, self.backend.compile(kernels))
 
-    def _unoptimised(self, lowered: Program, clock: Clock) -> tuple[Kernel, ...]:
+    def _unoptimised(self, lowered: Program, task: Task, clock: Clock) -> tuple[Kernel, ...]:
         """Every assignment as a kernel of its own."""
-        kernels = checks_first(as_kernels(lowered), tuple(self._checks), self._lasting)
-        for _, stage in stages(lowered, self.task, passes=self.passes, clock=clock):
+        kernels = checks_first(as_kernels(lowered), task.checked, task.lasting)
+        for _, stage in stages(lowered, task, passes=self.passes, clock=clock):
             kernels = stage.kernels
         return kernels
 
@@ -200,8 +200,7 @@ class Request:
             lasting=self._lasting,
         )
 
-    def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
-        task = self.task
+    def _scheduled(self, lowered: Program, task: Task, clock: Clock) -> Schedule:
         found = schedule(lowered, task, clock=clock)
         for buffer in task.recompute:
             verdict = found.verdicts.get(buffer)
