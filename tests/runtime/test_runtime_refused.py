@@ -92,6 +92,19 @@ def test_positions_that_the_run_itself_writes_are_put_back(backend: str) -> None
         assert (ctx[at].tolist(), ctx[seen].tolist()) == ([2], [110.0])
 
 
+@BACKENDS
+def test_calls_enqueued_behind_one_that_is_refused_go_on(backend: str) -> None:
+    """From first values, which it computed before it was refused."""
+    (ctx, step, kept), (other, plain, same) = trained(backend, "given"), trained(backend, "given")
+    refused, *others = [step(ids, wait=False) for ids in ([1, 9], [3, 4], [5, 5])]
+    with pytest.raises(wf.WeftError, match="and the positions along `v`"):
+        refused.wait()
+    for call, ids in zip(others, ([3, 4], [5, 5]), strict=True):
+        np.testing.assert_array_equal(call.wait()[0], plain(ids)[0])
+    for one, twin in zip(kept, same, strict=True):
+        np.testing.assert_array_equal(ctx[one], other[twin])
+
+
 # What is said
 
 

@@ -5,7 +5,7 @@ Either way it is asked for under the context's lock, and what it is to write cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.errors import IndexOutOfBounds
@@ -72,8 +72,12 @@ def in_queue(
     work: Callable[[], None],
     touched: Mapping[Hazards, Footprint],
     make: Callable[[Claim], None],
+    started: Collection[int] = (),
 ) -> Event:
-    """Let a queue do work, and make its claim. Interrupted, it may be done or not. Called with the lock held."""
+    """Let a queue do work, and make its claim. Interrupted, it may be done or not. Called with the lock held.
+
+    If it is refused, those `started` have first values all the same.
+    """
     claim = Claim(state.residency)
 
     def refusable() -> None:
@@ -81,7 +85,9 @@ def in_queue(
             work()
         except IndexOutOfBounds:
             with state.lock:
-                claim.take_back()
+                state.ready = None
+                claim.keep(started)
+                claim.take_back_last()
             raise
 
     try:

@@ -134,7 +134,8 @@ def enqueue(
         ready = state.ready
         run = _again(*ready) if ready is not None and ready[0] is routine else _prepare(state, routine)
         do = partial(_do, state, (*run.first, run.installed.bound), given, exchange)
-        return in_queue(state, queue, do, {state.hazards: run.footprint}, partial(_claim, state, routine, run))
+        claim = partial(_claim, state, routine, run)
+        return in_queue(state, queue, do, {state.hazards: run.footprint}, claim, run.started)
 
     state.compile_initial_values(routine.footprint.needs)
     return state.engine.admit(ask)
