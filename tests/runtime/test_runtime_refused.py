@@ -105,6 +105,25 @@ def test_calls_enqueued_behind_one_that_is_refused_go_on(backend: str) -> None:
         np.testing.assert_array_equal(ctx[one], other[twin])
 
 
+@BACKENDS
+def test_what_another_device_sent_is_not_used_up(backend: str) -> None:
+    ctx = wf.Context(backend, devices=2)
+    w, at = wf.param("w", o=1, init=1.0), wf.node("at", dtype="int32", scalar=True, init=5)
+
+    @wf.cd
+    def merged() -> None:
+        w[:] = w.merge + wf.tensor([10.0, 20.0])[at]
+
+    step = ctx.compile(merged())
+    ctx.device(1)[w] = 5.0
+    ctx.device(0).receive(w, ctx.device(1), merge=True)
+    with pytest.raises(wf.WeftError, match=r"`at.*` is 5, and the positions"):
+        step()
+    ctx[at] = 1
+    step()
+    assert ctx[w].item() == 25.0
+
+
 # What is said
 
 

@@ -15,11 +15,6 @@ from weft.runtime import errors
 _LOOK_S = 0.1
 
 
-def spares(error: BaseException) -> bool:
-    """Does an error leave what was to be written as it was: an interrupt, or a run that was refused?"""
-    return not isinstance(error, Exception) or isinstance(error, IndexOutOfBounds)
-
-
 @dataclass(slots=True, eq=False)
 class Failure:
     """What went wrong inside a piece of work, and whether somebody has been told."""
@@ -128,7 +123,7 @@ class Event:
     def finish(self, failure: Failure | None = None, *, skipped: bool = False) -> None:
         """The work is over: it was done, or it failed, or it was skipped because what it reads failed."""
         self.failure, self._skipped = failure, skipped
-        self.spared = failure is not None and not skipped and spares(failure.error)
+        self.spared = failure is not None and not skipped and isinstance(failure.error, IndexOutOfBounds)
         if failure is not None and not skipped:
             for failures in self.reports:
                 failures.append(failure)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from weft.errors import IndexOutOfBounds
-from weft.runtime.events import Event, Failure, spares
+from weft.runtime.events import Event, Failure
 from weft.runtime.footprint import Footprint
 from weft.runtime.hazards import Hazards, OwnWork
 from weft.runtime.queue import Queue
@@ -59,9 +59,10 @@ def broke_off(state: DeviceState, work: OwnWork, error: BaseException, lost: Fai
         if not work.thread:
             return  # it did not begin
         state.ready = None
-        spared = lost is None and spares(error)
+        refused = lost is None and isinstance(error, IndexOutOfBounds)
+        spared = refused or not isinstance(error, Exception)
         if spared and work.claim is not None:
-            work.claim.take_back()
+            (work.claim.refuse if refused else work.claim.take_back)()
         state.hazards.enter_direct()
         work.failure, work.spared = lost or Failure(error, state.index, told=True), spared
 
@@ -87,7 +88,7 @@ def in_queue(
             with state.lock:
                 state.ready = None
                 claim.keep(started)
-                claim.take_back_last()
+                claim.refuse()
             raise
 
     try:

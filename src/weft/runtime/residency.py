@@ -167,16 +167,19 @@ class Claim:
 
         What is computed from others is computed again when it is asked for; what another device sent is used up.
         """
-        self._take_back(self.before)
+        self._take_back(self.before, lambda key: key >= 0)
 
-    def take_back_last(self) -> None:
-        """The same of what nobody has asked to write since: that will have the value it then gets."""
+    def refuse(self) -> None:
+        """It has not happened; what is computed from others may have been written on the way.
+
+        What somebody asked to write since will have the value that it then gets.
+        """
         claimed = self.residency.claimed
-        self._take_back([key for key in self.before if claimed.get(key) is self])
+        self._take_back([key for key in self.before if claimed.get(key, self) is self], lambda key: True)
 
-    def _take_back(self, keys: Iterable[int]) -> None:
+    def _take_back(self, keys: Iterable[int], stays: Callable[[int], bool]) -> None:
         moment = self.residency.next()
-        kept = {key for key, mark in self.before.items() if mark[1] and key >= 0 and key not in self.computed}
+        kept = {key for key, mark in self.before.items() if mark[1] and stays(key) and key not in self.computed}
         self.residency.marks.update({key: (moment, key in kept) for key in keys})
 
 

@@ -98,6 +98,7 @@ def _broke_off(
         marks = state.residency.marks
         before = {key: marks[key] for key in installed.marks if key in marks}
         work.claim = Claim(state.residency, before, routine.footprint.computed)
+        state.residency.claimed.update(dict.fromkeys(before, work.claim))
         broke_off(state, work, error)
 
 
