@@ -36,6 +36,7 @@ from weft.schedule import contractions
 from weft.schedule.alike import once, with_own_partials, with_templates
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
+from weft.schedule.check_first import checks_first
 from weft.schedule.collapse import collapsed
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
@@ -194,7 +195,8 @@ def fuse(stage: Stage, task: Task) -> Stage:
     order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
 
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
-        return fused(parts, stage.rematerialised.late, task.options, task.placing)
+        late, options = stage.rematerialised.late, task.options
+        return fused(parts, late, options, task.placing, task.checked, task.lasting)
 
     found = joined(with_shared_loops(stage.parts, joined))
     return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
@@ -326,6 +328,14 @@ def fold_storage(stage: Stage, task: Task) -> Stage:
     return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
 
 
+def check_first(stage: Stage, task: Task) -> Stage:
+    """Find what is checked of a run before it writes what outlasts it.
+
+    w.grad = 0;  ids.extremes = …;  w.grad += …    becomes    ids.extremes = …;  w.grad = 0;  w.grad += …
+    """
+    return replace(stage, formed=checks_first(stage.kernels, task.checked, task.lasting))
+
+
 def plan_memory(stage: Stage, task: Task) -> Stage:
     """Give the buffers nobody wants afterwards offsets in one arena; one that takes another's memory takes its name.
 
@@ -423,6 +433,7 @@ PASSES = (
     Pass("block_loops", block_loops),
     Pass("number_partials", number_partials),
     Pass("fold_storage", fold_storage),
+    Pass("check_first", check_first),
     Pass("plan_memory", plan_memory),
     Pass("recall_decisions", recall_decisions),
     Pass("tile", tile),
@@ -435,7 +446,7 @@ PASSES = (
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
 UNOPTIMISED = tuple(
-    one for one in PASSES if one.run in (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
+    one for one in PASSES if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise)
 )
 
 
