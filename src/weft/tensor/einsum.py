@@ -74,7 +74,7 @@ def contract(
         return made
     from weft.tensor.joins import differentiable_by_joins  # it is made of einsums
 
-    def values(result: str, names: Collection[str]) -> Tensor:
+    def values(result: str, names: Collection[str], operands: Sequence[Tensor], op: str = op) -> Tensor:
         given = {name: size for name, size in sizes.items() if name in names}
         return contract(result, operands, op=op, outside=outside, sizes=given)
 

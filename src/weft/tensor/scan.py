@@ -76,15 +76,27 @@ def scan(
     return structured_as(shape, stacked), structured_as(init, iter(run.last))
 
 
+def loops_around() -> int:
+    """How many loops there are around what is being built."""
+    return _depth.get()
+
+
+@contextmanager
+def inside_loops(count: int) -> Iterator[None]:
+    """What is built here stands inside so many loops, traced before."""
+    token = _depth.set(count)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
 @contextmanager
 def _named_loops() -> Iterator[tuple[str, str]]:
     """What a loop is called, inside those around it, and one around it for segments."""
-    depth = _depth.get()
-    token = _depth.set(depth + 1)
-    try:
+    depth = loops_around()
+    with inside_loops(depth + 1):
         yield (f"t_{depth + 1}", f"s_{depth + 1}") if depth else ("t", "s")
-    finally:
-        _depth.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
