@@ -90,7 +90,7 @@ class _Lowering:
             around = {self.loops[index]: index.size for index in self.standing}
             found = replace(found, runs=tuple(held(run, target, around) for run in found.runs))
         if OPS[code.accum].monoid:
-            return monoid_nests(found, self.static, written_at(code.lhs, self.standing))
+            return monoid_nests(found, self.static, written_at(code.lhs, self.standing), code.origin)
         return self._nests(found, written_at(code.lhs, self.standing))
 
     def _nests(self, one: Explicit, first: tuple[Affine, ...]) -> list[Stmt]:

@@ -61,6 +61,8 @@ def contract(
     check_labels(parsed, sizes)
     if len(operands) > 1 and combine.name != "mul":
         _check_copies(parsed, op)
+    if gather.monoid and gather.monoid.positional:
+        _check_one_part(parsed, gather.name)
 
     def forward(v: Slot, *operands: Slot) -> None:
         values = [one for slot, one in enumerate(operands, 1) if slot not in held]
@@ -99,6 +101,18 @@ def _check_copies(spec: Spec, op: str) -> None:
             text=spec.text,
             spans=[axis.span for axis in joined],
             fix="leave out op=, and combine in an operation of its own",
+        )
+
+
+def _check_one_part(spec: Spec, accum: str) -> None:
+    axes = [axis for shape in (*spec.operands, spec.result) for axis in shape.axes]
+    joined = [axis for axis in axes if isinstance(axis, ConcatAxis) and len(labels_in(axis)) > 1]
+    if joined:
+        raise EinsumError(
+            f"`{accum}` asks where values stand, which parts of a concatenation do not say",
+            text=spec.text,
+            spans=[axis.span for axis in joined],
+            fix="join or split in an einsum of its own, and accumulate what it gives",
         )
 
 
