@@ -307,6 +307,49 @@ def test_writes_where_data_says(backend: str) -> None:
         run()
 
 
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_writes_where_data_and_slices_say(backend: str) -> None:
+    array, at = np.arange(12.0).reshape(3, 4), np.array([2, 0, 2])
+    n, ids, i = wf.data(array.copy(), label="n"), wf.data(at, label="ids"), wf.index("i", 3)
+    g, one = wf.data(np.arange(6.0).reshape(3, 2), label="g"), wf.data(np.array([1]), label="one")
+
+    @wf.cd
+    def step() -> None:
+        n[ids, 0:2] += g
+        n[1:, ids] += 1.0
+        n[ids, i].accumulate("max", 20.0)
+        n[one, ::3] = -1.0
+        n[one, i : i + 2] *= n[one, 2:]
+
+    code = step()
+    assert str(code).splitlines()[:3] == [
+        'n_part =: n ~logic:"[:, 0:2]";',
+        'n_part =+ g ~logic:"...|...->v0, ...; p0 @v0 => ...|...->p0, ..." ~slots:"3=>1" ~at:ids;',
+        'n =: n_part ~logic:"[:, 0:2]" ~slots:"2=>1";',
+    ]
+    again = wf.parse_cd(str(code), {"n": n, "ids": ids, "g": g, "one": one}, i=i, declare=True)
+    ctx = wf.Context(backend)
+    for routine, column in ((ctx.compile(code, bindings=[i]), 2), (ctx.compile(again, bindings=[i]), 0)):
+        routine(i=column)
+        np.add.at(array, (at, slice(0, 2)), np.arange(6.0).reshape(3, 2))
+        np.add.at(array, (slice(1, None), at), 1.0)
+        np.maximum.at(array, (at, column), 20.0)
+        array[1, ::3] = -1
+        array[1, column : column + 2] *= array[1, 2:]
+        assert np.array_equal(ctx[n], array)
+
+
+def test_a_refused_write_to_positions_of_a_slice_names_the_tensor() -> None:
+    n, ids = wf.data(np.zeros((3, 4)), label="n"), wf.data(np.array([2, 0]), label="ids")
+    for write, what in (
+        (lambda: n.__setitem__((ids, slice(2)), 1.0), "`ids` may hold a position of `n` several times"),
+        (lambda: n[ids, :2].accumulate("+", 1.0, reset=True), "a part of `n` is not started afresh"),
+        (lambda: (n * 2.0).__setitem__((ids, slice(2)), 1.0), "`mul` is computed from other tensors"),
+    ):
+        with pytest.raises(wf.WeftError, match=what):
+            wf.cd(write)()
+
+
 def test_slices_that_begin_at_a_tensor() -> None:
     w, t = double("w", b=6, o=2, init=wf.normal(0.0, 1.0)), wf.data(np.array([2]), label="t")
     ctx = wf.Context("interp")

@@ -69,7 +69,10 @@ def _part(tensor: Tensor, key: object) -> Tensor:
         return window_at(tensor, key)
     if isinstance(key, tuple) and any(map(holds_positions, key)):
         first, then = in_two(key)
-        return picked(_part(tensor, first), then)
+        between, where = _part(tensor, first), current()
+        if where is not None and between is not tensor:
+            where.between.add(between.node)
+        return picked(between, then)
     logic = slice_logic(tensor, key)
     return apply_slice(logic, tensor) if logic != Slice() else tensor
 
