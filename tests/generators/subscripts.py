@@ -38,11 +38,12 @@ class Brackets:
         """Subscripts with a tensor of positions among them, or two, or with one that begins a slice."""
         ours, theirs = map(list, self.draw(shape))
         count, many = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 3))
+        shapes = [(count,), (count,), (1,), (2, count), (2, 1), (1, count)]
         for at in self.rng.permutation(len(ours))[:many]:
             if ours[at] is not ...:
                 size = shape[at] if ... not in ours[:at] else shape[at - len(ours)]
                 if many == 2 or self.rng.random() < 0.7:
-                    theirs[at] = self.rng.integers(0, size, count)
+                    theirs[at] = self.rng.integers(0, size, shapes[self.rng.integers(len(shapes))])
                     ours[at] = wf.data(theirs[at], label=f"at{at}")
                 else:
                     start = int(self.rng.integers(0, size))

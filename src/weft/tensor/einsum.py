@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
-from typing import get_args
 
 from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, ConcatAxis, Spec, labels_in
 from weft.errors import EinsumError, WeftError
 from weft.ops import Monoid, Num, Op, Scalar, accumulator, call, find
-from weft.project.plan import check_labels, operands_fix
+from weft.project.plan import check_labels, check_outside, operands_fix
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum, Outside
 from weft.shape.text import as_dim
@@ -54,7 +53,7 @@ def contract(
     """`einsum` with its arguments as values; with `left` the result grows on the left, wherever its `...` stand."""
     sizes, parsed = sizes or {}, parse_spec(spec)
     _check_count(parsed, len(operands))
-    _check_outside(outside, parsed)
+    check_outside(outside, parsed)
     held = parsed.positions
     combine, gather = _combination(op, len(operands) - len(held)), accumulator(accum)
     sizes = {**_ranks(parsed, gather.monoid), **sizes}
@@ -121,16 +120,6 @@ def _combined(combine: Op, values: Sequence[Scalar]) -> Scalar:
     if combine.arity != 2:
         return call(combine.name, *values)
     return reduce(partial(call, combine.name), values) if values else Num(1)
-
-
-def _check_outside(outside: str, spec: Spec) -> None:
-    known = get_args(Outside)
-    if outside not in known:
-        what = f"outside= says what becomes of positions outside their axis, and {outside!r} is no such thing"
-        raise EinsumError(what, fix=f"say one of {', '.join(map(repr, known))}")
-    if outside != "check" and not spec.positions:
-        what = f"outside={outside!r} speaks of positions, and no operand of the spec has any"
-        raise EinsumError(what, text=spec.text, fix="write `@v` at the end of an operand with positions along `v`")
 
 
 def _ranks(spec: Spec, monoid: Monoid | None) -> Mapping[str, int]:

@@ -49,6 +49,10 @@ def scan(
     `reverse` begins at the end. The gradient is a loop backwards, which reads what steps computed from memory; with
     `recompute=k` only the carry of every k-th step is kept, and the steps between are computed again, k at a time;
     `recompute=True` takes k about the square root of the number of steps.
+
+    >>> sums, last = wf.scan(lambda h, x: h + x, wf.data(np.array([1.0, 2.0, 3.0]), batch=1), init=0.0)
+    >>> print(ctx[sums].ravel(), ctx[last])
+    [1. 3. 6.] [6.]
     """
     _check_callable(cell)
     origin, axis = user_origin(), ScanAxis.of(spec, "wf.scan")
