@@ -45,7 +45,7 @@ from weft.tensor.tensor import Tensor
 States = list[Tensor]
 
 
-def folded(monoid: Monoid, groups: Groups, states: States) -> States:
+def joined_along_groups(monoid: Monoid, groups: Groups, states: States) -> States:
     """The states of each group as one, along axes that have size 1 then."""
     axes = _Axes.of(states[0], groups)
     for name in reversed(axes.reduced):
@@ -53,7 +53,7 @@ def folded(monoid: Monoid, groups: Groups, states: States) -> States:
     return states
 
 
-def function_of(value: Scalar) -> Callable[..., Scalar]:
+def over_given(value: Scalar) -> Callable[..., Scalar]:
     """A traced value as a function of the numbers that it mentions."""
     return lambda *numbers: over_numbers((value,), numbers)[0]
 
@@ -141,7 +141,7 @@ class _Joining:
 
     def _cell(self, carry: States, one: States) -> States:
         numbers = [*carry, *one]
-        return [each_point("join", function_of(value), *(numbers[at] for at in used)) for used, value in self._parts]
+        return [each_point("join", over_given(value), *(numbers[at] for at in used)) for used, value in self._parts]
 
     def _two_by_two(self, states: States, count: int) -> States:
         last, label = list[States](), self._label
@@ -163,7 +163,7 @@ class _Joining:
         shapes = [self.axes.read(self.along, axis) for axis in read]
         reads = [(shape, one) for shape, states in zip(shapes, (left, right), strict=True) for one in states]
         return [
-            related("join", function_of(value), [reads[at] for at in used], self.axes.whole)
+            related("join", over_given(value), [reads[at] for at in used], self.axes.whole)
             for used, value in self._parts
         ]
 

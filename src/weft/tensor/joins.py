@@ -26,7 +26,7 @@ from weft.ops.monoids import top_positions
 from weft.shape.logic import Einsum
 from weft.tensor.accumulated import accumulated_axes, axis_names, leaves_some_out
 from weft.tensor.einsum import contract
-from weft.tensor.folds import States, folded, function_of, numbers_of
+from weft.tensor.folds import States, joined_along_groups, numbers_of, over_given
 from weft.tensor.functions import each_point
 from weft.tensor.grad import pulled_back, shaped
 from weft.tensor.groups import Groups, reduce_groups, related
@@ -99,9 +99,9 @@ def _joins(monoid: Monoid, spec: str, x: Tensor, read: Tensor | None = None) -> 
     states = _constant_fields(monoid, _lifted(monoid, groups, x))
     if read is not None:
         states = [_read_only(state, read, start) for state, start in zip(states, monoid.start, strict=True)]
-    ends = [reduce_groups(one, spec, {}) for one in folded(monoid, groups, states)]
+    ends = [reduce_groups(one, spec, {}) for one in joined_along_groups(monoid, groups, states)]
     used, value = numbers_of(monoid.result)
-    return each_point("result", function_of(value), *(ends[number] for number in used))
+    return each_point("result", over_given(value), *(ends[number] for number in used))
 
 
 def _read_only(state: Tensor, read: Tensor, nothing: float | int | bool) -> Tensor:
@@ -126,8 +126,8 @@ def _lifted(monoid: Monoid, groups: Groups, x: Tensor) -> States:
     whole = groups.element
     reads = [(whole, x), groups.positions(whole, "int64")]
     if monoid.positional:
-        return [related("of", function_of(part), reads, whole) for part in monoid.of]
-    return [each_point("of", function_of(part), x) for part in monoid.of]
+        return [related("of", over_given(part), reads, whole) for part in monoid.of]
+    return [each_point("of", over_given(part), x) for part in monoid.of]
 
 
 def _constant_fields(monoid: Monoid, states: States) -> States:
