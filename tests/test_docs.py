@@ -109,9 +109,10 @@ def test_index_lists_every_page() -> None:
 #: Where the functions are of which each shows an example.
 WITH_EXAMPLES = ("activations", "elementary", "functions", "making", "moving", "prefix", "reductions")
 FUNCTIONS = [name for name in wf.__all__ if wf._HOME[name].removeprefix("tensor.") in WITH_EXAMPLES]
+LANGUAGE = ["scan", "grad", "jvp", "monoid", "counter", "sizes", "input"]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *LANGUAGE])
 def test_a_function_shows_an_example(name: str) -> None:
     function = getattr(wf, name)
     names = {"wf": wf, "np": np, "ctx": wf.Context("interp")}

@@ -630,3 +630,14 @@ def test_short_floats_are_numbers() -> None:
 @pytest.mark.parametrize("given_shape", [(np.int64(3),), np.int64(3), np.array([3])])
 def test_whole_numbers_of_numpy_are_sizes(given_shape: object) -> None:
     assert wf.plan("i=>i", given_shape).shapes == wf.plan("i=>i", 3).shapes
+
+
+def test_positions_outside_their_axis() -> None:
+    spec, table, ids = "v, d; b|@v => b|d", numbers(3, 2), np.array([[2], [-1], [5]])
+    for outside, expected in (("clip", table[[2, 0, 2]]), ("skip", np.array([table[2], [0, 0], [0, 0]]))):
+        planned = wf.plan(spec, (3, 2), "3|1", outside=outside)  # type: ignore[arg-type]
+        check(planned, expected, table, ids)
+    with pytest.raises(wf.EinsumError, match="'wrap' is no such thing"):
+        wf.plan(spec, (3, 2), "3|1", outside="wrap")  # type: ignore[arg-type]
+    with pytest.raises(wf.EinsumError, match="speaks of positions, and no operand of the spec has any"):
+        wf.plan("i => 0", 3, outside="clip")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ FRAME = (-1.6, 2.6, -1.1, 1.6)
 
 Array = npt.NDArray[np.float32]
 
-PLANS: tuple[tuple[str, str, tuple[str, ...], dict[str, int]], ...] = (
+PLANS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any]], ...] = (
     ("a matrix product: j is summed because the result forgot it", "ij;jk=>ik", ("3,4", "4,5"), {}),
     ("any axes down to one number", "...|...->... => 0", ("2|3->4",), {}),
     ("a convolution is a contraction read at o + k", "o<+k; k => o", ("9", "3"), {}),

@@ -97,7 +97,7 @@ UNDEFINED = {
     "O(0) = O(0)": (
         "O",
         "`O` is read by the statement that defines it",
-        "go on from what the caller passes: `O(0) *= …`, or make `O` a parameter too",
+        "go on from what the caller passes: `O(0) += …`, or make `O` a parameter too",
     ),
 }  # fmt: skip
 

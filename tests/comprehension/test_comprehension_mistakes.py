@@ -165,11 +165,18 @@ HEADS = {
             "go on from what the caller passes: `C(i, j) *= …`, or make `C` a parameter too",
         ),
     ],
-    "def f(float(T) x) -> (h) { h(t) +=! t > 0 ? h(t - 1) : x(t) }": [
+    "def f(float(T) x) -> (h) { h(t) = x(t) + h(t) }": [
         (
             "h",
             "`h` is read by the statement that defines it",
-            "a recurrence is one plain statement: `h(t, i) = t > 0 ? … : …`",
+            "go on from what the caller passes: `h(t) += …`, or make `h` a parameter too",
+        ),
+    ],
+    "def f(float(T) x) -> (h) { h(0) = h(1) + x(0) }": [
+        (
+            "h",
+            "`h` is read by the statement that defines it",
+            "a recurrence is one statement: `h(t, i) = t > 0 ? … : …`",
         ),
     ],
     "def f(float(T) x) -> (h) { h(t) = t > 0 ? h(t - 1, 0) : x(t) }": [

@@ -2,7 +2,8 @@
 
 A monoid is drawn as several smaller ones side by side, whose numbers are carried together, some of them in an order
 that matters. It accumulates over random axes of a tensor, or of what is computed from one, and the result may be used
-again, on both backends, optimised or not. The fold is made in Python, from the same functions on numbers.
+again, on both backends, optimised or not. The fold is made in Python, from the same functions on numbers. Its gradient
+is the same where calls decide the sizes, which has it joined one after another, as where they are given, two by two.
 """
 
 from __future__ import annotations
@@ -95,6 +96,18 @@ def check(rng: np.random.Generator) -> None:
             y = wf.einsum(f"{names} => {result}", x * 1 if scaled else x, accum=_joined(parts))
             found = wf.Context(backend)[y + 1 if scaled else y]
         np.testing.assert_allclose(found - scaled, wanted.reshape(found.shape), rtol=1e-3, atol=1e-3)
+    if array.size < 70 and rng.random() < 0.2:
+        _check_gradient(array, names, result, _joined(parts))
+
+
+def _check_gradient(array: np.ndarray, names: str, result: str, accum: Any) -> None:
+    spec, ctx = f"{names} => {result}", wf.Context("interp")
+    slopes = []
+    for given in (wf.data(array, label="x"), wf.input("x", o=list(names), dtype="float64")):
+        w = wf.require_grad(wf.data(np.ones(1), label="w"))
+        slopes.append(wf.grad(wf.einsum("...|... => 0", wf.einsum(spec, given * w, accum=accum)), w))
+    known, decided = slopes
+    np.testing.assert_allclose(ctx.function(given, returns=decided)(array), ctx[known], rtol=1e-6, atol=1e-9)
 
 
 def _folded(array: np.ndarray, names: str, result: str, parts: list[Part]) -> np.ndarray:

@@ -38,11 +38,12 @@ class Brackets:
         """Subscripts with a tensor of positions among them, or two, or with one that begins a slice."""
         ours, theirs = map(list, self.draw(shape))
         count, many = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 3))
+        shapes = [(count,), (count,), (1,), (2, count), (2, 1), (1, count)]
         for at in self.rng.permutation(len(ours))[:many]:
             if ours[at] is not ...:
                 size = shape[at] if ... not in ours[:at] else shape[at - len(ours)]
                 if many == 2 or self.rng.random() < 0.7:
-                    theirs[at] = self.rng.integers(0, size, count)
+                    theirs[at] = self.rng.integers(0, size, shapes[self.rng.integers(len(shapes))])
                     ours[at] = wf.data(theirs[at], label=f"at{at}")
                 else:
                     start = int(self.rng.integers(0, size))
@@ -170,7 +171,8 @@ def _check_writes(rng: np.random.Generator) -> None:
 
 
 def _check_scatters(rng: np.random.Generator) -> None:
-    """Rows of a table written where positions say, some of them several times, and slices from a position on."""
+    """Rows of a table, or columns of them, written where positions say, some of them several times, and slices from a
+    position on."""
     batch, width = int(rng.integers(2)), int(rng.integers(1, 4))
     array = rng.normal(size=(int(rng.integers(1, 6)), width))
     table, expected = wf.data(array.copy(), batch=batch, label="table"), array.copy()
@@ -188,13 +190,18 @@ def _check_scatters(rng: np.random.Generator) -> None:
             count = int(rng.integers(1, size + 1))
             start = rng.integers(0, size - count + 1, 1)
             if rng.random() < 0.5:
-                where, picked = data(f"at{number}", at, batch=batch), at
+                where, picked = data(f"at{number}", at, batch=batch), at  # type: Any, Any
             else:
                 t = data(f"t{number}", start)
                 where, picked = slice(t, t + count), np.arange(start[0], start[0] + count)
-            given = rng.normal(size=(len(picked), width) if rng.random() < 0.6 else (1, width))
+            columns = slice(*sorted(int(end) for end in rng.choice(width + 1, 2, replace=False)))
+            if rng.random() < 0.4:
+                where, picked = (where, columns), (picked, columns)
+            shape = expected[picked].shape
+            given = rng.normal(size=shape if rng.random() < 0.6 else (1, shape[1]))
             value = data(f"v{number}", given, batch=batch)
-            match rng.integers(3 if isinstance(where, slice) else 2):
+            begins = isinstance(where[0] if isinstance(where, tuple) else where, slice)
+            match rng.integers(3 if begins else 2):
                 case 0:
                     table[where] += value
                     np.add.at(expected, picked, given)

@@ -462,3 +462,12 @@ def test_a_size_that_one_input_has_twice_is_one(shape: tuple[int, ...]) -> None:
     with pytest.raises(wf.ShapeError, match=f"`n` cannot be both {shape[0]} and {shape[1]} in one call") as caught:
         function(np.ones(shape))
     assert caught.value.notes == (f"cube: float32[n, n, n] was given an array of shape {shape}",)
+
+
+def test_who_waits_catches_what_who_calls_would() -> None:
+    ids = wf.input("ids", b="n", dtype="int32")
+    rows = wf.Context("interp").function(ids, returns=wf.take(wf.data(np.eye(3), label="table"), ids))
+    given = np.array([0, 7], np.int32)
+    for call in (lambda: rows(given), lambda: rows(given, wait=False).wait()):
+        with pytest.raises(wf.IndexOutOfBounds, match=r"`ids\[1\]` is 7"):
+            call()

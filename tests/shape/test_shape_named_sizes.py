@@ -199,9 +199,9 @@ MISUSES: dict[str, tuple[Callable[[], object], str, str]] = {
     "negative": (lambda: wf.sizes(d=-3), "the size `d` cannot be -3", "sizes are whole numbers from 1 on"),
     "zero": (lambda: wf.sizes(d=0), "the size `d` cannot be 0", "sizes are whole numbers from 1 on"),
     "huge": (lambda: wf.sizes(d=1 << 63), "the size `d` cannot be 9223372036854775808", "sizes are whole numbers"),
-    "not whole": (lambda: wf.sizes(d=2.5), "the size `d` must be a whole number, not 2.5", ""),  # type: ignore[arg-type]
-    "a truth value": (lambda: wf.sizes(d=True), "the size `d` must be a whole number, not True", ""),
-    "text": (lambda: wf.sizes(d="4"), "the size `d` must be a whole number, not '4'", ""),  # type: ignore[arg-type]
+    "not whole": (lambda: wf.sizes(d=2.5), "the size `d` must be a whole number, not 2.5", "sizes are whole"),  # type: ignore[arg-type]
+    "a truth value": (lambda: wf.sizes(d=True), "the size `d` must be a whole number, not True", "sizes are whole"),
+    "text": (lambda: wf.sizes(d="4"), "the size `d` must be a whole number, not '4'", "sizes are whole"),  # type: ignore[arg-type]
     "none": (lambda: wf.sizes(), "wf.sizes names no size", "write wf.sizes(batch=32, d=64)"),
     "hidden": (lambda: wf.sizes(_d=3), "'_d' cannot be the name of a size", "name it by a word"),
     "no name": (lambda: wf.sizes(**{"a b": 3}), "'a b' cannot be the name of a size", "name it by a word"),

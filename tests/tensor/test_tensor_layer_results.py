@@ -301,7 +301,12 @@ def test_names_that_are_not_there() -> None:
         (lambda: model["atn"], "`M` has no layer or parameter `atn`", "it has attn, dense, dense2", '"attn"?'),
         (lambda: model["attn.q"], "`M` has no layer or parameter `attn.q`", "it has", 'write layer.param("attn.q")'),
         (lambda: model.param("attn"), "`M` has no parameter `attn`", "it has", 'layer["attn"] is a layer'),
-        (lambda: model["attn"]["zzz"], "`M.attn` has no layer or parameter `zzz`", "it has q, dense", ""),
+        (
+            lambda: model["attn"]["zzz"],
+            "`M.attn` has no layer or parameter `zzz`",
+            "it has q, dense",
+            'write layer["q"]',
+        ),
     ]
     for wrong, what, note, fix in cases:
         with pytest.raises(wf.WeftError) as caught:

@@ -158,9 +158,17 @@ def test_a_split_of_what_is_inferred_later() -> None:
         wf.split(x, 2)
 
 
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_a_range_of_nothing(backend: str) -> None:
+    nothing = wf.arange(0, dtype="int32", label="nothing")
+    ctx = wf.Context(backend)
+    assert (nothing.label, ctx[nothing].shape, ctx[nothing].dtype) == ("nothing", (0,), np.int32)
+    assert ctx[wf.sum(nothing)].tolist() == [0]
+
+
 X = wf.data(np.ones((2, 3, 4)), batch=1, label="x")
 MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
-    "no range": (lambda: wf.arange(0), "an axis cannot have size 0", ""),
+    "no distances": (lambda: wf.linspace(0, 1, 0), "an axis cannot have size 0", ""),
     "a range of a fraction": (lambda: wf.arange(2.5), "the size of `n` must be a whole number, not 2.5", ""),  # type: ignore[arg-type]
     "distances of text": (lambda: wf.linspace("a", 1, 3), "`linspace` takes a number for `low`, not 'a'", ""),  # type: ignore[arg-type]
     "an identity of a tensor": (lambda: wf.eye(X), "the size of `n` must be a whole number", ""),  # type: ignore[arg-type]

@@ -241,16 +241,13 @@ def test_gradients_of_what_is_computed_and_accumulated_at_once() -> None:
 def test_a_gradient_that_cannot_be_derived_says_why() -> None:
     x = wf.require_grad(wf.data(np.ones((3, 4), np.float32), label="x"))
     ids = wf.data(np.array([0, 2, 0]), label="ids")
-    for padded in (
-        wf.einsum("i, j=+p => i, j", x, p=3, accum=LENGTH),
-        wf.einsum("i, j; i@v => v, j", x, ids, v=3, accum=LENGTH),
-        wf.einsum("v, j; i@v => i", x, ids, accum=LENGTH, outside="skip"),
+    for y, why, fix in (
+        (wf.einsum("i, j; i@v => v, j", x, ids, v=3, accum=LENGTH), "where positions say", "operation of one number"),
+        (wf.einsum("i, a^b => i", x, a=1, accum=LENGTH), "axes that are joined or split", "einsum of its own"),
     ):
-        with pytest.raises(wf.WeftError, match="how many values `length` accumulates differs from cell to cell"):
-            wf.grad(wf.einsum("...|... => 0", padded), x)
-    unknown = wf.einsum("i => 0", wf.param("w"), accum=LENGTH)
-    with pytest.raises(wf.WeftError, match="how many values are joined is not known yet"):
-        wf.grad_update(unknown)
+        with pytest.raises(wf.WeftError, match=why) as refused:
+            wf.grad(wf.einsum("...|... => 0", y), x)
+        assert fix in refused.value.fix
 
 
 @pytest.mark.parametrize("backend", ["interp", "cc"])
@@ -302,5 +299,39 @@ def test_values_are_scattered_into_states(backend: str) -> None:
     found = computed([means, sums], backend)
     np.testing.assert_allclose(found[0][:4], [values[ids == at].mean() for at in range(4)])
     np.testing.assert_allclose(found[1], [np.logaddexp.reduce(values[ids == at], initial=-inf) for at in range(5)])
-    with pytest.raises(wf.WeftError, match="`argmax` asks where values stand"):
-        wf.Context("interp")[wf.einsum("b; b@v => v", x, places, accum="argmax", v=5)]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_positions_of_what_is_scattered_are_those_of_the_updates(backend: str) -> None:
+    """The first of equal ones, counted along all labels left out; -1 where nothing comes to, also if all is skipped."""
+    values, ids = RNG.integers(0, 4, (4, 5, 2)).astype(np.float32), RNG.integers(-1, 4, (4, 5))
+    x, places = wf.data(values, batch=2, label="x"), wf.data(ids, batch=2, label="ids")
+    spec = "b, s|d; b, s|@v => v, d"
+    most, least, best = (
+        wf.einsum(spec + r, x, places, accum=one, v=5, outside="skip")
+        for one, r in (("argmax", ""), ("argmin", ""), (wf.top(2), ", k"))
+    )
+    found = computed([most, least, best], backend)
+    flat, place = values.reshape(-1, 2), ids.ravel()
+    for v, d in np.ndindex(5, 2):
+        (there,) = np.nonzero(place == v)
+        own = flat[there, d]
+        assert found[0][v, d] == (there[own.argmax()] if len(own) else -1)
+        assert found[1][v, d] == (there[own.argmin()] if len(own) else -1)
+        assert [*found[2][v, d]] == [*sorted(own, reverse=True), -inf, -inf][:2]
+
+
+def test_ranks_of_what_is_scattered_are_no_axis_that_positions_say() -> None:
+    """Also where that is as long, and values do not differ along what positions lie along."""
+    x, places = wf.data(np.array([3.0, 5.0]), label="x"), wf.data(np.array([1, 1, 0]), batch=1, label="ids")
+    y = wf.einsum("d; b|@v => v, d, k", x, places, v=2, accum=wf.top(2))
+    assert wf.Context("interp")[y].tolist() == [[[3, -inf], [5, -inf]], [[3, 3], [5, 5]]]
+
+
+def test_parts_of_a_concatenation_have_no_positions() -> None:
+    x = wf.data(np.ones((3, 4), np.float32), label="x")
+    for spec, operands in (("i, a^b => i", [x]), ("i, a; i, b => a^b", [x, x])):
+        with pytest.raises(wf.EinsumError, match="`argmax` asks where values stand") as refused:
+            wf.einsum(spec, *operands, accum="argmax", a=1)
+        assert "in an einsum of its own" in refused.value.fix
+    assert wf.Context("interp")[wf.einsum("i, 1^a => i", x, accum="argmax")].tolist() == [0, 0, 0]

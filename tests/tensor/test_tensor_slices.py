@@ -118,7 +118,11 @@ REFUSED: dict[str, tuple[Callable[[wf.Tensor], object], str]] = {
         "`x` has 3 axes and was given 4 subscripts\nx is 3|5->4\n-> give one subscript for each axis at most",
     ),
     "two dots": (lambda x: x[..., 0, ...], "`...` stands 2 times between the brackets of `x[…]`\n-> write it once"),
-    "no step": (lambda x: x[::0], "the step of a slice is a whole number other than 0, not 0"),
+    "no step": (
+        lambda x: x[::0],
+        "the step of a slice is a whole number other than 0, not 0\n"
+        "-> x[::2] takes every second position, x[::-1] all of them backwards",
+    ),
     "an index of another size": (
         lambda x: x[wf.index("i", 5)],
         "static index `i` has 5 positions, and batch axis 0 of `x` has 3\nx is 3|5->4\n"
@@ -307,6 +311,64 @@ def test_writes_where_data_says(backend: str) -> None:
         run()
 
 
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_writes_where_data_and_slices_say(backend: str) -> None:
+    array, at = np.arange(12.0).reshape(3, 4), np.array([2, 0, 2])
+    n, ids, i = wf.data(array.copy(), label="n"), wf.data(at, label="ids"), wf.index("i", 3)
+    g, one = wf.data(np.arange(6.0).reshape(3, 2), label="g"), wf.data(np.array([1]), label="one")
+
+    @wf.cd
+    def step() -> None:
+        n[ids, 0:2] += g
+        n[1:, ids] += 1.0
+        n[ids, i].accumulate("max", 20.0)
+        n[one, ::3] = -1.0
+        n[one, i : i + 2] *= n[one, 2:]
+
+    code = step()
+    assert str(code).splitlines()[:3] == [
+        'n_part =: n ~logic:"[:, 0:2]";',
+        'n_part =+ g ~logic:"...|...->v0, ...; p0 @v0 => ...|...->p0, ..." ~slots:"3=>1" ~at:ids;',
+        'n =: n_part ~logic:"[:, 0:2]" ~slots:"2=>1";',
+    ]
+    again = wf.parse_cd(str(code), {"n": n, "ids": ids, "g": g, "one": one}, i=i, declare=True)
+    ctx = wf.Context(backend)
+    for routine, column in ((ctx.compile(code, bindings=[i]), 2), (ctx.compile(again, bindings=[i]), 0)):
+        routine(i=column)
+        np.add.at(array, (at, slice(0, 2)), np.arange(6.0).reshape(3, 2))
+        np.add.at(array, (slice(1, None), at), 1.0)
+        np.maximum.at(array, (at, column), 20.0)
+        array[1, ::3] = -1
+        array[1, column : column + 2] *= array[1, 2:]
+        assert np.array_equal(ctx[n], array)
+
+
+def test_a_refused_write_to_positions_of_a_slice_names_the_tensor() -> None:
+    n, ids = wf.data(np.zeros((3, 4)), label="n"), wf.data(np.array([2, 0]), label="ids")
+    for write, what in (
+        (lambda: n.__setitem__((ids, slice(2)), 1.0), "`ids` may hold a position of `n` several times"),
+        (lambda: n[ids, :2].accumulate("+", 1.0, reset=True), "a part of `n` is not started afresh"),
+        (lambda: (n * 2.0).__setitem__((ids, slice(2)), 1.0), "`mul` is computed from other tensors"),
+    ):
+        with pytest.raises(wf.WeftError, match=what):
+            wf.cd(write)()
+
+
+def test_positions_broadcast() -> None:
+    array = np.arange(24.0).reshape(3, 4, 2)
+    x, ctx = wf.require_grad(wf.data(array, label="x")), wf.Context("interp")
+    rows, columns = np.array([[0, 1], [2, 0]]), np.array([[1], [3]])
+    for ours in ((rows, columns), (columns, rows), (rows, columns[:, 0]), (columns, 0, rows % 2), (rows[:1], columns)):
+        theirs = tuple(one % size for one, size in zip(ours, (3, 4, 2), strict=False))
+        keys = [wf.data(one, label="at") if isinstance(one, np.ndarray) else one for one in theirs]
+        assert np.array_equal(ctx[x[tuple(keys)]], array[theirs])
+        gradient = np.zeros_like(array)
+        np.add.at(gradient, theirs, 1.0)
+        assert np.array_equal(ctx[wf.grad(wf.einsum("...|... => 0", x[tuple(keys)]), x)], gradient)
+    lone, both = (wf.data(one, batch=1, label="at") for one in (np.array([[1]]), np.array([[1], [0]])))
+    assert np.array_equal(ctx[x[lone, both]].ravel(), array[np.array([1]), np.array([1, 0])].ravel())
+
+
 def test_slices_that_begin_at_a_tensor() -> None:
     w, t = double("w", b=6, o=2, init=wf.normal(0.0, 1.0)), wf.data(np.array([2]), label="t")
     ctx = wf.Context("interp")
@@ -344,8 +406,8 @@ COMPUTED: dict[str, tuple[Callable[[wf.Tensor], object], str, str]] = {
         "stands for itself, x[0, ids], or begins a slice, x[0, t : t + 4]",
     ),
     "different axes": (
-        lambda x: x[IDS, wf.data(np.array([[0, 1]]), label="others")],
-        "`ids` and `others` are read together, and do not have the same axes",
+        lambda x: x[IDS, wf.data(np.array([[0, 1]]), batch=1, label="others")],
+        "`ids` and `others` are read together, and do not have as many batch axes",
         "give both the same axes, or look up by one after the other: x[rows][:, columns]",
     ),
     "batch axes behind others": (

@@ -335,7 +335,7 @@ def _by_ranges(
     cells = [one.at for one in parts if isinstance(one, Read) and one.buffer == target and one.at != at]
     recurrent = bool(cells)
     runs = (_in_order(run, cells) if recurrent else run,) if all(sizes.values()) else ()
-    return Explicit(target, code.accum, not code.keeps, runs, read, once or recurrent, fills, recurrent)
+    return Explicit(target, code.accum, not code.keeps, runs, read, once, fills, recurrent)
 
 
 def _in_order(run: Run, cells: Sequence[tuple[Scalar, ...]]) -> Run:

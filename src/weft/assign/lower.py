@@ -5,7 +5,7 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
@@ -37,9 +37,9 @@ from weft.assign.nodes import (
 from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill, untaken, wide_sum
 from weft.assign.show import Printer
 from weft.assign.states import monoid_nests
-from weft.loops import Buffer, Fill, For, If, Program, Remark, Stmt, Store, Update, typed
-from weft.loops.walk import around, reads
-from weft.ops import OPS, Num, substitute
+from weft.loops import Buffer, Cast, Fill, For, If, Program, Read, Remark, Stmt, Store, Update, typed
+from weft.loops.walk import around, children, reads, with_children
+from weft.ops import OPS, Num, Scalar, fold_tree, substitute
 from weft.optimise.split_scalars import bounded
 from weft.shape.close import close
 
@@ -126,7 +126,7 @@ class _Lowering:
             around = {self.loops[index]: index.size for index in self.standing}
             found = replace(found, runs=tuple(held(run, target, around) for run in found.runs))
         if OPS[code.accum].monoid:
-            return monoid_nests(found, self.static, written_at(code.lhs, self.standing))
+            return monoid_nests(found, self.static, written_at(code.lhs, self.standing), code.origin)
         return self._nests(found, written_at(code.lhs, self.standing))
 
     def _nests(self, one: Explicit, first: tuple[Affine, ...]) -> list[Stmt]:
@@ -141,6 +141,8 @@ class _Lowering:
         elif cells != target and not grows:
             stmts.append(copied_cells(cells, target, self.static, first))
         runs = one.runs
+        if one.recurrent and cells != target:
+            runs = tuple(_read_as_stored(run, target, cells) for run in runs)
         if not _reads_only_own_cells(one, bool(stmts)):
             old = before(target)
             stmts.insert(0, copied_cells(old, target, self.static, first))
@@ -199,6 +201,16 @@ def _redirected(run: Run, buffer: Buffer, other: Buffer) -> Run:
     """A run that reads another buffer instead of one, also to find the cells that it writes."""
     value, *at = (redirected(one, buffer, other) for one in (run.value, *run.at))
     return replace(run, at=tuple(at), value=value)
+
+
+def _read_as_stored(run: Run, target: Buffer, cells: Buffer) -> Run:
+    """A run that reads what it has accumulated beside its target, as the target will hold it."""
+
+    def stored(one: Scalar, parts: Sequence[Scalar]) -> Scalar:
+        own = isinstance(one, Read) and one.buffer == target
+        return Cast(target.dtype, Read(cells, tuple(parts))) if own else with_children(one, tuple(parts))
+
+    return replace(run, value=fold_tree(run.value, stored, children))
 
 
 def _is_kept(accum: str, target: Buffer) -> bool:

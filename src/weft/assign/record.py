@@ -51,6 +51,7 @@ class Recording:
     """What has been recorded so far, and whose loops it uses inside an operator.
 
     `parts` are the tensors made in it that are parts of others, `t[2:5]`: what is assigned to them is written there.
+    `between` are slices in which the same brackets then look positions up, `t[2:5, ids]`.
     """
 
     codes: list[Code] = field(default_factory=list)
@@ -59,6 +60,7 @@ class Recording:
     writes: Writes = field(default_factory=Writes)
     started: int = field(default_factory=next_id)
     parts: set[Node] = field(default_factory=set)
+    between: set[Node] = field(default_factory=set)
 
     @property
     def code(self) -> Code:

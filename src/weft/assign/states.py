@@ -12,7 +12,7 @@ from math import prod
 from weft.affine import Affine
 from weft.assign.explicit import Explicit, Run
 from weft.assign.scratch import copied_cells, every_cell
-from weft.errors import WeftError
+from weft.errors import Origin, WeftError
 from weft.loops import Buffer, Cast, If, Read, Role, Stmt, Store, Update
 from weft.loops.insert_casts import type_before
 from weft.loops.walk import around, free
@@ -21,13 +21,20 @@ from weft.ops.declare import state_types
 from weft.ops.dtypes import aggregate, fields, limits, promote
 
 
-def monoid_nests(one: Explicit, static: Collection[str], first: tuple[Affine, ...] = ()) -> list[Stmt]:
+def monoid_nests(
+    one: Explicit, static: Collection[str], first: tuple[Affine, ...] = (), origin: Origin | None = None
+) -> list[Stmt]:
     """The loops of an accumulation by a monoid: where its states start, what joins them, what comes of them.
 
     `first` are the subscripts that the target has before all others: where loops around stand.
     """
     monoid, target = OPS[one.accum].monoid, one.target
     assert monoid is not None
+    if monoid.positional and len(one.runs) > 1:
+        what = f"`{one.accum}` asks where values stand, which parts of a concatenation do not say"
+        raise WeftError(
+            what, origin=origin, fix="join or split in an assignment of its own, and accumulate what it gives"
+        )
     value = promote(*(type_before(run.value) for run in one.runs)) if one.runs else target.dtype
     count = max((prod(size for _, size in _reduced(run)) for run in one.runs), default=0)
     dtype, ranked = aggregate(*state_types(monoid, value, target.dtype, count)), _ranked_axis(one, monoid)
@@ -46,7 +53,8 @@ def _ranked_axis(one: Explicit, monoid: Monoid) -> int | None:
         return None
     read = {name for run in one.runs for name in free(run.value)}
     axes = zip(one.runs[0].at if one.runs else (), one.target.shape, strict=True)
-    return next(at for at, (index, size) in enumerate(axes) if size == monoid.ranks and read.isdisjoint(free(index)))
+    own = [size == monoid.ranks and isinstance(index, Affine) and read.isdisjoint(free(index)) for index, size in axes]
+    return own.index(True)
 
 
 def _unranked(run: Run, ranked: int | None) -> Run:
@@ -75,9 +83,6 @@ def _end(number: float | int | bool, dtype: str) -> float | int | bool:
 
 
 def _joined(run: Run, states: Buffer, one: Explicit, monoid: Monoid, count: Num) -> Stmt:
-    if monoid.positional and (len(one.runs) > 1 or not all(isinstance(index, Affine) for index in run.at)):
-        what = f"`{one.accum}` asks where values stand, which a concatenation or a scatter does not say"
-        raise WeftError(what, fix="join, or scatter, in an einsum of its own")
     state = _packed(monoid.lifted(run.value, _position(run), count), states.dtype)
     core = Update(states, run.at, one.accum, state)
     return around(run.loops, (If(run.guards, (core,)) if run.guards else core,))[0]
@@ -112,6 +117,6 @@ def _position(run: Run) -> Affine:
 
 
 def _reduced(run: Run) -> list[tuple[str, int]]:
-    """The loops that the cells of a run do not mention."""
-    kept = {name for one in run.at for name in free(one)}
+    """The loops that the cells of a run do not mention; looking up where a cell is does not count."""
+    kept = {name for one in run.at if isinstance(one, Affine) for name in free(one)}
     return [loop for loop in run.loops if loop[0] not in kept]

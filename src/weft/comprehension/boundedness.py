@@ -15,10 +15,10 @@ from weft.affine import Affine
 from weft.assign.explicit import as_affine
 from weft.comprehension.accesses import Access, Accesses, place_of
 from weft.comprehension.mistakes import Mistake, listed, meant
-from weft.comprehension.nodes import Comprehension, Index, Read, computed_axes, indices, left, walk
+from weft.comprehension.nodes import Comprehension, Index, Read, computed_axes, indices, left, own_reads, walk
 from weft.comprehension.piecewise import Piecewise
 from weft.comprehension.scalars import index_names, written
-from weft.comprehension.show import show_expr
+from weft.comprehension.show import show_expr, show_left, show_sign
 from weft.loops import Local
 from weft.loops.walk import rewritten
 from weft.ops import Scalar
@@ -101,13 +101,17 @@ def check_begins(accesses: Accesses) -> Iterator[Mistake]:
         low = _begins(index, accesses)
         if low is not None:
             place = next(one for one in statement.at if isinstance(one, Index) and one.name == index)
-            yield late(index, f"begins at {low}", statement.target.name, low, place)
+            yield late(index, f"begins at {low}", statement, low, place)
 
 
-def late(index: str, runs: str, target: str, low: int | str, place: Index) -> Mistake:
+def late(index: str, runs: str, statement: Comprehension, low: int | str, place: Index) -> Mistake:
     """That a tensor has cells which nothing defines, because an index begins late."""
     fix = f"let it begin at 0: write `{index} + {low}` for `{index}` on the right"
-    return Mistake(f"`{index}` {runs}, so nothing defines `{target}` below {low}", place.span, fix)
+    if own_reads(statement):
+        begun = f"{index} > 0" if low in (1, "1") else f"{index} >= {low}"
+        fix = f"say what the first cells are: `{show_left(statement)} {show_sign(statement)} {begun} ? … : …`"
+    what = f"`{index}` {runs}, so nothing defines `{statement.target}` below {low}"
+    return Mistake(what, place.span, fix)
 
 
 def _begins(index: str, accesses: Accesses) -> str | None:

@@ -128,8 +128,10 @@ class _Backward:
         part = share(step.reduction or "arg2", partial(self._collect, step))
         reads = _differentiable(step.value)
         own = [read for read in reads if read.buffer.name == step.target and read.at != step.at]
-        if own:
+        if own and step.reduction is None:
             self._recur(step, own, part)
+        elif own:
+            self._recur_reduced(step, own, part)
         gradient = self._cell(self.adjoint(step.target), step.at)
         for read in reads:
             if read.buffer.name in self.active and read not in own:
@@ -172,6 +174,21 @@ class _Backward:
             value = passed_on(self._cell(after, step.at), factor, self.masked)
             total = total + where(_inside(self.flat.base(step.target), shift), substituted(value, there), Num(0.0))
         self.steps.append(Step(after, step.at, None, False, total, step.loops))
+
+    def _recur_reduced(self, step: Step, reads: Sequence[Read], part: Callable[[Scalar, Scalar], Scalar]) -> None:
+        """The gradient of a recurrence that reduces is handed from cell to cell.
+
+        h(t, i) +=! f(h(t - 1, j), …)      d_h2(t, i) = d_h(t, i);  d_h2(t - 1, j) += d_h2(t, i) * f'(h(t - 1, j), …)
+        """
+        if len(reads) > 1:
+            both = " and ".join(f"`{show_expr(written(one))}`" for one in reads[:2])
+            what = f"it reduces, and reads {both}"
+            fix = "read one cell of those before, and reduce in a statement of its own; or use wf.scan"
+            raise NoGradient(f"the gradient of `{step.target}` is not derived: {what}", fix=fix)
+        after = self._copy_adjoint(step.target)
+        factor = times(part(step.value, self._cell(step.target, step.at)), differentiate(step.value, reads[0]))
+        value = passed_on(self._cell(after, step.at), factor, self.masked)
+        self.steps.append(Step(after, reads[0].at, "add", True, value, step.loops))
 
     def _cell(self, tensor: str, at: tuple[Scalar, ...]) -> Read:
         return cell(tensor, self.flat.types[self.like.get(tensor, tensor)], at)

@@ -290,5 +290,5 @@ def _late(loops: Loops) -> Mistake | None:
     for one in statement.at:
         if isinstance(one, Index) and loops[one.name].low > 0:
             extent = loops[one.name]
-            return late(one.name, f"runs over {extent}", statement.target.name, extent.low, one)
+            return late(one.name, f"runs over {extent}", statement, extent.low, one)
     return None

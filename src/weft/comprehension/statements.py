@@ -9,6 +9,7 @@ from weft.comprehension.mistakes import counted, listed, meant
 from weft.comprehension.nodes import (
     Apply,
     Between,
+    Binary,
     Comprehension,
     Dim,
     Exists,
@@ -198,10 +199,18 @@ def _check_recurrence(read: Read, by: Comprehension, scope: Scope) -> None:
         given = f"{counted(len(by.at), 'axis', 'axes')} and is read with {counted(len(read.subscripts), 'subscript')}"
         scope.wrong(f"`{target}` has {given}", read.span, f"write as many as in `{shown}`")
     elif read.subscripts == by.at:
-        fix = f"go on from what the caller passes: `{shown} *= …`, or make `{target}` a parameter too"
+        fix = (
+            f"go on from what the caller passes: `{shown} {_going_on(read, by)} …`, or make `{target}` a parameter too"
+        )
         scope.wrong(what, place, fix)
-    elif by.reduction is not None or any(isinstance(one, Int) for one in by.at):
-        scope.wrong(what, place, f"a recurrence is one plain statement: `{target}(t, i) = t > 0 ? … : …`")
+    elif any(isinstance(one, Int) for one in by.at):
+        scope.wrong(what, place, f"a recurrence is one statement: `{target}(t, i) = t > 0 ? … : …`")
+
+
+def _going_on(read: Read, by: Comprehension) -> str:
+    """The sign by which a statement goes on from a cell that it reads itself."""
+    uses = (one for one in walk(by.value) if isinstance(one, Binary) and read in (one.left, one.right))
+    return "*=" if next((one.op for one in uses), "+") in ("*", "/") else "+="
 
 
 def _head(span: Span, name: str) -> Span:

@@ -207,9 +207,8 @@ class _Flattening:
         local = statement.target.name
         names[local] = target = self.add(f"{path}{local}".replace(".", "_"), path, local, checked)
         scalar = Translation(self.types, names, path).within(statement)
-        self._step(
-            Step(target, tuple(map(scalar, statement.at)), None, False, scalar(statement.value), self.statements)
-        )
+        at, value = tuple(map(scalar, statement.at)), scalar(statement.value)
+        self._step(Step(target, at, statement.reduction, False, value, self.statements))
         self.statements += 1
 
     def _collected(

@@ -46,6 +46,10 @@ def monoid(
     only known when code runs: use `wf.where`, `wf.exp` and their like. That `combine` is associative, with `start` its
     neutral element, is tried on random numbers; if it is commutative too, loops may run in any order. States have the
     type of the values; with `wide`, fractions are carried in double precision.
+
+    >>> norm = wf.monoid("norm", start=0.0, of=lambda x: x * x, combine=lambda a, b: a + b, result=wf.sqrt)
+    >>> print(ctx[wf.einsum("i => 0", wf.tensor([3, 4]), accum=norm)])
+    [5.]
     """
     row = interned(check_monoid(traced(name, start, combine, of, result, wide=wide)))
     assert row.monoid is not None

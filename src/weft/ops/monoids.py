@@ -11,8 +11,8 @@ from weft.ops.declare import interned, traced
 from weft.ops.monoid import Monoid
 from weft.ops.scalar import Number, Scalar, call, where
 
-#: A position that comes after all others.
-NOWHERE = 2**31 - 1
+#: A position that comes after all others, and what it is where there are no others.
+NOWHERE, NONE = 2**31 - 1, -1
 #: So many of the largest a state holds at most.
 MOST_RANKS = 32
 
@@ -59,7 +59,7 @@ def _position(name: str, worst: float, before: Callable[[Scalar, Scalar], Scalar
         (worst, NOWHERE),
         chosen,
         lambda x, position: (x, position),
-        lambda state: state[1],
+        lambda state: where(call("eq", state[1], NOWHERE), NONE, state[1]),
         dtype="int32",
         fewest=1,
         ends=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from weft.public import public_methods
 from weft.shape.cells import ShapeVar
 from weft.shape.close import close, close_axes
 from weft.shape.infer import Operation, infer
-from weft.shape.logic import Einsum, Literal, demanded
+from weft.shape.logic import Einsum, Literal, Outside, demanded
 from weft.shape.nodes import Shape
 from weft.shape.text import ShapeLike, as_dim, as_shape
 
@@ -89,16 +90,25 @@ class Plan:
         return f"{self.spec.text}   {shapes}\n" + show_nest(self.projection, OPS["add"], OPS["mul"])
 
 
-def plan(spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, **sizes: int) -> Plan:
+def plan(
+    spec: str, /, *shapes: ShapeLike, result: ShapeLike | None = None, outside: Outside = "check", **sizes: int
+) -> Plan:
     """Infer everything about one einsum from its spec and its operands' shapes.
 
     A shape is a string such as `"3,4|2->5"` (batch|input->output) or a tuple of output sizes. `result` gives the
     result's shape where the operands do not determine it, a keyword the size of a label: `plan("o<+k=>ok", 9, k=3)`.
+    `outside` says what becomes of positions that are none, as in `wf.einsum`.
     """
-    return plan_einsum(spec, shapes, result, sizes)
+    return plan_einsum(spec, shapes, result, sizes, outside)
 
 
-def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None, sizes: Mapping[str, int]) -> Plan:
+def plan_einsum(
+    spec: str,
+    shapes: Sequence[ShapeLike],
+    result: ShapeLike | None,
+    sizes: Mapping[str, int],
+    outside: Outside = "check",
+) -> Plan:
     """`plan` with its arguments as values, whatever the labels are called."""
     origin = user_origin()
     parsed = parse_spec(spec)
@@ -114,7 +124,9 @@ def plan_einsum(spec: str, shapes: Sequence[ShapeLike], result: ShapeLike | None
     target = None if result is None else _given(result, RESULT, origin)
     dims = {label: as_dim(size, f"`{label}`") for label, size in sizes.items()}
     check_labels(parsed, dims)
-    operation = infer(Einsum(parsed), operands, name=RESULT, title="plan", origin=origin, result=target, sizes=dims)
+    check_outside(outside, parsed)
+    logic = Einsum(parsed, outside=outside)
+    operation = infer(logic, operands, name=RESULT, title="plan", origin=origin, result=target, sizes=dims)
     return Plan(parsed, project(operation))
 
 
@@ -135,6 +147,17 @@ def label_sizes(operation: Operation) -> tuple[tuple[str, int], ...]:
     if any(axis.size is None for axis in labels.values()):
         close_axes(operation.result.store, list(labels.values()))
     return tuple((name, axis.dim.size) for name, axis in labels.items())
+
+
+def check_outside(outside: str, spec: Spec) -> None:
+    """Refuse what `outside=` cannot say, or says of no positions."""
+    known = get_args(Outside)
+    if outside not in known:
+        what = f"outside= says what becomes of positions outside their axis, and {outside!r} is no such thing"
+        raise EinsumError(what, fix=f"say one of {', '.join(map(repr, known))}")
+    if outside != "check" and not spec.positions:
+        what = f"outside={outside!r} speaks of positions, and no operand of the spec has any"
+        raise EinsumError(what, text=spec.text, fix="write `@v` at the end of an operand with positions along `v`")
 
 
 def operands_fix(spec: Spec, given: int) -> str:

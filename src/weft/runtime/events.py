@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from weft.errors import IndexOutOfBounds, Origin, WeftError
+from weft.errors import IndexOutOfBounds, Origin, OutOfMemory, WeftError
 from weft.public import public
 from weft.runtime import errors
 
 #: So often who waits looks whether it is over: whoever was to say so may have been interrupted at just that.
 _LOOK_S = 0.1
+#: What who waits may catch as who calls may: what data or memory was not as it had to be.
+_TOLD_AS_THEY_ARE = (IndexOutOfBounds, OutOfMemory)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +41,8 @@ class Failure:
         return self._error(f"work was skipped: it reads what a task on device {self.device} was to write, which failed")
 
     def _error(self, what: str) -> WeftError:
-        made = WeftError(what, origin=self.origin)
+        kind = next((one for one in _TOLD_AS_THEY_ARE if isinstance(self.error, one)), WeftError)
+        made = kind(what, origin=self.origin)
         made.__cause__ = self.error
         return made
 

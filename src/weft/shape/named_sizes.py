@@ -148,7 +148,12 @@ class NamedSizes:
 
 
 def sizes(**given: int) -> NamedSizes:
-    """Sizes by name: `s = wf.sizes(batch=32, d=64)` states each once, and an error about `s.d` names it."""
+    """Sizes by name: `s = wf.sizes(batch=32, d=64)` states each once, and an error about `s.d` names it.
+
+    >>> s = wf.sizes(heads=2, d=6)
+    >>> print(s.d // s.heads, wf.param("w", o=s.d, i=4 * s.d).dims)
+    3 24->6
+    """
     origin = user_origin()
     if not given:
         raise WeftError("wf.sizes names no size", fix="write wf.sizes(batch=32, d=64)")
@@ -157,7 +162,8 @@ def sizes(**given: int) -> NamedSizes:
             what = f"{name!r} cannot be the name of a size"
             raise WeftError(what, fix="name it by a word that does not begin with `_`")
         if isinstance(size, bool) or not isinstance(size, Integral):
-            raise ShapeError(f"the size `{name}` must be a whole number, not {size!r}")
+            what = f"the size `{name}` must be a whole number, not {size!r}"
+            raise ShapeError(what, fix="sizes are whole numbers from 1 on")
         if not 1 <= int(size) < 1 << 63:
             what = f"the size `{name}` cannot be {int(size)}"
             raise ShapeError(what, fix="sizes are whole numbers from 1 on")

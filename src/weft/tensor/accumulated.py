@@ -12,21 +12,27 @@ from weft.errors import EinsumError
 from weft.ops import Monoid
 
 
-def accumulated_axes(spec: Spec, monoid: Monoid, *, skips: bool) -> ShapeSpec:
-    """One axis for each loop of an einsum, those that its result leaves out behind the others, in the spec's order.
-
-    `skips`: positions that are none are left out.
-    """
+def accumulated_axes(spec: Spec, monoid: Monoid) -> ShapeSpec:
+    """One axis for each loop of an einsum, those that its result leaves out behind the others, in the spec's order."""
     looked = {label.name for label in spec.positions.values()}
     read = [name for name in dict.fromkeys(_all_names(spec.operands)) if name not in looked]
     kept = [name for name in axis_names(spec.result) if name in read]
-    axes = [axis for shape in (*spec.operands, spec.result) for axis in shape.axes]
-    if skips or not looked.isdisjoint(axis_names(spec.result)) or any(map(_leaves_out, axes)):
-        what = f"how many values `{monoid.name}` accumulates differs from cell to cell"
-        raise EinsumError(what, text=spec.text, fix="scatter, pad or join in an einsum of its own")
+    if not looked.isdisjoint(axis_names(spec.result)):
+        what = f"what `{monoid.name}` accumulates in a cell is where positions say"
+        fix = 'scatter by an operation of one number: accum="+", "*", "max" or "min"'
+        raise EinsumError(what, text=spec.text, fix=fix)
+    if any(isinstance(axis, ConcatAxis) for axis in _axes(spec)):
+        what = f"`{monoid.name}` accumulates along axes that are joined or split"
+        raise EinsumError(what, text=spec.text, fix="join or split in an einsum of its own")
     left = [name for name in read if name not in kept]
     batch, input, output = (_row(spec, kind, kept, left, monoid) for kind in KINDS)
     return ShapeSpec(batch, input, output)
+
+
+def leaves_some_out(spec: Spec) -> bool:
+    """Has an einsum places at which nothing is read, beyond the ends of an axis?"""
+    windows = [axis.kernel for axis in _axes(spec) if isinstance(axis, AffineAxis)]
+    return any(kernel is not None and kernel.padded for kernel in windows)
 
 
 def axis_names(shape: ShapeSpec) -> list[str]:
@@ -41,10 +47,9 @@ def _all_names(shapes: Sequence[ShapeSpec]) -> Iterator[str]:
         yield from axis_names(shape)
 
 
-def _leaves_out(axis: Axis) -> bool:
-    """Has an axis places at which nothing is read: those of other parts, or beyond its ends?"""
-    padded = isinstance(axis, AffineAxis) and axis.kernel is not None and axis.kernel.padded
-    return isinstance(axis, ConcatAxis) or padded
+def _axes(spec: Spec) -> Iterator[Axis]:
+    for shape in (*spec.operands, spec.result):
+        yield from shape.axes
 
 
 def _row(spec: Spec, kind: Kind, kept: Collection[str], left: Sequence[str], monoid: Monoid) -> Row:

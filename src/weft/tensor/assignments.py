@@ -180,8 +180,9 @@ def set_part(whole: Tensor, key: Any, value: TensorLike) -> None:
 
 def _reads(part: Accum) -> tuple[object, ...]:
     """What a part is read from, and how."""
-    filled = part.operands[: len(part.record.operands)]  # after these come what is watched
-    return part.record.operation.logic, part.record.operands, filled
+    whole, *filled = part.operands[: len(part.record.operands)]  # after these come what is watched
+    slicing = _slice_between(whole)
+    return part.record.operation.logic, part.record.operands, _reads(slicing) if slicing else whole, *filled
 
 
 def _part_read(tensor: object) -> Accum | None:
@@ -193,23 +194,48 @@ def _part_read(tensor: object) -> Accum | None:
     return read if made and isinstance(read, Accum) else None
 
 
-def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None:
-    """Record an assignment to a part, over the loops by which it is read: as its gradient would be written.
+def _slice_between(whole: Operand) -> Accum | None:
+    """How the slice of a tensor is read in which the same brackets look positions up; None if they slice nothing."""
+    where = current()
+    made = where is not None and whole in where.between
+    return whole.definition if made and isinstance(whole, Node) and isinstance(whole.definition, Accum) else None
 
-    Everything else keeps its value. What is assigned broadcasts to the part.
+
+def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None:
+    """Record an assignment to a part. Everything else keeps its value; what is assigned broadcasts to the part.
+
+    Positions of a slice are written in a copy of it, which is written back.
     """
-    record, logic, origin = read.record, read.record.operation.logic, user_origin()
-    assert isinstance(logic, Slice | Einsum)
-    by_slot = dict(zip(record.operands, read.operands, strict=False))
-    computed: Scalar = scalar(value) if is_number(value) else Arg(0)
     values = [] if is_number(value) else [as_tensor(value, "an assignment")]
     _refuse_stale(values)
-    target = assignable(Tensor(by_slot[1]))
-    if reset and accum != "arg2":
-        what = f"a part of `{target.label}` is not started afresh and accumulated into at once"
-        raise WeftError(what, fix="assign what it starts from, then accumulate: `t[2:5] = 0.0`, `t[2:5] += x`")
-    if accum == "arg2":
-        _check_positions_differ(target, [node_of(by_slot[slot]) for slot in record.operands[1:]])
+    between = read.operands[0]
+    slicing = _slice_between(between)
+    target = assignable(Tensor((slicing or read).operands[0]))
+    _check_part(read, target, accum, reset)
+    computed: Scalar = scalar(value) if is_number(value) else Arg(0)
+    if slicing is None:
+        _write_where_read(read, target, accum, reset, computed, values)
+        return
+    copy = Node(NodeName(f"{target.label}_part"), node_of(between).shape, node_of(between).precision)
+    _record(Tensor(copy), "arg2", True, slicing.record.operation.logic, Arg(0), slicing.operands, slicing.record)
+    _write_where_read(read, copy, accum, reset, computed, values)
+    _write_where_read(slicing, target, "arg2", True, Arg(0), [Tensor(copy)], enrich=False)
+
+
+def _write_where_read(
+    read: Accum,
+    target: Node,
+    accum: str,
+    reset: bool,
+    computed: Scalar,
+    values: Sequence[Tensor],
+    *,
+    enrich: bool = True,
+) -> None:
+    """Record an assignment to a part of `target`, over the loops by which it is read, as a gradient is."""
+    record, logic, origin = read.record, read.record.operation.logic, user_origin()
+    assert isinstance(logic, Slice | Einsum)
+    by_slot: dict[int, Operand] = dict(zip(record.operands, (target, *read.operands[1:]), strict=False))
     shapes = [node_of(by_slot[slot]).shape for slot in sorted(by_slot)] + [one.shape for one in values]
     operation = infer(
         Written(logic, len(values)) if values else logic,
@@ -223,7 +249,16 @@ def _write_part(read: Accum, accum: str, reset: bool, value: TensorLike) -> None
     slots = range(len(by_slot) + 1, len(by_slot) + 1 + len(values))
     lookups = lookups_of(operation, by_slot, origin)
     operands = [*(one.operand for one in values), *lookups.positions.values(), *lookups.watched]
-    record_over(Record(operation, 1, (*slots, *lookups.positions)), target, accum, reset, computed, operands)
+    where = Record(operation, 1, (*slots, *lookups.positions))
+    record_over(where, target, accum, reset, computed, operands, enrich=enrich)
+
+
+def _check_part(read: Accum, target: Node, accum: str, reset: bool) -> None:
+    if reset and accum != "arg2":
+        what = f"a part of `{target.label}` is not started afresh and accumulated into at once"
+        raise WeftError(what, fix="assign what it starts from, then accumulate: `t[2:5] = 0.0`, `t[2:5] += x`")
+    if accum == "arg2":
+        _check_positions_differ(target, [node_of(one) for one in read.operands[1 : len(read.record.operands)]])
 
 
 def _check_positions_differ(target: Node, positions: Sequence[Node]) -> None:

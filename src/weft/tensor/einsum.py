@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
-from typing import get_args
 
 from weft.assign import Extent, SizeOf, Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, ConcatAxis, Spec, labels_in
 from weft.errors import EinsumError, WeftError
 from weft.ops import Monoid, Num, Op, Scalar, accumulator, call, find
-from weft.project.plan import check_labels, operands_fix
+from weft.project.plan import check_labels, check_outside, operands_fix
 from weft.shape.infer import Operation
 from weft.shape.logic import Einsum, Outside
 from weft.shape.text import as_dim
@@ -54,13 +53,15 @@ def contract(
     """`einsum` with its arguments as values; with `left` the result grows on the left, wherever its `...` stand."""
     sizes, parsed = sizes or {}, parse_spec(spec)
     _check_count(parsed, len(operands))
-    _check_outside(outside, parsed)
+    check_outside(outside, parsed)
     held = parsed.positions
     combine, gather = _combination(op, len(operands) - len(held)), accumulator(accum)
     sizes = {**_ranks(parsed, gather.monoid), **sizes}
     check_labels(parsed, sizes)
     if len(operands) > 1 and combine.name != "mul":
         _check_copies(parsed, op)
+    if gather.monoid and gather.monoid.positional:
+        _check_one_part(parsed, gather.name)
 
     def forward(v: Slot, *operands: Slot) -> None:
         values = [one for slot, one in enumerate(operands, 1) if slot not in held]
@@ -74,7 +75,7 @@ def contract(
         return made
     from weft.tensor.joins import differentiable_by_joins  # it is made of einsums
 
-    def values(result: str, names: Collection[str]) -> Tensor:
+    def values(result: str, names: Collection[str], operands: Sequence[Tensor], op: str = op) -> Tensor:
         given = {name: size for name, size in sizes.items() if name in names}
         return contract(result, operands, op=op, outside=outside, sizes=given)
 
@@ -102,21 +103,23 @@ def _check_copies(spec: Spec, op: str) -> None:
         )
 
 
+def _check_one_part(spec: Spec, accum: str) -> None:
+    axes = [axis for shape in (*spec.operands, spec.result) for axis in shape.axes]
+    joined = [axis for axis in axes if isinstance(axis, ConcatAxis) and len(labels_in(axis)) > 1]
+    if joined:
+        raise EinsumError(
+            f"`{accum}` asks where values stand, which parts of a concatenation do not say",
+            text=spec.text,
+            spans=[axis.span for axis in joined],
+            fix="join or split in an einsum of its own, and accumulate what it gives",
+        )
+
+
 def _combined(combine: Op, values: Sequence[Scalar]) -> Scalar:
     """What operands come to at a point; positions alone are counted."""
     if combine.arity != 2:
         return call(combine.name, *values)
     return reduce(partial(call, combine.name), values) if values else Num(1)
-
-
-def _check_outside(outside: str, spec: Spec) -> None:
-    known = get_args(Outside)
-    if outside not in known:
-        what = f"outside= says what becomes of positions outside their axis, and {outside!r} is no such thing"
-        raise EinsumError(what, fix=f"say one of {', '.join(map(repr, known))}")
-    if outside != "check" and not spec.positions:
-        what = f"outside={outside!r} speaks of positions, and no operand of the spec has any"
-        raise EinsumError(what, text=spec.text, fix="write `@v` at the end of an operand with positions along `v`")
 
 
 def _ranks(spec: Spec, monoid: Monoid | None) -> Mapping[str, int]:

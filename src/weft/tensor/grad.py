@@ -50,6 +50,11 @@ def grad(y: Tensor, x: T, *, d: Tensor | float | None = None) -> T:
 
     `y` is one number, unless `d` is given, of the shape of `y`: then that is pulled back. A gradient can be
     differentiated again.
+
+    >>> x = wf.require_grad(wf.data(np.array([1.0, 2.0]), label="x"))
+    >>> slope = wf.grad(wf.sum(x**3), x)
+    >>> print(ctx[slope], ctx[wf.grad(wf.sum(slope), x)])
+    [ 3. 12.] [ 6. 12.]
     """
     asked = _asked(x, "grad")
     path = _Path.between([_checked(y, "grad")], asked)
@@ -58,7 +63,12 @@ def grad(y: Tensor, x: T, *, d: Tensor | float | None = None) -> T:
 
 
 def jvp(y: Tensor, x: T, v: T) -> Tensor:
-    """How `y` changes as `x` moves along `v`, as a tensor; `v` is of the shape of `x`, or structured as `x` is."""
+    """How `y` changes as `x` moves along `v`, as a tensor; `v` is of the shape of `x`, or structured as `x` is.
+
+    >>> x = wf.require_grad(wf.data(np.array([1.0, 2.0]), label="x"))
+    >>> print(ctx[wf.jvp(x**3, x, wf.data(np.array([1.0, 10.0]), label="v"))])
+    [  3. 120.]
+    """
     asked, along = _asked(x, "jvp"), _along(x, v)
     path = _Path.between([_checked(y, "jvp")], asked)
     for one in asked:

@@ -26,6 +26,11 @@ def input(
     `b`, `i` and `o` are the sizes of its batch, input and output axes: a number, a name, or several of them. A name is
     a size that each call decides, `b="batch"`: any length, and the same one wherever the name stands. Without `o` it
     is one number for each batch; without `dtype` it has the default precision.
+
+    >>> x = wf.input("x", b="batch", o=2)
+    >>> total = ctx.function(x, returns=wf.sum(x))
+    >>> print(total(np.ones((1, 2))).ravel(), total(np.ones((3, 2))).ravel())
+    [2.] [2. 2. 2.]
     """
     origin = user_origin()
     if not isinstance(name, str) or not name.isidentifier():

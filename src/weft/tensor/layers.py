@@ -138,7 +138,7 @@ class Layer:
         elif name in dict(self._paths()):
             fix = f'write layer.param("{name}")'
         else:
-            fix = f'did you mean "{near[0]}"?' if near else ""
+            fix = f'did you mean "{near[0]}"?' if near else f'write layer["{next(iter(known))}"]' if known else ""
         notes = [f"it has {', '.join(listed)}" if listed else "it has none"]
         return WeftError(f"`{self.label}` has no {what}", notes=notes, fix=fix)
 

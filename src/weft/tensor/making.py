@@ -26,6 +26,8 @@ def arange(n: int, *, dtype: str | None = None, label: str = "") -> Tensor:
     >>> print(ctx[wf.arange(4)], ctx[10 + 2 * wf.arange(4, dtype="int32")])
     [0. 1. 2. 3.] [10 12 14 16]
     """
+    if isinstance(n, Integral) and not isinstance(n, bool) and n == 0:
+        return contract("n^1 => n", [arange(1, dtype=dtype)], label=label)
     return contract("n, => n", [offsets(dtype=dtype)], sizes={"n": _size(n)}, label=label)
 
 

@@ -4,13 +4,14 @@ That is one einsum with positions, of what other slices leave:
 
     x[0, ids]    "0, v0, ...; p0 @v0 => p0, ..."        x[0, t : t + 4]    "0, v0<+k0, ...; 0 @v0 => k0, ..."
 
-As in NumPy, tensors of positions are read together, number for number, and their axes stand where the first of them
-stood, or in front of all others where whole axes lie between them, or between them and a number.
+As in NumPy, tensors of positions are read together, number for number, an axis of 1 along all of another's and fewer
+axes as the last of more; their axes stand where the first of them stood, or in front of all others where whole axes lie
+between them, or between them and a number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 
@@ -109,16 +110,16 @@ class _Pick:
 
     def made(self) -> Tensor:
         names = self._placed()
-        parts = [_rows(self.operand), *(f"{names} @{name}" for name, _ in self.held)]
+        parts = [_rows(self.operand), *(f"{axes} @{name}" for axes, (name, _) in zip(names, self.held, strict=True))]
         parts += [f"0 @{name}" for name, _ in self.windows]
         spec = f"{'; '.join(parts)} => {_rows(self.result)}"
         tensors = [self.tensor, *(one for _, one in (*self.held, *self.windows))]
         return contract(spec, tensors, sizes=self.sizes, left=True)
 
-    def _placed(self) -> str:
-        """Put the axes of positions into the result; what these are."""
+    def _placed(self) -> list[str]:
+        """Put the axes of positions into the result; which of them each tensor has."""
         if self.spot is None:
-            return ""
+            return []
         batch, own = self._axes()
         kind, behind, at = self.spot
         if self.front:
@@ -130,20 +131,23 @@ class _Pick:
             row[at:at] = own
         else:
             row[at:at] = [*batch, *own]
-        return part_of_spec(batch, (), own)
+        sizes = [_sizes(one, batch, own) for _, one in self.held]
+        wide = {name for known in sizes for name, size in known.items() if size != 1}
+        shown = ([[_read(name, one, wide) for name in row if name in one] for row in (batch, own)] for one in sizes)
+        return [part_of_spec(batch, (), own) for batch, own in shown]
 
     def _axes(self) -> tuple[list[str], list[str]]:
-        """The batch and output axes of positions; several tensors have the same."""
-        found = {position_axes(one): one for _, one in reversed(self.held)}
+        """The batch axes of positions, of which all have as many, and the output axes of the one that has most."""
+        found = {position_axes(one)[0]: one for _, one in reversed(self.held)}
         if len(found) > 1:
             one, other = list(found.values())[:2]
             raise ShapeError(
-                f"`{other.label}` and `{one.label}` are read together, and do not have the same axes",
+                f"`{other.label}` and `{one.label}` are read together, and do not have as many batch axes",
                 notes=[f"{other.label} is {other.shape}", f"{one.label} is {one.shape}"],
                 fix="give both the same axes, or look up by one after the other: x[rows][:, columns]",
             )
-        batch, own = next(iter(found))
-        return [f"b{at}" for at in range(batch)], [f"p{at}" for at in range(own)]
+        most = max(position_axes(one)[1] for _, one in self.held)
+        return [f"b{at}" for at in range(next(iter(found)))], [f"p{at}" for at in range(most)]
 
     def _has(self, kind: Kind) -> bool:
         row = self.tensor.shape.row(kind)
@@ -160,6 +164,18 @@ class _Pick:
                 notes=[f"{positions.label} is {positions.shape}", f"{self.tensor.label} is {self.tensor.shape}"],
                 fix='say where they go by a spec: wf.einsum("i, v; ...|@v => ...|i", x, positions)',
             )
+
+
+def _sizes(held: Tensor, batch: Sequence[str], own: Sequence[str]) -> dict[str, int | None]:
+    """The sizes of the axes that a tensor of positions has of some, as far as they are known."""
+    axes = [*(held.shape.batch.axes or ()), *(held.shape.output.axes or ())]
+    names = [*batch, *own[len(own) - position_axes(held)[1] :]]
+    return {name: axis.size for name, axis in zip(names, axes, strict=False)}
+
+
+def _read(name: str, sizes: Mapping[str, int | None], wide: Collection[str]) -> str:
+    """How an axis of positions is read: one of 1 stays where it is while others go on."""
+    return "0" if sizes[name] == 1 and name in wide else name
 
 
 def _rows(rows: dict[Kind, Sides]) -> str:

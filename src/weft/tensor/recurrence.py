@@ -319,8 +319,8 @@ class _LoopBuilder:
     def _read(self, varies: dict[Node, bool]) -> tuple[dict[Tensor, Tensor], list[Tensor]]:
         """The slices that an iteration reads, and the tensors that are the same in all.
 
-        Children are what a tensor changes with, which is not always what it is computed from: the joins of a monoid
-        are computed for a gradient alone.
+        Children are what a tensor changes with, which is not always what it is computed from: a gradient that is masked
+        changes as one that is not.
         """
         seen = {one.before for one in self.of.carries}
         slices: dict[Tensor, Tensor] = {}

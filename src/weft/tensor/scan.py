@@ -49,6 +49,10 @@ def scan(
     `reverse` begins at the end. The gradient is a loop backwards, which reads what steps computed from memory; with
     `recompute=k` only the carry of every k-th step is kept, and the steps between are computed again, k at a time;
     `recompute=True` takes k about the square root of the number of steps.
+
+    >>> sums, last = wf.scan(lambda h, x: h + x, wf.data(np.array([1.0, 2.0, 3.0]), batch=1), init=0.0)
+    >>> print(ctx[sums].ravel(), ctx[last])
+    [1. 3. 6.] [6.]
     """
     _check_callable(cell)
     origin, axis = user_origin(), ScanAxis.of(spec, "wf.scan")
@@ -76,15 +80,27 @@ def scan(
     return structured_as(shape, stacked), structured_as(init, iter(run.last))
 
 
+def loops_around() -> int:
+    """How many loops there are around what is being built."""
+    return _depth.get()
+
+
+@contextmanager
+def inside_loops(count: int) -> Iterator[None]:
+    """What is built here stands inside so many loops, traced before."""
+    token = _depth.set(count)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
 @contextmanager
 def _named_loops() -> Iterator[tuple[str, str]]:
     """What a loop is called, inside those around it, and one around it for segments."""
-    depth = _depth.get()
-    token = _depth.set(depth + 1)
-    try:
+    depth = loops_around()
+    with inside_loops(depth + 1):
         yield (f"t_{depth + 1}", f"s_{depth + 1}") if depth else ("t", "s")
-    finally:
-        _depth.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,6 +42,11 @@ def counter(name: str, size: int = _RUNS) -> StaticIndex:
     It stands wherever a static index may: in a schedule, `lr=0.1 * 0.99**n`, in `wf.dropout(h, 0.1, step=n)`, and with
     a size in a slice, `x[n]`. Routines of a context that use it count together; `ctx[n]` is the number of the next run,
     and may be set.
+
+    >>> n = wf.counter("n")
+    >>> step = ctx.function(returns=2.0 * wf.number(n))
+    >>> print(step(), step(), ctx[n])
+    [0.] [2.] 2
     """
     return _checked_index("a counter", name, size, counts=True)
 
@@ -69,7 +74,10 @@ def _part(tensor: Tensor, key: object) -> Tensor:
         return window_at(tensor, key)
     if isinstance(key, tuple) and any(map(holds_positions, key)):
         first, then = in_two(key)
-        return picked(_part(tensor, first), then)
+        between, where = _part(tensor, first), current()
+        if where is not None and between is not tensor:
+            where.between.add(between.node)
+        return picked(between, then)
     logic = slice_logic(tensor, key)
     return apply_slice(logic, tensor) if logic != Slice() else tensor
 

@@ -190,7 +190,8 @@ def _subscript(axis: SlicedAxis, key: object, name: str) -> Subscript:
         _check_point(axis, point)
         return point
     if key.step is not None and (not isinstance(key.step, Integral) or not key.step):
-        raise WeftError(f"the step of a slice is a whole number other than 0, not {key.step!r}")
+        what = f"the step of a slice is a whole number other than 0, not {key.step!r}"
+        raise WeftError(what, fix="x[::2] takes every second position, x[::-1] all of them backwards")
     ends = [None if end is None else _index(axis, end) for end in (key.start, key.stop)]
     start, stop = (None if end is None else end[0] for end in ends)
     given = tuple(dict.fromkeys(one for end in ends if end is not None for one in end[1]))
