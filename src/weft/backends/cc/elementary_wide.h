@@ -6,13 +6,11 @@ WEFT_INLINE double weft_wide_raised(double shifted)
     return weft_double(weft_wide_bits(1.0) + (weft_wide_bits(shifted) << 52));
 }
 
-/* A number from a half to 2 times a power of 2, the last bits of another: of what overflows or is tiny, too. */
+/* A number times 2 to the power of the last bits of another, in two steps: it may overflow or be tiny. */
 WEFT_INLINE double weft_scaled(double x, double shifted)
 {
-    bool tiny = shifted < WEFT_TO_WHOLE - 1020, large = shifted > WEFT_TO_WHOLE + 1020;
-    uint64_t power = weft_wide_bits(shifted) + (0 - (uint64_t)tiny & 128) - (0 - (uint64_t)large & 128);
-    double last = weft_choice(tiny, 0x1p-128, weft_choice(large, 0x1p128, 1));
-    return weft_double(weft_wide_bits(x) + (power << 52)) * last;
+    double half = WEFT_WIDE_FMA(shifted - WEFT_TO_WHOLE, 0.5, WEFT_TO_WHOLE), other = shifted - half + WEFT_TO_WHOLE;
+    return x * weft_wide_raised(half) * weft_wide_raised(other);
 }
 
 /* x less a whole number of logarithms of 2, from -0.35 to 0.35; that number is left as the last bits of another. */
