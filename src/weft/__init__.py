@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft import nn as nn, optim as optim, plot as plot, tc as tc, torch as torch, train as train
     from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
+    from weft.data.room import data as data
     from weft.dlpack import ExchangeError as ExchangeError
     from weft.errors import (
         ArgumentError as ArgumentError,
@@ -121,7 +122,6 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft.tensor.leaves import (
         constant as constant,
         counted as counted,
-        data as data,
         from_dlpack as from_dlpack,
         from_file as from_file,
         number as number,
@@ -187,12 +187,13 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         require_grad as require_grad,
         stop_gradient as stop_gradient,
     )
+    from weft.thresholds import Thresholds as Thresholds
 
 __version__ = "0.1.0.dev0"
 
 #: The public names of each module; names that are rooms themselves come first.
 _HOMES = {
-    "": "nn optim plot tc torch train",
+    "": "data nn optim plot tc torch train",
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
@@ -227,7 +228,7 @@ _HOMES = {
     "tensor.gradient": "grad_update",
     "tensor.inputs": "input",
     "tensor.layers": "Layer op",
-    "tensor.leaves": "constant counted data from_dlpack from_file number offsets",
+    "tensor.leaves": "constant counted from_dlpack from_file number offsets",
     "tensor.literals": "batch labelled tensor",
     "tensor.operator": "Operator operator",
     "tensor.params": "kaiming normal param seed uniform xavier",
@@ -238,6 +239,7 @@ _HOMES = {
     "tensor.slices": "StaticIndex counter index",
     "tensor.sorting": "argsort sort top_k",
     "tensor.tensor": "Tensor given require_grad stop_gradient",
+    "thresholds": "Thresholds",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = list(_HOME)

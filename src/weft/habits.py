@@ -93,6 +93,8 @@ _MODULE = _table(
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
         "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
         "jit compile function run session Session": _STEP,
+        "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, size=32, shuffle=True)",
+        "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
@@ -117,8 +119,11 @@ _LAYERS = _table(
         "parameters named_parameters weights trainable_variables variables": "model.params",
         "state_dict": "ctx.state(model), or ctx.state(step) with the optimiser; wf.save(path, ctx.state(step))",
         "load_state_dict": "ctx.restore(model, wf.load(path))",
-        "forward apply call predict": "call it: model(x)",
+        "forward apply call": "call it: model(x)",
+        "fit": "wf.train.fit(model, loss, (x, y), epochs=10)",
+        "evaluate predict": "wf.train.evaluate(model, (x, y)), wf.train.predict(model, x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
+        "generate": "wf.nn.generate(model, prompt, max_new=20), or make the model under @wf.nn.language_model",
     }
 )
 _OPTIMISERS = _table(

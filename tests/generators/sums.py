@@ -2,8 +2,8 @@
 
 Tensors of random shapes, up to a million numbers, are summed over outer, inner and middle axes; products contract long
 axes, in any layout, and what they give may be summed again. Numbers are all the same, or of one sign, or of both, or
-fall in size, or are large ones that cancel each other and leave little. All is compared with the same in more digits,
-on both backends, optimised and not.
+fall in size, or are large ones that cancel each other and leave little. The steps of a recurrence are added up in the
+gradient of what all of them read. All is compared with the same in more digits, on both backends, optimised and not.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class Exact:
 
 def check(rng: np.random.Generator) -> None:
     dtype, fill = str(rng.choice(TYPES)), str(rng.choice(list(FILLS), p=OFTEN))
+    (_over_steps if rng.random() < 0.2 else _over_axes)(rng, dtype, fill)
+
+
+def _over_axes(rng: np.random.Generator, dtype: str, fill: str) -> None:
+    """A sum of numbers, or of products."""
     product = rng.random() < 0.5
     spec, shapes = (_product if product else _sum)(rng)
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
@@ -62,6 +67,30 @@ def check(rng: np.random.Generator) -> None:
             value = wf.Context(backend)[found]
         off = np.abs(value.astype(np.longdouble) - exact.value)
         what = f"{spec!r} of {shapes} {dtype}, {fill}, {again=}, {backend}, {optimise=}"
+        assert ((off <= bound) | np.isinf(bound)).all(), f"{what}: off by {np.nanmax(off / bound)} of what is promised"
+
+
+def _over_steps(rng: np.random.Generator, dtype: str, fill: str) -> None:
+    """The gradient of a parameter that every step multiplies by its input: the sum of all inputs."""
+    shape = int(10 ** rng.uniform(1, 3.3)), int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    array = FILLS[fill](rng, shape).astype(getattr(ml_dtypes, dtype, dtype))
+    recompute = (False, False, 1, True)[int(rng.integers(4))]
+    p = wf.param("p", o=shape[-1], init=1.0)
+    hs, _ = wf.scan(
+        lambda h, x: h * 0.0 + p * x,
+        wf.data(array, batch=2),
+        init=0.0,
+        reverse=bool(rng.random() < 0.5),
+        recompute=recompute,
+    )
+    found = wf.grad(wf.einsum("...|... => 0", hs), p)
+    exact = _exact("t, b, i, => i,", [array])
+    bound = _bound(found.dtype, exact)
+    for backend, optimise in (("interp", True), ("cc", bool(rng.random() < 0.75))):
+        with wf.config.using(optimise=optimise):
+            value = wf.Context(backend)[found]
+        off = np.abs(value.astype(np.longdouble) - exact.value)
+        what = f"{shape} {dtype}, {fill}, {recompute=}, {backend}, {optimise=}"
         assert ((off <= bound) | np.isinf(bound)).all(), f"{what}: off by {np.nanmax(off / bound)} of what is promised"
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from schedule.kernels import add, at, floats, loop, read, store
-from weft.loops import Let, Local, Program, Stmt, check
+from schedule.kernels import add, at, loop, read, store
+from weft.loops import Buffer, Let, Local, Program, Stmt, check
 from weft.loops.interp import run, run_scalar
 
-X, Y, Z = floats(0, "x", 4, 3), floats(1, "y", 6), floats(2, "z", 4, 3)
-VALUE = Local("value", "float32")
+#: Sums of single precision would grow in double precision.
+X, Y, Z = (
+    Buffer(number, name, shape, "float64")
+    for number, (name, shape) in enumerate({"x": (4, 3), "y": (6,), "z": (4, 3)}.items())
+)
+VALUE = Local("value", "float64")
 #: Iterations of i are apart for one j, and those of j for one i, but not of both.
 MEETING = at("i+j")
 GIVEN = Let(VALUE, read(X, "i", "j"))
@@ -29,8 +33,7 @@ def test_points_that_meet_in_a_cell_come_one_after_another(block: tuple[Stmt, ..
     program = check(Program((loop("i", 4, loop("j", 3, *block)),)))
     left = []
     for how in (run, run_scalar):
-        memory = {X: 10.0 ** -np.arange(12, dtype="float32").reshape(4, 3), Y: np.ones(6, "float32")}
-        memory[Z] = np.zeros((4, 3), "float32")
+        memory = {X: 10.0 ** -(2.0 * np.arange(12)).reshape(4, 3), Y: np.ones(6), Z: np.zeros((4, 3))}
         how(program, memory)
         left.append((memory[Y], memory[Z]))
     np.testing.assert_array_equal(left[0][0], left[1][0])

@@ -58,6 +58,34 @@ CASES = {
             V[at0] = float32(V.sum[at0])
         """,
     ),
+    "a long sum in each iteration, which starts it anew": (
+        """
+        for i in range(4):
+            for k in range(4):
+                V[k] = 0.0
+            for j in range(24):
+                for l in range(3):
+                    for k in range(4):
+                        V[k] += A[j, l] * B[i, k]
+            for k in range(4):
+                A[i, k] = V[k]
+        """,
+        """
+        for i in range(4):
+            for k in range(4):
+                V[k] = 0.0
+            for at0 in range(4):
+                V.sum[at0] = float64(V[at0])
+            for j in range(24):
+                for l in range(3):
+                    for k in range(4):
+                        V.sum[k] += float64(A[j, l] * B[i, k])
+            for at0 in range(4):
+                V[at0] = float32(V.sum[at0])
+            for k in range(4):
+                A[i, k] = V[k]
+        """,
+    ),
     "a sum of sums, whose terms were rounded before": (
         """
         for i in range(24):
@@ -89,6 +117,10 @@ STAYING = {
     "a short sum": "for i in range(4):\n    for j in range(3):\n        V[i] += X[i, j]",
     "as many terms as a partial accumulator takes": (
         "for i in range(2):\n    for k in range(22):\n        for j in range(40):\n            C[j] += A[i + k, j]"
+    ),
+    "a short sum in each of many iterations": (
+        "for i in range(24):\n    for k in range(4):\n        V[k] = 0.0\n    for j in range(4):\n"
+        "        for k in range(4):\n            V[k] += A[i, j]\n    for k in range(4):\n        A[i, k] = V[k]"
     ),
     "a long product": "for i in range(4):\n    for j in range(3):\n        V[0] *= X[i, j]",
     "a sum at cells that values say": "for i in range(4):\n    for j in range(3):\n        V[K[i]] += X[i, j]",

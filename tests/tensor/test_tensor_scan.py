@@ -335,7 +335,7 @@ def test_positions_are_checked_in_every_step() -> None:
     table = wf.data(np.arange(4.0), label="table")
     ids = wf.data(np.array([[1], [7]]), batch=1, label="ids")
     hs, _ = wf.scan(lambda h, at: h + wf.einsum("v; @v => 0", table, wf.einsum("0 => 0", at)), ids, init=0.0)
-    with pytest.raises(wf.WeftError, match="holds 7 somewhere"):
+    with pytest.raises(wf.WeftError, match=r"`einsum\[0\]` is 7, and the positions"):
         wf.Context("interp")[hs]
 
 

@@ -5,16 +5,19 @@ c =:+ a * b ~logic:"@"      becomes      fill c with 0; for i: for k: for j: c[i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import prod
+from typing import NamedTuple
 
 from weft.affine import Affine
+from weft.assign.definitions import accumulates
 from weft.assign.explicit import Buffers, Explicit, Run, SpellingOut, held, placed_leaf, redirected, written_at
 from weft.assign.iterations import LoopIndex, Standing
 from weft.assign.nodes import (
     Accum,
+    Assignment,
     Cells,
     Code,
     Comment,
@@ -26,10 +29,12 @@ from weft.assign.nodes import (
     Repeat,
     Seq,
     loop_indices,
+    node_of,
+    operands_of,
     statements,
     target,
 )
-from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill, untaken
+from weft.assign.scratch import accumulation_buffer, before, copied_cells, every_cell, neutral_fill, untaken, wide_sum
 from weft.assign.show import Printer
 from weft.assign.states import monoid_nests
 from weft.loops import Buffer, Fill, For, If, Program, Remark, Stmt, Store, Update, typed
@@ -37,6 +42,14 @@ from weft.loops.walk import around, reads
 from weft.ops import OPS, Num, substitute
 from weft.optimise.split_scalars import bounded
 from weft.shape.close import close
+
+
+class _Total(NamedTuple):
+    """A sum over all iterations of a loop: its target, where it grows, and its first subscripts."""
+
+    target: Buffer
+    cells: Buffer
+    first: tuple[Affine, ...]
 
 
 def lower(code: Code, buffers: Buffers, static: Iterable[str] = ()) -> Program:
@@ -57,6 +70,8 @@ class _Lowering:
     #: What loops around assignments are called, and where they stand.
     loops: Mapping[LoopIndex, str]
     standing: Standing = field(default_factory=dict)
+    #: Where sums grow over all iterations of a loop around.
+    growing: Mapping[Buffer, Buffer] = field(default_factory=dict)
 
     def lower(self, code: Code) -> list[Stmt]:
         match code:
@@ -69,15 +84,36 @@ class _Lowering:
             case Repeat(index=index, body=body) if not index.size:
                 empty = dict.fromkeys(self.buffers(target(one)) for one in statements(body))
                 return [Fill(one, 0) for one in empty if not prod(one.shape)]
-            case Repeat(index=index, reverse=reverse, body=body):
-                loop = Affine.of(self.loops[index])
-                at = -loop + (index.size - 1) if reverse else loop
-                inner = replace(self, standing={**self.standing, index: at})
-                return [For(self.loops[index], index.size, tuple(inner.lower(body)))]
+            case Repeat():
+                return self._repeated(code)
             case Fetch():
                 return [Remark(self.printer.show(code), (self._fetch(code),))]
             case Accum() | Direct():
                 return [Remark(self.printer.show(code), tuple(self._assigned(code)))]
+
+    def _repeated(self, code: Repeat) -> list[Stmt]:
+        """A loop, with what it only adds to in a wider type until it is over."""
+        index, loop = code.index, Affine.of(self.loops[code.index])
+        at = -loop + (index.size - 1) if code.reverse else loop
+        sums = [one for one in self._totals(code.body) if one.cells != one.target]
+        growing = {**self.growing, **{one.target: one.cells for one in sums}}
+        inner = replace(self, standing={**self.standing, index: at}, growing=growing)
+        return [
+            *(copied_cells(one.cells, one.target, self.static, one.first) for one in sums),
+            For(self.loops[index], index.size, tuple(inner.lower(code.body))),
+            *(copied_cells(one.target, one.cells, self.static, one.first) for one in sums),
+        ]
+
+    def _totals(self, body: Code) -> Iterator[_Total]:
+        """What all iterations of a loop accumulate in, and do nothing else with."""
+        every = list(statements(body))
+        read = {node_of(operand) for one in every for operand in operands_of(one)}
+        other = {target(one) for one in every if not _goes_on(one)}
+        for node in dict.fromkeys(map(target, every)):
+            buffer, loops = self.buffers(node), node.iterations.indices if node.iterations else ()
+            known = buffer in self.growing or not prod(buffer.shape)
+            if not known and node not in read and node not in other and self.standing.keys() >= {*loops}:
+                yield _Total(buffer, wide_sum(buffer), written_at(node, self.standing))
 
     def _assigned(self, code: Accum | Direct) -> list[Stmt]:
         target = self.buffers(code.lhs)
@@ -96,12 +132,13 @@ class _Lowering:
     def _nests(self, one: Explicit, first: tuple[Affine, ...]) -> list[Stmt]:
         """The loops of an assignment: its start, its nests, and what it takes from beside the target."""
         target, accum = one.target, one.accum
-        cells = target if one.injective else _accumulation_buffer(one)
+        grows = target in self.growing
+        cells = self.growing[target] if grows else target if one.injective else _accumulation_buffer(one)
         stmts: list[Stmt] = []
         plain = accum == "arg2" or (one.reset and one.injective and _is_kept(accum, target))
         if one.reset and OPS[accum].begins is not None and not (plain and one.surjective):
             stmts.append(self._filled(neutral_fill(cells, accum, target), first))
-        elif cells != target:
+        elif cells != target and not grows:
             stmts.append(copied_cells(cells, target, self.static, first))
         runs = one.runs
         if not _reads_only_own_cells(one, bool(stmts)):
@@ -111,7 +148,7 @@ class _Lowering:
         for run in runs:
             core: Stmt = Store(cells, run.at, run.value) if plain else Update(cells, run.at, accum, run.value)
             stmts += around(run.loops, (If(run.guards, (core,)) if run.guards else core,))
-        return stmts if cells == target else [*stmts, copied_cells(target, cells, self.static, first)]
+        return stmts if cells == target or grows else [*stmts, copied_cells(target, cells, self.static, first)]
 
     def _filled(self, fill: Fill, first: tuple[Affine, ...]) -> Stmt:
         """One value in all cells, or in those of an iteration."""
@@ -131,6 +168,16 @@ class _Lowering:
         if isinstance(placed, Num):
             return self._filled(Fill(target, placed.value), first)
         return around(loops, (Store(target, at, placed),))[0]
+
+
+def _goes_on(statement: Assignment) -> bool:
+    """Does an assignment do nothing with what is there but accumulate in it, rounded whenever it is stored?"""
+    if isinstance(statement, Fetch) or not accumulates(statement):
+        return False
+    own = isinstance(statement, Direct) and any(
+        one.buffer.name == statement.names[0] for part in (statement.value, *statement.at) for one in reads(part)
+    )
+    return not (own or OPS[statement.accum].idempotent or OPS[statement.accum].monoid)
 
 
 def _accumulation_buffer(one: Explicit) -> Buffer:

@@ -72,7 +72,7 @@ class Declared:
 
 
 class Check(Protocol):
-    """What is to hold of a node's value after every run that computes it: it may say something `of` another node."""
+    """What is to hold of a node's value in every run that computes it: it may say something `of` another node."""
 
     @property
     def of(self) -> Node | None: ...

@@ -18,18 +18,22 @@ def before(target: Buffer) -> Buffer:
     return target.beside(Role.BEFORE, ".before")
 
 
+def wide_sum(target: Buffer) -> Buffer:
+    """Where sums grow: in the buffer itself, or beside it in a wider type."""
+    wide = accumulator_type(target.dtype)
+    return target if wide == target.dtype else target.beside(Role.ACCUMULATOR, ".sum", dtype=wide)
+
+
 def accumulation_buffer(target: Buffer, op: str, value: Scalar) -> Buffer:
     """Where a value is accumulated: in the buffer itself, or beside it in a wider type.
 
     Narrow floats accumulate in single precision. The largest or smallest of whole numbers that are computed is found
     in 64 bits: what wraps around when it is stored must not do so before it is compared.
     """
-    wide = accumulator_type(target.dtype)
-    if op in ("max", "min") and not _fits(value, target.dtype):
-        wide = carrier(target.dtype)
-    if wide == target.dtype:
-        return target
-    return target.beside(Role.ACCUMULATOR, f".{op if op in ('max', 'min') else 'sum'}", dtype=wide)
+    if op not in ("max", "min"):
+        return wide_sum(target)
+    wide = accumulator_type(target.dtype) if _fits(value, target.dtype) else carrier(target.dtype)
+    return target if wide == target.dtype else target.beside(Role.ACCUMULATOR, f".{op}", dtype=wide)
 
 
 def _fits(value: Scalar, dtype: str) -> bool:

@@ -7,7 +7,8 @@
 A sum of a million terms added one after another in single precision may be off by a per cent. Sums of few terms stay as
 they are, as do cells that take no more than a partial accumulator may (`loops/roundings.py`), unless their terms are
 sums themselves; so do partial accumulators, those of staged contractions, which a backend widens itself, and
-scatters, whose indices are the values of a tensor: how many terms a cell gets is not known.
+scatters, whose indices are the values of a tensor: how many terms a cell gets is not known. Cells that every iteration
+of a loop stores anew hold a sum for each of them: its terms are those of one iteration, and it is wide inside the loop.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from weft.loops.nodes import (
     Store,
     Update,
 )
+from weft.loops.reaching import covered, sites
 from weft.loops.roundings import PARTS
 from weft.loops.walk import (
     Body,
@@ -188,23 +190,29 @@ class _Sum:
 
 def _sums(stmt: For | If | Remark | Staged, prefix: str, few: int) -> Iterator[_Sum]:
     """The buffers in which a statement accumulates many terms in cells that its own loop does not index."""
-    sites = _sites([stmt])
-    sums = _accumulated(sites)
-    updates = [(one, loops) for one, loops in sites if isinstance(one, Update) and _is_narrow(one.buffer)]
+    stmts = _sites([stmt])
+    sums = _accumulated(stmts)
+    updates = [(one, loops) for one, loops in stmts if isinstance(one, Update) and _is_narrow(one.buffer)]
     for buffer in dict.fromkeys(one.buffer for one, _ in updates):
         mine = [(one, loops) for one, loops in updates if one.buffer == buffer]
         here = any(not isinstance(stmt, For) or stmt.loop not in _moving(one) for one, _ in mine)
         times = sum(prod(size for name, size in loops if name not in _moving(one)) for one, loops in mine)
         most = few if any(_joins(one.value, sums) for one, _ in mine) else max(few, PARTS[0])
-        if here and times > most and all(_plain(one, buffer) for one, _ in sites):
-            tested = any(isinstance(one, If) for one, _ in sites)
-            yield _Sum(buffer, _fixed(buffer, sites), prefix, tested)
+        plain = here and times > most and all(_plain(one, buffer) for one, _ in stmts)
+        if plain and not _starts_anew(stmt, buffer):
+            tested = any(isinstance(one, If) for one, _ in stmts)
+            yield _Sum(buffer, _fixed(buffer, stmts), prefix, tested)
 
 
-def _accumulated(sites: Sequence[LoopedStmt]) -> set[Local]:
+def _starts_anew(stmt: For | If | Remark | Staged, buffer: Buffer) -> bool:
+    """Does every iteration of a loop store all cells of a buffer that it reads, before it does?"""
+    return isinstance(stmt, For) and covered(sites(stmt.body, {buffer})[buffer])
+
+
+def _accumulated(stmts: Sequence[LoopedStmt]) -> set[Local]:
     """The variables that are accumulated in, and those computed from them."""
-    found = {one.local for one, _ in sites if isinstance(one, Set)}
-    for one, _ in sites:
+    found = {one.local for one, _ in stmts if isinstance(one, Set)}
+    for one, _ in stmts:
         if isinstance(one, Let) and _joins(one.value, found):
             found.add(one.local)
     return found
@@ -230,10 +238,10 @@ def _plain(stmt: Stmt, buffer: Buffer) -> bool:
     return all(isinstance(one, Affine) for at in _cells(stmt, buffer) for one in at)
 
 
-def _fixed(buffer: Buffer, sites: Sequence[LoopedStmt]) -> tuple[Affine | None, ...]:
+def _fixed(buffer: Buffer, stmts: Sequence[LoopedStmt]) -> tuple[Affine | None, ...]:
     """In each axis the index of all accesses, if it is one and no loop inside moves it."""
-    inner = {name for _, loops in sites for name, _ in loops}
-    cells = [at for stmt, _ in sites for at in _cells(stmt, buffer)]
+    inner = {name for _, loops in stmts for name, _ in loops}
+    cells = [at for stmt, _ in stmts for at in _cells(stmt, buffer)]
     return tuple(_only({at[axis] for at in cells}, inner) for axis in range(len(buffer.shape)))
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from weft.assign import Code, Fingerprint, Node, lower
-from weft.backends import Backend, Lasting, Placing, Played
+from weft.backends import Backend, Bindable, Lasting, Placing, Played
 from weft.loops import Buffer, Program, check
 from weft.runtime import errors
-from weft.runtime.compiled import Compiled, Stages
+from weft.runtime.compiled import Compiled, RunCheck, Stages
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
-from weft.runtime.routine_cache import key_of, recall, remember
+from weft.runtime.routine_cache import halved, key_of, recall, remember
 from weft.schedule import (
     PASSES,
     UNOPTIMISED,
@@ -27,6 +27,7 @@ from weft.schedule import (
     stages,
 )
 from weft.schedule.alike import check_kernels, touched
+from weft.schedule.check_first import checking, checks_first
 from weft.schedule.stage import Stage
 from weft.schedule.subjects import after_decisions, before_decisions
 from weft.schedule.tuned import Tuned
@@ -63,22 +64,22 @@ class Request:
                             found = recall(key, self.backend, tensors, self.layout.arena)
                         if found is not None:
                             return self._wanted(found, clock)
-                    lowered = self._lowered(clock)
+                    lowered, task = self._lowered(clock), self.task
                 finally:
                     savepoint.settle()
-            made = self.placed(self._stages(lowered, clock), clock)
+            made = self.placed(self._stages(lowered, task, clock), clock)
         except BaseException:
             savepoint.go_back()
             raise
-        if key and isinstance(made.program, Played):
-            remember(key, made, made.program.calls, tensors)
+        if key and isinstance(made.stages.executable, Played):
+            remember(key, made, made.stages.executable.calls, tensors)
         return made
 
     def stages(self) -> Stages:
         """The stages, made once more."""
         with LOWERING:
             lowered = self._lowered(Clock())
-        return self._stages(lowered, Clock())
+        return self._stages(lowered, self.task, Clock())
 
     def trace(self) -> Iterator[tuple[str, Sequence[Kernel]]]:
         """Run the passes once more: the loops, one kernel for each assignment, and the kernels after every pass."""
@@ -100,10 +101,11 @@ class Request:
         check_kernels(last.kernels, self.sizes)
         planned = Schedule(last.kernels, last.verdicts, last.plan)
         made = self.placed(Stages(loops, last.kernels, planned, self.backend.compile(last.kernels)), Clock())
-        if isinstance(self.backend, Lasting) and isinstance(made.program, Played):
+        executable = made.stages.executable
+        if isinstance(self.backend, Lasting) and isinstance(executable, Played):
             with LOWERING:
                 key, tensors = self._key(self.backend)
-            remember(key, made, made.program.calls, tensors)
+            remember(key, made, executable.calls, tensors)
         return made
 
     @property
@@ -130,17 +132,40 @@ class Request:
         offsets = made.schedule.plan.offsets if made.schedule else {}
         arena = self.layout.arena(made.schedule.plan.size) if made.schedule and offsets else None
         used = tuple(dict.fromkeys(buffer for own in touched(made.kernels) for buffer in own))
-        return self._wanted(Compiled(made.executable, used, arena, offsets, made=made), clock)
+        when = checking(made.kernels, tuple(self._checks), self._lasting)
+        first, program = self._halves(made, when.kernels)
+        return self._wanted(Compiled(program, used, arena, offsets, first=first, checking=when, made=made), clock)
+
+    def _halves(self, made: Stages, count: int) -> tuple[Bindable | None, Bindable]:
+        """What runs before what it found is checked, if anything does, and what runs then."""
+        if not count:
+            return None, made.executable
+        if isinstance(self.backend, Lasting) and isinstance(made.executable, Played):
+            halves = [self.backend.recall(one) for one in halved(made.executable.calls, count)]
+            if halves[0] is not None and halves[1] is not None:
+                return halves[0], halves[1]
+        first, rest = (self.backend.compile(one) for one in halved(made.kernels, count))
+        return first, rest
 
     def _wanted(self, found: Compiled, clock: Clock) -> Compiled:
         """What was compiled, with what is wanted of it."""
-        buffer = self.layout.buffer
-        checks = {
-            buffer(node): (node.check, buffer(node.check.of) if node.check.of else None)
-            for node in self.kept
-            if node.check is not None
-        }
-        return replace(found, kept=tuple(self._kept), checks=checks, clock=clock, request=self)
+        return replace(
+            found, kept=tuple(self._kept), checks=self._checks, lasting=self._lasting, clock=clock, request=self
+        )
+
+    @property
+    def _checks(self) -> dict[Buffer, RunCheck]:
+        """What is to be checked, and what helps to say what is wrong with it."""
+        checks = {self.layout.buffer(node): node.check for node in self.kept if node.check is not None}
+        return {buffer: RunCheck(check, self.layout) for buffer, check in checks.items()}
+
+    @property
+    def _lasting(self) -> tuple[Buffer, ...]:
+        """What a run that may be refused must not have written then: what nobody can compute again."""
+        if all(node.check is None for node in self.kept):
+            return ()
+        lasting = (node for node in self.kept if node.definition is None and node.check is None)
+        return tuple(self.layout.buffer(node) for node in lasting)
 
     @property
     def _kept(self) -> dict[Buffer, str]:
@@ -150,17 +175,17 @@ class Request:
         with clock("loops"):
             return check(lower(self.code, self.layout.buffer, self.sizes), self.sizes)
 
-    def _stages(self, lowered: Program, clock: Clock) -> Stages:
-        planned = self._scheduled(lowered, clock) if self.fuses else None
-        kernels = planned.kernels if planned else self._unoptimised(lowered, clock)
+    def _stages(self, lowered: Program, task: Task, clock: Clock) -> Stages:
+        planned = self._scheduled(lowered, task, clock) if self.fuses else None
+        kernels = planned.kernels if planned else self._unoptimised(lowered, task, clock)
         check_kernels(kernels, self.sizes)
         with clock("compile"):
             return Stages(lowered, kernels, planned, self.backend.compile(kernels))
 
-    def _unoptimised(self, lowered: Program, clock: Clock) -> tuple[Kernel, ...]:
+    def _unoptimised(self, lowered: Program, task: Task, clock: Clock) -> tuple[Kernel, ...]:
         """Every assignment as a kernel of its own."""
-        kernels = as_kernels(lowered)
-        for _, stage in stages(lowered, self.task, passes=self.passes, clock=clock):
+        kernels = checks_first(as_kernels(lowered), task.checked, task.lasting)
+        for _, stage in stages(lowered, task, passes=self.passes, clock=clock):
             kernels = stage.kernels
         return kernels
 
@@ -169,10 +194,13 @@ class Request:
         """What is asked of the passes."""
         recompute = tuple(self.layout.buffer(node) for node in self.recompute)
         places = self.backend.places if isinstance(self.backend, Placing) else frozenset[type]()
-        return Task(self._kept, self.sizes, recompute, places, self.options, self.tuned.best)
+        return Task(
+            *(self._kept, self.sizes, recompute, places, self.options, self.tuned.best),
+            checked=tuple(self._checks),
+            lasting=self._lasting,
+        )
 
-    def _scheduled(self, lowered: Program, clock: Clock) -> Schedule:
-        task = self.task
+    def _scheduled(self, lowered: Program, task: Task, clock: Clock) -> Schedule:
         found = schedule(lowered, task, clock=clock)
         for buffer in task.recompute:
             verdict = found.verdicts.get(buffer)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
-
+from weft.assign import Keep, Node
 from weft.assign.nodes import Check
-from weft.backends import Backend, Bindable, Block, BoundProgram, Executable, Memory
+from weft.backends import Array, Backend, Bindable, Block, BoundProgram, Executable, Memory
+from weft.errors import IndexOutOfBounds
 from weft.lazy import lazy_property
 from weft.loops import Buffer, Program
+from weft.runtime.layout import Layout
+from weft.runtime.recomputed import recomputed
 from weft.schedule import Clock, Kernel, Schedule
+from weft.schedule.check_first import Checking
 
 if TYPE_CHECKING:
     from weft.runtime.build import Request
-
-
-#: What gives the values of a block, where there is one.
-Downloading: TypeAlias = "Callable[[], npt.NDArray[Any]] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,14 +32,35 @@ class Stages:
     executable: Executable
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RunCheck:
+    """What is to hold of what a run left in a buffer."""
+
+    check: Check
+    layout: Layout
+
+    def verify(self, block: Block, blocks: Memory, backend: Backend, given: Mapping[str, int]) -> None:
+        """Raise what is wrong with it; what that is about is in a block, or is computed once more."""
+        of = self.check.of
+        values = None if of is None else partial(self._values, of, blocks, backend, given)
+        self.check.verify(backend.download(block), values)
+
+    def _values(self, of: Node, blocks: Memory, backend: Backend, given: Mapping[str, int]) -> Array:
+        buffer = self.layout.buffer(of)
+        if buffer in blocks:
+            return backend.download(blocks[buffer])
+        return recomputed(Keep((of,)), buffer, self.layout, blocks, backend, given)
+
+
 @dataclass(frozen=True, eq=False)
 class Compiled:
     """What runs, its memory, and how its stages are made.
 
     The program touches some buffers, and leaves those `kept`; what is in `offsets` lies in the arena. `checks` are
-    called after every run with what it left in some buffers, and raise what is wrong with it, which what is in others
-    helps to say. The stages are those `made`, or where the program was recalled, they are made from the `request` when
-    someone asks to see them.
+    called in every run with what it left in some buffers, and raise what is wrong with it, which what is in others
+    helps to say. A run that they refuse has changed nothing that is `lasting`: they are called after what runs `first`,
+    which changes none of that, or if they are `late` (`checking`), after the program, and then that is put back. The
+    stages are those `made`, or where the program was recalled, they are made from the `request` when someone asks.
     """
 
     program: Bindable
@@ -47,7 +68,10 @@ class Compiled:
     arena: Buffer | None
     offsets: Mapping[Buffer, int]
     kept: tuple[Buffer, ...] = ()
-    checks: Mapping[Buffer, tuple[Check, Buffer | None]] = field(default_factory=dict)
+    checks: Mapping[Buffer, RunCheck] = field(default_factory=dict)
+    lasting: tuple[Buffer, ...] = ()
+    first: Bindable | None = None
+    checking: Checking = field(default_factory=Checking)
     clock: Clock = field(default_factory=Clock)
     request: Request | None = None
     made: Stages | None = None
@@ -80,21 +104,37 @@ class Compiled:
             whole = blocks[self.arena]
             memory |= {buffer: backend.view(whole, buffer, at) for buffer, at in self.offsets.items()}
         bound = self.program.bind(memory)
-        checks = [
-            (memory[buffer], check, _downloading(blocks.get(of) if of else None, backend))
-            for buffer, (check, of) in self.checks.items()
-        ]
-        return _checked(bound, checks, backend) if checks else bound
+        if not self.checks:
+            return bound
+        verified = {
+            buffer: partial(check.verify, memory[buffer], blocks, backend) for buffer, check in self.checks.items()
+        }
+        late = [verified.pop(buffer) for buffer in self.checking.late]
+        kept = [memory[buffer] for buffer in self.lasting] if late else []
+        first = self.first.bind(memory) if self.first else None
+        return partial(_run_checked, first, list(verified.values()), bound, late, kept, backend)
 
 
-def _downloading(block: Block | None, backend: Backend) -> Downloading:
-    return None if block is None else lambda: backend.download(block)
-
-
-def _checked(bound: BoundProgram, checks: Sequence[tuple[Block, Check, Downloading]], backend: Backend) -> BoundProgram:
-    def run(given: Mapping[str, int]) -> None:
-        bound(given)
-        for block, check, of in checks:
-            check.verify(backend.download(block), of)
-
-    return run
+def _run_checked(
+    first: BoundProgram | None,
+    early: Sequence[Callable[[Mapping[str, int]], None]],
+    rest: BoundProgram,
+    late: Sequence[Callable[[Mapping[str, int]], None]],
+    lasting: Sequence[Block],
+    backend: Backend,
+    given: Mapping[str, int],
+) -> None:
+    """Run a program, or refuse to: then what lasts is as it was."""
+    if first is not None:
+        first(given)
+        for verify in early:
+            verify(given)
+    before = [backend.download(block) for block in lasting]
+    rest(given)
+    try:
+        for verify in late:
+            verify(given)
+    except IndexOutOfBounds:
+        for array, block in zip(before, lasting, strict=True):
+            backend.upload(array, block)
+        raise

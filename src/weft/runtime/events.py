@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from weft.errors import Origin, WeftError
+from weft.errors import IndexOutOfBounds, Origin, WeftError
 from weft.public import public
 from weft.runtime import errors
 
@@ -57,7 +57,7 @@ class Event:
     """
 
     over = False
-    interrupted = False  # by a signal: what it was to write is as it was, or as it was to be
+    spared = False  # it failed, and what it was to write is as it was, or, by a signal, as it was to be
     failure: Failure | None = None
     after: Sequence[Event] = ()  # what was asked for earlier and is not over; popped one by one
     needs: Sequence[Event] = ()  # whose values it reads
@@ -116,13 +116,14 @@ class Event:
             self.after = self.after[:-1]
         needs, self.needs = self.needs, ()  # it keeps no earlier work alive
         for one in needs:
-            if one.failure is not None:
+            if one.failure is not None and not one.spared:
                 return one.failure
         return None
 
     def finish(self, failure: Failure | None = None, *, skipped: bool = False) -> None:
         """The work is over: it was done, or it failed, or it was skipped because what it reads failed."""
         self.failure, self._skipped = failure, skipped
+        self.spared = failure is not None and not skipped and isinstance(failure.error, IndexOutOfBounds)
         if failure is not None and not skipped:
             for failures in self.reports:
                 failures.append(failure)

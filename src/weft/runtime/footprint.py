@@ -113,7 +113,7 @@ def _why_kept(node: Node, read: bool, asked: bool, builds: bool) -> str:
     if asked:
         return "asked for"
     if node.check is not None:
-        return "checked after every run"
+        return "checked in every run"
     if node.iterations is not None:
         return ""
     if not read:

@@ -190,6 +190,11 @@ class Function:
         return self.routine_for(sizes).show(stage)
 
     @public
+    def shapes(self, **sizes: int) -> list[tuple[int, ...]]:
+        """The shapes of the arrays that a call of some sizes returns, in order."""
+        return [one.shape for one in self._sized(sizes).outputs]
+
+    @public
     def timings(self, **sizes: int) -> Clock:
         """Where compile time went, for some sizes. Printed, it is a table."""
         return self.routine_for(sizes).timings()
@@ -206,12 +211,15 @@ class Function:
 
     def routine_for(self, sizes: Mapping[str, int]) -> Routine:
         """What runs for calls of some sizes."""
+        return self._sized(sizes).routine
+
+    def _sized(self, sizes: Mapping[str, int]) -> _Instance:
         wanted = self.signature.open_sizes
         if sizes.keys() != set(wanted):
             said = ", ".join(f"{name}=…" for name in wanted)
             what = f"what runs depends on {said}" if wanted else "the function has no sizes that calls decide"
             raise WeftError(what, fix=f'give them: step.show("kernels", {said})' if wanted else "leave them out")
-        return self._instance({name: sizes[name] for name in wanted}).routine
+        return self._instance({name: sizes[name] for name in wanted})
 
 
 def _structured(exchange: Exchange, structure: object) -> Any:

@@ -118,7 +118,7 @@ class Hazards:
 
     def needed(self, work: Footprint) -> list[Event]:
         """Whose values work reads. Asked after `before`."""
-        return [writer for writer in self._writers(work.reads) if not writer.interrupted]
+        return [writer for writer in self._writers(work.reads) if not writer.spared]
 
     def _writers(self, buffers: Iterable[Buffer]) -> list[Event]:
         uses = (self.uses.get(buffer) for buffer in buffers)
@@ -152,4 +152,4 @@ class Hazards:
         """Why a buffer holds no value, if whoever was to write it failed."""
         use = self.uses.get(buffer)
         writer = use.writer if use is not None else None
-        return writer.failure if writer is not None and not writer.interrupted else None
+        return writer.failure if writer is not None and not writer.spared else None

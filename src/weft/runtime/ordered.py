@@ -5,9 +5,10 @@ Either way it is asked for under the context's lock, and what it is to write cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from weft.errors import IndexOutOfBounds
 from weft.runtime.events import Event, Failure
 from weft.runtime.footprint import Footprint
 from weft.runtime.hazards import Hazards, OwnWork
@@ -53,16 +54,17 @@ def in_order(state: DeviceState, ask: Callable[[OwnWork, Claim], A], do: Callabl
 
 
 def broke_off(state: DeviceState, work: OwnWork, error: BaseException, lost: Failure | None = None) -> None:
-    """Own work ended in an error: what it was to write is lost. If it was only interrupted, it may be as before."""
+    """Own work ended in an error: what it was to write is lost, unless it was interrupted or refused."""
     with state.lock:
         if not work.thread:
             return  # it did not begin
         state.ready = None
-        interrupted = not isinstance(error, Exception)
-        if interrupted and work.claim is not None:
-            work.claim.take_back()
+        refused = lost is None and isinstance(error, IndexOutOfBounds)
+        spared = refused or not isinstance(error, Exception)
+        if spared and work.claim is not None:
+            (work.claim.refuse if refused else work.claim.take_back)()
         state.hazards.enter_direct()
-        work.failure, work.interrupted = lost or Failure(error, state.index, told=True), interrupted
+        work.failure, work.spared = lost or Failure(error, state.index, told=True), spared
 
 
 def in_queue(
@@ -71,11 +73,26 @@ def in_queue(
     work: Callable[[], None],
     touched: Mapping[Hazards, Footprint],
     make: Callable[[Claim], None],
+    started: Collection[int] = (),
 ) -> Event:
-    """Let a queue do work, and make its claim. Interrupted, it may be done or not. Called with the lock held."""
+    """Let a queue do work, and make its claim. Interrupted, it may be done or not. Called with the lock held.
+
+    If it is refused, those `started` have first values all the same.
+    """
     claim = Claim(state.residency)
+
+    def refusable() -> None:
+        try:
+            work()
+        except IndexOutOfBounds:
+            with state.lock:
+                state.ready = None
+                claim.keep(started)
+                claim.refuse()
+            raise
+
     try:
-        return queue.put(work, touched, lambda: make(claim))
+        return queue.put(refusable, touched, lambda: make(claim))
     except BaseException:
         state.ready = None
         if not claim.before:

@@ -7,7 +7,7 @@ later it is out of date, and counts no more. What the run itself wrote, it wrote
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -50,6 +50,7 @@ class Residency:
     device: int
     now: int = 0
     marks: dict[int, Mark] = field(default_factory=dict)
+    claimed: dict[int, Claim] = field(default_factory=dict)  # who is to write each last
     sent: dict[int, tuple[str, int]] = field(default_factory=dict)  # into merge buffers, by which device, for errors
 
     def stores(self, key: int) -> bool:
@@ -137,6 +138,7 @@ class Residency:
         """Forget a node that is no more."""
         for key in (identity, ~identity):
             self.marks.pop(key, None)
+            self.claimed.pop(key, None)
             self.sent.pop(key, None)
 
 
@@ -153,6 +155,7 @@ class Claim:
         known = self.residency.marks
         self.computed = computed
         self.before = {key: known.get(key, NEVER) for key in marks}
+        self.residency.claimed.update(dict.fromkeys(marks, self))
         known.update(marks)
 
     def keep(self, keys: Collection[int]) -> None:
@@ -164,9 +167,20 @@ class Claim:
 
         What is computed from others is computed again when it is asked for; what another device sent is used up.
         """
+        self._take_back(self.before, lambda key: key >= 0)
+
+    def refuse(self) -> None:
+        """It has not happened; what is computed from others may have been written on the way.
+
+        What somebody asked to write since will have the value that it then gets.
+        """
+        claimed = self.residency.claimed
+        self._take_back([key for key in self.before if claimed.get(key, self) is self], lambda key: True)
+
+    def _take_back(self, keys: Iterable[int], stays: Callable[[int], bool]) -> None:
         moment = self.residency.next()
-        kept = {key for key, mark in self.before.items() if mark[1] and key >= 0 and key not in self.computed}
-        self.residency.marks.update({key: (moment, key in kept) for key in self.before})
+        kept = {key for key, mark in self.before.items() if mark[1] and stays(key) and key not in self.computed}
+        self.residency.marks.update({key: (moment, key in kept) for key in keys})
 
 
 def initial_marks(initial: InitialValues) -> dict[int, Mark]:

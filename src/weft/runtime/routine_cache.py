@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from weft.backends import KernelCall, Lasting
 from weft.cache import cache_folder, opened, own_identity
 from weft.loops import Buffer, Role
 from weft.runtime.compiled import Compiled
+from weft.schedule.check_first import Checking
+
+C = TypeVar("C")
 
 
 def key_of(backend: Lasting, *parts: object) -> str:
@@ -33,6 +36,7 @@ def remember(key: str, made: Compiled, calls: Sequence[KernelCall], tensors: Seq
         "touched": [numbers.get(buffer, [buffer.shape, buffer.dtype]) for buffer in touched],
         "arena": made.arena.shape[0] if made.arena else 0,
         "offsets": [[place[buffer], offset] for buffer, offset in made.offsets.items() if buffer in place],
+        "checking": [made.checking.kernels, [numbers[buffer] for buffer in made.checking.late]],
         "calls": [[one.kernel, [place[buffer] for buffer in one.buffers], one.given, one.threads] for one in calls],
     }
     with opened(cache_folder("routines")) as cache:
@@ -51,11 +55,19 @@ def recall(key: str, backend: Lasting, tensors: Sequence[Buffer], arena: Callabl
         KernelCall(kernel, tuple([touched[at] for at in on]), tuple(given), threads)
         for kernel, on, given, threads in entry["calls"]
     ]
-    program = backend.recall(calls)
-    if program is None:
+    count, late = entry["checking"]
+    first, program = (backend.recall(one) for one in halved(calls, count))
+    if first is None or program is None:
         return None
     offsets = {touched[place]: offset for place, offset in entry["offsets"]}
-    return Compiled(program, touched, arena(entry["arena"]) if offsets else None, offsets)
+    when = Checking(count, tuple(tensors[number] for number in late))
+    place = arena(entry["arena"]) if offsets else None
+    return Compiled(program, touched, place, offsets, first=first if count else None, checking=when)
+
+
+def halved(calls: Sequence[C], count: int) -> tuple[Sequence[C], Sequence[C]]:
+    """The first so many of some calls, and the others."""
+    return calls[:count], calls[count:]
 
 
 def _buffer(place: int, described: Any, tensors: Sequence[Buffer]) -> Buffer:

@@ -98,6 +98,7 @@ def _broke_off(
         marks = state.residency.marks
         before = {key: marks[key] for key in installed.marks if key in marks}
         work.claim = Claim(state.residency, before, routine.footprint.computed)
+        state.residency.claimed.update(dict.fromkeys(before, work.claim))
         broke_off(state, work, error)
 
 
@@ -134,7 +135,8 @@ def enqueue(
         ready = state.ready
         run = _again(*ready) if ready is not None and ready[0] is routine else _prepare(state, routine)
         do = partial(_do, state, (*run.first, run.installed.bound), given, exchange)
-        return in_queue(state, queue, do, {state.hazards: run.footprint}, partial(_claim, state, routine, run))
+        claim = partial(_claim, state, routine, run)
+        return in_queue(state, queue, do, {state.hazards: run.footprint}, claim, run.started)
 
     state.compile_initial_values(routine.footprint.needs)
     return state.engine.admit(ask)
@@ -154,7 +156,7 @@ def profile(
     executables = [state.engine.backend.compile((kernel,)) for kernel in kernels]
 
     def ask(work: OwnWork, _: Claim) -> list[BoundProgram]:
-        calls = state.memory.place_all([replace(shown, program=one, checks={}) for one in executables])
+        calls = state.memory.place_all([replace(shown, program=one, first=None, checks={}) for one in executables])
         state.hazards.begin(work, routine.footprint)
         return calls
 

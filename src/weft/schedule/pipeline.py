@@ -36,6 +36,7 @@ from weft.schedule import contractions
 from weft.schedule.alike import once, with_own_partials, with_templates
 from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
+from weft.schedule.check_first import checks_first
 from weft.schedule.collapse import collapsed
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
@@ -67,7 +68,7 @@ def distribute(stage: Stage, task: Task) -> Stage:
 
     for t: { u[t] = …;  h[t + 1] = h[t] + u[t] }    becomes    for t: u[t] = …;  for t: h[t + 1] = h[t] + u[t]
     """
-    return _with_nests(stage, distributed(stage.nests))
+    return _with_nests(stage, distributed(stage.nests, task.options.thresholds.filled_tiles))
 
 
 def reuse_copies(stage: Stage, task: Task) -> Stage:
@@ -103,7 +104,7 @@ def strip_mine(stage: Stage, task: Task) -> Stage:
     """
     if not task.placing:
         return stage
-    cost = StripCost(task.options.machine)
+    cost = StripCost(task.options.machine, thresholds=task.options.thresholds)
     found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
     return _with_nests(stage, found)
 
@@ -194,7 +195,8 @@ def fuse(stage: Stage, task: Task) -> Stage:
     order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
 
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
-        return fused(parts, stage.rematerialised.late, task.options, task.placing)
+        late, options = stage.rematerialised.late, task.options
+        return fused(parts, late, options, task.placing, task.checked, task.lasting)
 
     found = joined(with_shared_loops(stage.parts, joined))
     return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
@@ -242,7 +244,7 @@ def split_accumulations(stage: Stage, task: Task) -> Stage:
 
     for i: s = mean(s, x[i])    becomes    for i: for l: part[l] mean= x[64 i + l];  for l: s = mean(s, part[l])
     """
-    return _decided(stage, task, Vector, partial_states)
+    return _decided(stage, task, Vector, lambda body: partial_states(body, task.options.thresholds))
 
 
 def replace_aggregates(stage: Stage, task: Task) -> Stage:
@@ -288,7 +290,7 @@ def accumulate_in_lanes(stage: Stage, task: Task) -> Stage:
 
     for i: s = s + x[i]    becomes    for i: for l: part[l] += x[64 i + l];  for l: s = s + part[l]
     """
-    return _decided(stage, task, Vector, in_lanes)
+    return _decided(stage, task, Vector, lambda body: in_lanes(body, task.options.thresholds))
 
 
 def widen_sums(stage: Stage, task: Task) -> Stage:
@@ -324,6 +326,14 @@ def fold_storage(stage: Stage, task: Task) -> Stage:
     for i: { t[i, j] = …;  y[i] = … t[i, j] }    becomes    for i: { t[j] = …;  y[i] = … t[j] }
     """
     return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
+
+
+def check_first(stage: Stage, task: Task) -> Stage:
+    """Find what is checked of a run before it writes what outlasts it.
+
+    w.grad = 0;  ids.extremes = …;  w.grad += …    becomes    ids.extremes = …;  w.grad = 0;  w.grad += …
+    """
+    return replace(stage, formed=checks_first(stage.kernels, task.checked, task.lasting))
 
 
 def plan_memory(stage: Stage, task: Task) -> Stage:
@@ -423,6 +433,7 @@ PASSES = (
     Pass("block_loops", block_loops),
     Pass("number_partials", number_partials),
     Pass("fold_storage", fold_storage),
+    Pass("check_first", check_first),
     Pass("plan_memory", plan_memory),
     Pass("recall_decisions", recall_decisions),
     Pass("tile", tile),
@@ -435,7 +446,7 @@ PASSES = (
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
 UNOPTIMISED = tuple(
-    one for one in PASSES if one.run in (replace_aggregates, widen_sums, collapse, unroll_jam, vectorise)
+    one for one in PASSES if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise)
 )
 
 

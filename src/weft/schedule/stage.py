@@ -23,7 +23,8 @@ class Task:
 
     `kept` says of buffers why they must be in memory afterwards; `static` gives the sizes of static indices;
     `recompute` are buffers to be recomputed rather than stored; `places` are the kinds of decisions about loops
-    that the backend can run; `tuned` are the best that were found for kernels (`tuned.py`).
+    that the backend can run; `tuned` are the best that were found for kernels (`tuned.py`). What is `checked` of a run
+    is to be found before it writes what is `lasting`.
     """
 
     kept: Mapping[Buffer, str] = field(hash=False)
@@ -32,6 +33,8 @@ class Task:
     places: frozenset[type] = frozenset()
     options: CompileOptions = field(default_factory=CompileOptions)
     tuned: Mapping[str, Decisions] = field(default_factory=dict, hash=False)
+    checked: tuple[Buffer, ...] = ()
+    lasting: tuple[Buffer, ...] = ()
 
     @property
     def placing(self) -> bool:

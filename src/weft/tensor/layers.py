@@ -156,11 +156,12 @@ def _shape_of(param: Tensor) -> str:
         return str(param.shape)
 
 
-def op(function: Callable[..., Any]) -> Callable[..., Any]:
+def op(function: Callable[..., Any], *, kind: type[Layer] = Layer) -> Callable[..., Any]:
     """Make a function of tensors into a maker of layers: keyword-only arguments are its configuration.
 
     `layer = f(hid_dim=8, label="L1")` configures, `layer(x)` applies; `f(x, hid_dim=8)` does both at once. The function
-    returns a tensor, or a tuple, list, dict, named tuple or dataclass of tensors.
+    returns a tensor, or a tuple, list, dict, named tuple or dataclass of tensors. Layers that can do more than be
+    applied are of another `kind`.
     """
     body = LayerFunction(function, LayerArguments(function), Returns(function))
     own_label = "label" in body.takes.signature.parameters
@@ -172,7 +173,7 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
             config["label"] = label
 
         def layer(scope: LayerScope) -> Layer:
-            return Layer(body, config, scope, bool(label))
+            return kind(body, config, scope, bool(label))
 
         name, around = label or function.__name__, current_application()
         made = around.place(name, layer) if around else layer(LayerScope(name))

@@ -1,15 +1,17 @@
 """Operands that hold positions: what every assignment over an operation's loops reads besides values.
 
 Unless an einsum says what is meant by positions outside their axis, they are watched: their least and their greatest
-are kept, and looked at after every run. Until then they are held inside, or nothing is written (`assign/explicit.py`),
-so that no other memory is touched. It is what a comprehension does of subscripts that are no sums of indices
-(`comprehension/gather_checks.py`), and likewise those that can be proved are not watched (`loops/intervals.py`).
+are looked at in every run, before it writes what outlasts it (`schedule/check_first.py`). What runs until then holds
+them inside, or writes nothing (`assign/explicit.py`), so that no other memory is touched. It is what a comprehension
+does of subscripts that are no sums of indices (`comprehension/gather_checks.py`), and likewise those that can be proved
+are not watched (`loops/intervals.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,7 +98,7 @@ def _watched(
         check: Check = PositionsInside(held, slot, label, operation)
         around = held.iterations.indices if held.iterations else ()
         for _ in around:
-            check = EachIteration(check)
+            check = EachIteration(check, held)
         each = Iterations(around) if around else None
         node = Node(NodeName(name), shape, held.precision, origin=origin, check=check, iterations=each)
         found = []
@@ -165,14 +167,21 @@ class PositionsInside:
 
 @dataclass(frozen=True, slots=True)
 class EachIteration:
-    """What is to hold of a node's value in every iteration."""
+    """What is to hold of a node's value in every iteration; it may say something `of` a node of the loop."""
 
     check: Check
+    of: Node | None = None
 
-    @property
-    def of(self) -> None:
-        """What it would speak of is a node of the iteration."""
+    def verify(self, value: npt.NDArray[Any], of: Callable[[], npt.NDArray[Any]] | None) -> None:
+        for at, one in enumerate(value):
+            try:
+                self.check.verify(one, None if of is None else partial(_item, of, at))
+            except IndexOutOfBounds as error:
+                error.notes = (f"in step {at}", *error.notes)
+                raise
 
-    def verify(self, value: npt.NDArray[Any], of: object) -> None:
-        for one in value:
-            self.check.verify(one, None)
+
+def _item(values: Callable[[], npt.NDArray[Any]], at: int) -> npt.NDArray[Any]:
+    """What there is of one iteration, if there is anything."""
+    found = values()
+    return found[at] if len(found) else found

@@ -40,7 +40,7 @@ from weft.assign import (
     target,
 )
 from weft.assign.definitions import inputs_of
-from weft.assign.nodes import Piece, rebuilt
+from weft.assign.nodes import Check, Piece, rebuilt
 from weft.assign.record import assign_pointwise
 from weft.einsum import parse_spec
 from weft.errors import user_origin
@@ -353,9 +353,15 @@ class _LoopBuilder:
             node.precision,
             origin=node.origin,
             gradient_of=node.gradient_of,
-            check=EachIteration(node.check) if node.check is not None and node not in self.of.again else None,
+            check=self._check(node),
             iterations=iterations,
         )
+
+    def _check(self, node: Node) -> Check | None:
+        """What is to hold of a node of the iteration, in all of them; what is computed again was checked before."""
+        if node.check is None or node in self.of.again:
+            return None
+        return EachIteration(node.check, None if node.check.of is None else self.nodes.get(node.check.of))
 
     def _operand(self, tensor: Tensor) -> Operand:
         operand = tensor.operand

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
+from weft.loops import Buffer, Fill, For, If, Let, Remark, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.effects import effects
-from weft.loops.interp.values import Env, Memory, cells_of, evaluated
+from weft.loops.interp.values import Env, Memory, cells_of, evaluated, updated
 from weft.loops.sites import independent
 from weft.loops.walk import accesses, perfect
 from weft.ops import OPS
@@ -88,7 +88,7 @@ def _statement(stmt: Stmt, memory: Memory, env: Env, shape: tuple[int, ...]) -> 
             ufunc.at(memory[buffer], cells, spread(evaluated(value, memory, env)))
         case Update(buffer=buffer, at=at):
             cells = tuple(spread(one) for one in cells_of(at, memory, env))
-            memory[buffer][cells] = spread(evaluated(combined(stmt), memory, env))
+            memory[buffer][cells] = spread(updated(stmt, memory, env))
         case Fill(buffer=buffer, value=number):  # points that are independent and fill all of it: there is but one
             memory[buffer][...] = number
 

@@ -7,6 +7,7 @@ block of independent points likewise (`blocks.py`), and walks the rest. The test
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from math import prod
 from typing import Any
@@ -16,8 +17,8 @@ import numpy as np
 from weft.affine import AccessMap, Affine, injective
 from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
 from weft.loops.interp.blocks import run_block
-from weft.loops.interp.values import Array, Env, Memory, cells_of, evaluated
-from weft.loops.walk import perfect, reads
+from weft.loops.interp.values import Array, Env, Memory, cells_of, evaluated, updated
+from weft.loops.walk import accesses, everything, perfect, reads
 from weft.ops import OPS, Scalar
 from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
@@ -75,29 +76,40 @@ def _run(stmt: Stmt, memory: Memory, env: Env, most: int) -> None:
             _run_all(body, memory, dict(env), most)
         case For(loop=loop, size=size, body=body):
             loops, core = _perfect(stmt)
-            if core is None and run_block(stmt, memory, env, most // 4):  # it holds several values at each point
+            found = _totals(body) if core is None else _total(core, loops)
+            if totals := [one for one in found if memory[one].dtype == np.float32]:
+                wide = {one: memory[one].astype(np.float64) for one in totals}  # sums accumulate in double precision
+                _run(stmt, {**memory, **wide}, env, most)
+                for one in totals:
+                    memory[one][...] = wide[one]
+            elif core is None and run_block(stmt, memory, env, most // 4):  # it holds several values at each point
                 return
-            if core is None:
+            elif core is None:
                 for at in range(size):
                     _run_all(body, memory, {**env, loop: at}, most)
-            elif (total := _total(core, loops)) and memory[total].dtype == np.float32:
-                wide = memory[total].astype(np.float64)  # sums accumulate in double precision
-                _run(stmt, {**memory, total: wide}, env, most)
-                memory[total][...] = wide
             elif prod(loops.values()) > most and len(loops) > 1:
                 for at in range(size):
                     _run(body[0], memory, {**env, loop: at}, most)
             else:
                 _whole(loops, core, memory, env)
+        case Update(buffer=buffer, at=at):
+            memory[buffer][cells_of(at, memory, env)] = updated(stmt, memory, env)
         case _:
             _walk(stmt, memory, env)
 
 
-def _total(stmt: Stmt, loops: dict[str, int]) -> Buffer | None:
-    """The buffer in which a nest adds up."""
+def _total(stmt: Stmt, loops: dict[str, int]) -> list[Buffer]:
+    """The buffer in which a nest adds up, if it does."""
     inner = stmt.body[0] if isinstance(stmt, If) else stmt
     adds = isinstance(inner, Update) and inner.op == "add" and not _distinct(inner.at, loops)
-    return inner.buffer if adds and isinstance(inner, Update) else None
+    return [inner.buffer] if adds and isinstance(inner, Update) else []
+
+
+def _totals(body: tuple[Stmt, ...]) -> list[Buffer]:
+    """The buffers that a block adds to, and does nothing else with."""
+    adds = Counter(one.buffer for one in everything(body) if isinstance(one, Update) and one.op == "add")
+    touched = Counter(one.buffer for one in accesses(body)) if adds else Counter()
+    return [one for one, count in adds.items() if touched[one] == 2 * count]  # each reads and writes it
 
 
 def _perfect(stmt: Stmt) -> tuple[dict[str, int], Stmt | None]:
@@ -151,7 +163,7 @@ def _whole(loops: dict[str, int], stmt: Stmt, memory: Memory, env: Env) -> None:
         case Update(buffer=buffer, at=at):
             cells = tuple(np.broadcast_to(one, shape) for one in cells_of(at, memory, grid))
             if _distinct(at, loops) and loops:
-                memory[buffer][cells] = np.broadcast_to(evaluated(combined(stmt), memory, grid), shape)
+                memory[buffer][cells] = np.broadcast_to(updated(stmt, memory, grid), shape)
             elif dtype_of(stmt.value) == buffer.dtype:
                 _accumulate(stmt, memory, shape, loops, grid)
             else:  # each step rounds to the target's type

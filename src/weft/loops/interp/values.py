@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, Local, Read, dtype_of, show_scalar
+from weft.loops import Buffer, Cast, Local, Read, Update, combined, dtype_of, show_scalar
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
@@ -41,6 +41,13 @@ def evaluated(scalar: Scalar, memory: Memory, env: Env) -> Any:
             value = OPS[op].meaning(*(evaluated(arg, memory, env) for arg in args))
             return np.asarray(value).astype(numpy_type(dtype_of(scalar)), copy=False)[()]
     raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
+
+
+def updated(stmt: Update, memory: Memory, env: Env) -> Any:
+    """What becomes of a cell; where memory holds it in a wider type it is not rounded to its own."""
+    if memory[stmt.buffer].dtype == numpy_type(stmt.buffer.dtype):
+        return evaluated(combined(stmt), memory, env)
+    return OPS[stmt.op].meaning(memory[stmt.buffer][cells_of(stmt.at, memory, env)], evaluated(stmt.value, memory, env))
 
 
 def cells_of(at: tuple[Scalar, ...], memory: Memory, env: Env) -> tuple[Any, ...]:
