@@ -1,6 +1,6 @@
 """How far weft's own elementary functions are from the true values, in units in the last place (ulp).
 
-    python bench/ulps.py                    every number of single precision; most of an hour on two cores
+    python bench/ulps.py                    every number of single precision; a quarter of an hour on two cores
     python bench/ulps.py --quick            every 257th of them
     python bench/ulps.py sin pow            these functions only
 
