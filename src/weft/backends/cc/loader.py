@@ -115,7 +115,7 @@ def with_prelude(text: str) -> str:
 @cache
 def _prelude() -> str:
     """What every text can use. The library comes first: after <tgmath.h> its names would depend on types."""
-    return "\n".join(map(_text, ("library.h", "elementary.h", "prelude.h")))
+    return "\n".join(map(_text, ("library.h", "elementary.h", "elementary_wide.h", "prelude.h")))
 
 
 @cache
