@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -43,6 +44,51 @@ def patched_constants() -> list[str]:
     pattern = re.compile(r"monkeypatch\.set(?:attr|item)\(([\w.]+), \"(_?[A-Z][A-Z_]*)\"")
     found = (pattern.findall(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py")))
     return sorted(f"{module}.{name}" for each in found for module, name in each if not module.startswith("os."))
+
+
+#: Numbers that passes hold and nobody chooses, each with the reason.
+CONSTANTS = {
+    "schedule/compile_options.py": {"_LEAST": "what options may be", "_MOST": "what options may be"},
+    "schedule/options.py": {"RANGES": "what may be asked for", "_LARGEST_TILE": "what 64 bits hold"},
+    "schedule/decisions.py": {"_RANGES": "what may be spelled into a text"},
+    "schedule/memory_plan.py": {"ALIGNMENT": "what backends promise of memory", "_ORDERS": "a sign"},
+    "schedule/min_cut.py": {"SINK": "the number of a node"},
+    "schedule/relocatable.py": {"_KEY_BITS": "a format"},
+    "schedule/tuned.py": {"_FORMAT": "a format"},
+    "schedule/tuned_report.py": {"_SHOWN": "letters that are printed"},
+    "schedule/strip_cost.py": {"_FEW": "roundings that docs/precisions.md promises"},
+    "schedule/tile.py": {"_HALVINGS": "a logarithm"},
+    "schedule/knobs.py": {"_CHUNKS, _FEW_CHUNKS": "what a tuner tries"},
+    "schedule/nest_knobs.py": {
+        "_TILES": "what a tuner tries",
+        "_CLAIMED": "what a tuner tries",
+        "_DEEPEST": "what a tuner tries",
+    },
+    "schedule/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
+    "schedule/space.py": {
+        "_LANES": "what a tuner tries",
+        "_UNROLLED": "what a tuner tries",
+        "_JAMMED": "what a tuner tries",
+    },
+    "schedule/search.py": {"_ELITE": "how a tuner searches", "_ENOUGH": "how a tuner searches"},
+    "optimise/gather.py": {"_LONGEST": "how long a scalar may get"},
+    "optimise/split_scalars.py": {"_LARGE": "how long a scalar may get"},
+    "optimise/inline_decision.py": {"_COPIES": "how far a proof goes"},
+    "optimise/signed_zeros.py": {"_FAR": "how far a proof goes"},
+    "optimise/rewrite.py": {"_MOST_ROUNDS": "how far a fixed point is searched"},
+}
+
+
+def numeric_constants(path: Path) -> list[str]:
+    """The names of a module that stand for numbers, or for something with numbers in it."""
+    found = []
+    for one in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(one, ast.Assign | ast.AnnAssign) and one.value is not None:
+            inside = [each.value for each in ast.walk(one.value) if isinstance(each, ast.Constant)]
+            if any(type(value) in (int, float, complex) for value in inside):
+                target = one.targets[0] if isinstance(one, ast.Assign) else one.target
+                found.append(ast.unparse(target).strip("()"))
+    return found
 
 
 def run_python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
@@ -96,6 +142,13 @@ def test_no_unfinished_markers_in_sources() -> None:
 def test_what_a_test_wants_otherwise_is_an_option() -> None:
     """But for the flags of the C compiler, which are part of a key, the size of the demo, and what is not weft's."""
     assert patched_constants() == ["build.FLAGS", "build.ctypes.CDLL", "demo.EPOCHS", "demo.PIXELS"]
+
+
+def test_passes_hold_no_numbers_but_those_that_nobody_chooses() -> None:
+    """Thresholds are options (`wf.CompileOptions`, `wf.Thresholds`), facts about hardware the machine's."""
+    files = [path for room in ("schedule", "optimise") for path in sorted((WEFT / room).glob("*.py"))]
+    found = {str(path.relative_to(WEFT)): numeric_constants(path) for path in files}
+    assert {path: names for path, names in found.items() if names} == {path: [*one] for path, one in CONSTANTS.items()}
 
 
 @pytest.mark.parametrize(

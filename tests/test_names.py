@@ -23,6 +23,7 @@ _WALK = "the walk over a language's own trees"
 _COMMAND = "a command of `weft tc`"
 _ERROR = "an error, always written `errors.…`"
 _PUBLIC = "a name of users, and one inside a room that users' code never meets"
+_BLOCK = "a function of tensors, and the block of `wf.nn` that is made of it"
 _SCHEDULE = "a schedule, always written `wf.optim.…`, and what users call so in another room"
 #: Functions that have a name in common, and why that is right.
 FUNCTIONS: Mapping[str, str] = {
@@ -30,18 +31,22 @@ FUNCTIONS: Mapping[str, str] = {
     **dict.fromkeys(("accesses", "children", "fold", "reads", "rebuilt", "walk", "with_children"), _WALK),
     **dict.fromkeys(("read", "run"), _COMMAND),
     **dict.fromkeys(("is_computed", "parts"), _ERROR),
-    **dict.fromkeys(("counted", "inside", "labelled", "number", "operator", "power", "where"), _PUBLIC),
+    **dict.fromkeys(("digits", "evaluate", "mapped", "names", "windows"), _PUBLIC),
+    **dict.fromkeys(("counted", "inside", "labelled", "load", "number", "operator", "power", "where"), _PUBLIC),
+    **dict.fromkeys(("cross_entropy", "dropout", "softmax"), _BLOCK),
     **dict.fromkeys(("constant", "linear", "step"), _SCHEDULE),
     "applied": "a definition on tensors, and what there is to say of it: the room after next",
     "given_values": "a tensor of given values, and the values that it is given",
     "key_of": "what something is kept under: operands in memory, routines on disk",
     "needed": "what something depends on: nodes of code, steps of a definition",
     "scalar": "whatever somebody wrote, as a scalar of the language",
+    "split": "tensors along an axis, and examples in two: `wf.split`, `wf.data.split`",
     "solve": "solves the equations of its own room",
     "span_of": "of a text, and of a set",
     "spelled": "how the text of a comprehension has it",
     "type_of": "the element type of an expression of the language",
     "warn": "at the user's line, and at a line of the user's text",
+    "whole": "sizes that must be whole numbers, and processors rounded to one",
     "written": "as an expression of the text; and an array that is written to",
 }
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from weft.lazy import LOADING
 
 if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
-    from weft import nn as nn, optim as optim, tc as tc, torch as torch, train as train
+    from weft import nn as nn, optim as optim, plot as plot, tc as tc, torch as torch, train as train
     from weft.assign import comment as comment, intermediate as intermediate, seq as seq
     from weft.config import config as config
+    from weft.data.room import data as data
     from weft.dlpack import ExchangeError as ExchangeError
     from weft.errors import (
         ArgumentError as ArgumentError,
@@ -27,7 +28,8 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         WeftError as WeftError,
         WeftWarning as WeftWarning,
     )
-    from weft.explain import show_as as show_as
+    from weft.explain import show_as as show_as, summary as summary
+    from weft.files import load as load, load_metadata as load_metadata, relabel as relabel, save as save
     from weft.machine import Machine as Machine
     from weft.ops.declare import monoid as monoid
     from weft.ops.monoids import top as top
@@ -38,6 +40,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         Event as Event,
         Function as Function,
         Pending as Pending,
+        Restored as Restored,
         Routine as Routine,
         Stream as Stream,
     )
@@ -119,7 +122,6 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
     from weft.tensor.leaves import (
         constant as constant,
         counted as counted,
-        data as data,
         from_dlpack as from_dlpack,
         from_file as from_file,
         number as number,
@@ -185,23 +187,25 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         require_grad as require_grad,
         stop_gradient as stop_gradient,
     )
+    from weft.thresholds import Thresholds as Thresholds
 
 __version__ = "0.1.0.dev0"
 
 #: The public names of each module; names that are rooms themselves come first.
 _HOMES = {
-    "": "nn optim tc torch train",
+    "": "data nn optim plot tc torch train",
     "assign": "comment intermediate seq",
     "config": "config",
     "dlpack": "ExchangeError",
-    "explain": "show_as",
+    "explain": "show_as summary",
+    "files": "load load_metadata relabel save",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",
     "ops.declare": "monoid",
     "ops.monoids": "top",
     "project": "Plan plan",
-    "runtime": "Context Device Event Function Pending Routine Stream",
+    "runtime": "Context Device Event Function Pending Restored Routine Stream",
     "runtime.gradcheck": "gradcheck",
     "schedule": "CompileOptions",
     "shape": "Dim Shape",
@@ -224,7 +228,7 @@ _HOMES = {
     "tensor.gradient": "grad_update",
     "tensor.inputs": "input",
     "tensor.layers": "Layer op",
-    "tensor.leaves": "constant counted data from_dlpack from_file number offsets",
+    "tensor.leaves": "constant counted from_dlpack from_file number offsets",
     "tensor.literals": "batch labelled tensor",
     "tensor.operator": "Operator operator",
     "tensor.params": "kaiming normal param seed uniform xavier",
@@ -235,6 +239,7 @@ _HOMES = {
     "tensor.slices": "StaticIndex counter index",
     "tensor.sorting": "argsort sort top_k",
     "tensor.tensor": "Tensor given require_grad stop_gradient",
+    "thresholds": "Thresholds",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = list(_HOME)

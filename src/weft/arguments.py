@@ -54,6 +54,8 @@ def misuse(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as unbound:
+        if what := _kind_mistake(function, args, kwargs):  # a layer may be configured before it is applied
+            return ArgumentError(what)
         known = {name: one for name, one in signature.parameters.items() if name != "self"}
         what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
         return ArgumentError(what, fix=fix)
@@ -92,8 +94,8 @@ def _kind_mistake(function: Callable[..., Any], args: tuple[Any, ...], kwargs: M
     try:
         kinds = inspect.get_annotations(own, eval_str=own.__code__.co_filename.startswith(HOME))
         signature = inspect.signature(function)
-        given = signature.bind(*args, **kwargs).arguments
-    except NameError:  # a name known to type checkers only
+        given = signature.bind_partial(*args, **kwargs).arguments
+    except (NameError, TypeError):  # a name known to type checkers only; an argument that there is not
         return ""
     for name, value in given.items():
         one = signature.parameters[name]

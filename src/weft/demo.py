@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -118,7 +116,7 @@ def run_demo(console: Console, picture: Path) -> str:
             "",
             _parameters(moons_model.model),
             "",
-            boundary(moons_model),
+            picture_of(moons_model).canvas,
             "",
             f"{moons_model.accuracy(*fresh):.1%} of 1000 fresh points are on the side the model says",
             _draw(moons_model, picture),
@@ -137,46 +135,27 @@ def _parameters(model: wf.Layer) -> str:
     return "\n".join(["the parameters, in the shapes weft inferred (input->output):", *lines])
 
 
-def _grid(columns: int, rows: int) -> Array:
-    left, right, bottom, top = FRAME
-    across, up = np.meshgrid(np.linspace(left, right, columns), np.linspace(top, bottom, rows))
-    return np.stack([across, up], axis=-1).reshape(-1, 2).astype(np.float32)
-
-
-def boundary(trained: TwoMoons) -> str:
-    """The plane as text: dots where the model says the lower moon is, and the points of both moons."""
-    dotted = trained.scores(_grid(COLUMNS, ROWS)).reshape(ROWS, COLUMNS) > 0
-    cells = np.where(dotted, ".", " ")
-    left, right, bottom, top = FRAME
-    for (across, up), side in zip(trained.points[::4], trained.sides[::4], strict=True):
-        column = round((float(across) - left) / (right - left) * (COLUMNS - 1))
-        row = round((top - float(up)) / (top - bottom) * (ROWS - 1))
-        if 0 <= column < COLUMNS and 0 <= row < ROWS:
-            cells[row, column] = "#" if side > 0 else "o"
-    return "\n".join("".join(row) for row in cells)
+def picture_of(trained: TwoMoons) -> wf.plot.Plot:
+    """The plane, shaded where the model says the lower moon is, and points of both moons."""
+    return wf.plot.function(
+        trained.scores,
+        FRAME,
+        points=trained.points[::4],
+        classes=trained.sides[::4],
+        levels=[0],
+        title="two moons: the side that the model says",
+        width=COLUMNS,
+        height=ROWS,
+        pixels=PIXELS,
+    )
 
 
 def _draw(trained: TwoMoons, picture: Path) -> str:
-    if importlib.util.find_spec("matplotlib") is None:
-        return "no picture: matplotlib is not installed (pip install 'weft[plot]')"
     try:
         picture.parent.mkdir(parents=True, exist_ok=True)
-        _plot(trained, picture)
+        picture_of(trained).save(picture)
     except OSError as error:
         return f"no picture: {error}"
+    except wf.WeftError as error:
+        return f"no picture: {error.what} ({error.fix})"
     return f"picture: {picture}"
-
-
-def _plot(trained: TwoMoons, picture: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes: Any = figure.add_subplot()
-    scores = trained.scores(_grid(PIXELS, PIXELS)).reshape(PIXELS, PIXELS)
-    axes.contourf(scores, levels=[-1e9, -1, 0, 1, 1e9], colors=["#9ecae1", "#deebf7", "#fee6ce", "#fdae6b"],
-                  extent=FRAME, origin="upper")  # fmt: skip
-    axes.scatter(*trained.points.T, c=np.where(trained.sides > 0, "#d94801", "#08519c"), s=6)
-    axes.set(xlim=FRAME[:2], ylim=FRAME[2:], title="two moons: the sign of the score, and the margin")
-    figure.savefig(picture, dpi=120)

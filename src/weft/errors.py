@@ -18,6 +18,7 @@ what both sides were, how to mend it) and renders them the same way everywhere:
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import linecache
 import os
@@ -31,8 +32,8 @@ from typing import Any
 #: Where weft's own files are.
 HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _COMMAND = os.path.join(HOME, "cli.py")
-#: What weft calls itself through.
-_THROUGH = (contextlib.__file__, dataclasses.__file__)
+#: What weft is called through, or calls itself.
+_THROUGH = (contextlib.__file__, copy.__file__, dataclasses.__file__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,15 @@ _MODULE = _table(
         "range": "wf.arange(n)",
         "identity": "wf.eye(n)",
         "array asarray from_numpy as_tensor Variable placeholder variable": _DATA,
-        "Parameter parameter Module Linear Dense layers Sequential": _LAYER,
+        "Parameter parameter Module Sequential": _LAYER,
+        "Linear Dense layers": "blocks of models are in wf.nn: wf.nn.linear(x, o=8)",
         "rand randn random normal_ randint": _RANDOM,
         "manual_seed": "wf.seed(0)",
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
         "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,
         "jit compile function run session Session": _STEP,
+        "DataLoader Dataset TensorDataset dataloader": "wf.data.batches(x, y, size=32, shuffle=True)",
+        "fit Trainer trainer": "wf.train.fit(model, loss, (x, y), epochs=10)",
         "optimizer optimizers SGD Adam AdamW sgd adam adamw": "wf.optim.sgd(loss, lr=0.1), wf.optim.adamw(loss)",
         "float32 float16 float64 int32 bfloat16": 'element types are text: dtype="float32"',
         "device cuda": 'wf.Context() picks the best backend there is, wf.Context("cc") names one',
@@ -114,10 +117,13 @@ _TENSOR = _table(
 _LAYERS = _table(
     {
         "parameters named_parameters weights trainable_variables variables": "model.params",
-        "state_dict": "{p.label: ctx[p] for p in model.params}",
-        "load_state_dict": "for p in model.params: ctx[p] = saved[p.label]",
-        "forward apply call predict": "call it: model(x)",
+        "state_dict": "ctx.state(model), or ctx.state(step) with the optimiser; wf.save(path, ctx.state(step))",
+        "load_state_dict": "ctx.restore(model, wf.load(path))",
+        "forward apply call": "call it: model(x)",
+        "fit": "wf.train.fit(model, loss, (x, y), epochs=10)",
+        "evaluate predict": "wf.train.evaluate(model, (x, y)), wf.train.predict(model, x)",
         "train eval to cuda cpu": "a layer has no modes and lies on no device",
+        "generate": "wf.nn.generate(model, prompt, max_new=20), or make the model under @wf.nn.language_model",
     }
 )
 _OPTIMISERS = _table(
@@ -133,6 +139,24 @@ _OPTIMISERS = _table(
         "MultiSteps apply_every": "wf.optim.accumulate(loss, wf.optim.sgd(loss, lr=0.1), every=4, step=n)",
         "AveragedModel swa_utils ema_params": "wf.optim.ema(loss, decay=0.999)",
         "chain": "wf.seq(wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss))",
+    }
+)
+
+
+#: Blocks that others have under another name.
+_BLOCKS = _table(
+    {
+        "dense fc": "wf.nn.linear",
+        "bcewithlogits bce": "wf.nn.binary_cross_entropy",
+        "nll": "wf.nn.cross_entropy, of logits",
+        "kldiv": "wf.nn.kl_divergence",
+        "smoothl1": "wf.nn.huber",
+        "infonce": "wf.nn.contrastive",
+        "adaptiveavgpool2d": "wf.nn.global_avg_pool",
+        "module sequential modulelist": "a model is a function under @wf.op, which applies layers one after another",
+        "parameter": 'a parameter is wf.param("w", o=8)',
+        "functional": "functions are under wf: wf.relu, wf.softmax; blocks and losses under wf.nn",
+        "flatten identity": "a linear layer takes the whole output row, of any number of axes",
     }
 )
 
@@ -153,6 +177,20 @@ def no_layer_attribute(name: str, known: Iterable[str]) -> NoSuchName:
     return _missing(f"a layer has no `{name}`", "model.", name, known, _LAYERS)
 
 
+def no_block(name: str, known: Iterable[str]) -> NoSuchName:
+    """`wf.nn.name`, which there is not; others write it in capitals, or with `Loss` at its end."""
+    plain = _plain(name).removesuffix("loss")
+    own = {_plain(one): f"wf.nn.{one}" for one in known}
+    functions = {_plain(one): f"wf.{one}(x)" for one in FUNCTIONS}
+    near = difflib.get_close_matches(plain, own, 1)
+    fix = own.get(plain) or _BLOCKS.get(plain) or functions.get(plain) or (own[near[0]] if near else _LAYER)
+    return NoSuchName(f"wf.nn has no `{name}`", fix=fix if " " in fix else f"write {fix}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
 def no_optimiser(name: str, known: Iterable[str], others: Iterable[str]) -> NoSuchName:
     """`wf.optim.name`, which there is not: of the names there are, some are optimisers."""
     ones, names = list(known), list(others)
@@ -170,6 +208,15 @@ def numpy_refused(function: str, what: str = "a tensor") -> WeftError:
     value = f"np.{function}(ctx[t]) works on its value" if what == "a tensor" else ""
     return WeftError(
         f"np.{function} works on arrays, and {what} is still to be computed", fix="; ".join(filter(None, (own, value)))
+    )
+
+
+def not_pickled(what: str) -> WeftError:
+    """Something that belongs to a program is pickled, or copied by way of it."""
+    return WeftError(
+        f"{what} is neither pickled nor copied: it belongs to the program that is running",
+        fix="wf.save(path, ctx.state(step)) saves the values; a program that is built again has them by "
+        "ctx.restore(step, wf.load(path))",
     )
 
 

@@ -44,7 +44,10 @@ class Machine:
     multiply-adds of vectors in registers: `copy_steps` to copy a number into a panel and `transpose_steps` to
     transpose it there, `load_steps` for a multiply-add whose vectors are all loaded, and may straddle two cache
     lines, `line_steps` to read a number from a line that no first cache holds, `scalar_steps` for an operation on
-    one number. `identity` tells machines apart that cannot share compiled code.
+    one number; to convert one takes `convert_operations` of these, `half_operations` from half precision. Lines
+    `way_bytes` apart compete for the same few places of the first cache, lines up to `near_bytes` apart are fetched
+    before they are asked for, and `points_per_ns` points that do next to nothing are done in a nanosecond.
+    `identity` tells machines apart that cannot share compiled code.
     """
 
     isa: str = "x86_64"
@@ -68,6 +71,11 @@ class Machine:
     load_steps: float = 1.4
     line_steps: float = 1.7
     scalar_steps: float = 4.0
+    convert_operations: float = 0.125
+    half_operations: float = 0.5
+    way_bytes: int = 4096
+    near_bytes: int = 256
+    points_per_ns: float = 4.0
     identity: str = ""
 
     def __post_init__(self) -> None:

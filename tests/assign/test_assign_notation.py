@@ -278,6 +278,7 @@ def same_gradients(
 
 @pytest.mark.parametrize("model", MODELS)
 def test_gradients_read_back(model: str) -> None:
+    wf.seed(0)  # under some, the perceptron is flat where it starts
     loss, names = MODELS[model]()
     indices = [one for one in names.values() if isinstance(one, wf.StaticIndex)]
     code = wf.grad_update(loss)

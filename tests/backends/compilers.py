@@ -47,7 +47,7 @@ def fake(folder: Path, lines: str) -> Compiler:
 def answer(folder: Path, number: int = 42, using: Compiler | None = None) -> int:
     """What the library of a text answers, as in a process that has not loaded it yet."""
     build._loaded.clear()
-    return int(build.build_library(using or real(), text(number), folder).answer())
+    return int(build.build_all(using or real(), [text(number)], folder)[0].answer())
 
 
 def refused(folder: Path, using: Compiler) -> WeftError:

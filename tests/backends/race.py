@@ -20,7 +20,7 @@ from typing import IO
 
 from backends.compilers import real, text
 from weft import cache
-from weft.backends.cc.build import build_library
+from weft.backends.cc.build import build_all
 
 PROCESSES, KILLED, PROGRAMS, WANTED = 200, 50, 8, 3
 KILLING_S = 4.0
@@ -54,7 +54,7 @@ def child(folder: Path, chance: random.Random, number: int) -> None:
         os.replace = lambda *names: (time.sleep(chance.random() * 0.02), replace(*names))  # type: ignore[assignment]
     compiler = real()
     libraries = {
-        program: build_library(compiler, text(program), folder) for program in chance.sample(range(PROGRAMS), WANTED)
+        program: build_all(compiler, [text(program)], folder)[0] for program in chance.sample(range(PROGRAMS), WANTED)
     }
     time.sleep(chance.random())  # whatever others write meanwhile must leave alone what was loaded
     if any(library.answer() != program for program, library in libraries.items()):

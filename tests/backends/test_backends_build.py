@@ -164,7 +164,7 @@ def test_the_user_sees_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_real_errors_are_shown(folder: Path, temporary: Path) -> None:
     with pytest.raises(wf.WeftError) as caught:
-        build.build_library(real(), "int answer(void) { return nothing; }\n", folder)
+        build.build_all(real(), ["int answer(void) { return nothing; }\n"], folder)
     assert "error: " in caught.value.what
     assert "nothing" in caught.value.what
     shown = caught.value.what.removeprefix("the C compiler failed: ").split(":")[0]

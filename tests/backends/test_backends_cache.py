@@ -267,9 +267,9 @@ def test_without_a_cache_a_process_compiles_once(folder: Path, monkeypatch: pyte
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     with pytest.warns(WeftWarning):
-        first = build.build_library(real(), text(42), folder)
+        first = build.build_all(real(), [text(42)], folder)[0]
     forbid_compiling(monkeypatch)
-    assert build.build_library(real(), text(42), folder) is first
+    assert build.build_all(real(), [text(42)], folder)[0] is first
 
 
 def test_nowhere_to_compile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

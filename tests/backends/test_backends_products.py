@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -85,7 +86,7 @@ BLOCKS = """
 a: float32[7, 3, 13, 5]
 b: float32[7, 5, 37]
 c: float32[3, 13, 37]
-product of left h, i; right j; sums k, l in tiles of 2 vectors, copied panels of 2, parts of 9 by 2, then along columns:
+product of left h, i; right j; sums k, l in tiles of 8 rows by 2 vectors of 16, copied panels of 2, parts of 9 by 2, then along columns:
     for h in range(3):
         for i in range(13):
             for j in range(37):
@@ -94,11 +95,12 @@ product of left h, i; right j; sums k, l in tiles of 2 vectors, copied panels of
                     for l in range(5):
                         t = t + (a[k, h, i, l] * b[k, l, j])
                 c[h, i, j] = t * 2
-"""
+"""  # noqa: E501 this is a line of the notation
 
 
-def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) -> None:
-    program = check(parse(BLOCKS))
+def agrees(backend: Cc, text: str) -> None:
+    """Compiled code gives what the oracle does, of whole numbers."""
+    program = check(parse(text))
     ours, meant = ({one: np.ones(one.shape, "float32") for one in buffers_of(program)} for _ in range(2))
     for memory in (ours, meant):
         for number, values in enumerate(memory.values()):
@@ -109,6 +111,35 @@ def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) ->
         np.testing.assert_array_equal(ours[one], values)
 
 
+def test_rows_of_several_loops_share_a_panel_for_a_block_of_sums(backend: Cc) -> None:
+    agrees(backend, BLOCKS)
+
+
+LOOKED = """
+a: float32[21, 19]
+b: float32[19, 43]
+c: float32[21, 43]
+product of left i; right j; sums k in tiles of 8 rows by 2 vectors of 16, looking through 2, then along columns:
+    for i in range(21):
+        for j in range(43):
+            t: float32 = -inf
+            for k in range(19):
+                t = max(t, (a[i, k] + b[k, j]))
+            c[i, j] = t
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="others name their instruction sets otherwise")
+@pytest.mark.parametrize("text", [BLOCKS, LOOKED], ids=["sums", "choices"])
+def test_a_compiler_of_narrower_vectors_makes_several_of_one(text: str, tmp_path: Path) -> None:
+    """The tiles are those of another machine than what the compiler is told to compile for."""
+    narrow = Cc()
+    narrow.compiler = replace(narrow.compiler, command=(*narrow.compiler.command, "-mno-avx"))
+    narrow.folder = tmp_path
+    agrees(narrow, text)
+
+
 def test_a_product_as_text_is_readable(golden: Callable[..., None]) -> None:
     tensor, _ = spec("ik;kj=>ij", 64, 48, 80)
-    golden(wf.Context("cc").compile(wf.relu(tensor).forward).show("source"))
+    options = wf.CompileOptions(machine=wf.Machine())
+    golden(wf.Context("cc").compile(wf.relu(tensor).forward, options=options).show("source"))

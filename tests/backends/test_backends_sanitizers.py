@@ -67,14 +67,14 @@ import ctypes, os, sys
 from pathlib import Path
 import numpy as np
 from backends.guarded import guarded
-from weft.backends.cc.build import build_library, find_compiler
+from weft.backends.cc.build import build_all, find_compiler
 
 text = (
     "int peek(int *x, int at) { return x[at]; }"
     "int poke(int *x, int at) { return x[at] = 7; }"
     "int shift(int *x, int by) { return x[0] << by; }"
 )
-library = build_library(find_compiler(os.environ["WEFT_CC"]), text, Path(os.environ["WEFT_CACHE"]))
+(library,) = build_all(find_compiler(os.environ["WEFT_CC"]), [text], Path(os.environ["WEFT_CACHE"]))
 for name, number in zip(sys.argv[1::2], map(int, sys.argv[2::2])):
     array = np.full(4, 7, "int32")
     if "LD_PRELOAD" not in os.environ:

@@ -45,7 +45,7 @@ def test_semirings(backend: Cc, sample: Contraction, cache: int) -> None:
 
 
 PRODUCT = """
-product of left i; right j; sums k in tiles of 2 vectors{tile}, then along columns:
+product of left i; right j; sums k in tiles of 8 rows by 2 vectors of {lanes}{tile}, then along columns:
     for i in range(21):
         for j in range(43):
             t: {dtype} = {start}
@@ -53,17 +53,20 @@ product of left i; right j; sums k in tiles of 2 vectors{tile}, then along colum
                 t = {accumulate}(t, {terms})
             c[{number}, i, j] = t
 """
+LOOKING, EACH = ", looking through 2", ", looking through 1"
+STRIPS = ", copied strips of rows by 2, groups of 32 tiles by 8 panels"
 #: Types, what accumulates from what, what combines the factors, how it is tiled, and two values that make none.
 KINDS = [
+    ("float32", "max", "-inf", "({} + {})", LOOKING, (np.inf, -np.inf)),
+    ("float32", "max", "-inf", "({} + {})", f", copied panels{LOOKING}", (0.5, np.nan)),
+    ("float64", "min", "inf", "({} + {})", f", copied panels of 7, groups of 2 tiles{EACH}", (-np.inf, np.inf)),
+    ("float64", "max", "0.5", "({} - {})", LOOKING, (np.inf, np.inf)),
+    ("float32", "min", "inf", "({} - {})", f", copied panels of 7{STRIPS}{EACH}", (-np.inf, -np.inf)),
+    ("float32", "max", "-inf", "({} * {})", f", copied panels of 7{EACH}", (0.0, np.inf)),
+    ("float64", "min", "inf", "({} * {})", LOOKING, (-np.inf, 0.0)),
+    ("float64", "max", "-inf", "min({}, {})", f", copied panels{STRIPS}{EACH}", (np.nan, -np.inf)),
+    ("float32", "min", "0.5", "max({}, {})", LOOKING, (np.inf, np.nan)),
     ("float32", "max", "-inf", "({} + {})", "", (np.inf, -np.inf)),
-    ("float32", "max", "-inf", "({} + {})", ", copied panels", (0.5, np.nan)),
-    ("float64", "min", "inf", "({} + {})", ", copied panels of 7", (-np.inf, np.inf)),
-    ("float64", "max", "0.5", "({} - {})", "", (np.inf, np.inf)),
-    ("float32", "min", "inf", "({} - {})", ", copied panels of 7, strips of rows", (-np.inf, -np.inf)),
-    ("float32", "max", "-inf", "({} * {})", ", copied panels of 7", (0.0, np.inf)),
-    ("float64", "min", "inf", "({} * {})", "", (-np.inf, 0.0)),
-    ("float64", "max", "-inf", "min({}, {})", ", copied panels, strips of rows", (np.nan, -np.inf)),
-    ("float32", "min", "0.5", "max({}, {})", "", (np.inf, np.nan)),
 ]
 
 
@@ -84,7 +87,8 @@ def test_what_is_not_a_number_stays_one(backend: Cc, dtype: str) -> None:
     for number, (_, accumulate, start, combine, tile, (one, other)) in enumerate(kinds):
         a[number, 7, 2], b[number, 2, 11] = one, other
         terms = combine.format(f"turned[{number}, k, i]" if number % 2 else f"a[{number}, i, k]", f"b[{number}, k, j]")
-        given = {"accumulate": accumulate, "start": start, "terms": terms, "tile": tile}
+        lanes = (16, 32, 64)[number % 3] // np.dtype(dtype).itemsize
+        given = {"accumulate": accumulate, "start": start, "terms": terms, "tile": tile, "lanes": lanes}
         text += PRODUCT.format(dtype=dtype, number=number, **given).lstrip()
     program = check(parse(text))
     known = {"a": a, "turned": a.transpose(0, 2, 1), "b": b, "c": np.zeros((many, 21, 43))}
@@ -119,7 +123,9 @@ def test_whole_numbers_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ctx = wf.Context("cc")
     code = ctx.compile((product := wf.einsum("ik; jk => ij", wf.data(large), wf.data(large))).forward)
     code()
-    assert re.search("copied panels of .*, strips of rows", code.show("kernels"))
+    assert re.search(
+        "copied panels of .*, transposed strips of rows by 8, groups of 32 tiles by 8 panels", code.show("kernels")
+    )
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(ctx[product], large.astype("int64") @ large.T.astype("int64"))
 
@@ -144,7 +150,7 @@ CONVERTED = """
 a: float16[3, 13, 7, 5]
 b: bfloat16[7, 5, 37]
 c: float32[3, 13, 37]
-product of left h, i; right j; sums k, l in tiles of 2 vectors, copied panels of 2, strips of rows, parts of 9 by 2, then along columns:
+product of left h, i; right j; sums k, l in tiles of 8 rows by 2 vectors of 16, copied panels of 2, copied strips of rows by 8, groups of 32 tiles by 8 panels, parts of 9 by 2, then along columns:
     for h in range(3):
         for i in range(13):
             for j in range(37):

@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from weft.backends.cc import Cc
 from weft.backends.cc.build import FLAGS
-from weft.backends.cc.loader import _prelude
+from weft.backends.cc.loader import with_prelude
 
 #: No function of a kernel has more on the stack: Python needs some of a thread's 64 KiB as well.
 FRAME = 16 << 10
@@ -68,7 +68,7 @@ def test_no_frame_is_large(second: str, options: wf.tc.Options, tmp_path: Path) 
     mm = wf.tc.define(text, backend="cc").mm
     mm.options(a, b, choose=options)
     source = tmp_path / "kernel.c"
-    source.write_text(f"{_prelude()}\n{mm.show('source', a, b)}")
+    source.write_text(with_prelude(mm.show("source", a, b)))
     command = [*Cc().compiler.command, *FLAGS, f"-Wframe-larger-than={FRAME}", str(source), "-o", os.devnull]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0

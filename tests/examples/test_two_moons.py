@@ -34,10 +34,10 @@ def test_training_twice_gives_the_same_numbers() -> None:
 def test_the_boundary_is_a_picture_in_text() -> None:
     trained = demo.two_moons()
     list(trained.train(epochs=8))
-    rows = demo.boundary(trained).split("\n")
+    rows = demo.picture_of(trained).canvas.split("\n")
     assert [len(row) for row in rows] == [demo.COLUMNS] * demo.ROWS
     assert rows[0].startswith(" ")
-    assert rows[-1].endswith(".")
+    assert rows[-1].endswith("░")
     assert sum(row.count("o") for row in rows) > 60
     assert sum(row.count("#") for row in rows) > 60
 

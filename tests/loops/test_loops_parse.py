@@ -166,7 +166,10 @@ HAND_MADE = {
                 (),
                 ("j",),
                 "t",
-                Tile(3, 2, True, (4, 8), "transposed", 16, True, "rows", True, "rows", 4, (2, 1, 3), True),
+                Tile(
+                    *(3, 2, 16, True, (4, 8), "transposed", 16, True, "rows", True, "rows", 4, (2, 1, 3)),
+                    *("copied", 7, 32, 8, 5),
+                ),
             ),
             (
                 For(
@@ -269,7 +272,7 @@ MISTAKES = [
         "product of sums i in tiles of 4:\n    pass",
         19,
         "this does not say how a product is tiled",
-        "for example `in tiles of 4 rows by 2 vectors, then along columns`",
+        "for example `in tiles of 4 rows by 2 vectors of 8, then along columns`",
     ),
     (
         "product of left i:\n    pass\nx[...] = 0",

@@ -39,7 +39,7 @@ product of left i; right j; sums k{tile}:
 
 @pytest.mark.parametrize("terms", ["(X[i, k] + B[k, j])", "(X[i, k] - B[k, j])", "min(X[i, k], B[k, j])"])
 def test_a_product_of_any_semiring_is_one(terms: str) -> None:
-    for tile in ("", " in tiles of 2 vectors, copied panels of 2, then along columns"):
+    for tile in ("", " in tiles of 8 rows by 2 vectors of 16, copied panels of 2, then along columns"):
         made = PRODUCT.format(tile=tile, terms=terms)
         assert text(program(made).body) == made
 
@@ -48,9 +48,21 @@ def test_a_product_of_any_semiring_is_one(terms: str) -> None:
     ("tile", "terms", "why"),
     [
         ("", "X[i, k] / B[k, j]", "it does not accumulate products in t"),
-        (" in tiles of 4 columns, along sums, then along columns", "X[i, k] + B[k, j]", "only sums of floats are"),
-        (" in tiles of 2 vectors, parts of 60, then along columns", "X[i, k] + B[k, j]", "only sums of floats are"),
-        (" in tiles of 2 vectors, copied panels of 4, then along columns", "X[i, k] + B[k, j]", "blocks are of panels"),
+        (
+            " in tiles of 4 rows by 4 columns, along sums on vectors of 16, then along columns",
+            "X[i, k] + B[k, j]",
+            "only sums of floats are",
+        ),
+        (
+            " in tiles of 8 rows by 2 vectors of 16, parts of 60, then along columns",
+            "X[i, k] + B[k, j]",
+            "only sums of floats are",
+        ),
+        (
+            " in tiles of 8 rows by 2 vectors of 16, copied panels of 4, then along columns",
+            "X[i, k] + B[k, j]",
+            "blocks are of panels",
+        ),
     ],
 )
 def test_what_is_none_is_refused(tile: str, terms: str, why: str) -> None:

@@ -14,6 +14,7 @@ from weft.loops.nodes import Store, Update
 from weft.loops.roundings import PARTS
 from weft.loops.walk import scoped
 from weft.optimise.lanes import in_lanes
+from weft.thresholds import Thresholds
 
 CASES = {
     "a sum, and what is left over": (
@@ -239,7 +240,19 @@ def test_every_value_counts_once_and_is_rounded_seldom(sizes: tuple[int, ...], o
         lines.append(f"{'    ' * depth}for {name} in range({size}):")
     value = " + ".join(names)
     before = "\n".join([*lines, f"{'    ' * len(sizes)}t = {op.format(value)}", "D[0] = t\n"])
-    new = check(Program(in_lanes(program(before).body)))
+    for thresholds in LINES:
+        _counted(check(Program(in_lanes(program(before).body, thresholds))), sizes, op)
+
+
+#: As they are, and in few and many lanes.
+LINES = (
+    Thresholds(),
+    Thresholds(lanes=8, lanes_left=1, lane_terms=1, nested_lanes=2, streams=3, stream_rows=3),
+    Thresholds(lanes=1024, lanes_left=4, nested_lanes=5, streams=16, stream_rows=16),
+)
+
+
+def _counted(new: Program, sizes: tuple[int, ...], op: str) -> None:
     values = {C: np.zeros(40, "float32"), D: np.zeros(1, "float32")}
     parts = {one: np.full(one.shape, np.nan, "float32") for one in buffers_of(new) if one.role is Role.PARTIAL}
     run(new, {**parts, **values})

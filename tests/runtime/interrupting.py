@@ -297,8 +297,8 @@ def try_building() -> int:
         assert not wf.config.strict, f"in a block for ever after an interrupt at {number}"
         loss = build()
         ctx[layer.params[0]] = np.full(layer.params[0].dims.array_shape, 0.25)
-        found = ctx[loss].item(), [str(one) for one in layer.params], str(w.dims)
-        expected = 4 * (3 + 0.25 * 3 * (3.0 + 11.0 + 19.0)), ["<dense.w: 3->2>", "<dense.b: 2>"], "4->3"
+        found = ctx[loss].item(), [f"{one.label}: {one.shape}" for one in layer.params], str(w.dims)
+        expected = 4 * (3 + 0.25 * 3 * (3.0 + 11.0 + 19.0)), ["dense.w: 3->2", "dense.b: 2"], "4->3"
         assert found == expected, f"after an interrupt at {number}: {found}"
         tried += 1
         if not hit:

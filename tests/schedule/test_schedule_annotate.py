@@ -46,6 +46,7 @@ from weft.loops.legality import illegal, unfit
 from weft.loops.names import distinct
 from weft.loops.walk import around, everything, with_body
 from weft.ops import Num, call
+from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.annotate import annotated
 
@@ -141,9 +142,12 @@ def test_whatever_is_legal_computes_the_same(backend: Cc, drawn: tuple[Sample, t
 def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
     """A product with a tile drawn for it, if that is legal."""
     pick = st.sampled_from
+    dtype = next(one.local.dtype for one in everything(staged.body) if isinstance(one, Let))
+    strips = draw(pick(["", "copied", "transposed"]))
     tile = Tile(
-        draw(pick([0, 1, 3, 8])),
+        draw(pick([1, 3, 8])),
         draw(pick([1, 2, 4])),
+        draw(pick([16, 32, 64])) // numpy_type(dtype).itemsize,
         draw(st.booleans()),
         draw(pick([(), (5,), (46, 16), (3, 2)])),
         draw(pick(["", "copied", "transposed"])),
@@ -151,6 +155,11 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
         draw(st.booleans()),
         draw(pick(["rows", "columns"])),
         draw(st.booleans()),
+        strips=strips,
+        packed=draw(pick([1, 3])) if strips else 1,
+        group=draw(pick([0, 1, 3])),
+        panels=draw(pick([1, 3])) if strips else 1,
+        looks=draw(pick([0, 1, 3])),
     )
     found = replace(staged, what=replace(staged.what, tile=tile))
     return staged if unfit(found) else found

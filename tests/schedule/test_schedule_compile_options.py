@@ -43,6 +43,7 @@ OTHERS = {
     "machine": replace(wf.Machine.here(), call_ns=16.0),
     "single_terms": 9,
     "recompute_share": 0.25,
+    "thresholds": wf.Thresholds(tile_rows=7),
     "tuned": "other.jsonl",
 }
 UNSEEN = {"strict", "verify", "kept_programs", "tuned"}

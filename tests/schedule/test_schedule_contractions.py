@@ -72,7 +72,7 @@ def test_contractions_of_any_form_are_staged(sample: Contraction) -> None:
 
 
 def kernels_of(code: object) -> tuple[Kernel, ...]:
-    return wf.Context(Staging()).compile(code).kernels
+    return wf.Context(Staging()).compile(code, options=wf.CompileOptions(machine=wf.Machine())).kernels
 
 
 def layer() -> wf.Tensor:

@@ -146,7 +146,7 @@ for t2 in range(4):
     [
         ({"i9": "on vectors"}, "it has no loop `i9`, or it is a product's"),
         (
-            {"n0": "product of left i0; right i1; sums i2 in tiles of 2 vectors, then along columns"},
+            {"n0": "product of left i0; right i1; sums i2 in tiles of 8 rows by 2 vectors of 16, then along columns"},
             "it has no product `n0`",
         ),
         ({"i2": "on vectors"}, "it holds other loops"),
@@ -188,9 +188,10 @@ def test_products_run_as_decided_and_are_rounded_as_promised() -> None:
     assert isinstance(staged, Staged)
     tile = next(one.what.tile for one in tilings(staged, OPTIONS) if one.what.tile and not one.what.tile.panel)
     (most,) = tile.parts
-    said = f"product of left i0; right i1; sums i2 in tiles of 4 rows by 2 vectors, parts of {most}, then along columns"
+    shape = f"in tiles of 4 rows by 2 vectors of 16, parts of {most}"
+    said = f"product of left i0; right i1; sums i2 {shape}, then along columns"
     found = with_decisions(kernel, read_decisions({"n0": said}), OPTIONS)
-    assert f"left a; right b; sums c in tiles of 4 rows by 2 vectors, parts of {most}" in text(found.body)
+    assert f"left a; right b; sums c {shape}" in text(found.body)
     loops = with_decisions(kernel, read_decisions({"i1": "on threads by 8"}), OPTIONS)
     assert text(loops.body).strip().startswith("for a in range(4):\n    for b in range(32) on threads by 8:")
     for wrong, problem in {
@@ -224,7 +225,7 @@ EVIL = '2\n#pragma GCC unroll 2\nsystem("touch injected");'
         {"i0": "on vectors of ٣"},
         {EVIL: "on vectors"},
         {"n0": "product of left i0"},
-        {"n0": f"product of left {EVIL} in tiles of 2 vectors, then along columns"},
+        {"n0": f"product of left {EVIL} in tiles of 8 rows by 2 vectors of 16, then along columns"},
     ],
 )
 def test_what_does_not_say_how_loops_run_is_not_read(texts: dict[str, str]) -> None:

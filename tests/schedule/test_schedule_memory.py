@@ -23,9 +23,11 @@ from schedule.kernels import (
     scheduled,
     store,
 )
-from weft.loops import Buffer, Fill, If, Let, Local, Program, Stmt
+from weft.loops import Buffer, Fill, If, Inside, Let, Local, Program, Role, Stmt
 from weft.loops.interp import run_scalar
+from weft.loops.nodes import Cast
 from weft.loops.reaching import sites
+from weft.ops import Call
 from weft.ops.dtypes import numpy_type
 from weft.schedule import Kernel
 from weft.schedule.fold_storage import folded
@@ -296,3 +298,34 @@ def test_a_deep_model_needs_little_more_than_what_it_must_remember() -> None:
     sample = scheduled(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)))
     found = planned(folded(sample.kernels, sample.kept), sample.outside, in_place=True)
     assert found.size == found.peak < planned(sample.kernels, sample.outside).separate
+
+
+def test_what_is_no_tensor_is_planned_though_nothing_proves_that_it_is_written_first() -> None:
+    """A padded convolution that also accumulates, in a block, runs under one of two tests that exclude each other."""
+    again, old = A.beside(Role.COPY, ".again"), floats(6, "old", 4, 4)
+    off = read(X, 0, 0)
+    kernels = [
+        Kernel(
+            (), tuple(If((Inside(Cast("int64", Call(op, (off, off))), 1),), copy(again, X).body) for op in ("ne", "eq"))
+        ),
+        copy(Y, again),
+        copy(Y, old),
+    ]
+    plan = planned(kernels, [X, Y], in_place=True)
+    assert again in plan.offsets
+    assert list(plan.apart) == [old]
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_a_scale_between_padded_convolutions(backend: str) -> None:
+    """What the scale computed is computed once more on the way back, by a kernel under tests."""
+    x = wf.data(np.arange(1024, dtype="float32").reshape(4, 8, 8, 4) % 7, batch=1, label="x")
+    spec = "...|h=+p, w=+q, i; p, q, i -> o => ...|h, w, o"
+    k, scale, last = (wf.param(name, init=init) for name, init in (("k", 0.1), ("scale", 2.0), ("last", 0.5)))
+    inner = wf.einsum("...|..., c; c => ...|..., c", wf.einsum(spec, x, k, p=3, q=3, o=8), scale)
+    total = wf.einsum("...|... => 0", wf.einsum(spec, inner, last, p=3, q=3, o=8))
+    ctx = wf.Context(backend)
+    ctx.compile(wf.grad_update(total), keep=[one.grad for one in (k, scale, last)])()
+    value = ctx[total].item()
+    for one in (k, scale, last):  # it is linear in each of them
+        np.testing.assert_allclose((ctx[one] * ctx[one.grad]).sum(), value, rtol=1e-4)

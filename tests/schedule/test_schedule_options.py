@@ -102,8 +102,8 @@ def test_tiles_are_as_asked() -> None:
     definition = wf.tc.define(TEXT, backend="cc").mm
     definition.options(*arrays("mm"), choose=Options(rows=4, vectors=3))
     source = definition.show("source", *arrays("mm"))
-    assert "kernel_0_product0_wide = 3 * kernel_0_product0_lanes," in source
-    assert "kernel_0_product0_rows = WEFT_EVEN(45, 4)," in source
+    assert f"kernel_0_product0_wide = {3 * wf.Machine.here().vector_bytes // 4}," in source
+    assert "kernel_0_product0_rows = 4," in source
 
 
 EVIL = '2\nfor (int q = 0; q < 1; q++) { int system(const char *); system("touch ./injected"); }\n#pragma GCC unroll 2'

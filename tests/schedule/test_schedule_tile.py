@@ -15,7 +15,8 @@ from weft.machine import Machine
 from weft.ops import Call, Num
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
-from weft.schedule.tile import best_tile, tiled
+from weft.schedule.tile import best_tile, tiled, tilings
+from weft.thresholds import Thresholds
 
 TOTAL, ZERO = Local("t", "float32"), Cast("float32", Num(0))
 
@@ -58,53 +59,47 @@ product of left i; right j; sums k:
             c[i, j] = t"""
     staged = contraction("ik;kj=>ij", i=64, j=80, k=100)
     assert show(Program((staged,))) == before
-    told = "sums k in tiles of 2 vectors, parts of 50, then along columns on vectors:"
+    told = "sums k in tiles of 8 rows by 2 vectors of 16, parts of 50, then along columns on vectors:"
     assert show(check(Program(tiled([staged])))) == before.replace("sums k:", told)
-    told = "sums k in tiles of 4 rows by 3 vectors, parts of 50, then along columns on vectors:"
+    told = "sums k in tiles of 4 rows by 3 vectors of 16, parts of 50, then along columns on vectors:"
     assert show(check(Program(tiled([staged], asking(rows=4, vectors=3))))) == before.replace("sums k:", told)
+
+
+TILES = "in tiles of 8 rows by 2 vectors of 16"
+DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
 
 
 @pytest.mark.parametrize(
     ("text", "sizes", "head"),
     [
-        ("ik;kj=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, then along columns on vectors"),
-        ("ik;jk=>ij", (64, 80, 48), "left i; right j; sums k in tiles of 2 vectors, transposed panels, then along"),
-        (
-            "ik;jk=>ij",
-            (3, 2, 480),
-            "left j; right i; sums k in tiles of 4 columns, along sums, parts of 60, then along",
-        ),
-        ("ki;kj=>ji", (64, 80, 48), "left j; right i; sums k in tiles of 2 vectors, then along columns on vectors"),
+        ("ik;kj=>ij", (64, 80, 48), f"left i; right j; sums k {TILES}, then along columns on vectors"),
+        ("ik;jk=>ij", (64, 80, 48), f"left i; right j; sums k {TILES}, transposed panels, then along"),
+        ("ik;jk=>ij", (3, 2, 480), f"left j; right i; sums k {DOTS}, parts of 60, then along"),
+        ("ki;kj=>ji", (64, 80, 48), f"left j; right i; sums k {TILES}, then along columns on vectors"),
         (
             "ik;jk=>ij",
             (64, 80, 5000),
-            "in tiles of 2 vectors, transposed panels of 834, parts of 64 by 14, then",
+            f"{TILES}, transposed panels of 834, groups of 32 tiles, parts of 64 by 14, then",
         ),
-        ("ilk;klj=>ij", (64, 80, 5, 9), "sums l, k in tiles of 2 vectors, unrolled, then along columns on vectors"),
+        ("ilk;klj=>ij", (64, 80, 5, 9), f"sums l, k {TILES}, unrolled, then along columns on vectors"),
+        ("ikl;klj=>ij", (64, 80, 9, 5), f"{TILES}, then along columns on vectors, loops collapsed by 1 and 1 and 2"),
+        ("jik;kl=>ijl", (64, 80, 48, 32), f"left j, i; right l; sums k {TILES}, then along columns on vectors:"),
+        ("jik;kl=>jil", (64, 80, 48, 32), f"{TILES}, then along columns on vectors, loops collapsed by 2 and"),
         (
-            "ikl;klj=>ij",
-            (64, 80, 9, 5),
-            "sums k, l in tiles of 2 vectors, then along columns on vectors, loops collapsed by 1 and 1 and 2",
+            "ki;kj=>ij",
+            (160, 176, 480),
+            "panels, copied strips of rows by 8, groups of 32 tiles by 8 panels, parts of 69",
         ),
-        (
-            "jik;kl=>ijl",
-            (64, 80, 48, 32),
-            "left j, i; right l; sums k in tiles of 2 vectors, then along columns on vectors:",
-        ),
-        (
-            "jik;kl=>jil",
-            (64, 80, 48, 32),
-            "left j, i; right l; sums k in tiles of 2 vectors, then along columns on vectors, loops collapsed by 2 and",
-        ),
-        ("ki;kj=>ij", (160, 176, 480), "copied panels, strips of rows, parts of 69, then along columns on vectors"),
-        ("ki;kj=>ij", (64, 80, 480), "left i; right j; sums k in tiles of 2 vectors, parts of 69, then along columns"),
-        ("kil;klj=>ij", (64, 80, 784, 16), "sums k, l in tiles of 2 vectors, copied panels of 56, parts of 64 by 14"),
-        ("kil;klj=>ij", (64, 80, 16, 784), "sums k, l in tiles of 2 vectors, copied panels of 1, parts of 64 by 14"),
-        ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 5 vectors, then along columns on vectors"),
+        ("ki;kj=>ij", (64, 80, 480), f"left i; right j; sums k {TILES}, parts of 69, then along columns"),
+        ("kil;klj=>ij", (64, 80, 784, 16), f"{TILES}, copied panels of 56, groups of 32 tiles, parts of 64 by 14"),
+        ("kil;klj=>ij", (64, 80, 16, 784), f"{TILES}, copied panels of 1, groups of 32 tiles, parts of 64 by 14"),
+        ("hik;jk=>ihj", (64, 80, 5000, 0, 3), f"left h, i; right j; sums k {TILES}, transposed panels of 834, parts"),
+        ("ik;kj=>ij", (1, 80, 48), "sums k in tiles of 1 row by 5 vectors of 16, then along columns on vectors"),
+        ("ik;kj=>ij", (33, 80, 48), "sums k in tiles of 7 rows by 2 vectors of 16, then along columns on vectors"),
     ],
 )
 def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
-    (found,) = tiled([contraction(text, **dict(zip("ijkl", sizes, strict=False)))])
+    (found,) = tiled([contraction(text, **dict(zip("ijklh", sizes, strict=False)))])
     assert head in show(check(Program((found,)))).splitlines()[0]
 
 
@@ -120,10 +115,11 @@ def test_tiles_are_no_larger_than_the_stack_can_bear(rows: int, vectors: int) ->
     assert found is not None
     check(Program((found,)))
     assert found.what.tile is not None
-    assert 1 <= (found.what.tile.rows or 8) * found.what.tile.vectors <= 64
+    assert 1 <= found.what.tile.rows * found.what.tile.vectors <= 64
 
 
-PLAIN = Tile(4, 2)
+PLAIN = Tile(4, 2, 16)
+PACKED = replace(PLAIN, panel="copied", strips="copied", packed=2, group=2, panels=2)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +130,14 @@ PLAIN = Tile(4, 2)
         ("ik;kj=>ij", replace(PLAIN, panel="transposed"), "its vectors do not lie along `k`"),
         ("ik;kj=>ij", replace(PLAIN, panel="folded"), "there are no such panels"),
         ("ik;jk=>ij", replace(PLAIN, dot=True, panel="copied"), "there are no such panels"),
-        ("ki;kj=>ij", replace(PLAIN, strips=True), "rows are packed where columns are"),
+        ("ki;kj=>ij", replace(PLAIN, strips="copied"), "rows are packed where columns are, for a group of tiles"),
+        ("ki;kj=>ij", replace(PACKED, group=0), "rows are packed where columns are, for a group of tiles"),
+        ("ki;kj=>ij", replace(PACKED, strips="folded"), "rows are packed where columns are, for a group of tiles"),
+        ("ki;kj=>ij", replace(PLAIN, panels=2), "panels follow each other where rows are packed"),
+        ("ki;kj=>ij", replace(PACKED, packed=0), "panels follow each other where rows are packed"),
+        ("ki;kj=>ij", replace(PLAIN, group=2), "groups are of tiles that share a block of sums, or strips"),
+        ("ki;kj=>ij", replace(PACKED, panels=1025), "1025 at once are more than 1024"),
+        ("ki;kj=>ij", replace(PLAIN, looks=1), "only extrema of floats look whether terms are numbers"),
         ("ikl;lkj=>ij", replace(PLAIN, collapse=(1, 1, 2)), "cells of `k` do not follow those of `l`"),
         (
             "ik;kj=>ij",
@@ -145,6 +148,9 @@ PLAIN = Tile(4, 2)
         ("ik;kj=>ij", replace(PLAIN, parts=(46, 16, 3)), "there are no such parts"),
         ("ik;kj=>ij", replace(PLAIN, vectors=0), "it has no vectors, or more than 64"),
         ("ik;kj=>ij", replace(PLAIN, rows=40), "it has no vectors, or more than 64"),
+        ("ik;kj=>ij", replace(PLAIN, rows=0), "it has no vectors, or more than 64"),
+        ("ik;kj=>ij", replace(PLAIN, lanes=32), "there are no vectors of 128 bytes"),
+        ("ik;kj=>ij", replace(PLAIN, lanes=3), "there are no vectors of 12 bytes"),
     ],
 )
 def test_a_tile_that_does_not_fit_is_refused(text: str, wrong: Tile, problem: str) -> None:
@@ -256,3 +262,41 @@ def test_factors_that_do_not_commute_keep_their_places() -> None:
     staged = contraction("ki;kj=>ji", i=64, j=80, k=48)
     shapes = [best_tile(one) for one in (staged, in_semiring(staged, "max", "sub"))]
     assert [one and one.what.left for one in shapes] == [("j",), ("i",)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "shape"),
+    [
+        ({"vector_bytes": 64, "registers": 32}, (8, 2, 16)),
+        ({"vector_bytes": 32, "registers": 16}, (6, 2, 8)),
+        ({"vector_bytes": 16, "registers": 16}, (6, 2, 4)),
+        ({"vector_bytes": 16, "registers": 32}, (8, 2, 4)),
+        ({"vector_bytes": 64, "registers": 8}, (2, 2, 16)),
+        ({"vector_bytes": 256, "registers": 1}, (1, 2, 16)),
+        ({"vector_bytes": 24, "registers": 32}, (8, 2, 4)),
+    ],
+)
+def test_tiles_are_as_large_as_the_machine_s_registers(facts: dict[str, float], shape: tuple[int, ...]) -> None:
+    tile = shape_of(contraction("ik;kj=>ij", i=960, j=80, k=48), on(**facts))
+    assert (tile.rows, tile.vectors, tile.lanes) == shape
+    ways = [one.what.tile for one in tilings(contraction("ik;jk=>ij", i=960, j=80, k=48), on(**facts))]
+    (dot,) = (one for one in ways if one and one.dot)
+    assert (dot.rows, dot.vectors, dot.lanes) == (max(1, shape[0] // 2), 4, shape[2])
+
+
+def test_what_is_done_at_once_is_drawn_by_thresholds() -> None:
+    lines = Thresholds(tile_rows=4, tile_vectors=3, group_tiles=5, group_panels=6, packed_strips=7, look_tiles=9)
+    options = DEFAULTS.but(thresholds=lines)
+    tile = shape_of(contraction("ki;kj=>ij", i=160, j=176, k=480), options)
+    assert (tile.rows, tile.vectors, tile.strips) == (4, 3, "copied")
+    assert (tile.group, tile.panels, tile.packed, tile.looks) == (5, 6, 7, 0)
+    choice = in_semiring(contraction("ik;kj=>ij", i=64, j=80, k=48), "max", "add")
+    assert [shape_of(choice, one).looks for one in (DEFAULTS, options)] == [16, 9]
+    assert shape_of(choice, DEFAULTS.but(thresholds=Thresholds(look_rows=65))).looks == 0
+
+
+def test_rows_of_several_loops_share_a_block_if_they_are_few() -> None:
+    staged = contraction("hik;jk=>ihj", h=3, i=64, j=80, k=5000)
+    for most, group in ((192, 0), (191, 32)):
+        tile = shape_of(staged, DEFAULTS.but(thresholds=Thresholds(group_rows=most)))
+        assert (tile.block > 0, tile.group) == (True, group)

@@ -94,7 +94,7 @@ def test_code_that_updates_never_changes_the_model(update: Callable[[wf.Tensor],
     out = change(last) @ wf.relu(change(hidden) @ examples())
     loss = total((out - wf.data(np.ones((5, 1)), batch=1)) ** 2)
     step = wf.Context("interp").compile(wf.seq(wf.grad_update(loss), update(loss)))
-    assert [str(t) for t in (hidden, last, out)] == ["<w1: 3->8>", "<w2: 8->1>", f"<{out.label}: 5|1>"]
+    assert [str(t.shape) for t in (hidden, last, out)] == ["3->8", "8->1", "5|1"]
     step()
 
 
@@ -144,7 +144,7 @@ def test_a_node_takes_its_shape_from_what_is_assigned_not_from_where_it_is_read(
     found: list[wf.Tensor] = []
     ctx = wf.Context("interp")
     ctx.compile(wf.seq(wf.grad_update(loss), clip(most=0.5)), keep=[weight.grad])()
-    assert str(found[0]) == "<norm2.w: 1>"
+    assert (found[0].label, str(found[0].shape)) == ("norm2.w", "1")
     np.testing.assert_allclose(np.linalg.norm(ctx[weight.grad]), 0.5, rtol=1e-5)
 
 
@@ -171,7 +171,7 @@ def test_a_parameter_that_only_code_uses_is_shaped_by_the_code() -> None:
 
     ctx = wf.Context("interp")
     ctx.compile(apply())()
-    assert str(weight) == "<w: 3->2>"
+    assert str(weight.shape) == "3->2"
     assert ctx[result].tolist() == [3.0, 3.0]
 
 

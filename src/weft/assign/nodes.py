@@ -88,7 +88,7 @@ class Node:
 
     `definition` computes it whenever a routine needs it and has not; `init` fills it once, before its first use.
     What is `declared` was made for code to assign to, or says its sizes as such a node does. What a loop computes has
-    that shape in each of its `iterations`.
+    that shape in each of its `iterations`. A parameter is `learned`, whatever gives it its first values.
     """
 
     name: NodeName
@@ -100,6 +100,7 @@ class Node:
     declared: Declared | None = None
     check: Check | None = None
     iterations: Iterations | None = None
+    learned: bool = False
     id: int = field(default_factory=next_id)
     definition: Code | None = field(default=None, init=False)
 

@@ -55,7 +55,7 @@ class Specialised:
 def specialised(code: Code, inputs: Iterable[Node], sizes: Mapping[str, Dim]) -> Specialised:
     """Completed code, with these sizes of its inputs."""
     nodes = reach((*inputs, *_nodes_in(code)), _sources)
-    _close_fixed(nodes)
+    close_fixed(nodes)
     copied = _users(filter(_is_open, nodes), nodes)
     copying = Specialisation(sizes)
     substitution = _Substitution(copying)
@@ -89,7 +89,7 @@ def _is_open(node: Node) -> bool:
     return _is_input(node) or not all(shape.checked for shape in (node.shape, *(one.length for one in loops)))
 
 
-def _close_fixed(nodes: Iterable[Node]) -> None:
+def close_fixed(nodes: Iterable[Node]) -> None:
     """Close the shapes of what is not computed, where no open size goes into them; none may go into first values."""
     for node in nodes:
         if node.definition is None and node.gradient_of is None and not _is_input(node):

@@ -1,4 +1,4 @@
-"""One program in three notations: `wf.show_as`."""
+"""One program in three notations, `wf.show_as`, and what a model is made of, `wf.summary`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from weft.errors import WeftError
 from weft.explain.code_text import code_text
 from weft.explain.einsum_calls import einsum_calls
 from weft.explain.program import NamedProgram, Sayable, applied, program_of, supposed
+from weft.explain.summary import summary
 from weft.tc import Definition
 
-__all__ = ["show_as"]
+__all__ = ["show_as", "summary"]
 
 
 def show_as(what: Sayable, notation: str, *arrays: Any) -> str:

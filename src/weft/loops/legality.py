@@ -42,7 +42,7 @@ from weft.loops.nodes import (
     Vector,
 )
 from weft.loops.reaching import covered
-from weft.loops.semiring import TYPES, is_rounded
+from weft.loops.semiring import TYPES, asks_for_numbers, is_rounded
 from weft.loops.sites import Site, separated, sites
 from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, walk
 from weft.ops import Call, Scalar
@@ -51,9 +51,11 @@ from weft.ops.dtypes import is_float, numpy_type
 #: The bytes of the narrowest and the widest vector that any machine has: what is long enough for the widest is so for
 #: all.
 NARROWEST, WIDEST = 16, 64
-#: So many rows are the most that registers allow on any machine; a tile has no more vectors than this: what registers
-#: do not hold lies on the stack.
-MOST_ROWS, MOST_VECTORS = 8, 64
+#: The bytes of all vectors that there are.
+WIDTHS = tuple(NARROWEST << at for at in range((WIDEST // NARROWEST).bit_length()))
+#: A tile has no more vectors than this: what registers do not hold lies on the stack. No more tiles, panels or strips
+#: than these have scratch memory at once.
+MOST_VECTORS, MOST_AT_ONCE = 64, 1024
 
 
 def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
@@ -242,6 +244,7 @@ def unfit(staged: Staged) -> str:
     along = found.right if tile.along == "columns" else found.left
     return (
         _misshapen(tile, found)
+        or _misgrouped(tile, found)
         or _misaligned(tile, found)
         or (rest_in_order(found, along) if tile.vector else "")
         or (shared_product(staged, tile.shared) if tile.shared else "")
@@ -265,18 +268,36 @@ def at_a_point(found: Parts) -> tuple[Stmt, ...]:
 
 def _misshapen(tile: Tile, found: Parts) -> str:
     """Why there is no tile of a shape."""
-    if tile.vectors < 1 or (tile.rows or MOST_ROWS) * tile.vectors > MOST_VECTORS:
+    if min(tile.rows, tile.vectors) < 1 or tile.rows * tile.vectors > MOST_VECTORS:
         return f"it has no vectors, or more than {MOST_VECTORS}"
+    size = tile.lanes * numpy_type(found.total.dtype).itemsize
+    if size not in WIDTHS:
+        return f"there are no vectors of {size} bytes"
     if tile.shared not in ("", "columns", "rows") or tile.chunk < 1:
         return "threads share columns or rows"
     if tile.panel not in ("", "copied", "transposed") or (tile.dot and tile.panel):
         return "there are no such panels"
-    if tile.strips and not tile.panel:
-        return "rows are packed where columns are"
     goes_on = len(tile.parts) == 2 or not is_rounded(found.ops, found.total.dtype)
     if tile.block and not (tile.panel and goes_on and tile.block <= found.sums[0][1]):
         return "blocks are of panels whose sums go on in double precision"
     return "" if len(tile.parts) <= 2 and all(one > 0 for one in tile.parts) else "there are no such parts"
+
+
+def _misgrouped(tile: Tile, found: Parts) -> str:
+    """Why tiles do not follow each other in groups as one says, or look at their terms."""
+    if tile.strips not in ("", "copied", "transposed") or (tile.strips and not (tile.panel and tile.group > 0)):
+        return "rows are packed where columns are, for a group of tiles"
+    if min(tile.packed, tile.panels) < 1 or (max(tile.packed, tile.panels) > 1 and not tile.strips):
+        return "panels follow each other where rows are packed"
+    grouped = bool(tile.block or tile.strips)
+    if tile.group < 0 or (tile.group and not grouped):
+        return "groups are of tiles that share a block of sums, or strips"
+    if tile.looks and not asks_for_numbers(found.ops, found.total.dtype):
+        return "only extrema of floats look whether terms are numbers"
+    if tile.looks < 0 or (tile.looks > 1 and grouped):
+        return "tiles of a group are looked through one by one"
+    most = max(tile.packed, tile.panels, tile.group, tile.looks)
+    return f"{most} at once are more than {MOST_AT_ONCE}" if most > MOST_AT_ONCE else ""
 
 
 def _misaligned(tile: Tile, found: Parts) -> str:

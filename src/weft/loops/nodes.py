@@ -143,7 +143,10 @@ class Jam:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """So many iterations at once (0: as many as vectors of the machine hold), sums of them in so many accumulators."""
+    """So many iterations at once, sums of them in so many accumulators.
+
+    0 stands for as many as vectors of the machine hold of the types in the loop: that is what it means, on any machine.
+    """
 
     lanes: int = 0
 
@@ -196,6 +199,8 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
+    """A number in all cells of a buffer, on vectors: no cell depends on another."""
+
     buffer: Buffer
     value: float | int | bool
 
@@ -220,13 +225,17 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """How a product runs in registers: tiles of `rows` (0: as many as registers hold) times `vectors`.
+    """How a product runs in registers: tiles of `rows` times `vectors` of `lanes`.
 
     Rows are those of the last loop on the left, columns of the last on the right. Vectors lie along columns; those
     of a `dot` along the last sum, one for each column. A register adds up `parts[0]` products, another `parts[1]`
     of those sums, and the rest is added up in double precision; without parts one register takes all. A `panel` has
     columns packed into it first, "copied" as they lie or "transposed", for `block` iterations of the first sum (0:
-    all). `strips` have rows packed too, those of a tile side by side. `unroll` writes out the last sum. As many of
+    all). `strips` have rows packed too, those of a tile side by side: "copied" sum by sum, or "transposed", row by row
+    along the last sum, `packed` strips at once. `group` tiles of rows share a panel before its next block, or strips
+    before the next rows (0: those of all loops on the left), and `panels` follow each other for one group. Where
+    `looks` is not 0, the rows of so many tiles are looked through at once for terms that are not numbers, and the
+    columns of each panel: extrema of others are quicker. `unroll` writes out the last sum. As many of
     the last loops on the left, on the right and of the sums run as one as `collapse` says. What follows the sums
     runs along the columns, or the rows, of a tile, on vectors if `vector` says so. Threads share the
     iterations of the outermost loop over "columns" or over "rows", panels or tiles where there is but one such loop, if
@@ -235,6 +244,7 @@ class Tile:
 
     rows: int
     vectors: int
+    lanes: int
     dot: bool = False
     parts: tuple[int, ...] = ()
     panel: str = ""
@@ -245,21 +255,33 @@ class Tile:
     shared: str = ""
     chunk: int = 1
     collapse: tuple[int, int, int] = (1, 1, 1)
-    strips: bool = False
+    strips: str = ""
+    packed: int = 1
+    group: int = 0
+    panels: int = 1
+    looks: int = 0
 
     def __str__(self) -> str:
-        shape = f"{f'{self.rows} rows by ' * (self.rows > 0)}{self.vectors} {'columns' if self.dot else 'vectors'}"
+        wide = _many(self.vectors, "column") if self.dot else f"{_many(self.vectors, 'vector')} of {self.lanes}"
+        panels = f" by {self.panels} panels" if self.panels > 1 else ""
         told = {
-            "along sums": self.dot,
+            f"along sums on vectors of {self.lanes}": self.dot,
             f"{self.panel} panels{f' of {self.block}' if self.block else ''}": self.panel,
-            "strips of rows": self.strips,
+            f"{self.strips} strips of rows by {self.packed}": self.strips,
+            f"groups of {_many(self.group, 'tile')}{panels}": self.group,
             f"parts of {' by '.join(map(str, self.parts))}": self.parts,
+            f"looking through {self.looks}": self.looks,
             "unrolled": self.unroll,
             f"then along {self.along}{' on vectors' if self.vector else ''}": True,
             f"{self.shared} on threads by {self.chunk}": self.shared,
             f"loops collapsed by {' and '.join(map(str, self.collapse))}": max(self.collapse) > 1,
         }
-        return ", ".join([f"in tiles of {shape}", *(text for text, holds in told.items() if holds)])
+        tiles = f"in tiles of {_many(self.rows, 'row')} by {wide}"
+        return ", ".join([tiles, *(text for text, holds in told.items() if holds)])
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True, slots=True)

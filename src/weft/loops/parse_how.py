@@ -20,9 +20,11 @@ _LOOP: Mapping[str, Callable[[int], How]] = {
     r"unrolled by (\d+)": Unroll,
 }
 _TILE = re.compile(
-    r"in tiles of (?:(?P<rows>\d+) rows by )?(?P<vectors>\d+) (?:vectors|columns(?P<dot>, along sums))"
-    r"(?:, (?P<panel>copied|transposed) panels(?: of (?P<block>\d+))?)?(?P<strips>, strips of rows)?"
-    r"(?:, parts of (?P<parts>\d+(?: by \d+)*))?(?P<unroll>, unrolled)?"
+    r"in tiles of (?P<rows>\d+) rows? by (?P<vectors>\d+) (?:vectors?|columns?(?P<dot>, along sums on vectors)) of "
+    r"(?P<lanes>\d+)(?:, (?P<panel>copied|transposed) panels(?: of (?P<block>\d+))?)?"
+    r"(?:, (?P<strips>copied|transposed) strips of rows by (?P<packed>\d+))?"
+    r"(?:, groups of (?P<group>\d+) tiles?(?: by (?P<panels>\d+) panels)?)?"
+    r"(?:, parts of (?P<parts>\d+(?: by \d+)*))?(?:, looking through (?P<looks>\d+))?(?P<unroll>, unrolled)?"
     r", then along (?P<along>columns|rows)(?P<vector> on vectors)?"
     r"(?:, (?P<shared>columns|rows) on threads by (?P<chunk>\d+))?"
     r"(?:, loops collapsed by (?P<left>\d+) and (?P<right>\d+) and (?P<sums>\d+))?",
@@ -54,7 +56,7 @@ def parse_tile(token: Token) -> Tile:
     """How a product runs."""
     if (found := tile_of(token.rstrip())) is not None:
         return found
-    fix = "for example `in tiles of 4 rows by 2 vectors, then along columns`"
+    fix = "for example `in tiles of 4 rows by 2 vectors of 8, then along columns`"
     raise Mistake("this does not say how a product is tiled", span_of(token), fix)
 
 
@@ -64,14 +66,19 @@ def tile_of(text: str) -> Tile | None:
     if found is None:
         return None
     return Tile(
-        rows=int(found["rows"] or 0),
+        rows=int(found["rows"]),
         vectors=int(found["vectors"]),
+        lanes=int(found["lanes"]),
         dot=bool(found["dot"]),
         parts=tuple(map(int, found["parts"].split(" by "))) if found["parts"] else (),
         panel=found["panel"] or "",
         block=int(found["block"] or 0),
         unroll=bool(found["unroll"]),
-        strips=bool(found["strips"]),
+        strips=found["strips"] or "",
+        packed=int(found["packed"] or 1),
+        group=int(found["group"] or 0),
+        panels=int(found["panels"] or 1),
+        looks=int(found["looks"] or 0),
         along=found["along"],
         vector=bool(found["vector"]),
         shared=found["shared"] or "",

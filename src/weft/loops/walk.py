@@ -127,6 +127,16 @@ def substituted(scalar: Scalar, values: Mapping[str, Affine]) -> Scalar:
     return rewritten(scalar, lambda one: one.substitute(values) if isinstance(one, Affine) else None)
 
 
+def expanded(scalar: Scalar, known: Mapping[Local, Scalar]) -> Scalar:
+    """The scalar with variables replaced by what they stand for."""
+    return rewritten(scalar, lambda one: known.get(one) if isinstance(one, Local) else None)
+
+
+def operations_in(scalar: Scalar) -> int:
+    """How many operations a scalar takes, besides reading."""
+    return sum(isinstance(one, Call) for one in walk(scalar))
+
+
 def reads(scalar: Scalar) -> list[Read]:
     return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Read]
 

@@ -47,7 +47,14 @@ def current_training() -> Training | None:
 
 @contextmanager
 def training(step: DrawStep) -> Iterator[Training]:
-    """Apply layers to be trained: dropout draws anew for each `step`, and batches are normalised by themselves."""
+    """Apply layers to be trained: dropout draws anew for each `step`, and batches are normalised by themselves.
+
+    >>> x = wf.data(np.ones(4), label="x")
+    >>> with wf.nn.training(step=0) as mode:
+    ...     y = wf.nn.dropout(x, rate=0.5)
+    >>> print(sorted(set(ctx[y].tolist())))
+    [0.0, 2.0]
+    """
     mode = Training(step)
     token = _training.set(mode)
     try:

@@ -24,18 +24,16 @@ from weft.loops.contraction import contraction_of
 from weft.loops.nests import Nest
 from weft.loops.nodes import Buffer, Read, Update
 from weft.ops import OPS, Scalar
-
-#: A contraction of so many rows, columns and sums fills tiles.
-_FEWEST = 16
+from weft.thresholds import USUAL
 
 #: What runs in an iteration: a nest, or several that share a loop inside.
 Item = tuple[Nest, ...]
 
 
-def distributed(nests: Sequence[Nest]) -> list[Nest]:
-    """The nests, each sharing no more loops than it must."""
+def distributed(nests: Sequence[Nest], fewest: int = USUAL.filled_tiles) -> list[Nest]:
+    """The nests, each sharing no more loops than it must; contractions of `fewest` rows, columns, sums fill tiles."""
     ids = count(1 + max((number for nest in nests for number in nest.shared), default=0))
-    return [nest for item in _items(nests, 0) for nest in _distributed(item, 0, ids)]
+    return [nest for item in _items(nests, 0) for nest in _distributed(item, 0, ids, fewest)]
 
 
 def _items(nests: Iterable[Nest], depth: int) -> Iterator[Item]:
@@ -45,13 +43,13 @@ def _items(nests: Iterable[Nest], depth: int) -> Iterator[Item]:
         yield tuple(nest for _, nest in run)
 
 
-def _distributed(item: Item, depth: int, ids: Iterator[int]) -> Iterator[Nest]:
+def _distributed(item: Item, depth: int, ids: Iterator[int], fewest: int) -> Iterator[Nest]:
     """The nests of an item, which share the loops above a depth whatever becomes of those below."""
     if len(item[0].shared) <= depth:
         yield _keeping_order(item[0], ids)
         return
     parts = list(_items(item, depth + 1))
-    for component in _components(_with_contractions(_dependences(parts, depth), parts, depth)):
+    for component in _components(_with_contractions(_dependences(parts, depth), parts, depth, fewest)):
         chosen = [parts[at] for at in component]
         if len(chosen) == 1 and len(chosen[0]) == 1:
             nest = chosen[0][0]
@@ -60,10 +58,10 @@ def _distributed(item: Item, depth: int, ids: Iterator[int]) -> Iterator[Nest]:
         number = next(ids)
         for part in chosen:
             below = tuple(replace(one, shared=(*one.shared[:depth], number, *one.shared[depth + 1 :])) for one in part)
-            yield from _distributed(below, depth + 1, ids)
+            yield from _distributed(below, depth + 1, ids, fewest)
 
 
-def _with_contractions(after: list[list[int]], parts: Sequence[Item], depth: int) -> list[list[int]]:
+def _with_contractions(after: list[list[int]], parts: Sequence[Item], depth: int, fewest: int) -> list[list[int]]:
     """The dependences of parts, and of contractions on recurrences that alone read them: those stay together.
 
     In an iteration there is enough to do for tiles, and what they leave need not be stored for all iterations.
@@ -71,7 +69,7 @@ def _with_contractions(after: list[list[int]], parts: Sequence[Item], depth: int
     cycles = {at: tuple(group) for group in _connected(after) if len(group) > 1 for at in group}
     found = [list(one) for one in after]
     for at, part in enumerate(parts):
-        if at in cycles or len(part) > 1 or not _fills_tiles(part[0], depth):
+        if at in cycles or len(part) > 1 or not _fills_tiles(part[0], depth, fewest):
             continue
         own = [one for one, each in enumerate(parts) if each[0].target == part[0].target]
         readers = {cycles.get(one) for writer in own for one in after[writer] if one not in own}
@@ -81,14 +79,14 @@ def _with_contractions(after: list[list[int]], parts: Sequence[Item], depth: int
     return found
 
 
-def _fills_tiles(nest: Nest, depth: int) -> bool:
+def _fills_tiles(nest: Nest, depth: int, fewest: int) -> bool:
     """Is a nest a contraction that has work for whole tiles in every iteration of a loop?"""
     what = contraction_of(nest)
     if what is None or what.why:
         return False
     outer = {name for name, _ in nest.loops[: depth + 1]}
     sides = (prod(size for name, size in group if name not in outer) for group in (what.left, what.right, what.sums))
-    return min(sides) >= _FEWEST
+    return min(sides) >= fewest
 
 
 def _keeping_order(nest: Nest, ids: Iterator[int]) -> Nest:

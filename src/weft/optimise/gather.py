@@ -21,7 +21,7 @@ from weft.loops.constants import constant_value
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import BlockNames
 from weft.loops.nodes import DEEPEST, Buffer, Cast, For, If, Inside, Let, Local, Set, Stmt, Update
-from weft.loops.walk import around, bottom_up, depth, everything, free, map_scalars, parts, rewritten, walk
+from weft.loops.walk import around, bottom_up, depth, everything, expanded, free, map_scalars, parts, rewritten, walk
 from weft.ops import Call, Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.optimise.signed_zeros import Positive, never_minus_zero
@@ -84,7 +84,7 @@ class _Gathering:
         value = _added(effect.core) if effect else None
         if effect is None or value is None or not self._ignores_zeros(effect.core):
             return None
-        added = _expanded(value, effect.values)
+        added = expanded(value, effect.values)
         for hot, rest in self._split(added) if _is_short(added) else ():
             found = _solved(hot, loop)
             if found is not None:
@@ -135,7 +135,7 @@ def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect |
     for stmt in lead:
         if not isinstance(stmt, Let):
             return None
-        known[stmt.local] = _expanded(stmt.value, known)
+        known[stmt.local] = expanded(stmt.value, known)
         if not _is_short(known[stmt.local]):
             return None
     match last:
@@ -157,10 +157,6 @@ def _added(core: Set | Update) -> Scalar | None:
         case Set(local=local, value=Call(op="add", args=(old, value))) if old == local:
             return value
     return None
-
-
-def _expanded(scalar: Scalar, values: Mapping[Local, Scalar]) -> Scalar:
-    return rewritten(scalar, lambda one: values.get(one) if isinstance(one, Local) else None)
 
 
 def _is_short(scalar: Scalar) -> bool:

@@ -53,17 +53,10 @@ from weft.loops.walk import (
     variables,
 )
 from weft.ops import OPS, Call, Scalar
-
-#: So many lanes at most, of so many terms each at least; so many are joined one after another in the end. Of nested
-#: loops there are so many lanes at least.
-_MOST, _TERMS, _LEFT, _FEWEST = 64, 4, 4, 16
-#: So many terms at most a lane adds up, which is rounded by being halved as well, and once more by what is left over.
-_ROWS = PARTS[0] - (_MOST // _LEFT).bit_length()
-#: In so many streams memory is read at once, where there are so many rows of lanes.
-_STREAMS, _FAR = 4, 16
+from weft.thresholds import USUAL, Thresholds
 
 
-def in_lanes(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def in_lanes(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt, ...]:
     """A block with the long accumulations of its innermost loops in lanes; products stay whole."""
     names, ids = BlockNames(body), fresh_ids(body, Role.PARTIAL)
 
@@ -73,38 +66,48 @@ def in_lanes(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         (*outer, (name, size)), block = perfect((stmt,))
         if any(isinstance(one, For | If | Fill | Staged) for one in everything(block)):
             return None
-        lanes = _nested_lanes(outer, size) if outer else _lanes(size)
+        lanes = _nested_lanes(outer, size, thresholds) if outer else _lanes(size, thresholds)
         if not lanes or not (found := _accumulations([*outer, (name, size)], block)):
             return None if outer else (stmt,)
         accumulators = [_Lanes.of(one, lanes, next(ids), names) for one in found]
-        split = _Split(For(name, size, block), accumulators, lanes, *map(names.fresh, ("lane", "row", "stream")))
+        lane, row, stream = map(names.fresh, ("lane", "row", "stream"))
+        split = _Split(For(name, size, block), accumulators, lanes, lane, row, stream, thresholds)
         return list(split.nested(outer, names) if outer else split.all())
 
     return top_down(body, rule)
 
 
-def _lanes(size: int) -> int:
+def _lanes(size: int, thresholds: Thresholds) -> int:
     """How many lanes a loop has; 0 if it is too short for any."""
-    lanes = 2 * _LEFT if size >= 2 * _TERMS * _LEFT else 0
-    while 0 < lanes < _MOST and size >= 2 * _TERMS * lanes:
+    lanes = 2 * thresholds.lanes_left if size >= 2 * thresholds.lane_terms * thresholds.lanes_left else 0
+    while 0 < lanes < thresholds.lanes and size >= 2 * thresholds.lane_terms * lanes:
         lanes *= 2
     return lanes
 
 
-def _nested_lanes(outer: Sequence[Loop], size: int) -> int:
+def _most_rows(thresholds: Thresholds) -> int:
+    """How many terms at most a lane adds up, which is rounded by being halved as well, and once more by what is left
+    over.
+    """
+    return PARTS[0] - (thresholds.lanes // thresholds.lanes_left).bit_length()
+
+
+def _nested_lanes(outer: Sequence[Loop], size: int, thresholds: Thresholds) -> int:
     """How many lanes the innermost of some loops has, so that none are left over; 0 if it is better on its own."""
-    lanes = next((one for one in range(min(size, _MOST), _FEWEST - 1, -1) if size % one == 0), 0)
-    count, each = _together(outer, size // lanes) if lanes and size < _TERMS * 2 * _MOST else (0, 1)
-    return lanes if count * each >= _TERMS else 0
+    most, least = thresholds.lanes, thresholds.nested_lanes
+    lanes = next((one for one in range(min(size, most), least - 1, -1) if size % one == 0), 0)
+    short = lanes and size < thresholds.lane_terms * 2 * most
+    count, each = _together(outer, size // lanes, _most_rows(thresholds)) if short else (0, 1)
+    return lanes if count * each >= thresholds.lane_terms else 0
 
 
-def _together(outer: Sequence[Loop], rows: int) -> tuple[int, int]:
+def _together(outer: Sequence[Loop], rows: int, most: int) -> tuple[int, int]:
     """How many rows of lanes the innermost loops have that may run until lanes are joined, and how many iterations of
     the next one may.
     """
     for _, size in reversed(outer):
-        if rows * size > _ROWS:
-            return rows, next(one for one in range(max(_ROWS // rows, 1), 0, -1) if size % one == 0)
+        if rows * size > most:
+            return rows, next(one for one in range(max(most // rows, 1), 0, -1) if size % one == 0)
         rows *= size
     return rows, 1
 
@@ -194,16 +197,17 @@ class _Split:
     lane: str
     row: str
     stream: str
+    thresholds: Thresholds
 
     def all(self) -> Iterator[Stmt]:
         """All iterations: in one block, or in several and what these leave over."""
-        rows, name = self.loop.size // self.lanes, self.loop.loop
-        if rows <= _ROWS or not any(one.is_rounded for one in self.accumulators):
+        rows, name, streams = self.loop.size // self.lanes, self.loop.loop, self.thresholds.streams
+        if rows <= _most_rows(self.thresholds) or not any(one.is_rounded for one in self.accumulators):
             yield from self._block(self.loop.size, Affine(()))
             return
-        most = _ROWS // _STREAMS * _STREAMS
-        even = (one for one in range(most, most // 2, -_STREAMS) if rows % one == 0)
-        each = next(even, min(most, rows // 2 // _STREAMS * _STREAMS))
+        most = _most_rows(self.thresholds) // streams * streams
+        even = (one for one in range(most, most // 2, -streams) if rows % one == 0)
+        each = next(even, min(most, rows // 2 // streams * streams))
         blocks, size = rows // each, each * self.lanes
         yield For(name, blocks, tuple(self._block(size, Affine(((size, name),)))))
         left = self.loop.size - blocks * size
@@ -215,7 +219,7 @@ class _Split:
     def nested(self, outer: Sequence[Loop], names: BlockNames) -> Sequence[Stmt]:
         """All iterations of the loop and of those around it, as many of them together as lanes may take."""
         rows = self.loop.size // self.lanes
-        most, each = _together(outer, rows)
+        most, each = _together(outer, rows, _most_rows(self.thresholds))
         inside, left = list(self._rows(rows, 1, Affine(()))), list(outer)
         while left and rows * left[-1][1] <= most:
             rows *= left[-1][1]
@@ -236,8 +240,8 @@ class _Split:
     def _block(self, size: int, first: Affine) -> Iterator[Stmt]:
         """So many iterations from one on, in lanes that are joined."""
         rows, rest = divmod(size, self.lanes)
-        far = len(self.loop.body) == 1 and rows >= _FAR
-        lane, streams = Affine.of(self.lane), _STREAMS if far else 1
+        far = len(self.loop.body) == 1 and rows >= self.thresholds.stream_rows
+        lane, streams = Affine.of(self.lane), self.thresholds.streams if far else 1
         each = rows // streams
         yield self._started()
         yield from self._rows(each, streams, first)
@@ -257,7 +261,7 @@ class _Split:
     def _joined(self) -> Iterator[Stmt]:
         """The lanes joined: by halves, on vectors; the last few one by one."""
         lanes, lane = self.lanes, Affine.of(self.lane)
-        while lanes > _LEFT:
+        while lanes > self.thresholds.lanes_left:
             half = lanes - lanes // 2
             yield For(self.lane, lanes - half, tuple(one.halved(lane, half) for one in self.accumulators))
             lanes = half

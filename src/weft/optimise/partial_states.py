@@ -26,26 +26,23 @@ from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
 from weft.ops import OPS, Call
-
-#: So many states at most, of so many values each at least; and so many are joined one after another in the end.
-_MOST, _VALUES, _LEFT = 64, 4, 8
-#: What joins states by more operations than these hides its own latency: more states are only more code.
-_FEW = 100
+from weft.thresholds import USUAL, Thresholds
 
 
-def partial_states(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tuple[Stmt, ...]:
     """A block with its long accumulations in several states each."""
     names, ids = BlockNames(body), fresh_ids(body, Role.PARTIAL)
 
     def rule(stmt: Stmt) -> Sequence[Stmt]:
         found = _accumulated(stmt)
-        if found is None or not isinstance(stmt, For) or stmt.size < _VALUES * _LEFT:
+        if found is None or not isinstance(stmt, For) or stmt.size < thresholds.state_values * thresholds.states_left:
             return (stmt,)
-        lanes, most = _LEFT, _MOST if _operations(found) <= _FEW else _LEFT
-        while lanes < most and stmt.size >= 2 * _VALUES * lanes:
+        lanes = thresholds.states_left
+        most = thresholds.states if _operations(found) <= thresholds.state_operations else lanes
+        while lanes < most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
         buffer = Buffer(next(ids), names.fresh(f"{found.local.name}_part"), (lanes,), found.local.dtype, Role.PARTIAL)
-        return _Parts(stmt, found, buffer, names.fresh("lane")).split()
+        return _Parts(stmt, found, buffer, names.fresh("lane"), thresholds.states_left).split()
 
     return bottom_up(body, rule)
 
@@ -78,6 +75,8 @@ class _Parts:
     found: Set
     buffer: Buffer
     lane: str
+    #: So many are joined one after another in the end.
+    left: int
 
     def split(self) -> list[Stmt]:
         lanes, size = self.buffer.shape[0], self.loop.size
@@ -85,10 +84,9 @@ class _Parts:
         here = Affine.of(self.lane)
         blocks = Affine(((lanes, self.loop.loop), (1, self.lane)), lanes)
         inner = For(self.lane, lanes, self._taking(blocks))
-        done: list[Stmt] = [
-            For(self.lane, lanes, self._taking(here, first=True)),
-            For(self.loop.loop, whole - 1, (inner,)),
-        ]
+        done: list[Stmt] = [For(self.lane, lanes, self._taking(here, first=True))]
+        if whole > 1:
+            done.append(For(self.loop.loop, whole - 1, (inner,)))
         if rest:
             done.append(For(self.lane, rest, self._taking(here + whole * lanes)))
         return [*done, *self._joined(lanes)]
@@ -110,7 +108,7 @@ class _Parts:
         """The states joined: by halves, on vectors; the last few one by one."""
         assert isinstance(self.found.value, Call)
         op, here = self.found.value.op, Affine.of(self.lane)
-        while lanes > _LEFT:
+        while lanes > self.left:
             lanes //= 2
             yield For(self.lane, lanes, (Update(self.buffer, (here,), op, Read(self.buffer, (here + lanes,))),))
         state = self.found.local

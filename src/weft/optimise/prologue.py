@@ -16,8 +16,8 @@ from weft.loops.contraction import Contraction, contraction_of
 from weft.loops.legality import lies_along
 from weft.loops.nests import Nest, stride_of
 from weft.loops.nodes import Read
-from weft.loops.walk import Loop, reads, rewritten, substituted, walk
-from weft.ops import Call, Scalar
+from weft.loops.walk import Loop, operations_in, reads, rewritten, substituted
+from weft.ops import Scalar
 from weft.optimise.inline import invert_access
 
 
@@ -48,7 +48,7 @@ def joined(nest: Nest, writers: Sequence[Nest], points: int, operations: int) ->
         return None
     sides = zip(what.factors, (what.left, what.right), strict=True)
     computed = [(factor, own) for factor, own in sides if not isinstance(factor, Read)]
-    fits = all(_is_packed(*one, nest.target.dtype) and _operations(one[0]) <= operations for one in computed)
+    fits = all(_is_packed(*one, nest.target.dtype) and operations_in(one[0]) <= operations for one in computed)
     return new if fits and len(computed) <= 1 else None
 
 
@@ -59,7 +59,3 @@ def _is_packed(factor: Scalar, own: Sequence[Loop], dtype: str) -> bool:
         any(lies_along(one, loop, dtype) for one in found) and all(stride_of(one, loop[0]) in (0, 1) for one in found)
         for loop in own
     )
-
-
-def _operations(factor: Scalar) -> int:
-    return sum(isinstance(one, Call) for one in walk(factor))

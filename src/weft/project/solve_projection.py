@@ -26,7 +26,7 @@ from weft.shape.subscripts import AxisRange, labels_of
 def derive(logic: Logic, shapes: tuple[Shape, ...], labels: tuple[tuple[str, int], ...] = ()) -> Projection:
     """The projection of an operation; `labels` gives the sizes of labels that no tensor has as an axis of its own."""
     found = equations(logic, shapes)
-    classes, whole = _built(found, shapes, dict(labels))
+    classes, whole = build_projection(found, shapes, dict(labels))
     logic = read_by(logic)
     if not isinstance(logic, Einsum) or not logic.spec.positions:
         return whole
@@ -35,14 +35,10 @@ def derive(logic: Logic, shapes: tuple[Shape, ...], labels: tuple[tuple[str, int
     return replace(whole, looked_up=looked_up, given=whole.given.difference(name for _, name in held))
 
 
-def build_projection(found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]) -> Projection:
-    """Solve the equations and read off loops and maps."""
-    return _built(found, shapes, labels)[1]
-
-
-def _built(
+def build_projection(
     found: tuple[Equation, ...], shapes: tuple[Shape, ...], labels: Mapping[str, int]
 ) -> tuple[Classes, Projection]:
+    """Solve the equations and read off loops and maps."""
     classes = solve_axes(found, _sizes(found, shapes, labels))
     axes = [_memory_axes(slot, shape) for slot, shape in enumerate(shapes)]
     return classes, _ProjectionBuilder(classes, axes, shapes).projection()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code, seq
 from weft.backends import Array, Backend, find_backend
+from weft.display import Shown, show_values
+from weft.display.values import BOXES, COLUMNS, ROWS
 from weft.errors import WeftError, user_origin
+from weft.habits import not_pickled
 from weft.public import public_methods
 from weft.runtime.counters import checked_counter
 from weft.runtime.default_context import DefaultContext
@@ -19,7 +22,9 @@ from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
 from weft.runtime.function import Function
 from weft.runtime.routine import Routine
+from weft.runtime.state import Restored, read_state, restore_state
 from weft.runtime.values import holds
+from weft.runtime.variables import Stateful, variables_of
 from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
 from weft.tensor.slices import StaticIndex
@@ -41,6 +46,9 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<{self._engine}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled("a context")
 
     def compile(
         self,
@@ -123,6 +131,37 @@ class Context:
             self._engine.counters.set(checked_counter(tensor), value)
         else:
             self.devices[0][tensor] = value
+
+    def state(self, step: Stateful) -> dict[str, Array]:
+        """Everything that outlives a run of a step, as arrays by label: `{"mlp.w1": …, "adam.m.mlp.w1": …, "n": …}`.
+
+        These are parameters, nodes that code goes on from, such as what an optimiser keeps, and the numbers of
+        counters, on device 0. A step is a routine or a function; it may also be code, a layer or a tensor, or a list of
+        all these. What nothing ran with yet has the value it begins with. Labels do not depend on what was compiled.
+        `wf.save("model.safetensors", ctx.state(step))` keeps it.
+        """
+        return read_state(self._engine.devices[0], variables_of(step, self._engine))
+
+    def restore(self, step: Stateful, state: Mapping[str, npt.ArrayLike], *, strict: bool = True) -> Restored:
+        """Let everything that outlives a run of a step have the values of a state: `ctx.restore(step, wf.load(path))`.
+
+        If something is missing, unknown, or of another shape or type, an error says so of all that is, and nothing is
+        changed. With `strict=False` what fits is restored; what is returned says what did not.
+        """
+        return restore_state(self._engine.devices[0], variables_of(step, self._engine), state, strict)
+
+    def show(self, tensor: Tensor, *, rows: int = ROWS, columns: int = COLUMNS, boxes: int = BOXES) -> Shown:
+        """The value of a tensor to look at: `print(ctx.show(w))`; a notebook shows it as a table by itself.
+
+        Its last two axes are a box, and there is one for each position along the others. Of what is long both ends are
+        shown: so many rows, columns and boxes at most. Below are the least, the mean and the greatest value, and how
+        many are no numbers.
+        """
+        for name, most in (("rows", rows), ("columns", columns), ("boxes", boxes)):
+            if most < 1:
+                raise WeftError(f"{name}= says how many to show at most, and is {most}", fix=f"write {name}=1 or more")
+        label, value = checked_node(tensor).label, self[tensor]
+        return show_values(label, tensor.dims, value, rows=rows, columns=columns, boxes=boxes)
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.backends import Array, Backend
@@ -32,10 +32,24 @@ class DefaultContext:
         self._contexts.put(context, None)
         self._backend = context._engine.backend
 
+    def holder(self, params: Sequence[Tensor], user: str) -> Context | None:
+        """The one context that holds values of a model's parameters; the newest, if any, where none does."""
+        holding = [one for one in self._alive if any(map(one._holds, params))]
+        if len(holding) > 1:
+            notes = [f"{one!r} was made at {one._origin}" for one in holding]
+            what = f"{len(holding)} contexts hold parameters of {user}"
+            raise WeftError(what, notes=notes, fix="give the one that is meant: context=ctx")
+        return next(iter(holding or self._alive), None)
+
+    @property
+    def _alive(self) -> list[Context]:
+        """The newest first."""
+        return [one for one in reversed(list(self._contexts)) if not one._engine.closed]
+
     def __call__(self, tensor: Tensor) -> Array:
         if self._backend is None:
             raise WeftError(f"no context can compute `{tensor.label}`", fix="create a wf.Context")
-        alive = [one for one in reversed(list(self._contexts)) if not one._engine.closed]  # the newest first
+        alive = self._alive
         if not alive and tensor.params:
             what = f"no context can compute `{tensor.label}`: the one that held its parameters is gone"
             raise WeftError(what, fix="keep the context in a variable")

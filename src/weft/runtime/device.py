@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from weft.assign import Awaited, Merge, Node, Stored
 from weft.backends import Array
 from weft.errors import WeftError, user_origin
+from weft.habits import not_pickled
 from weft.ops.dtypes import numpy_type
 from weft.public import public_methods
 from weft.runtime import errors
@@ -89,6 +90,9 @@ class Device:
     def last_write(self, tensor: Tensor) -> object:
         """What wrote a tensor here last, as an object to compare with `is`; a routine run over and over counts once."""
         return self._state.hazards.uses.get(self._state.engine.layout.buffer(checked_node(tensor)))
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled("a device")
 
     def __repr__(self) -> str:
         return f"<device {self.index} of {self._state.engine}>"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING
 
 from weft.assign import Merge, Node
@@ -11,7 +10,7 @@ from weft.assign.check import made_at
 from weft.cache.limit import amount
 from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
-from weft.ops.dtypes import numpy_type
+from weft.schedule.memory_plan import size_of
 
 if TYPE_CHECKING:
     from weft.runtime.events import Failure
@@ -62,23 +61,19 @@ def no_memory(
     parts: Sequence[Buffer], whole: Buffer, device: int, origin: Callable[[Buffer], Origin | None]
 ) -> OutOfMemory:
     """Memory that cannot be had: for one tensor, or for several that lie together."""
-    largest = sorted(parts, key=_bytes, reverse=True)[:3]
+    largest = sorted(parts, key=size_of, reverse=True)[:3]
     notes = []
     for buffer in largest:
         made = origin(buffer)
         line = f", made at {made}: {made.code}" if made else ""
-        notes.append(f"`{buffer.name}` is {_sizes(buffer)} of {buffer.dtype}, {amount(_bytes(buffer))}{line}")
+        notes.append(f"`{buffer.name}` is {_sizes(buffer)} of {buffer.dtype}, {amount(size_of(buffer))}{line}")
     named = f"`{largest[0].name}`" if len(parts) == 1 else "what a routine computes in between"
     rest = f"and {len(parts) - len(largest)} smaller ones"
     return OutOfMemory(
-        f"there is no memory for {named}{_where(device)}: {amount(_bytes(whole))}",
+        f"there is no memory for {named}{_where(device)}: {amount(size_of(whole))}",
         notes=[*notes, rest] if len(parts) > len(largest) else notes,
         fix="make it smaller: fewer examples at a time, or sizes that a line above shows to be a mistake",
     )
-
-
-def _bytes(buffer: Buffer) -> int:
-    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
 
 
 def _sizes(buffer: Buffer) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from weft.assign.specialise import specialised
 from weft.backends import Array
 from weft.config import config
 from weft.errors import WeftError
+from weft.habits import not_pickled
 from weft.loops import Buffer
 from weft.ops import Scalar
 from weft.public import public, public_methods, theirs
@@ -40,6 +41,7 @@ from weft.runtime.tune import tune_routine
 from weft.runtime.tuning_report import TuningReport
 from weft.schedule import Clock, CompileOptions
 from weft.schedule.cost import Costs
+from weft.schedule.memory_plan import MemoryPlan
 from weft.shape.named_sizes import CallSize
 from weft.shape.nodes import Dim
 from weft.tensor.functions import cast
@@ -92,7 +94,7 @@ class Pending:
 class Function:
     """Code as a function of arrays, made by `ctx.function`."""
 
-    __slots__ = ("_calls", "_code", "_instances", "_options", "_returned", "_structure", "engine", "signature")
+    __slots__ = ("_calls", "_instances", "_options", "_returned", "_structure", "code", "engine", "signature")
 
     def __init__(
         self, engine: Engine, inputs: Sequence[object], code: Code, returns: object, options: CompileOptions | None
@@ -101,14 +103,18 @@ class Function:
         self.engine, self._options = engine, options or config.options
         returned = () if returns is None else _tensors(returns)
         self._structure = None if returns is None else structured_as(returns, count())
-        self._code, self._returned = _whole(code, returned)
-        for node in nodes_in(self._code):
+        self.code, self._returned = _whole(code, returned)
+        for node in nodes_in(self.code):
             if isinstance(node.init, Awaited) and node not in (one.node for one in arguments):
                 raise errors.not_listed(node)
-        indices = (StaticIndex(one.name, one.size) for one, _ in symbols(self._code) if not one.counts)
+        indices = (StaticIndex(one.name, one.size) for one, _ in symbols(self.code) if not one.counts)
         self.signature = Signature(arguments, {one.name: one for one in indices})
         self._instances: LRU[tuple[tuple[str, int], ...], _Instance] = LRU(_LENGTHS)
         self._calls: LRU[_CallKey, _Instance] = LRU(_LENGTHS)
+
+    @public
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled("a function")
 
     def __repr__(self) -> str:
         return f"<function({self.signature})>"
@@ -161,7 +167,7 @@ class Function:
         arguments = [one.node for one in self.signature.arguments]
         dims = {name: Dim(size, named=CallSize(size, name)) for name, size in sizes.items()}
         with LOWERING:
-            made = specialised(self._code, arguments, dims)
+            made = specialised(self.code, arguments, dims)
         inputs = tuple(map(made.node, arguments))
         outputs = tuple(map(made.node, self._returned))
         routine = self.engine.compile(made.code, self.signature.indices, outputs, (), self._options, inputs)
@@ -181,25 +187,39 @@ class Function:
     @public
     def show(self, stage: str, **sizes: int) -> str:
         """A stage of the compilation for some sizes as text: `step.show("kernels", batch=32)`."""
-        return self._routine(sizes).show(stage)
+        return self.routine_for(sizes).show(stage)
+
+    @public
+    def shapes(self, **sizes: int) -> list[tuple[int, ...]]:
+        """The shapes of the arrays that a call of some sizes returns, in order."""
+        return [one.shape for one in self._sized(sizes).outputs]
 
     @public
     def timings(self, **sizes: int) -> Clock:
         """Where compile time went, for some sizes. Printed, it is a table."""
-        return self._routine(sizes).timings()
+        return self.routine_for(sizes).timings()
 
     @public
     def cost(self, **sizes: int) -> Costs:
         """Operations, bytes and their ratio, of each kernel, for some sizes. Printed, it is a table."""
-        return self._routine(sizes).cost()
+        return self.routine_for(sizes).cost()
 
-    def _routine(self, sizes: Mapping[str, int]) -> Routine:
-        wanted = dict.fromkeys(name for one in self.signature.arguments for name in one.awaited.names)
-        if sizes.keys() != wanted.keys():
+    @public
+    def memory(self, **sizes: int) -> MemoryPlan:
+        """Where its intermediate values lie, for some sizes. Printed, it is a table."""
+        return self.routine_for(sizes).memory()
+
+    def routine_for(self, sizes: Mapping[str, int]) -> Routine:
+        """What runs for calls of some sizes."""
+        return self._sized(sizes).routine
+
+    def _sized(self, sizes: Mapping[str, int]) -> _Instance:
+        wanted = self.signature.open_sizes
+        if sizes.keys() != set(wanted):
             said = ", ".join(f"{name}=…" for name in wanted)
             what = f"what runs depends on {said}" if wanted else "the function has no sizes that calls decide"
             raise WeftError(what, fix=f'give them: step.show("kernels", {said})' if wanted else "leave them out")
-        return self._instance({name: sizes[name] for name in wanted}).routine
+        return self._instance({name: sizes[name] for name in wanted})
 
 
 def _structured(exchange: Exchange, structure: object) -> Any:

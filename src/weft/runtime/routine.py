@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from weft.assign import Code
 from weft.assign.dtype_inference import show_precisions
 from weft.backends import Executable
 from weft.errors import WeftError
+from weft.habits import not_pickled
 from weft.loops import Buffer, Program, show as show_loops
 from weft.machine import Machine
 from weft.public import public, theirs
@@ -92,6 +93,10 @@ class Routine:
         except BaseException:
             counters.take_back(self.counters, counted)
             raise
+
+    @public
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled("a routine")
 
     def __repr__(self) -> str:
         return f"<routine({', '.join(self.bindings)})>"

@@ -98,6 +98,11 @@ class Signature:
     def __str__(self) -> str:
         return ", ".join([*map(str, self.arguments), *(f"{name}=…" for name in self.indices)])
 
+    @property
+    def open_sizes(self) -> tuple[str, ...]:
+        """The sizes that calls decide."""
+        return tuple(dict.fromkeys(name for one in self.arguments for name in one.awaited.names))
+
     def bound(self, positional: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Array], dict[str, Any]]:
         """The arrays of a call in the order of the inputs, and where its static indices stand, not checked yet."""
         inputs = {one.name: one for one in self.arguments}

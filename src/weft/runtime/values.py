@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -64,29 +64,35 @@ def _changed_since(state: DeviceState, node: Node) -> int | None:
 
 def read(state: DeviceState, node: Node) -> Array:
     """The value of a node, stored or its initial one."""
-    return _found(state, node, Footprint((state.engine.layout.buffer(node),), needs=(node,)))
+    return _found(state, (node,), Footprint((state.engine.layout.buffer(node),), needs=(node,)))[0]
+
+
+def read_all(state: DeviceState, nodes: Sequence[Node], from_zero: Collection[Node]) -> list[Array]:
+    """The values of nodes between two runs, stored or their initial ones; some that have none begin at zero."""
+    reads = tuple(map(state.engine.layout.buffer, nodes))
+    return _found(state, nodes, Footprint(reads, needs=tuple(nodes), recurrent=frozenset(from_zero)))
 
 
 def _compute(state: DeviceState, node: Node, changed: int | None) -> Array:
     """Compute a node from leaves, in memory of its own: what routines left stored is not touched."""
     program, work, counters = state.engine.computing(node, changed)
     given = state.engine.counters.now(counters) if counters else {}
-    return _found(state, node, work, program, lambda: state.engine.show_computing(node), given)
+    return _found(state, (node,), work, program, lambda: state.engine.show_computing(node), given)[0]
 
 
 def _found(
     state: DeviceState,
-    node: Node,
+    nodes: Sequence[Node],
     work: Footprint,
     program: Compiled | None = None,
     reader: Callable[[], str] | None = None,
     given: Mapping[str, int] = MappingProxyType({}),
-) -> Array:
-    """The value of a node once everything that work reads is there, and the program has run."""
-    buffer, residency, memory = state.engine.layout.buffer(node), state.residency, state.memory
+) -> list[Array]:
+    """The values of nodes once everything that work reads is there, and the program has run."""
+    buffers, residency, memory = list(map(state.engine.layout.buffer, nodes)), state.residency, state.memory
     state.compile_initial_values(work.needs)
 
-    def ask(own: OwnWork, claim: Claim) -> tuple[Sequence[BoundProgram], Block]:
+    def ask(own: OwnWork, claim: Claim) -> tuple[Sequence[BoundProgram], Sequence[Block]]:
         initial = residency.missing(work, reader)
         calls, blocks = state.fill(initial), memory.blocks
         if program is not None:
@@ -96,14 +102,14 @@ def _found(
         if initial.nodes or work.merges:
             used = {key_of(Merge(one)): (residency.next(), False) for one in work.merges}
             claim.make({**initial_marks(initial), **used})
-        return calls, blocks[buffer]
+        return calls, [blocks[buffer] for buffer in buffers]
 
-    def do(asked: tuple[Sequence[BoundProgram], Block]) -> Array:
-        calls, block = asked
+    def do(asked: tuple[Sequence[BoundProgram], Sequence[Block]]) -> list[Array]:
+        calls, found = asked
         for call in calls:
             call(given)
         state.wait()
-        return memory.download(buffer, block)
+        return [memory.download(*one) for one in zip(buffers, found, strict=True)]
 
     return in_order(state, ask, do)
 
@@ -113,16 +119,26 @@ def _found(
 
 def write(state: DeviceState, node: Node, array: Array) -> None:
     """Store the values of an array of the node's shape and type."""
-    buffer = state.engine.layout.buffer(node)
+    write_all(state, {node: array})
 
-    def ask(own: OwnWork, claim: Claim) -> Block:
+
+def write_all(state: DeviceState, arrays: Mapping[Node, Array]) -> None:
+    """Store the values of arrays, each of its node's shape and type, at one moment; or there is no memory for all."""
+    buffers = {node: state.engine.layout.buffer(node) for node in arrays}
+
+    def ask(own: OwnWork, claim: Claim) -> Mapping[Operand, tuple[Buffer, Block]]:
         state.refuse_inside()
-        block = state.memory.writable(buffer)
-        state.hazards.begin(own, Footprint((), (buffer,)))
-        _overwrite(state, node, buffer, block, claim)
-        return block
+        written: dict[Operand, tuple[Buffer, Block]]
+        written = {node: (buffer, state.memory.writable(buffer)) for node, buffer in buffers.items()}
+        state.hazards.begin(own, Footprint((), tuple(buffers.values())))
+        _overwrite(state, written, claim)
+        return written
 
-    in_order(state, ask, lambda block: state.engine.backend.upload(array, block), tell=False)
+    def do(written: Mapping[Operand, tuple[Buffer, Block]]) -> None:
+        for node, array in arrays.items():
+            state.engine.backend.upload(array, written[node][1])
+
+    in_order(state, ask, do, tell=False)
 
 
 def receive(state: DeviceState, queue: Queue, node: Node, source: DeviceState, merge: bool) -> Event:
@@ -143,7 +159,7 @@ def receive(state: DeviceState, queue: Queue, node: Node, source: DeviceState, m
             state.wait()
 
         touched = {source.hazards: Footprint((sent,)), state.hazards: Footprint((), (into,))}
-        return in_queue(state, queue, copy, touched, lambda claim: _overwrite(state, operand, into, block, claim))
+        return in_queue(state, queue, copy, touched, lambda claim: _overwrite(state, {operand: (into, block)}, claim))
 
     return state.engine.admit(ask)
 
@@ -158,10 +174,12 @@ def _check_sent(source: DeviceState, node: Node, sent: Buffer) -> None:
         raise errors.out_of_date(node, source.engine.layout.label(changed), source.index)
 
 
-def _overwrite(state: DeviceState, operand: Operand, buffer: Buffer, block: Block, claim: Claim) -> None:
-    """A block is to be written as a whole; if it is another one, what was ready is no longer."""
-    key, replaced = key_of(operand), state.memory.blocks.get(buffer) is not block
-    claim.make({key: (state.residency.next(), True)}, (key,) if replaced else ())
+def _overwrite(state: DeviceState, written: Mapping[Operand, tuple[Buffer, Block]], claim: Claim) -> None:
+    """Blocks are to be written as a whole; where they are others than before, what was ready is no longer."""
+    blocks, moment = state.memory.blocks, state.residency.next()
+    replaced = {operand: one for operand, one in written.items() if blocks.get(one[0]) is not one[1]}
+    claim.make(dict.fromkeys(map(key_of, written), (moment, True)), tuple(map(key_of, replaced)))
     if replaced:
         state.ready = None
+    for buffer, block in replaced.values():
         state.memory.put(buffer, block)

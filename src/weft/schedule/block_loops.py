@@ -32,9 +32,6 @@ from weft.ops.dtypes import numpy_type
 from weft.schedule.bands import Band
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
-#: Lines so many bytes apart compete for the same few places of the first cache.
-_WAY = 4096
-
 
 def blocked(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     """A block with those of its perfect nests in blocks that read across what they store."""
@@ -100,7 +97,7 @@ def _is_evicted(cell: Read, along: Loop, loops: Sequence[Loop], machine: Machine
     inside = loops[loops.index(along) + 1 :]
     steps = {loop: abs(stride_of(cell, loop[0]) or 0) * _itemsize(cell) for loop in inside}
     lines = prod(loop[1] for loop, step in steps.items() if step)
-    apart = min((max(gcd(step, _WAY), machine.line_bytes) for step in steps.values() if step), default=0)
+    apart = min((max(gcd(step, machine.way_bytes), machine.line_bytes) for step in steps.values() if step), default=0)
     return lines * apart > machine.caches[0]
 
 

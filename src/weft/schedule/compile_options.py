@@ -12,6 +12,7 @@ from weft.machine import COMMON, Machine
 from weft.optimise.inline_decision import Settings
 from weft.public import public_constructor
 from weft.schedule.options import Options
+from weft.thresholds import USUAL, Thresholds
 
 #: The least that numbers may be, where that is not 1; and the most, where there is one.
 _LEAST = {"threads": 0, "reuse": 0, "recompute_operations": 0, "recompute_share": 0}
@@ -44,6 +45,8 @@ class CompileOptions:
     `recompute_share` of what is held; up to `recompute_inline` operations are done where their value is read,
     or where tiles pack it.
 
+    `thresholds`: all other lines that passes draw, which hardly anybody moves (`wf.Thresholds`).
+
     `schedule`: what loops run like, where that is not left to weft. `tuned`: the file of what `routine.tune` found,
     which every process reads; a relative path begins at the cache, and where it is empty nothing is read or kept.
     `machine`: what it is compiled for. A context and a comprehension keep `kept_programs` that they compiled by
@@ -74,6 +77,7 @@ class CompileOptions:
     recompute_share: float = 1 / 8
     recompute_inline: int = 8
     kept_programs: int = 256
+    thresholds: Thresholds = USUAL
     schedule: Options = Options()  # noqa: RUF009 it is frozen
     tuned: str = "tuned.jsonl"
     machine: Machine = field(default_factory=Machine.here)
@@ -141,7 +145,11 @@ def _refused(name: str, kind: type, value: object) -> str | None:
 
 
 def _example(name: str) -> str:
-    default = {"schedule": "wf.tc.Options(threads=2)", "machine": "wf.Machine.here()"}
+    default = {
+        "schedule": "wf.tc.Options(threads=2)",
+        "machine": "wf.Machine.here()",
+        "thresholds": "wf.Thresholds(tile_rows=6)",
+    }
     return (
         f"{name}={default.get(name) or next(repr(one.default) for one in fields(CompileOptions) if one.name == name)}"
     )

@@ -30,11 +30,11 @@ from weft.loops.walk import (
     Loop,
     around,
     everything,
+    expanded,
     free,
     map_scalars,
     parts,
     reads,
-    rewritten,
     scoped,
     substituted,
     top_down,
@@ -219,11 +219,6 @@ def values_of(
         if one.local not in changed and len(walk(value)) <= DEEPEST:
             found[one.local] = value
     return found
-
-
-def expanded(scalar: Scalar, known: Mapping[Local, Scalar]) -> Scalar:
-    """A scalar with variables replaced by what they stand for."""
-    return rewritten(scalar, lambda one: known.get(one) if isinstance(one, Local) else None)
 
 
 def _needed(lets: Sequence[Let], body: Sequence[Stmt]) -> list[Let]:

@@ -46,11 +46,6 @@ class Cost:
         return self.read + self.written
 
     @property
-    def traffic(self) -> int:
-        """The bytes of every access."""
-        return self.loads + self.stores
-
-    @property
     def intensity(self) -> float:
         """Flops for each byte of the footprint."""
         return self.flops / self.footprint if self.footprint else 0.0

@@ -15,10 +15,10 @@ from dataclasses import replace
 from weft.affine import Affine
 from weft.loops import Let, Read, Stmt, Store, Update
 from weft.loops.effects import effects, sources
-from weft.loops.walk import Loop, accesses, free, reads, substituted, variables
+from weft.loops.walk import Loop, accesses, expanded, free, reads, substituted, variables
 from weft.ops import Scalar
 from weft.optimise.latency import chains
-from weft.schedule.contractions import Contracting, enclosing_loops, expanded, values_of, with_obstacle
+from weft.schedule.contractions import Contracting, enclosing_loops, values_of, with_obstacle
 from weft.schedule.loop_tree import renamed
 
 

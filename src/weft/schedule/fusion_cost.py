@@ -22,9 +22,6 @@ from weft.schedule.compile_options import CompileOptions
 from weft.schedule.loop_tree import Level, Shared
 from weft.schedule.memory_plan import size_of
 
-#: About so many points that do next to nothing a core does in a nanosecond.
-_POINTS_PER_NS = 4
-
 
 @dataclass(frozen=True, slots=True)
 class FusionCost:
@@ -102,7 +99,7 @@ class FusionCost:
         )
 
     def _is_long(self, level: Level) -> bool:
-        return _points(level) >= 2 * self.options.chunk_ns * _POINTS_PER_NS
+        return _points(level) >= 2 * self.options.chunk_ns * self.machine.points_per_ns
 
 
 def _points(level: Level) -> int:

@@ -106,13 +106,14 @@ def planned(kernels: Sequence[Kernel], outside: Collection[Buffer], *, in_place:
     """Plan the memory of kernels run in order, once; buffers in `outside` are live out or given and stay out of it.
 
     `in_place` lets buffers take over memory where that saves any. What runs is `coalesced(kernels, plan.shares)`, for
-    compiled code assumes that different buffers do not alias.
+    compiled code assumes that different buffers do not alias. A tensor may hold what an earlier run left, if nothing
+    proves that it is written first; what is no tensor is made anew in every run, also under tests that prove nothing.
     """
     found = _sites(kernels)
     apart = {
         buffer: "may be read before it is written"
         for buffer, own in found.items()
-        if buffer not in outside and not covered(own)
+        if buffer not in outside and buffer.role is Role.TENSOR and not covered(own)
     }
     lives = {
         buffer: (own[0].steps[0].position, own[-1].steps[0].position)

@@ -21,14 +21,14 @@ from weft.affine import Affine
 from weft.loops import For, Let, Read, Staged, Stmt, Store
 from weft.loops.annotations import Parts, parts_of, staged_product, with_indices
 from weft.loops.effects import effects, sources
-from weft.loops.legality import MOST_ROWS, points
+from weft.loops.legality import points
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Role
 from weft.loops.walk import Loop, around, free, rename, top_down, with_body
 from weft.ops import Scalar
 from weft.ops.dtypes import numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
-from weft.schedule.tile import USUAL_VECTORS, steps_of
+from weft.schedule.tile import lanes_of, steps_of
 
 
 def with_packed_invariants(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
@@ -81,13 +81,13 @@ def _copied(
     """
     own, other = (parts.left, parts.right)[:: -1 if side else 1]
     loops = {name for name, _ in (*own, *parts.sums)}
-    factor = parts.factors[side]
-    if not isinstance(factor, Read) or not own or loops != set(free(factor)) - outer or points(other) < MOST_ROWS:
+    factor, thresholds = parts.factors[side], options.thresholds
+    if not isinstance(factor, Read) or not own or loops != set(free(factor)) - outer:
         return None
-    if points((*own, *parts.sums)) > prod(factor.buffer.shape):
+    if points(other) < thresholds.tile_rows or points((*own, *parts.sums)) > prod(factor.buffer.shape):
         return None
     last = max(own, key=lambda one: one[1])
-    wide = USUAL_VECTORS * options.machine.vector_bytes // numpy_type(parts.total.dtype).itemsize
+    wide = thresholds.tile_vectors * lanes_of(parts, options.machine)
     rest = [one for one in own if one != last]
     order = [*parts.sums, *rest, last]
     if last[1] % wide == 0 < last[1] - wide:

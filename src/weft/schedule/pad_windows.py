@@ -33,9 +33,6 @@ from weft.ops.dtypes import is_float
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.contractions import Contracting, contracting, is_placed
 
-#: A cell of a copy is used so often at least, on average.
-_USES = 4
-
 
 def with_padded_windows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
     """A block whose contractions that a backend may place run under no tests."""
@@ -45,12 +42,12 @@ def with_padded_windows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS
         found = contracting(stmt) if isinstance(stmt, For) else None
         if found is None or not found.what.tests or not is_placed(found, options.contraction_points):
             return None
-        return _padded(found, stmt, names, options.fast_math)
+        return _padded(found, stmt, names, options)
 
     return top_down(body, rule)
 
 
-def _padded(found: Contracting, stmt: Stmt, names: BlockNames, fast: bool) -> Body | None:
+def _padded(found: Contracting, stmt: Stmt, names: BlockNames, options: CompileOptions) -> Body | None:
     """What runs for a contraction under tests: copies, the contraction that reads them, and what it was.
 
     None if a copy has so many cells, as with windows whose taps lie far apart, that it is not worth it.
@@ -60,11 +57,11 @@ def _padded(found: Contracting, stmt: Stmt, names: BlockNames, fast: bool) -> Bo
     for side, tests in by_side.items():
         if tests:
             copy, read = _copied(what, side, tests, names)
-            if prod(read.buffer.shape) * _USES > prod(size for _, size in what.loops):
+            if prod(read.buffer.shape) * options.thresholds.border_uses > prod(size for _, size in what.loops):
                 return None
             copies, factors[side] = [*copies, *copy], read
     product = replace(found, what=replace(what, factors=(factors[0], factors[1]), tests=())).body
-    if fast or not is_float(found.total.dtype):
+    if options.fast_math or not is_float(found.total.dtype):
         return (*copies, *product)
     off = Local(names.fresh("off"), found.total.dtype)
     asked = [_looked_through(factors[1 - side], what.loops, off, names) for side, tests in by_side.items() if tests]

@@ -17,32 +17,13 @@ from dataclasses import replace
 from weft.loops import Buffer, For, Parallel, Role, Staged, Stmt
 from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
-from weft.loops.legality import (
-    MOST_ROWS,
-    collapsed_loops,
-    illegal,
-    is_shared,
-    iterations_apart,
-    points,
-    shared_product,
-)
+from weft.loops.legality import collapsed_loops, illegal, is_shared, iterations_apart, points, shared_product
 from weft.loops.sites import sites
 from weft.loops.walk import Body, Loop, everything, retargeted, top_down, with_body
-from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.memory_plan import size_of
 from weft.schedule.work import work_ns
-
-#: A loop is cut into so many chunks at most: more would only be claimed more often. One of few iterations around
-#: another is shared where that one cannot be: the last ones would be waited for.
-MOST_CHUNKS, _FEW = 64, 8
-#: So many rows are worth packing a panel of columns once more, so many panels are worth packing rows once more.
-_PACKING_ROWS, _PACKING_PANELS = 256, 4
-#: So many chunks for each core keep all of them busy, however they are dealt out.
-_MANY = 8
-#: Chunks of innermost loops are multiples of this, so that no two threads write to one cache line.
-_CELLS = 64
 
 
 def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[Buffer] = ()) -> Body:
@@ -56,7 +37,7 @@ def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[
             return (stmt,)
         if isinstance(stmt, Staged):
             return (_product(stmt, ns, options),)
-        if stmt.size < _FEW and len(collapsed_loops(stmt)[0]) == len(stmt.body) == 1:
+        if stmt.size < options.thresholds.few_iterations and len(collapsed_loops(stmt)[0]) == len(stmt.body) == 1:
             inside = with_body(stmt, top_down(stmt.body, rule))
             if any(map(is_shared, everything((inside,)))):
                 return (inside,)
@@ -67,9 +48,9 @@ def parallelised(body: Sequence[Stmt], options: CompileOptions, own: Collection[
 
 
 def _loop(loop: For, ns: float, options: CompileOptions, body: Sequence[Stmt], own: Collection[Buffer]) -> For | None:
-    """A loop of a block as threads share it; None if they cannot."""
+    """A loop of a block as threads share it, no two of them writing to one cache line; None if they cannot."""
     loops, block = collapsed_loops(loop)
-    chunk = _chunk(points(loops), ns, options, _CELLS if is_innermost(block) else 1)
+    chunk = _chunk(points(loops), ns, options, options.machine.line_bytes if is_innermost(block) else 1)
     return with_private(annotated(loop, Parallel(chunk)), loop, options, body, own)
 
 
@@ -95,14 +76,15 @@ def with_private(
 
 def _chunk(size: int, ns: float, options: CompileOptions, step: int = 1) -> int:
     """How many of so many iterations, which take so long together, are claimed at a time."""
-    chunk = -(-size // min(MOST_CHUNKS, int(ns // options.chunk_ns)))
+    chunk = -(-size // min(options.thresholds.most_chunks, int(ns // options.chunk_ns)))
     return -(-chunk // step) * step if chunk >= step else chunk
 
 
-def _even(size: int, chunk: int, cores: int) -> int:
+def _even(size: int, chunk: int, options: CompileOptions) -> int:
     """At most so many iterations in a chunk, about as many in each; of few chunks, as many for each core."""
-    chunks = -(-size // chunk)
-    return -(-size // (-(-chunks // cores) * cores if chunks < _MANY * cores else chunks))
+    chunks, cores = -(-size // chunk), options.machine.cores
+    few = chunks < options.thresholds.busy_chunks * cores
+    return -(-size // (-(-chunks // cores) * cores if few else chunks))
 
 
 def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
@@ -110,9 +92,9 @@ def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
     for side, size, least in sides(staged, options):
         if size > least and not shared_product(staged, side):
             chunk = max(least, _chunk(size, ns, options))
-            return _sharing(staged, side, _even(size, chunk, options.machine.cores))
+            return _sharing(staged, side, _even(size, chunk, options))
     for side, size, _ in sides(staged, options):
-        if side == "rows" and size > 1 and _few_rows(staged) and not shared_product(staged, side):
+        if side == "rows" and size > 1 and _few_rows(staged, options) and not shared_product(staged, side):
             return _sharing(staged, side, -(-size // options.machine.cores))
     return staged
 
@@ -122,10 +104,10 @@ def _sharing(staged: Staged, side: str, chunk: int) -> Staged:
     return replace(staged, what=replace(staged.what, tile=replace(staged.what.tile, shared=side, chunk=chunk)))
 
 
-def _few_rows(staged: Staged) -> bool:
+def _few_rows(staged: Staged, options: CompileOptions) -> bool:
     """Are rows few, but worth a panel for each core: it takes as long to pack that as some of them take?"""
     assert staged.what.tile is not None
-    return not staged.what.tile.strips and points(placed_parts(staged).left) >= 2 * MOST_ROWS
+    return not staged.what.tile.strips and points(placed_parts(staged).left) >= 2 * options.thresholds.tile_rows
 
 
 def sides(staged: Staged, options: CompileOptions) -> list[tuple[str, int, int]]:
@@ -135,12 +117,11 @@ def sides(staged: Staged, options: CompileOptions) -> list[tuple[str, int, int]]
     """
     if (tile := staged.what.tile) is None:
         return []
-    parts = placed_parts(staged)
-    lanes, tall = options.machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, tile.rows or MOST_ROWS
-    columns = _pieces(parts.right, tile.vectors * (1 if tile.dot else lanes))
-    rows, each = _pieces(parts.left, tall), points(parts.left[1:]) if len(parts.left) > 1 else tall
-    least = -(-_PACKING_ROWS // each) if tile.panel else 1
-    found = [("columns", columns, _PACKING_PANELS if tile.strips else 1), ("rows", rows, least)]
+    parts, thresholds = placed_parts(staged), options.thresholds
+    columns = _pieces(parts.right, tile.vectors * (1 if tile.dot else tile.lanes))
+    rows, each = _pieces(parts.left, tile.rows), points(parts.left[1:]) if len(parts.left) > 1 else tile.rows
+    least = -(-thresholds.packing_rows // each) if tile.panel else 1
+    found = [("columns", columns, thresholds.packing_panels if tile.strips else 1), ("rows", rows, least)]
     cores = options.machine.cores
     even = columns >= 4 * cores or (columns >= cores and columns % cores == 0)
     return found if even or columns >= rows // least else found[::-1]

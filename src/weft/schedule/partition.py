@@ -24,11 +24,7 @@ from weft.schedule.accumulators import Accumulated, Accumulator, accumulated_in
 from weft.schedule.annotate import annotated
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import contracting, is_placed
-from weft.schedule.parallelise import MOST_CHUNKS
 from weft.schedule.work import work_ns
-
-#: Accumulators are worth it if setting and joining them takes no more than this part of the work.
-_JOINING = 1 / 8
 
 
 def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = False) -> Body:
@@ -46,7 +42,8 @@ def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = F
         if placing and is_placed(contracting(stmt), options.contraction_points):
             return (stmt,)
         found = accumulated_in(stmt)
-        strips = _strips(stmt.size, min(MOST_CHUNKS, int(ns // options.chunk_ns), _worth(found, ns, options)))
+        most = min(options.thresholds.most_chunks, int(ns // options.chunk_ns), _worth(found, ns, options))
+        strips = _strips(stmt.size, most)
         if not found or strips < 2:
             return None
         strip = names.fresh("strip")
@@ -64,7 +61,7 @@ def _strips(size: int, most: int) -> int:
 def _worth(found: Sequence[Accumulated], ns: float, options: CompileOptions) -> int:
     """How many strips are worth their accumulators, which are set, read and written, where all takes so long."""
     each = 4 * sum(one.size for one in found) * 1e9 / options.machine.cached_bytes_per_s
-    return int(_JOINING * ns / max(each, 1.0))
+    return int(options.thresholds.joining_share * ns / max(each, 1.0))
 
 
 def _in_strips(loop: For, strip: tuple[str, int], found: Sequence[Accumulator]) -> list[Stmt]:

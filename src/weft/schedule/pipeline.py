@@ -67,7 +67,7 @@ def distribute(stage: Stage, task: Task) -> Stage:
 
     for t: { u[t] = …;  h[t + 1] = h[t] + u[t] }    becomes    for t: u[t] = …;  for t: h[t + 1] = h[t] + u[t]
     """
-    return _with_nests(stage, distributed(stage.nests))
+    return _with_nests(stage, distributed(stage.nests, task.options.thresholds.filled_tiles))
 
 
 def reuse_copies(stage: Stage, task: Task) -> Stage:
@@ -103,7 +103,7 @@ def strip_mine(stage: Stage, task: Task) -> Stage:
     """
     if not task.placing:
         return stage
-    cost = StripCost(task.options.machine)
+    cost = StripCost(task.options.machine, thresholds=task.options.thresholds)
     found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
     return _with_nests(stage, found)
 
@@ -242,7 +242,7 @@ def split_accumulations(stage: Stage, task: Task) -> Stage:
 
     for i: s = mean(s, x[i])    becomes    for i: for l: part[l] mean= x[64 i + l];  for l: s = mean(s, part[l])
     """
-    return _decided(stage, task, Vector, partial_states)
+    return _decided(stage, task, Vector, lambda body: partial_states(body, task.options.thresholds))
 
 
 def replace_aggregates(stage: Stage, task: Task) -> Stage:
@@ -288,7 +288,7 @@ def accumulate_in_lanes(stage: Stage, task: Task) -> Stage:
 
     for i: s = s + x[i]    becomes    for i: for l: part[l] += x[64 i + l];  for l: s = s + part[l]
     """
-    return _decided(stage, task, Vector, in_lanes)
+    return _decided(stage, task, Vector, lambda body: in_lanes(body, task.options.thresholds))
 
 
 def widen_sums(stage: Stage, task: Task) -> Stage:

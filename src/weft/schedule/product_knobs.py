@@ -14,10 +14,10 @@ from weft.schedule.compile_options import CompileOptions
 from weft.schedule.decisions import Decisions
 from weft.schedule.knobs import Knob, chunk_sizes
 from weft.schedule.parallelise import sides
-from weft.schedule.tile import arranged_as, retiled, tilings
+from weft.schedule.tile import arranged_as, even, retiled, tilings
 
-_ROWS = (0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14)
-_VECTORS = (1, 2, 3, 4, 6, 8)
+#: Rows and vectors of tiles that are tried.
+_ROWS, _VECTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14), (1, 2, 3, 4, 6, 8)
 
 
 def loop_names(body: Sequence[Stmt]) -> list[str]:
@@ -44,12 +44,19 @@ def product_knobs(staged: Staged, options: CompileOptions, rules: Decisions) -> 
 
         return Knob(f"{total} {what}", tuple(values), read, write)
 
-    yield shaped("rows", _ROWS, lambda one, rows: retiled(one, options, rows=rows))
+    tall = {even(one, rows) for one in {_last_rows(each) for each in ways} for rows in _ROWS}
+    yield shaped("rows", sorted(tall), lambda one, rows: retiled(one, options, rows=rows))
     yield shaped("vectors", _VECTORS, lambda one, wide: retiled(one, options, vectors=wide))
     blocks = {one.what.tile.block or points(placed_parts(one).sums[:1]) for one in ways if one.what.tile}
     halves = sorted({size // part for size in blocks for part in (1, 2, 4) if size // part >= 16})
     yield shaped("block", halves, lambda one, block: retiled(one, options, block=block))
     yield _shares(total, ways, options)
+
+
+def _last_rows(staged: Staged) -> int:
+    """How many rows the loop has that tiles cut."""
+    left = placed_parts(staged).left
+    return left[-1][1] if left else 1
 
 
 def _way(

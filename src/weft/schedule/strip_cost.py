@@ -20,11 +20,8 @@ from weft.machine import Machine
 from weft.ops.dtypes import numpy_type
 from weft.schedule.memory_plan import size_of
 from weft.schedule.strips import Group, Members, Roles, Uses, touched_cells
+from weft.thresholds import USUAL, Thresholds
 
-#: The least rows that are worth a strip, and the most: more would read again little less.
-_LEAST, _MOST = 32, 64
-#: Rows in a strip are a multiple of this: whole tiles.
-_TILE = 8
 #: So many partial sums are added up in single precision: as many roundings are left for that.
 _FEW = 10
 
@@ -35,10 +32,14 @@ class StripCost:
 
     machine: Machine
     roundings: int = sum(PARTS)
+    thresholds: Thresholds = USUAL
 
     def is_large(self, buffer: Buffer, roles: Roles) -> bool:
         """Is what a contraction leaves for others in a batch too large for the second cache, and are rows many?"""
-        return roles.row[1] >= 2 * _LEAST and _row(buffer, roles) * roles.row[1] > self.machine.caches[1] // 2
+        return (
+            roles.row[1] >= 2 * self.thresholds.strip_rows_least
+            and _row(buffer, roles) * roles.row[1] > self.machine.caches[1] // 2
+        )
 
     def rows(self, uses: Uses, found: Members, group: Group, kept: Collection[Buffer]) -> int:
         """How many rows are best in a strip; 0 if it is better not to cut them. What is `kept` is in memory anyway."""
@@ -50,7 +51,7 @@ class StripCost:
             return 0
         members, roles, between = set(group.members), found.roles, made | used
         local = [one for one in between if one not in kept and members.issuperset(uses.touching[one])]
-        rows = _even(roles.row[1], self.machine.caches[1] // sum(_row(one, roles) for one in between))
+        rows = self._even(roles.row[1], self.machine.caches[1] // sum(_row(one, roles) for one in between))
         again = sum(one for index, nest in products.items() for one in _without_rows(nest, found.loops[index], roles))
         strips = prod(size for _, size in roles.batch) * -(-roles.row[1] // rows)
         saved = sum(map(size_of, between)) + sum(map(size_of, local))
@@ -63,6 +64,13 @@ class StripCost:
             return 0
         return max(one for one in range(1, max(1, self.roundings - _FEW - once) + 1) if strips % one == 0)
 
+    def _even(self, total: int, fitting: int) -> int:
+        """About so many rows as fit, in whole tiles, where possible so that no strip is shorter."""
+        tile, least = self.thresholds.tile_rows, self.thresholds.strip_rows_least
+        most = max(max(min(fitting, self.thresholds.strip_rows_most), least) // tile, 1) * tile
+        even = [one for one in range(most, most // 2, -tile) if total % one == 0]
+        return even[0] if even else most
+
     def _ns(self, size: int, held: int) -> float:
         """What it takes to pass over so many bytes, some of which a cache holds, or memory."""
         fast, slow = self.machine.cached_bytes_per_s, self.machine.bytes_per_s
@@ -73,13 +81,6 @@ class StripCost:
 def _row(buffer: Buffer, roles: Roles) -> int:
     """The bytes of a row."""
     return prod(size for _, size in roles.columns) * numpy_type(buffer.dtype).itemsize
-
-
-def _even(total: int, fitting: int) -> int:
-    """About so many rows as fit, where possible so that no strip is shorter."""
-    most = max(min(fitting, _MOST), _LEAST) // _TILE * _TILE
-    even = [one for one in range(most, most // 2, -_TILE) if total % one == 0]
-    return even[0] if even else most
 
 
 def _without_rows(nest: Nest, loops: Mapping[str, str], roles: Roles) -> Iterator[int]:

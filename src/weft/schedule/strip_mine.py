@@ -66,10 +66,10 @@ def _next(uses: Uses, start: int, kept: Collection[Buffer], points: int, cost: S
     """The first nests from some on that better run strip by strip."""
     for at in range(start, len(uses.nests)):
         for roles in _ways(uses.nests[at], points, cost):
-            about = Members.of(uses, at, roles, whole=True)
+            about = Members.of(uses, at, roles, cost.thresholds.strip_distance, whole=True)
             if not cost.rows(uses, about, Group(tuple(sorted(about.loops))), kept):
                 continue
-            found = Members.of(uses, at, roles)
+            found = Members.of(uses, at, roles, cost.thresholds.strip_distance)
             group = strip_group(uses, found)
             if rows := cost.rows(uses, found, group, kept):
                 return _InStrips(uses, found, group, rows, kept, cost)

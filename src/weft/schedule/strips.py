@@ -22,8 +22,6 @@ from weft.loops.walk import Loop
 from weft.ops import Scalar
 from weft.optimise.loop_order import is_reorderable
 
-#: Nests so far from a contraction do not run in strips with it: the time this takes is linear in the program.
-_FAR = 100
 #: The role of each axis of a buffer, by the name of the loop that gives it; nothing where it has none.
 AxisRoles = tuple[str, ...]
 
@@ -93,15 +91,18 @@ class Members:
     axes: dict[Buffer, AxisRoles] = field(default_factory=dict)
 
     @staticmethod
-    def of(uses: Uses, seed: int, roles: Roles, *, whole: bool = False) -> Members:
-        """All that get roles from the result of a contraction; or those about what has the `whole` of them."""
+    def of(uses: Uses, seed: int, roles: Roles, distance: int, *, whole: bool = False) -> Members:
+        """All that get roles from the result of a contraction; or those about what has the `whole` of them.
+
+        None is further from it than a distance: the time this takes is linear in the program.
+        """
         found = Members(roles)
         nest = uses.nests[seed]
         todo = [found._assigned(nest.target, _axes(nest.core.at, {name: name for name in roles.all}))]
         refused = set[int]()
         while todo:
             for index in uses.touching[todo.pop()]:
-                if index in refused or abs(index - seed) > _FAR:
+                if index in refused or abs(index - seed) > distance:
                     continue
                 names = found._matched(uses.nests[index])
                 if names is None or not found._takes_part(uses.nests[index]):

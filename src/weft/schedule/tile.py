@@ -21,8 +21,8 @@ from math import inf, prod
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
 from weft.loops.legality import (
-    MOST_ROWS,
     MOST_VECTORS,
+    NARROWEST,
     WIDEST,
     at_a_point,
     follow,
@@ -33,30 +33,19 @@ from weft.loops.legality import (
 )
 from weft.loops.nests import stride_of
 from weft.loops.roundings import PARTS, ROUNDINGS
-from weft.loops.semiring import is_commutative, is_rounded
+from weft.loops.semiring import asks_for_numbers, is_commutative, is_rounded
 from weft.loops.show import show_product
-from weft.loops.walk import Loop, top_down
+from weft.loops.walk import Loop, operations_in, top_down
 from weft.machine import Machine
-from weft.ops import Call, Num, Scalar
+from weft.ops import Num, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.options import Options
 
 #: So many products a register adds up, and others of those sums: as many fit into a panel.
 _DEPTH = prod(PARTS)
-#: Lines so many bytes apart are fetched before they are asked for.
-_NEAR = 256
 #: How often the widest vector is halved until it is reduced to a scalar: a rounding and a step each time.
 _HALVINGS = (WIDEST // numpy_type("float32").itemsize).bit_length() - 1
-
-#: So many tiles of rows are worth packing columns for, where a cache does not hold those of one.
-_FEWEST_TILES = 4
-
-#: So many vectors a tile has, unless it has few rows.
-USUAL_VECTORS = 2
-
-#: What it takes to convert a number of a type, in operations, if not as little as for most.
-_CONVERSIONS = {"float16": 0.5, "bfloat16": 0.0}
 
 #: A product with its loops in the order in which it would be tiled, and how.
 _Way = tuple[Parts, Tile]
@@ -76,14 +65,14 @@ def tiled(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stm
 
 def best_tile(staged: Staged, options: CompileOptions = DEFAULTS) -> Staged | None:
     """The best way to tile a contraction; None if it is better left as loops."""
-    ways = [(way, _steps(way, options.machine)) for way in _all_ways(staged, options)]
+    ways = [(way, _steps(way, options)) for way in _all_ways(staged, options)]
     best, steps = min(ways, key=lambda one: one[1], default=(None, inf))
     return None if best is None or steps == inf or not _runs_in(best) else _in_tiles(staged, best, options)
 
 
 def tilings(staged: Staged, options: CompileOptions = DEFAULTS) -> list[Staged]:
     """A contraction in every way it can be tiled, the best first."""
-    ways = [(way, _steps(way, options.machine)) for way in _all_ways(staged, options)]
+    ways = [(way, _steps(way, options)) for way in _all_ways(staged, options)]
     ways.sort(key=lambda one: one[1])
     return [_in_tiles(staged, way, options) for way, steps in ways if steps < inf and _runs_in(way)]
 
@@ -100,7 +89,7 @@ def retiled(
         shaped = replace(shaped, vectors=wide)
     if tile.panel and block:
         shaped = replace(shaped, block=min(block, shaped.block or found.sums[0][1]))
-        shaped = replace(shaped, parts=_lengths(found, shaped))
+        shaped = _grouped(found, replace(shaped, parts=_lengths(found, shaped)), options)
     return replace(staged, what=replace(staged.what, tile=shaped))
 
 
@@ -131,11 +120,11 @@ def arranged_as(staged: Staged, what: Product) -> Staged:
 
 def steps_of(staged: Staged, options: CompileOptions = DEFAULTS) -> float:
     """What a cell of a contraction costs, tiled the best way, in steps of a vector unit; infinite if as loops."""
-    return min((_steps(one, options.machine) for one in _all_ways(staged, options)), default=inf)
+    return min((_steps(one, options) for one in _all_ways(staged, options)), default=inf)
 
 
 def number_of_parts(sizes: Sequence[int], most: int) -> int:
-    """How many parts of at most so many iterations loops of these sizes are cut into (`backends/cc/lines.py`)."""
+    """How many parts of at most so many iterations loops of these sizes are cut into (`backends/cc/thresholds.py`)."""
     each, cut = 1, False
     for size in reversed(sizes):
         if cut or each * size <= most:
@@ -143,6 +132,11 @@ def number_of_parts(sizes: Sequence[int], most: int) -> int:
         else:
             each, cut = -(-size // (most // each)), True
     return each if cut else 1
+
+
+def even(size: int, most: int) -> int:
+    """How many a part of so many has: at most so many, and about the same in each."""
+    return -(-size // -(-size // most))
 
 
 # Ways
@@ -192,49 +186,75 @@ def _merged(parts: Parts, runs: Mapping[str, Sequence[Loop]]) -> Parts:
 
 
 def _ways(parts: Parts, options: CompileOptions) -> Iterator[_Way]:
-    sides = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)]
+    sides, thresholds = [(parts.factors[0], parts.left), (parts.factors[1], parts.right)], options.thresholds
+    plain = Tile(0, thresholds.tile_vectors, lanes_of(parts, options.machine))
     for (mine, own), (other, others) in (sides, sides[::-1]) if is_commutative(parts.ops) else (sides[::-1],):
         for loop in own:
-            way = replace(parts, left=_rows(others, other), right=_with_last(own, loop), factors=(other, mine))
+            rows = _rows(others, other, thresholds.tile_rows)
+            way = replace(parts, left=rows, right=_with_last(own, loop), factors=(other, mine))
             if lies_along(mine, loop, parts.total.dtype):
-                blocks = replace(way, sums=_in_blocks(way.sums, options.machine))
+                blocks = replace(way, sums=_in_blocks(way.sums, options))
                 packed = _repays(blocks, options)
-                yield (blocks, Tile(0, USUAL_VECTORS, panel="copied")) if packed else (way, Tile(0, USUAL_VECTORS))
+                yield (blocks, replace(plain, panel="copied")) if packed else (way, plain)
                 if _scattered_rows(way, options.machine):
-                    yield way, Tile(0, USUAL_VECTORS, panel="copied", strips=True)
+                    yield way, replace(plain, panel="copied", strips="copied")
             else:
                 inner = next((one for one in parts.sums if _stride(mine, one) == 1), None)
                 sums = _with_last(parts.sums, inner) if inner else parts.sums
-                way = replace(way, sums=_in_blocks(sums, options.machine))
+                way = replace(way, sums=_in_blocks(sums, options))
                 turned = inner and isinstance(mine, Read) and is_float(parts.total.dtype)
-                yield way, Tile(0, USUAL_VECTORS, panel="transposed" if turned else "copied")
-                if _conversions(way.factors[0]) and not turned:
-                    yield way, Tile(0, USUAL_VECTORS, panel="copied", strips=True)
+                yield way, replace(plain, panel="transposed" if turned else "copied")
+                if _conversions(way.factors[0], options.machine) and not turned:
+                    yield way, replace(plain, panel="copied", strips="copied")
     for loop in parts.sums:
         if all(lies_along(one, loop, parts.total.dtype) for one in parts.factors):
             (few, left), (many, right) = sorted(sides, key=lambda side: points(side[1]))
             if right:
                 way = replace(parts, left=_largest(left), right=_largest(right), factors=(few, many))
-                yield replace(way, sums=_with_last(parts.sums, loop)), Tile(0, 4 if points(left) > 1 else 8, dot=True)
+                columns = thresholds.dot_columns if points(left) > 1 else thresholds.dot_row_columns
+                yield replace(way, sums=_with_last(parts.sums, loop)), replace(plain, vectors=columns, dot=True)
 
 
-def _rows(loops: Sequence[Loop], factor: Scalar) -> tuple[Loop, ...]:
+def _rows(loops: Sequence[Loop], factor: Scalar, tall: int) -> tuple[Loop, ...]:
     """Loops with that of rows last: of those that fill a tile the one whose rows lie closest together."""
-    whole = [one for one in loops if one[1] >= MOST_ROWS]
+    whole = [one for one in loops if one[1] >= tall]
     return _with_last(loops, min(whole, key=lambda one: abs(_stride(factor, one)))) if whole else _largest(loops)
 
 
-def _in_blocks(sums: tuple[Loop, ...], machine: Machine) -> tuple[Loop, ...]:
+def _strips(parts: Parts) -> str:
+    """How rows are packed that are: row by row where they lie along the last sum, else sum by sum."""
+    last, _ = parts.sums[-1]
+    found = (one for one in walk(parts.factors[0]) if isinstance(one, Read))
+    return "transposed" if all(stride_of(one, last) == 1 for one in found) else "copied"
+
+
+def _in_blocks(sums: tuple[Loop, ...], options: CompileOptions) -> tuple[Loop, ...]:
     """Sums, all but the last in any order, of which a panel holds those of an iteration of the first, if it can."""
-    if points(sums[1:]) <= _deepest(machine):
+    deepest = _deepest(options)
+    if points(sums[1:]) <= deepest:
         return sums
-    first = next((one for one in sums[:-1] if points(sums) <= _deepest(machine) * one[1]), sums[0])
+    first = next((one for one in sums[:-1] if points(sums) <= deepest * one[1]), sums[0])
     return (first, *(one for one in sums if one != first))
 
 
-def _deepest(machine: Machine) -> int:
+def _deepest(options: CompileOptions) -> int:
     """How many sums of the columns of a tile a cache holds beside the rest."""
-    return max(machine.caches[1] // 4 // (USUAL_VECTORS * machine.vector_bytes), _DEPTH)
+    return max(options.machine.caches[1] // 4 // _row_bytes(options), _DEPTH)
+
+
+def _row_bytes(options: CompileOptions) -> int:
+    """The bytes of all columns of a tile."""
+    return options.thresholds.tile_vectors * _vector_bytes(options.machine)
+
+
+def _vector_bytes(machine: Machine) -> int:
+    """The bytes of a machine's vectors, or of the next narrower ones that there are."""
+    return max(NARROWEST, 1 << min(int(machine.vector_bytes), WIDEST).bit_length() - 1)
+
+
+def lanes_of(parts: Parts, machine: Machine) -> int:
+    """How many sums of a product a vector of a machine holds."""
+    return _vector_bytes(machine) // numpy_type(parts.total.dtype).itemsize
 
 
 def _largest(loops: Sequence[Loop]) -> tuple[Loop, ...]:
@@ -255,10 +275,10 @@ def _repays(parts: Parts, options: CompileOptions) -> bool:
     """Are columns reused by many rows, the fewer the larger columns are; or those of one tile too large for a cache?"""
     itemsize, cache, rows = numpy_type(parts.total.dtype).itemsize, options.machine.caches[1], points(parts.left)
     far = points((*parts.sums, *parts.right)) * itemsize * rows >= options.pack_rows * cache
-    deep = points(parts.sums) * USUAL_VECTORS * options.machine.vector_bytes > cache // 2
-    if points(parts.sums[1:]) > _deepest(options.machine):
+    deep = points(parts.sums) * _row_bytes(options) > cache // 2
+    if points(parts.sums[1:]) > _deepest(options):
         return False
-    return rows >= _FEWEST_TILES * MOST_ROWS and (far or deep)
+    return rows >= options.thresholds.packed_tiles * options.thresholds.tile_rows and (far or deep)
 
 
 def _scattered_rows(parts: Parts, machine: Machine) -> bool:
@@ -267,16 +287,16 @@ def _scattered_rows(parts: Parts, machine: Machine) -> bool:
     Where lines that follow each other are near, and all rows of a tile are in one, they come in time.
     """
     step = min((abs(_stride(parts.factors[0], one)) for one in parts.sums), default=0)
-    near = step * numpy_type(parts.total.dtype).itemsize <= _NEAR
+    near = step * numpy_type(parts.total.dtype).itemsize <= machine.near_bytes
     if near and parts.left and _stride(parts.factors[0], parts.left[-1]) == 1:
         return False
     return step > 1 and points(parts.sums) * machine.line_bytes > machine.caches[0] // 4
 
 
-def _steps(way: _Way, machine: Machine) -> float:
+def _steps(way: _Way, options: CompileOptions) -> float:
     """The cost of a cell, in steps of a vector unit; infinite where it cannot be done."""
-    parts, tile = way
-    lanes, depth = max(machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1), points(parts.sums)
+    (parts, tile), machine = way, options.machine
+    lanes, depth = tile.lanes, points(parts.sums)
     strided = float(_row_major(parts, parts.right) < 0)  # a store for each cell is a step
     if tile.dot:
         outer, inner = points(parts.sums[:-1]), parts.sums[-1][1]
@@ -284,9 +304,10 @@ def _steps(way: _Way, machine: Machine) -> float:
     columns = parts.right[-1][1]
     steps = depth * -(-columns // lanes) / columns
     reused = points(parts.right) if tile.strips else min(columns, tile.vectors * lanes)
-    steps += machine.scalar_steps * depth * (_operations(parts.factors[0]) + _conversions(parts.factors[0])) / reused
+    computed = operations_in(parts.factors[0]) + _conversions(parts.factors[0], machine)
+    steps += machine.scalar_steps * depth * computed / reused
     if tile.panel:
-        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(machine)):
+        if points(parts.sums[1:]) > (_DEPTH if tile.strips else _deepest(options)):
             return inf
         transposed = tile.panel == "transposed" or _stride(parts.factors[1], parts.right[-1]) != 1
         steps += (machine.transpose_steps if transposed else machine.copy_steps) * (depth / points(parts.left))
@@ -297,15 +318,11 @@ def _steps(way: _Way, machine: Machine) -> float:
     return steps + strided
 
 
-def _operations(factor: Scalar) -> int:
-    """How many operations a factor takes that is computed, not read."""
-    return sum(isinstance(one, Call) for one in walk(factor))
-
-
-def _conversions(factor: Scalar) -> float:
-    """What converting a factor takes, in operations."""
+def _conversions(factor: Scalar, machine: Machine) -> float:
+    """What converting a factor takes, in operations: from bfloat16 nothing, its bits are those of the wider type."""
     found = [dtype_of(one.value) for one in walk(factor) if isinstance(one, Cast) and not isinstance(one.value, Num)]
-    return sum(_CONVERSIONS.get(one, 0.125) for one in found)
+    wide = [one for one in found if one != "bfloat16"]
+    return sum(machine.half_operations if one == "float16" else machine.convert_operations for one in wide)
 
 
 def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
@@ -319,23 +336,50 @@ def _row_major(parts: Parts, loops: Sequence[Loop]) -> int:
 
 def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     """The tile with all that is left to say: with few rows, more vectors keep the processor as busy."""
-    usual = {1: 8, 2: 4, 3: 3, 4: 3}.get(parts.left[-1][1] if parts.left else 1, USUAL_VECTORS)
+    thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
+    few = thresholds.few_rows_vectors
+    usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
     depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
     tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
-    lanes = max(options.machine.vector_bytes // numpy_type(parts.total.dtype).itemsize, 1)
-    usual = min(usual, -(-parts.right[-1][1] // lanes))
-    rows, wide = options.schedule.rows, min(options.schedule.vectors or usual, MOST_VECTORS)
-    most = MOST_VECTORS // wide
+    usual = min(usual, -(-parts.right[-1][1] // tile.lanes))
+    wide = min(options.schedule.vectors or usual, MOST_VECTORS)
+    tall = options.schedule.rows or _most_rows(options) // (2 if tile.dot else 1) or 1
     looped = parts.sums[:-1] if tile.dot else parts.sums
     by_rows = bool(parts.left) and _row_major(parts, parts.left) > _row_major(parts, parts.right)
-    return replace(
+    tile = replace(
         tile,
-        rows=min(rows or MOST_ROWS, most) if rows or most < MOST_ROWS else 0,
+        rows=even(size, min(tall, MOST_VECTORS // max(wide, tile.vectors if tile.dot else 1))),
         vectors=tile.vectors if tile.dot else wide,
+        strips=_strips(parts) if tile.strips else "",
         parts=_lengths(parts, tile),
         unroll=len(looped) > 1 and looped[-1][1] <= options.short_loop,
         along="rows" if by_rows else "columns",
         vector=not rest_in_order(parts, parts.left if by_rows else parts.right),
+    )
+    return _grouped(parts, tile, options)
+
+
+def _most_rows(options: CompileOptions) -> int:
+    """How many rows of sums registers hold, beside a vector of each column, one of a row, and one to spare."""
+    wide = options.thresholds.tile_vectors
+    return max(1, min(options.thresholds.tile_rows, (options.machine.registers - wide - 2) // wide))
+
+
+def _grouped(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
+    """The tile with what is done at once: for a block of sums, for rows that are packed, and to look at terms.
+
+    All rows of several loops, if they are few, share a panel for a block of their sums.
+    """
+    thresholds, rows = options.thresholds, points(parts.left)
+    grouped = bool(tile.block or tile.strips)
+    whole = len(parts.left) > 1 and rows <= thresholds.group_rows and not tile.strips
+    asks = asks_for_numbers(parts.ops, parts.total.dtype) and rows >= thresholds.look_rows
+    return replace(
+        tile,
+        group=thresholds.group_tiles if grouped and not whole else 0,
+        panels=thresholds.group_panels if tile.strips else 1,
+        packed=thresholds.packed_strips if tile.strips else 1,
+        looks=(1 if grouped else thresholds.look_tiles) if asks else 0,
     )
 
 
@@ -348,7 +392,7 @@ def _block(parts: Parts, depth: int) -> int:
         return 0
     size = parts.sums[0][1]
     most = max(1, depth // points(parts.sums[1:]))
-    return -(-size // -(-size // most))
+    return even(size, most)
 
 
 def _lengths(parts: Parts, tile: Tile) -> tuple[int, ...]:

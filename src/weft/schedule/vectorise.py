@@ -14,16 +14,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops import Cast, For, Let, Local, Read, Set, Stmt, Store, Unroll, Update, Vector, combine, reads
-from weft.loops.legality import NARROWEST, WIDEST, collapsed_loops, illegal, points, sums_of
+from weft.loops.legality import NARROWEST, collapsed_loops, illegal, points, sums_of
 from weft.loops.names import BlockNames
 from weft.loops.walk import around, free
+from weft.machine import Machine
 from weft.ops import Num
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, is_innermost, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
-#: The lanes of the narrowest vectors there are, and of the widest. Shorter loops are written as they stand.
-_FEWEST, _MOST = (size // numpy_type("float32").itemsize for size in (NARROWEST, WIDEST))
+#: The lanes of the narrowest vectors there are. Shorter loops are written as they stand.
+_FEWEST = NARROWEST // numpy_type("float32").itemsize
 
 
 def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
@@ -42,16 +43,17 @@ def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tupl
 def _chosen(loop: For, options: CompileOptions) -> For:
     loops, block = collapsed_loops(loop)
     size, sums, unroll = points(loops), sums_of(block), options.schedule.unroll
-    lanes = options.schedule.lanes or (_lanes(size // options.short_loop) if sums else 0)
+    lanes = options.schedule.lanes or (_lanes(size // options.short_loop, options.machine) if sums else 0)
     vector = annotated(loop, Vector(lanes))
     if size >= (options.short_loop if sums else _FEWEST) and (sums or not unroll) and not illegal(vector):
         return vector
     return annotated(loop, Unroll(unroll)) if unroll else loop
 
 
-def _lanes(most: int) -> int:
+def _lanes(most: int, machine: Machine) -> int:
     """How many lanes a sum has of which no more are worth it: compilers add those up one by one at the end."""
-    return 0 if most >= _MOST else max(_FEWEST, 1 << max(most.bit_length() - 1, 0))
+    whole = machine.vector_bytes // numpy_type("float32").itemsize
+    return 0 if most >= whole else max(_FEWEST, 1 << max(most.bit_length() - 1, 0))
 
 
 def in_variable(loop: For, names: BlockNames) -> tuple[tuple[Stmt, ...], For, tuple[Stmt, ...]]:

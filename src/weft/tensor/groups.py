@@ -90,6 +90,15 @@ class Groups:
         return [name for name in self.names(self.operand) if name not in kept]
 
     @property
+    def within(self) -> ShapeSpec:
+        """The axes that the result does not have: where an element lies in its group."""
+        return self._left_of(self.element)
+
+    def _left_of(self, shape: ShapeSpec) -> ShapeSpec:
+        kept = self.names(self.group)
+        return _each_row(lambda kind, row: _without(row, kept), shape)
+
+    @property
     def element(self) -> ShapeSpec:
         """The operand with all its axes: those that are not written are there as `...`, and belong to one group."""
         return _each_row(lambda kind, row: row if row.var else Row((), RowVar(kind), row.trail), self.operand)
@@ -109,8 +118,7 @@ class Groups:
 
     def positions(self, shape: ShapeSpec, dtype: str) -> tuple[ShapeSpec, Tensor]:
         """Where each element of a shape lies in its group, counted in memory order along the axes left out."""
-        kept = self.names(self.group)
-        along = _each_row(lambda kind, row: _without(row, kept), shape)
+        along = self._left_of(shape)
         if along.output.var and not along.output.axes and not self.operand.output.var:
             # nothing says that there is an output axis, which every tensor has: one that is only there
             along = replace(along, output=replace(along.output, trail=(Position(0),)))

@@ -33,6 +33,16 @@ class LayerArguments:
     def signature(self) -> inspect.Signature:
         return inspect.signature(self.function)
 
+    @property
+    def maker(self) -> inspect.Signature:
+        """What makes a layer takes a label as well."""
+        found = list(self.signature.parameters.values())
+        if "label" not in self.signature.parameters:
+            more = found and found[-1].kind is inspect.Parameter.VAR_KEYWORD
+            label = inspect.Parameter("label", inspect.Parameter.KEYWORD_ONLY, default="", annotation="str")
+            found.insert(len(found) - bool(more), label)
+        return self.signature.replace(parameters=found)
+
     @lazy_property
     def configuration(self) -> dict[str, inspect.Parameter]:
         """What is keyword-only."""

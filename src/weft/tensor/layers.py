@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from weft.errors import NoSuchName, ShapeError, WeftError
-from weft.habits import no_layer_attribute
+from weft.habits import no_layer_attribute, not_pickled
 from weft.public import public, public_methods
 from weft.tensor.layer_arguments import LayerArguments
 from weft.tensor.leaves import UNNAMED
@@ -77,7 +77,7 @@ class Layer:
     def params(self) -> tuple[Tensor, ...]:
         """The parameters of this layer and of the layers inside it, in order of first use."""
         self._check_applied()
-        return told_apart(dict.fromkeys(param for _, param in self._paths()))
+        return told_apart(dict.fromkeys(one for _, one in self._paths() if one.is_param))
 
     def param(self, path: str) -> Tensor:
         """A parameter by the names that lead to it: `layer.param("attention.w_q")`."""
@@ -104,6 +104,9 @@ class Layer:
         config = ", ".join(f"{name}={value}" for name, value in shown.items())
         params = (f"\n  {path}: {_shape_of(param)}" for path, param in self._paths())
         return f"<layer {self.label}({config}){''.join(params)}>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled(f"layer `{self.label}`")
 
     def _head(self) -> str:
         return f"<layer {self.label}>"
@@ -153,16 +156,16 @@ def _shape_of(param: Tensor) -> str:
         return str(param.shape)
 
 
-def op(function: Callable[..., Any]) -> Callable[..., Any]:
+def op(function: Callable[..., Any], *, kind: type[Layer] = Layer) -> Callable[..., Any]:
     """Make a function of tensors into a maker of layers: keyword-only arguments are its configuration.
 
     `layer = f(hid_dim=8, label="L1")` configures, `layer(x)` applies; `f(x, hid_dim=8)` does both at once. The function
-    returns a tensor, or a tuple, list, dict, named tuple or dataclass of tensors.
+    returns a tensor, or a tuple, list, dict, named tuple or dataclass of tensors. Layers that can do more than be
+    applied are of another `kind`.
     """
     body = LayerFunction(function, LayerArguments(function), Returns(function))
     own_label = "label" in body.takes.signature.parameters
 
-    @public
     @functools.wraps(function)
     def make(*args: Any, label: str = "", **given: Any) -> Any:
         config, operands = body.takes.sorted(args, given)
@@ -170,10 +173,11 @@ def op(function: Callable[..., Any]) -> Callable[..., Any]:
             config["label"] = label
 
         def layer(scope: LayerScope) -> Layer:
-            return Layer(body, config, scope, bool(label))
+            return kind(body, config, scope, bool(label))
 
         name, around = label or function.__name__, current_application()
         made = around.place(name, layer) if around else layer(LayerScope(name))
         return made(*args, **operands) if args or operands else made
 
-    return make
+    make.__signature__ = body.takes.maker  # type: ignore[attr-defined]
+    return public(make)

@@ -181,6 +181,16 @@ def param(
     return body.declare(name, make) if body else make(name)
 
 
+def statistic(name: str, *, init: float) -> Tensor:
+    """What a layer keeps beside its parameters: shaped by its use as they are, without a gradient, written by code."""
+    origin, body = user_origin(), current_application()
+
+    def make(label: str) -> Tensor:
+        return Tensor(_make(label, Rows(), init, origin=origin).operand)
+
+    return body.declare(name, make) if body else make(name)
+
+
 def named_param(name: str) -> Tensor:
     """The parameter that a bare string stands for inside a layer."""
     origin = user_origin()
@@ -215,7 +225,8 @@ def _make(
             starts = Data(values)
         case None:
             starts = Cells(_first_value(init, label, operation, origin))
-    node = Node(NodeName(label), operation.result, precision_of(0.0, dtype), init=starts, origin=origin)
+    precision = precision_of(0.0, dtype)
+    node = Node(NodeName(label), operation.result, precision, init=starts, origin=origin, learned=True)
     if isinstance(first.source, Tensor):
         check_copied(node, first.source)
     return Tensor(node, differentiable=True, is_param=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from weft.assign import Adjoint, Code, Merge, Node, NodeName, Operand, Stored, current, node_of
 from weft.dlpack import CPU, ExchangeError, to_capsule
 from weft.errors import WeftError
-from weft.habits import no_attribute, numpy_refused
+from weft.habits import no_attribute, not_pickled, numpy_refused
 from weft.ops import Monoid, Number, Scalar
 from weft.ops.dtypes import element_type
 from weft.ops.scalar import UFUNCS
@@ -111,7 +111,8 @@ class Tensor:
         return self.node.dtype
 
     def __repr__(self) -> str:
-        return f"<{self.label}: {self.shape}>"
+        stored = self.node.precision.settled  # looking at a tensor settles nothing
+        return f"<{self.label}: {self.shape} {stored}>" if stored else f"<{self.label}: {self.shape}>"
 
     if not TYPE_CHECKING:
 
@@ -386,6 +387,9 @@ class Tensor:
 
     def __float__(self) -> float:
         raise WeftError(f"`{self.label}` is a tensor to be computed", fix="its value is ctx[t]")
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise not_pickled(f"tensor `{self.label}`")
 
     def __iter__(self) -> None:
         raise WeftError(f"`{self.label}` cannot be iterated over", fix="slice it: t[i]")

@@ -13,25 +13,30 @@ from weft.assign import Code, complete, seq, symbols
 from weft.backends import Array
 from weft.errors import WeftError
 from weft.naming import FreshNames
+from weft.nn.mode import training
 from weft.runtime import Context, Routine
 from weft.tensor.assignments import cd, node
 from weft.tensor.gradient import grad_update
 from weft.tensor.leaves import data
 from weft.tensor.slices import StaticIndex, index
 from weft.tensor.tensor import Tensor
+from weft.train.kinds import checked_call, checked_context, checked_tensor, other_parameters
 from weft.train.shards import checked_batch, drawn_apart, merges, shard_slices
+
+#: Steps are told apart by so many numbers, then by the first ones again.
+_STEPS = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
     """What a device does with shards of one length: data to set, and a routine that leaves gradients and loss.
 
-    `random` says that the routine draws random numbers, and so takes the number of the shard.
+    What the routine draws it draws by the `numbers` of the shard and of the step.
     """
 
     inputs: tuple[Tensor, ...]
     gradients: Routine
-    random: bool
+    numbers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +62,13 @@ def data_parallel(
     `loss_of` builds the loss from a data tensor for each array, whose first axis is a batch axis. It is called once for
     each length of a shard, so parameters are made outside it. With `reduction="mean"` the loss is a mean over examples,
     and each device counts by its share of them; with "sum" it is a sum. `optimise` builds an optimiser's code from it.
-    What is random differs from shard to shard: shard i draws under the seed plus i.
+    Layers are applied to be trained: what they drop is drawn anew in each step. What is random differs from shard to
+    shard: shard i draws under the seed plus i. Statistics of layers run on each device by its shards; those that count
+    are device 0's.
     """
-    if not isinstance(context, Context):
-        what = f"a training step needs a context, not {type(context).__name__}"
-        raise WeftError(what, fix="write wf.train.data_parallel(wf.Context(devices=2), …)")
+    checked_context(context, "wf.train.data_parallel(wf.Context(devices=2), …)")
     for name, function in (("loss_of", loss_of), ("optimise", optimise)):
-        if not callable(function):
-            what = f"{name} is a function, not {type(function).__name__}"
-            raise WeftError(what, fix="see help(wf.train.data_parallel)")
+        checked_call(function, name, "see help(wf.train.data_parallel)")
     given = [bindings] if isinstance(bindings, StaticIndex) else bindings
     if not isinstance(given, list | tuple) or not all(isinstance(one, StaticIndex) for one in given):
         what = f"bindings= takes static indices, not {bindings!r}"
@@ -92,7 +95,10 @@ class DataParallel:
         self._optimise = optimise
         self._weighted = weighted
         self._bindings = bindings
-        self._number = index(FreshNames(one.name for one in bindings).fresh("shard"), len(context.devices))
+        names = FreshNames(one.name for one in bindings)
+        self._number = index(names.fresh("shard"), len(context.devices))
+        self._step = index(names.fresh("step"), _STEPS)
+        self._steps = 0
         self._share = data(np.ones(1), label="share")  # of the examples, on each device
         self._shards: dict[tuple[tuple[tuple[int, ...], str], ...], _Shard] = {}
         self._model: _Model | None = None
@@ -111,10 +117,12 @@ class DataParallel:
                 device[tensor] = values
             if self._weighted:
                 device[self._share] = len(piece[0]) / count
-            device.run(shard.gradients, **indices, **({self._number.name: number} if shard.random else {}))
+            own = {self._number.name: number, self._step.name: self._steps}
+            device.run(shard.gradients, **indices, **{name: own[name] for name in shard.numbers})
         self._merge(self._model, len(pieces), indices)
         devices[0].run(self._model.optimise, **indices)
         self._spread(self._model.params)
+        self._steps = (self._steps + 1) % _STEPS
         return float(devices[0][self._model.total].item())
 
     def _merge(self, model: _Model, count: int, indices: dict[str, int]) -> None:
@@ -143,22 +151,25 @@ class DataParallel:
         kind = tuple((array.shape, array.dtype.name) for array in piece)
         if kind not in self._shards:
             inputs = tuple(data(np.zeros_like(one, order="C"), batch=1, label=f"x{at}") for at, one in enumerate(piece))
-            loss = self._loss_of(*inputs)
-            update = grad_update(loss)
+            with training(step=self._step) as mode:
+                loss = checked_tensor(self._loss_of(*inputs), "the loss", "return one number, wf.mean(…)")
+            update = seq(grad_update(loss), mode.updates)
             if loss.dims.count != 1:
                 what = f"the loss `{loss.label}` is not one number: its shape is {loss.dims}"
                 raise WeftError(what, fix='sum it up: wf.einsum("...|... => 0", loss)')
             if self._model is not None and loss.params != self._model.params:
-                raise _other_parameters(loss.params, self._model.params, len(piece[0]))
+                raise other_parameters(loss.params, self._model.params, f"shards of {len(piece[0])} examples")
             total = self._model.total if self._model is not None else node("total_loss", dtype=loss.dtype)
             weighed = _weigh(loss.params, loss, total, self._share if self._weighted else None)
             code = drawn_apart(complete(seq(update, weighed)), self._number)
             _check_counters(code, self._bindings)
-            random = any(one.name == self._number.name for one, _ in symbols(code))
-            bindings = [*self._bindings, self._number] if random else self._bindings
-            gradients = self._context.compile(code, bindings=bindings, keep=[p.grad for p in loss.params])
+            used = {one.name for one, _ in symbols(code)}
+            own = [one for one in (self._number, self._step) if one.name in used]
+            gradients = self._context.compile(
+                code, bindings=[*self._bindings, *own], keep=[p.grad for p in loss.params]
+            )
             self._model = self._model or self._build(loss, total)
-            self._shards[kind] = _Shard(inputs, gradients, random)
+            self._shards[kind] = _Shard(inputs, gradients, tuple(one.name for one in own))
         return self._shards[kind]
 
     def _build(self, loss: Tensor, total: Tensor) -> _Model:
@@ -187,14 +198,6 @@ def _add_merged(tensors: tuple[Tensor, ...]) -> None:
     """Add what another device sent."""
     for tensor in tensors:
         tensor += tensor.merge
-
-
-def _other_parameters(found: tuple[Tensor, ...], known: tuple[Tensor, ...], length: int) -> WeftError:
-    named = ", ".join(f"`{p.label}`" for p in found if p not in known) or "fewer"
-    return WeftError(
-        f"for shards of {length} examples `loss_of` uses other parameters than before: {named}",
-        fix="make parameters and configure layers once, outside loss_of",
-    )
 
 
 def _check_counters(code: Code, bindings: Sequence[StaticIndex]) -> None:

@@ -21,7 +21,7 @@ from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 from weft.machine import Machine
 
-__all__ = ["Compiler", "build_library", "build_all", "find_compiler", "library_key", "loaded"]
+__all__ = ["Compiler", "build_all", "find_compiler", "library_key", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
@@ -38,13 +38,11 @@ _loaded: dict[tuple[Path, str], ctypes.CDLL] = {}
 _warned: set[str] = set()
 
 
-def build_library(compiler: Compiler, text: str, folder: Path) -> ctypes.CDLL:
-    """The library of a C text. `folder` is the cache: where it cannot be used, what is compiled is not kept."""
-    return build_all(compiler, [text], folder)[0]
-
-
 def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ctypes.CDLL]:
-    """The libraries of some C texts, those that must be compiled side by side."""
+    """The libraries of some C texts, those that must be compiled side by side.
+
+    `folder` is the cache: where it cannot be used, what is compiled is not kept.
+    """
     keys = [library_key(compiler, text) for text in texts]
     wanted = {key: text for key, text in zip(keys, texts, strict=True) if (folder, key) not in _loaded}
     if wanted:

@@ -10,19 +10,7 @@ from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
 from weft.backends.cc.looking import LookingTiles
-from weft.loops.legality import MOST_ROWS, WIDEST, points, sums_of
-
-#: So many tiles of rows share a panel before the next block of sums, where the sums do not fit into one panel: those of
-#: the largest tiles of two vectors, in double precision, fill a quarter of the smallest second cache.
-_TILES_AT_ONCE = (1 << 16) // (2 * WIDEST * 2 * MOST_ROWS)
-#: So many rows share a panel, those of all loops on the left, before the next block of sums.
-_ROWS_AT_ONCE = 1024
-#: So many panels share rows that are packed.
-_PANELS_AT_ONCE = 8
-#: So many strips are packed at once: each is in a page of its own.
-_STRIPS_AT_ONCE = 8
-#: The rows of so many tiles are looked through at once.
-_TILES_LOOKED_THROUGH = 16
+from weft.loops.legality import points, sums_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +42,7 @@ class Placed(LookingTiles):
             at = f"(panel + {self._panel()} * wide)"
         if self.tile.strips:
             lines.append(f"{self.scalar} *const strips = ({self.scalar} *){at};")
-            at = f"(strips + {self._panel()} * tall * {_TILES_AT_ONCE})"
+            at = f"(strips + {self._panel()} * tall * {self.tile.group})"
         if self.widens:
             lines.append(f"{self.scalar} *const part = ({self.scalar} *){at} + lanes;")
             at = "(part + tall * wide)"
@@ -69,10 +57,10 @@ class Placed(LookingTiles):
         tile = f"{self.name}_rows * {self.name}_wide"
         panel = f"sizeof({self.scalar}) * {self._panel()} * {self.name}_wide + " if self.tile.panel else ""
         if self.tile.strips:
-            panel += f"sizeof({self.scalar}) * {self._panel()} * {self.name}_rows * {_TILES_AT_ONCE} + "
+            panel += f"sizeof({self.scalar}) * {self._panel()} * {self.name}_rows * {self.tile.group} + "
         part = f"sizeof({self.scalar}) * ({tile} + {self.name}_lanes) + " if self.widens else ""
-        many = f"{_TILES_AT_ONCE * (_PANELS_AT_ONCE if self.tile.strips else 1)}"
-        if self._whole:
+        many = f"{self.tile.group * self.tile.panels}"
+        if not self.tile.group:
             many = f"{points(self.rows.loops[:-1])} * (({self.rows.size} + {self.name}_rows - 1) / {self.name}_rows)"
         tiles = f"{tile} * {many}" if self.tile.block else tile
         return f"{panel}{part}sizeof({self.accumulator}) * ({tiles} + {self.name}_lanes)"
@@ -106,26 +94,15 @@ class Placed(LookingTiles):
     def _columns(self) -> Lines:
         """The loops over columns, panel by panel, around those over rows; where panels share rows, inside them."""
         assert self.columns.loop is not None
-        at, step = self._from(self.columns.loop[0]), f"wide * {_PANELS_AT_ONCE}" if self.tile.strips else "wide"
-        if self._whole:
-            body = self._blocks(at)
-        elif self._in_groups:
+        at, step = self._from(self.columns.loop[0]), f"wide * {self.tile.panels}" if self.tile.panels > 1 else "wide"
+        if self.tile.group:
             body = self._around("rows", self._groups(f"{at}_begin", step))
             at = f"{at}_begin"
+        elif self.tile.block:
+            body = self._blocks(at)
         else:
             body = [*self._panel_of(at), *self._call_pack(), *self._around("rows", self._rows())]
         return self._around("columns", steps(at, *self._bounds("columns"), step, body))
-
-    @property
-    def _in_groups(self) -> bool:
-        """Do tiles run in groups: for a block of their sums, or for rows that are packed?"""
-        return self.tile.block > 0 or self.tile.strips
-
-    @property
-    def _whole(self) -> bool:
-        """Do all rows, of several loops, share a panel for a block of their sums?"""
-        several = len(self.rows.loops) > 1 and points(self.rows.loops) <= _ROWS_AT_ONCE
-        return self.tile.block > 0 and several and not self.tile.strips
 
     def _blocks(self, column: str) -> Lines:
         """The loop over blocks of sums; of each, over all rows, tile by tile."""
@@ -160,7 +137,7 @@ class Placed(LookingTiles):
         body = [*self._tile_of(at), *self._call_tile(), *self._rest()]
         if not self.ops.asks:
             return steps(at, start, end, "tall", body)
-        many = f"tall * {_TILES_LOOKED_THROUGH}"
+        many = f"tall * {self.tile.looks}"
         look = self._look_through(at, "", f"{end} - {at} < {many} ? {end} - {at} : {many}")
         body = [f"if (({at} - {start}) % ({many}) == 0) {look}", *body]
         return [f"{self.scalar} looked_rows = 0;", *steps(at, start, end, "tall", body)]
@@ -175,7 +152,7 @@ class Placed(LookingTiles):
     def _groups(self, first: str, step: str) -> Lines:
         """The loop over groups of rows; of each, over blocks of sums, panels, and tiles."""
         assert self.columns.loop is not None
-        column, row, many = self._from(self.columns.loop[0]), self._row_from, f"tall * {_TILES_AT_ONCE}"
+        column, row, many = self._from(self.columns.loop[0]), self._row_from, f"tall * {self.tile.group}"
         begin, end, (start, stop) = f"{row}_begin", f"{row}_end", self._bounds("rows")
         _, columns = self._bounds("columns")
         tiles = [*self._tile_of(row), *self._call_tile(), *self._rest()]
@@ -212,7 +189,7 @@ class Placed(LookingTiles):
     def _call_pack_rows(self) -> Lines:
         if not self.tile.strips:
             return []
-        row, factor, many = self._row_from, [self.rows.factor], f"tall * {_STRIPS_AT_ONCE}"
+        row, factor, many = self._row_from, [self.rows.factor], f"tall * {self.tile.packed}"
         given = [name for _, name in (*self._memory(factor), *self._loops(factor))]
         given += [f"{row}_end - {row} < {many} ? {row}_end - {row} : {many}", self._depth()]
         given += [f"strips + ({row} - {row}_begin) * {self._depth()}", *(name for _, name in self._range())]

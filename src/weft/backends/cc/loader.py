@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,8 @@ from weft.cache import Cache, opened
 
 #: So many characters of kernels are worth a unit: each begins with the prelude. Code is the same in any unit.
 _WORTH_A_UNIT = 1 << 14
+#: The type of a vector, and its bytes.
+_VECTOR = re.compile(r"\bweft_[a-z]+[0-9]*v([0-9]+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
     missing = _find(folder, keys)
     if missing:
         units = _units({name: wanted[name] for name in missing})
-        texts_of = [f"{_prelude()}\n" + "\n".join(wanted[name] for name in unit) for unit in units]
+        texts_of = [with_prelude("\n".join(wanted[name] for name in unit)) for unit in units]
         made = build_all(compiler, texts_of, folder)
         with opened(folder) as kept:
             for unit, text, library in zip(units, texts_of, made, strict=True):
@@ -92,13 +95,21 @@ def find_kernels(compiler: Compiler, names: Iterable[str], folder: Path) -> Load
 
 def environment(compiler: Compiler) -> str:
     """Whatever a function depends on besides its text."""
-    return library_key(compiler, f"{_prelude()}\n{PLAYER}\n{_text('team.h')}\n{compiler_bugs.texts()}")
+    beside = _prelude(), _text("vectors.h"), PLAYER, _text("team.h"), compiler_bugs.texts()
+    return library_key(compiler, "\n".join(beside))
 
 
 def _keys(compiler: Compiler, names: Iterable[str]) -> dict[str, str]:
     """What functions are kept under."""
     beside = environment(compiler)
     return {name: sha256(f"{name} {beside}".encode()).hexdigest()[:40] for name in names}
+
+
+def with_prelude(text: str) -> str:
+    """A text with what comes before it: `vectors.h` where it has products, for the vectors that it mentions."""
+    widths = sorted(set(_VECTOR.findall(text)), key=int)
+    vectors = [_text("vectors.h"), *(f"WEFT_VECTORS({one})" for one in widths)] if widths else []
+    return "\n".join([_prelude(), *vectors, text])
 
 
 @cache

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from weft.backends.cc.lines import Lines, unrolled
 from weft.backends.cc.types import c_type, literal
 from weft.loops.constants import constant_value, neutral_of
-from weft.loops.semiring import Semiring, asks_for_numbers
+from weft.loops.semiring import Semiring
 from weft.ops import OPS, Num, Scalar
+from weft.ops.dtypes import numpy_type
 
 #: What C writes between vectors; other operations are functions of the prelude.
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|"}
-#: From so many rows on it is worth looking through the columns first.
-_ROWS_WORTH_LOOKING = 5
 #: What choices are called where both are numbers.
 _OF_NUMBERS = {"max": "larger", "min": "smaller"}
 
@@ -28,20 +27,27 @@ _LOOKED_AT = {"add": "plain", "sub": "plain", "mul": "finite", "max": "number", 
 
 @dataclass(frozen=True, slots=True)
 class VectorOps:
-    """The operations of a contraction, of a type, on its vectors."""
+    """The operations of a contraction, of a type, on its vectors of so many lanes; `asks`: do tiles look first whether
+    all terms are numbers?
+    """
 
     ops: Semiring
     dtype: str
-    rows: int
-
-    @property
-    def asks(self) -> bool:
-        """Do tiles look first whether all terms are numbers? Of few rows that takes longer than it saves."""
-        return asks_for_numbers(self.ops, self.dtype) and self.rows >= _ROWS_WORTH_LOOKING
+    lanes: int
+    asks: bool
 
     @property
     def vector(self) -> str:
-        return f"weft_{self.dtype}s"
+        return f"weft_{self._kind}"
+
+    @property
+    def _kind(self) -> str:
+        """What vectors are called: by their type and their bytes."""
+        return f"{self.dtype}v{self.lanes * numpy_type(self.dtype).itemsize}"
+
+    def function(self, name: str) -> str:
+        """A function of the prelude on such vectors."""
+        return f"weft_{name}_{self._kind}"
 
     @property
     def lane(self) -> str:
@@ -67,7 +73,7 @@ class VectorOps:
         """A row of a tile: its sums take in what the scalar of the row and the vectors of columns make."""
         if self.asks and self.ops[1] == "add":  # a scalar that is in memory need not be loaded before
             named = f"*const left = &{value}" if in_memory else f"made = {value}, *const left = &made"
-            begin, term = f"const {self.lane} {named};", f"weft_plus_{self.dtype}(left, right[v])"
+            begin, term = f"const {self.lane} {named};", f"{self.function('plus')}(left, right[v])"
         else:
             begin, term = f"const {self.lane} left = {value};", self._combined()
         return [begin, *unrolled("v", "vectors", self._taken(term))]
@@ -76,7 +82,7 @@ class VectorOps:
         combine = self.ops[1]
         if combine in _SIGNS:
             return f"left {_SIGNS[combine]} right[v]"
-        return self._chosen(combine, f"weft_each_{self.dtype}(left)", "right[v]")
+        return self._chosen(combine, f"{self.function('each')}(left)", "right[v]")
 
     def _taken(self, term: str) -> Lines:
         accumulate, total = self.ops[0], "sum[r][v]"
@@ -86,8 +92,8 @@ class VectorOps:
 
     def _chosen(self, op: str, one: str, other: str) -> str:
         """The larger or smaller of two vectors; the first stays what is not a number, whatever the second."""
-        found = f"weft_{op}_{self.dtype}s({one}, {other})"
-        return f"exact ? {found} : weft_{_OF_NUMBERS[op]}_{self.dtype}s({other}, {one})" if self.asks else found
+        found = f"{self.function(op)}({one}, {other})"
+        return f"exact ? {found} : {self.function(_OF_NUMBERS[op])}({other}, {one})" if self.asks else found
 
     def looked_at(self, value: str) -> str:
         """What a value adds to a sum that shows whether all terms are numbers."""
@@ -95,7 +101,7 @@ class VectorOps:
 
     def vector_looked_at(self, value: str) -> str:
         """The same of a vector."""
-        return f"weft_{_LOOKED_AT[self.ops[1]]}_{self.dtype}s({value})"
+        return f"{self.function(_LOOKED_AT[self.ops[1]])}({value})"
 
     def look_through(self, first: str, count: str) -> str:
         """The sum of that over so many values in a row."""

@@ -67,12 +67,12 @@ class Tiles:
         return c_type(self.parts.total.dtype)
 
     @property
-    def vector(self) -> str:
-        return f"weft_{self.parts.total.dtype}s"
+    def ops(self) -> VectorOps:
+        return VectorOps(self.parts.ops, self.parts.total.dtype, self.tile.lanes, self.tile.looks > 0)
 
     @property
-    def ops(self) -> VectorOps:
-        return VectorOps(self.parts.ops, self.parts.total.dtype, points(self.parts.left))
+    def vector(self) -> str:
+        return self.ops.vector
 
     @property
     def accumulator(self) -> str:
@@ -94,16 +94,15 @@ class Tiles:
 
     def _sizes(self) -> Lines:
         name, tile, rows, columns = self.name, self.tile, self.rows.size, self.columns.size
-        most = tile.rows or ("WEFT_ROWS / 2" if tile.dot else "WEFT_ROWS")
-        wide = str(tile.vectors) if tile.dot else f"{tile.vectors} * {name}_lanes"
+        wide = tile.vectors * (1 if tile.dot else tile.lanes)
         return [
             f"/* A product of {rows} rows, {columns} columns and {points(self.parts.sums)} sums. */",
             "enum {",
-            f"    {name}_lanes = WEFT_VECTOR / sizeof({self.scalar}),",
+            f"    {name}_lanes = {tile.lanes},",
             f"    {name}_wide = {wide},",
-            f"    {name}_rows = WEFT_EVEN({rows}, {most}),",
-            f"    {name}_last_rows = {rows} - ({rows} - 1) / {name}_rows * {name}_rows,",
-            f"    {name}_last_columns = {columns} - ({columns} - 1) / {name}_wide * {name}_wide",
+            f"    {name}_rows = {tile.rows},",
+            f"    {name}_last_rows = {rows - (rows - 1) // tile.rows * tile.rows},",
+            f"    {name}_last_columns = {columns - (columns - 1) // wide * wide}",
             "};",
         ]
 
@@ -142,7 +141,7 @@ class Tiles:
 
     def _row_step(self) -> Lines:
         value = "strip[r]" if self.tile.strips else self._value(self.rows, "r")
-        return self.ops.row_step(value, self.tile.strips or isinstance(self.rows.factor, Read))
+        return self.ops.row_step(value, bool(self.tile.strips) or isinstance(self.rows.factor, Read))
 
     def _dot(self) -> Lines:
         """Vectors along the innermost sum, for every cell of the tile; what fills no vector comes last."""
@@ -207,14 +206,14 @@ class Tiles:
 
     def _across(self) -> Lines:
         """The vectors of a row reduced across lanes, some at once and the rest one by one."""
-        dtype, at = self.parts.total.dtype, f"r * {self.name}_wide + c"
-        count, few = _AT_ONCE[dtype]
+        at, (count, few) = f"r * {self.name}_wide + c", _AT_ONCE[self.parts.total.dtype]
+        several, single = (self.ops.function(f"across{many}") for many in (count, ""))
         some = ", ".join(f"{self._found}[r][c + {n}]" for n in range(count))
         whole, one = f"columns / {count} * {count}", f"{self._found}[r][c]"
         return [
             f"WEFT_UNROLL for (int c = 0; c < {whole}; c += {count}) "
-            f"*({few} *)({self._stored} + {at}) = weft_across{count}_{dtype}({some});",
-            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++) {self._stored}[{at}] = weft_across_{dtype}({one});",
+            f"*({few} *)({self._stored} + {at}) = {several}({some});",
+            f"WEFT_UNROLL for (int c = {whole}; c < columns; c++) {self._stored}[{at}] = {single}({one});",
         ]
 
     def _dot_step(self, last: str) -> Lines:
@@ -222,7 +221,7 @@ class Tiles:
 
         def loaded(side: Side, step: str) -> str:
             text = f"*(const {self.vector} *)&{self._value(side, step)}"
-            return f"weft_last_{self.parts.total.dtype}({text}, {last})" if last else text
+            return f"{self.ops.function('last')}({text}, {last})" if last else text
 
         return [
             *unrolled("r", "rows", [f"left[r] = {loaded(self.rows, 'r')};"]),
@@ -294,13 +293,8 @@ class Tiles:
         given += [(f"{self.scalar} *restrict", "strip"), *self._range()]
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         head = f"static WEFT_APART void {self.name}_pack_rows({text})"
-        body = self._packed_along_sums() if self._lies_along_sums else self._packed_sum_by_sum()
+        body = self._packed_along_sums() if self.tile.strips == "transposed" else self._packed_sum_by_sum()
         return [head, "{", *indented([f"enum {{ tall = {self.name}_rows }};", *body]), "}"]
-
-    @property
-    def _lies_along_sums(self) -> bool:
-        last, _ = self.parts.sums[-1]
-        return all(stride_of(one, last) == 1 for one in walk(self.rows.factor) if isinstance(one, Read))
 
     def _packed_along_sums(self) -> Lines:
         """Row by row, as they lie in memory."""

@@ -1,0 +1,68 @@
+"""The room as a function: `wf.data(array)` is a tensor of given values, `wf.data.batches` and others feed a step."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from weft.errors import WeftError
+from weft.public import exported, theirs
+from weft.tensor import leaves
+
+if TYPE_CHECKING:
+    import weft.data.batching as _batching
+    import weft.data.characters as _characters
+    import weft.data.fetching as _fetching
+    import weft.data.orders as _orders
+    import weft.data.pairing as _pairing
+    import weft.data.ragged as _ragged
+    import weft.data.sets as _sets
+    import weft.data.tokens as _tokens
+
+_given = exported("weft", "data", leaves.data)
+
+
+class DataRoom(ModuleType):
+    """A module that is called."""
+
+    __signature__ = inspect.signature(leaves.data)
+
+    if TYPE_CHECKING:  # what a type checker finds here: to it, modules cannot be called
+        __call__ = staticmethod(leaves.data)
+        Batches = _batching.Batches
+        BytePairTokenizer = _pairing.BytePairTokenizer
+        CharacterTokenizer = _characters.CharacterTokenizer
+        Prefetch = _fetching.Prefetch
+        Tokenizer = _characters.Tokenizer
+        batches = staticmethod(_batching.batches)
+        buckets = staticmethod(_ragged.buckets)
+        byte_pairs = staticmethod(_pairing.byte_pairs)
+        digits = staticmethod(_sets.digits)
+        load_tokenizer = staticmethod(_pairing.load_tokenizer)
+        mapped = staticmethod(_tokens.mapped)
+        mask = staticmethod(_ragged.mask)
+        mnist = staticmethod(_sets.mnist)
+        names = staticmethod(_sets.names)
+        permutation = staticmethod(_orders.permutation)
+        prefetch = staticmethod(_fetching.prefetch)
+        split = staticmethod(_batching.split)
+        windows = staticmethod(_tokens.windows)
+        write_tokens = staticmethod(_tokens.write_tokens)
+    else:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return _given(*args, **kwargs)
+            except WeftError as error:
+                error.__traceback__ = theirs(error.__traceback__)
+                raise
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)
+
+
+#: The room itself, as it is called.
+data = cast(DataRoom, sys.modules["weft.data"])

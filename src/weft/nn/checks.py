@@ -1,0 +1,80 @@
+"""What configures a layer, checked where the layer is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.errors import ShapeError, WeftError
+from weft.shape.text import as_dim
+from weft.tensor.tensor import Tensor
+
+
+def whole(user: str, **given: Any) -> None:
+    """Refuse what is no whole number from 1 on."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise WeftError(f"{user} takes a whole number from 1 on for `{name}`, not {value!r}", fix=f"{name}=1")
+
+
+def positive(user: str, **given: Any) -> None:
+    """Refuse what is no number above 0."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
+            raise WeftError(f"{user} takes a number above 0 for `{name}`, not {value!r}")
+
+
+def fraction(user: str, **given: Any) -> None:
+    """Refuse what is no number from 0 to 1."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
+            raise WeftError(f"{user} takes a number from 0 to 1 for `{name}`, not {value!r}")
+
+
+def below_one(user: str, **given: Any) -> None:
+    """Refuse what is no number from 0 on and below 1."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < 1:
+            raise WeftError(f"{user} takes a number from 0 on and below 1 for `{name}`, not {value!r}")
+
+
+def one_of(user: str, known: Sequence[str], **given: Any) -> None:
+    """Refuse what is not among the words known."""
+    for name, value in given.items():
+        if value not in known:
+            raise WeftError(f"{user} knows no {name}={value!r}", fix=f"say one of {', '.join(map(repr, known))}")
+
+
+def several(user: str, **given: Any) -> None:
+    """Refuse what is no list of sizes."""
+    for name, value in given.items():
+        if not isinstance(value, list | tuple):
+            raise WeftError(f"{user} takes a list for `{name}`, not {value!r}", fix=f"{name}=[{value}]")
+        for size in value:
+            as_dim(size, f"`{name}`")
+
+
+def divides(user: str, groups: int, channels: int, which: str = "channels") -> None:
+    """Refuse channels that groups do not share evenly."""
+    if channels % groups:
+        below = channels - channels % groups
+        near = " or ".join(str(size) for size in (below, below + groups) if size)
+        raise ShapeError(
+            f"{user} cannot share {channels} {which} among {groups} groups: {channels} is not a multiple of {groups}",
+            fix=f"have {near} {which}, or other groups",
+        )
+
+
+def channels_of(x: Tensor, user: str) -> int:
+    """How many channels there are: the size of the last output axis."""
+    axes = x.shape.output.axes
+    size = axes[-1].size if axes else None
+    if size is None:
+        raise ShapeError(
+            f"{user} needs to know how many channels `{x.label}` has, the size of its last output axis",
+            notes=[f"{x.label} is {x.shape}"],
+            fix="give the layer before it its size: out_channels=…",
+        )
+    return size

@@ -1,0 +1,93 @@
+"""Layers of vectors: maps, perceptrons, lookups, and what is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from weft.nn.checks import below_one, several, whole
+from weft.nn.mode import current_training
+from weft.shape.text import RowSizes
+from weft.tensor import random
+from weft.tensor.functions import relu
+from weft.tensor.layers import op
+from weft.tensor.lookups import take
+from weft.tensor.params import normal, param
+from weft.tensor.tensor import Tensor
+
+#: A function of one number at a time, such as `wf.relu`.
+Activation: TypeAlias = Callable[..., Tensor]
+
+
+@op
+def linear(x: Tensor, *, o: RowSizes | None = None, i: RowSizes | None = None, bias: bool = True) -> Tensor:
+    """A linear map of the whole output row, plus a bias. Without `o` the outputs are those its use asks for.
+
+    The inputs need to be said only where they are a single number that another layer computes: `i=1`.
+
+    >>> x = wf.data(np.ones((5, 3)), batch=1)
+    >>> print(wf.nn.linear(x, o=8, label="head").dims)
+    5|8
+    """
+    y = param("w", o=o, i=i) @ x
+    return y + param("b", o=o, init=0.0) if bias else y
+
+
+@op
+def mlp_layer(x: Tensor, *, hid_dim: RowSizes, activation: Activation = relu) -> Tensor:
+    """A linear map plus a bias, and an activation.
+
+    >>> print(wf.nn.mlp_layer(wf.data(np.ones((5, 3)), batch=1), hid_dim=8).dims)
+    5|8
+    """
+    return activation(param("w", o=hid_dim) @ x + param("b", o=hid_dim, init=0.0))
+
+
+@op
+def mlp(
+    x: Tensor,
+    *,
+    hid_dims: Sequence[int],
+    o: RowSizes | None = None,
+    i: RowSizes | None = None,
+    activation: Activation = relu,
+    bias: bool = True,
+) -> Tensor:
+    """Layers of the given widths with an activation each, and a linear one. Without `o` its outputs are inferred.
+
+    >>> model = wf.nn.mlp(hid_dims=[16, 8], o=2, label="mlp")
+    >>> print(model(wf.data(np.ones((5, 3)), batch=1)).dims, *(p.label for p in model.params))
+    5|2 mlp.w1 mlp.b1 mlp.w2 mlp.b2 mlp.w_out mlp.b_out
+    """
+    several("mlp", hid_dims=hid_dims)
+    for at, width in enumerate(hid_dims, 1):
+        x = activation(param(f"w{at}", o=width, i=i) @ x + param(f"b{at}", o=width, init=0.0))
+        i = width
+    y = param("w_out", o=o, i=i) @ x
+    return y + param("b_out", o=o, init=0.0) if bias else y
+
+
+@op
+def embedding(ids: Tensor, *, vocabulary: int, o: RowSizes) -> Tensor:
+    """A row of a table for each id: ids in batch axes stay there, ids in output axes come before those of the rows.
+
+    >>> ids = wf.data(np.array([[3, 1], [0, 3]]), batch=2, label="ids")
+    >>> print(wf.nn.embedding(ids, vocabulary=10, o=4).dims)
+    2,2|4
+    """
+    whole("embedding", vocabulary=vocabulary)
+    table = param("table", o=(vocabulary, *(o if isinstance(o, list | tuple) else (o,))), init=normal())
+    return take(table, ids)
+
+
+@op
+def dropout(x: Tensor, *, rate: float) -> Tensor:
+    """Each element is 0 with probability `rate`, and the others are scaled up; outside of `wf.nn.training`, `x` itself.
+
+    >>> x = wf.data(np.ones(4), label="x")
+    >>> print(ctx[wf.nn.dropout(x, rate=0.5)])
+    [1. 1. 1. 1.]
+    """
+    below_one("dropout", rate=rate)
+    mode = current_training()
+    return random.dropout(x, rate, step=mode.step) if mode and rate else x

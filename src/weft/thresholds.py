@@ -1,0 +1,120 @@
+"""Where passes draw the lines that hardly anybody moves: how large tiles, groups, lanes and strips are, what is few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from weft.errors import WeftError
+from weft.public import public_constructor
+
+
+@public_constructor
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The lines that passes draw, as they were found best: `wf.CompileOptions(thresholds=wf.Thresholds(tile_rows=6))`.
+
+    **Tiles of products.** A tile has `tile_rows` at most, as far as registers hold them, times `tile_vectors`; one of
+    so few rows as `few_rows_vectors` has numbers, the first for one row, has that many vectors. Along sums it has
+    half as many rows times `dot_columns`, `dot_row_columns` if it has but one row. From `packed_tiles` tiles of rows on
+    columns are packed. Where their sums do not fit into one panel, `group_tiles` tiles share it before the next block
+    of sums; of several loops over rows, all rows do if they are no more than `group_rows`. Rows that are packed are so
+    for `group_panels` panels, `packed_strips` strips of them at once. From `look_rows` rows on a tile looks first
+    whether all terms of an extremum are numbers, for `look_tiles` tiles at once. A contraction of `filled_tiles` rows,
+    columns and sums has work for tiles in every iteration of a loop around it.
+
+    **Threads.** A loop is cut into `most_chunks` chunks at most. One of fewer than `few_iterations` around another is
+    shared where that one cannot be. `busy_chunks` for each core keep all of them busy, however they are dealt out.
+    `packing_rows` rows are worth packing a panel once more, `packing_panels` panels are worth packing rows once more.
+    Accumulators of several threads are worth it if joining them takes no more than `joining_share` of the work.
+
+    **Accumulations.** A sum or an extremum has `lanes` at most, each of `lane_terms` terms at least; `lanes_left` are
+    joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
+    `streams` at once, where there are `stream_rows` rows of lanes. States of several numbers are `states` at most, of
+    `state_values` values each at least; `states_left` are joined one after another, and no more are made where joining
+    two takes more than `state_operations`, which hides its own latency.
+
+    **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
+    that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
+    if each cell of the copy is used `border_uses` times on average.
+    """
+
+    tile_rows: int = 8
+    tile_vectors: int = 2
+    few_rows_vectors: tuple[int, ...] = (8, 4, 3, 3)
+    dot_columns: int = 4
+    dot_row_columns: int = 8
+    packed_tiles: int = 4
+    group_tiles: int = 32
+    group_rows: int = 1024
+    group_panels: int = 8
+    packed_strips: int = 8
+    look_rows: int = 5
+    look_tiles: int = 16
+    filled_tiles: int = 16
+    most_chunks: int = 64
+    few_iterations: int = 8
+    busy_chunks: int = 8
+    packing_rows: int = 256
+    packing_panels: int = 4
+    joining_share: float = 1 / 8
+    lanes: int = 64
+    lane_terms: int = 4
+    lanes_left: int = 4
+    nested_lanes: int = 16
+    streams: int = 4
+    stream_rows: int = 16
+    states: int = 64
+    state_values: int = 4
+    states_left: int = 8
+    state_operations: int = 100
+    strip_rows_least: int = 32
+    strip_rows_most: int = 64
+    strip_distance: int = 100
+    border_uses: int = 4
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if (wanted := _refused(one.name, value, one.default)) is not None:
+                what = f"Thresholds.{one.name} is {wanted}, not {value!r}"
+                raise WeftError(what, fix=f"for example wf.Thresholds({one.name}={one.default!r})")
+        for few, many in _ORDERED:
+            if getattr(self, few) > getattr(self, many):
+                what = f"Thresholds.{few} is {getattr(self, few)}, more than {many}, which is {getattr(self, many)}"
+                raise WeftError(what, fix=f"for example wf.Thresholds({few}={getattr(self, many)})")
+
+
+#: The least that numbers may be, where that is not 1: several lanes are a loop.
+_LEAST = {"nested_lanes": 2}
+#: The most that numbers may be: tiles are written out, and lanes add up a bounded number of terms.
+_MOST = {"tile_rows": 64, "tile_vectors": 8, "few_rows_vectors": 8, "dot_columns": 64, "dot_row_columns": 64}
+_MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "look_tiles": 1024}
+_MOST |= {"lanes": 1024, "states": 1024, "streams": 16}
+#: What may not be more than something else.
+_ORDERED = (
+    ("strip_rows_least", "strip_rows_most"),
+    ("lanes_left", "lanes"),
+    ("nested_lanes", "lanes"),
+    ("streams", "stream_rows"),
+    ("states_left", "states"),
+)
+
+
+def _refused(name: str, value: object, default: object) -> str | None:
+    """What a threshold takes, if a value is not that."""
+    least, most = _LEAST.get(name, 1), _MOST.get(name, 1 << 20)
+    if isinstance(default, tuple):
+        fits = isinstance(value, tuple) and all(_is_count(one, least, most) for one in value)
+        return None if fits else f"a tuple of whole numbers from {least} to {most}"
+    if isinstance(default, float):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if number and value > 0 else "a number above 0"  # type: ignore[operator]
+    return None if _is_count(value, least, most) else f"a whole number from {least} to {most}"
+
+
+def _is_count(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+#: The lines as they were found best.
+USUAL = Thresholds()

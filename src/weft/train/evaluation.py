@@ -1,0 +1,125 @@
+"""What a model makes of data, as it is used rather than trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.backends import Array
+from weft.data.checked import checked_whole, examples
+from weft.errors import WeftError
+from weft.runtime import Context
+from weft.tensor.functions import equal
+from weft.tensor.reductions import argmax, mean
+from weft.tensor.tensor import Tensor
+from weft.train.feed import feed_of
+from weft.train.kinds import BatchPlan, ByKind, checked_call, checked_tensor
+from weft.train.tally import Tally
+
+#: A number of a batch, from what the model gives and what it should give.
+Measure: TypeAlias = Callable[..., Any]
+Measures: TypeAlias = Mapping[str, Measure]
+
+
+def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The share of examples whose largest output is that of their label: a measure.
+
+    >>> logits, labels = (wf.data(np.array(one), batch=1) for one in ([[0.1, 0.9], [0.8, 0.2]], [1, 1]))
+    >>> wf.Context("interp")[wf.train.accuracy(logits, labels)].item()
+    0.5
+    """
+    return mean(equal(argmax(logits), labels), "...|... => 0", label="accuracy")
+
+
+def evaluate(
+    model: Callable[..., Any] | None,
+    data: Any,
+    measures: Measures | Measure | None = None,
+    *,
+    batch_size: int | None = None,
+    context: Context | None = None,
+) -> dict[str, float]:
+    """The means of measures over data, by name: each is a function like a loss, `measure(model(x), y)`.
+
+    Nothing is dropped and nothing learned. Without `model`, measures are functions of the batch. `context` is the one
+    that holds the parameters, if not given.
+
+    >>> wf.train.evaluate(lambda x: 2.0 * x, (np.ones(4), np.ones(4)), lambda y, t: wf.mean(y - t, "...|... => 0"))
+    {'loss': 1.0}
+    """
+    wanted = checked_measures({"accuracy": accuracy} if measures is None else measures)
+    feed = feed_of(data, batch_size, shuffle=False, seed=0)
+    return means_over(ByKind(context, measured_by(model, wanted)), feed.epoch(0, 0))
+
+
+def predict(
+    model: Callable[..., Any], *arrays: npt.ArrayLike, batch_size: int = 256, context: Context | None = None
+) -> Array:
+    """What a model gives for arrays, computed `batch_size` examples at a time, as it is used: nothing is dropped.
+
+    >>> wf.train.predict(lambda x: 2.0 * x, np.arange(3.0))
+    array([[0.],
+           [2.],
+           [4.]])
+    """
+    checked_call(model, "a model", "write wf.train.predict(model, x)")
+    found, size = examples(arrays, "wf.train.predict(model, x)"), checked_whole("batch_size", batch_size, 1)
+    starts = range(0, len(found[0]), size)
+    batches = [[array[at : at + size] for array in found] for at in starts]
+
+    def plan(inputs: tuple[Tensor, ...]) -> BatchPlan:
+        output = checked_tensor(model(*inputs), "the model", "a model returns one tensor")
+        return BatchPlan({"output": output}, numbers=False)
+
+    outputs = ByKind(context, plan)
+    return np.concatenate([outputs(batch)["output"] for batch in batches])
+
+
+def checked_measures(given: object) -> dict[str, Measure]:
+    """Measures by name."""
+    if callable(given):
+        return {"loss": given}
+    if not isinstance(given, Mapping) or not given:
+        what = f"measures are functions by name, not {given!r}"
+        raise WeftError(what, fix='write {"accuracy": wf.train.accuracy}')
+    for name, one in given.items():
+        if not isinstance(name, str):
+            raise WeftError(f"a measure is called by a text, not {name!r}", fix='write {"accuracy": wf.train.accuracy}')
+        checked_call(one, f"measure `{name}`", "a measure is a function like a loss: measure(model(x), y)")
+    return dict(given)
+
+
+def outcome(model: Callable[..., Any] | None, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What losses and measures are given: what the model makes of a batch and what it should, or the batch."""
+    if model is None:
+        return tuple(inputs)
+    *given, target = inputs
+    if not given:
+        what = "the data is one array, and a loss compares what the model gives with another"
+        fix = "give (x, y); or no model and a loss of the batch: fit(None, lambda x: loss(model(x), x), x)"
+        raise WeftError(what, fix=fix)
+    return model(*given), target
+
+
+def measured_by(model: Callable[..., Any] | None, measures: Measures) -> Callable[[tuple[Tensor, ...]], BatchPlan]:
+    """What to compute of a batch for measures."""
+
+    def plan(inputs: tuple[Tensor, ...]) -> BatchPlan:
+        given = outcome(model, inputs)
+        told = "a measure returns one number, wf.mean(…)"
+        return BatchPlan(
+            {name: checked_tensor(one(*given), f"measure `{name}`", told) for name, one in measures.items()}
+        )
+
+    return plan
+
+
+def means_over(found: ByKind, batches: Any) -> dict[str, float]:
+    """The means of what is measured over batches, by their numbers of examples."""
+    tally = Tally()
+    for batch in batches:
+        tally.add({name: float(value.item()) for name, value in found(batch).items()}, len(batch[0]))
+    return tally.means()

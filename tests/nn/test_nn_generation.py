@@ -1,0 +1,227 @@
+"""Generation: applied token by token, a model gives what it gives of the whole sequence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.nn.generation import GenerationPlan
+from weft.nn.sampling import Sampling
+
+IDS = np.random.default_rng(3).integers(0, 11, (2, 8)).astype("int32")
+
+
+@wf.nn.language_model
+def cells(ids: wf.Tensor, *, vocabulary: int) -> wf.Tensor:
+    """A model of one's own: an LSTM and a GRU."""
+    x = wf.nn.embedding(ids, vocabulary=vocabulary, o=3)
+    x, _ = wf.nn.lstm(x, size=2)
+    x, _ = wf.nn.gru(x, size=2)
+    return wf.nn.linear(x, o=vocabulary)
+
+
+@wf.nn.language_model
+def shared(ids: wf.Tensor, *, vocabulary: int) -> wf.Tensor:
+    """A model of one's own: one block applied twice, sinusoidal positions, post-norm."""
+    x = wf.nn.embedding(ids, vocabulary=vocabulary, o=4)
+    x = wf.nn.sinusoidal_positions(x, d_model=4, max_len=16)
+    block = wf.nn.decoder_only_block(num_heads=2, d_k=2, d_ff=5)
+    return wf.nn.linear(block(block(x)), o=vocabulary)
+
+
+def tiny_gpt() -> Any:
+    return wf.nn.gpt(vocabulary=11, max_len=16, width=4, num_layers=2, num_heads=2, label="gpt")
+
+
+MODELS = {
+    "gpt": tiny_gpt,
+    "llama": lambda: wf.nn.llama(
+        vocabulary=11, width=8, num_layers=2, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
+    ),
+    "halves": lambda: wf.nn.llama(
+        vocabulary=11, width=4, num_layers=1, num_heads=2, d_ff=5, interleaved=False, label="halves"
+    ),
+    "cells": lambda: cells(vocabulary=11, label="cells"),
+    "shared": lambda: shared(vocabulary=11, label="shared"),
+}
+
+
+def in_context(model: Any, backend: str) -> tuple[wf.Context, np.ndarray]:
+    """A context with parameters that are not small, and the scores of every position of the whole sequences."""
+    ctx, random = wf.Context(backend), np.random.default_rng(5)
+    logits = model(wf.data(IDS, batch=2, label="ids"))
+    assert logits.dims.array_shape == (2, 8, 11)
+    for param in model.params:
+        ctx[param] = random.normal(size=param.dims.array_shape, scale=0.7)
+    return ctx, ctx[logits]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_token_by_token_all_scores_are_those_of_the_whole_sequence(name: str) -> None:
+    model = MODELS[name]()
+    ctx, whole = in_context(model, "interp")
+    generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=3))
+    for lengths in ((4, 4), (1, 5), (8, 2)):
+        prompts = [IDS[row, :length] for row, length in enumerate(lengths)]
+        _, scores = next(generator.steps(prompts, Sampling(), 0))
+        expected = [whole[row, len(prompt) - 1] for row, prompt in enumerate(prompts)]
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_it_is_the_same_for_every_position() -> None:
+    model = wf.nn.llama(
+        vocabulary=11, width=8, num_layers=1, num_heads=4, num_kv_heads=2, d_ff=5, window=3, label="llama"
+    )
+    ctx, whole = in_context(model, "cc")
+    generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=1))
+    for length in range(1, 9):
+        _, scores = next(generator.steps([IDS[0, :length], IDS[1, :length]], Sampling(), 0))
+        np.testing.assert_allclose(scores, whole[:, length - 1], rtol=1e-4, atol=1e-5)
+
+
+def greedy(model: Any, ctx: wf.Context, prompt: list[int], length: int) -> list[int]:
+    """The best token after the sequence so far, again and again; what is not there yet is 0."""
+    ids = wf.input("ids", b=(1, length), dtype="int32")
+    run = ctx.function(ids, returns=model(ids))
+    found = list(prompt)
+    while len(found) < length:
+        scores = run(np.array([found + [0] * (length - len(found))]))
+        found.append(int(scores[0, len(found) - 1].argmax()))
+    return found[len(prompt) :]
+
+
+def test_the_best_token_again_and_again() -> None:
+    model = MODELS["halves"]()
+    ctx, _ = in_context(model, "interp")
+    prompts = [[1, 2, 3], [4, 5, 6, 7, 8]]
+    expected = [greedy(model, ctx, prompt, 9)[:4] for prompt in prompts]
+    found = model.generate(prompts, max_new=4, max_len=9, context=ctx)
+    assert [one.tolist() for one in found] == expected
+    slow = wf.nn.generate(model, prompts, max_new=4, context=ctx, cache=False, max_len=9)
+    assert [one.tolist() for one in slow] == expected
+    alone = model.generate(prompts[0], max_new=4, max_len=9)  # in the one context that holds the parameters
+    assert (alone.tolist(), alone.dtype) == (expected[0], np.int32)
+    stopped = model.generate(prompts, max_new=4, max_len=9, context=ctx, stop=expected[0][2])
+    assert stopped[0].tolist() == expected[0][: expected[0].index(expected[0][2])]
+    assert [len(one) for one in model.generate(prompts, max_new=4, max_len=7, context=ctx)] == [2 + 1, 2 + 1]
+
+
+def test_a_generator_is_compiled_once() -> None:
+    model = tiny_gpt()
+    ctx, _ = in_context(model, "interp")
+    for seed in range(3):
+        model.generate([1, 2], max_new=2, max_len=8, context=ctx, temperature=1 + seed, seed=seed)
+    assert len(model.generators) == 1
+    model.generate([1, 2], max_new=2, max_len=8, context=ctx)
+    assert len(model.generators) == 2
+
+
+@wf.nn.language_model
+def one_row(ids: wf.Tensor, *, scores: wf.Tensor) -> wf.Tensor:
+    """The same scores after every token, whatever came before."""
+    return wf.take(scores, ids * 0)
+
+
+def draws(rows: int, **how: Any) -> list[int]:
+    """Tokens drawn with probabilities 0.4, 0.3, 0.2, 0.1."""
+    scores = wf.data(np.log(np.array([[0.2, 0.4, 0.1, 0.3]], "float32")), label="scores")
+    prompts, ctx = [[0]] * rows, wf.Context("cc")
+    found = one_row(scores=scores).generate(prompts, max_new=10, max_len=11, context=ctx, **how)
+    return [int(token) for one in found for token in one]
+
+
+def test_tokens_are_drawn_by_their_probabilities() -> None:
+    found = draws(200, temperature=1.0, seed=1)
+    shares = [Counter(found)[token] / len(found) for token in range(4)]
+    np.testing.assert_allclose(shares, [0.2, 0.4, 0.1, 0.3], atol=0.04)
+    assert found == draws(200, temperature=1.0, seed=1)
+    assert found != draws(200, temperature=1.0, seed=2)
+    cold = draws(200, temperature=0.1, seed=1)
+    assert Counter(cold)[1] / len(cold) > 0.9
+
+
+def test_among_the_best_alone() -> None:
+    few = Counter(draws(50, temperature=1.0, top_k=2))
+    assert set(few) == {1, 3}
+    np.testing.assert_allclose(few[1] / few.total(), 0.4 / 0.7, atol=0.07)
+    assert set(draws(50, temperature=1.0, top_p=0.35)) == {1}
+    assert set(draws(50, temperature=1.0, top_p=0.75)) == {0, 1, 3}
+    assert set(draws(50, temperature=1.0, top_p=0.69)) == {1, 3}
+    assert set(draws(50, temperature=1.0, top_p=1.0)) == {0, 1, 2, 3}
+    assert set(draws(50, temperature=1.0, top_k=2, top_p=0.5)) == {1}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"temperature": -1.0}, "a temperature is 0, for the best token, or above, not -1.0"),
+        ({"temperature": 1.0, "top_k": 0}, "top_k= is how many tokens to draw among, 1 or more, not 0"),
+        ({"temperature": 1.0, "top_p": 1.5}, "top_p= is a probability above 0, at most 1, not 1.5"),
+        (
+            {"top_k": 3},
+            "top_k= and top_p= say among which tokens to draw, and at temperature 0 the best one is taken",
+        ),
+        ({"max_new": 0}, "generate takes a whole number from 1 on for `max_new`, not 0"),
+        ({"prompt": []}, "there is no prompt to go on with"),
+        ({"prompt": [[1], []]}, "a prompt has at least one token, and this one is of shape (0,)"),
+        ({"prompt": [0.5]}, "a prompt is of ids, whole numbers, not float64"),
+        ({"max_len": 3}, "a prompt of 3 tokens leaves none to be generated of max_len = 3"),
+    ],
+)
+def test_what_cannot_be_generated(given: dict[str, Any], said: str) -> None:
+    options = {"prompt": [1, 2, 3], "max_new": 2, "context": wf.Context("interp"), **given}
+    with pytest.raises(wf.WeftError) as error:
+        tiny_gpt().generate(**options)
+    assert error.value.what == said
+
+
+def test_layers_that_look_ahead_are_refused() -> None:
+    @wf.nn.language_model
+    def ahead(ids: wf.Tensor, *, part: str) -> Any:
+        x = wf.nn.embedding(ids, vocabulary=5, o=4)
+        match part:
+            case "attention":
+                return x + wf.nn.multi_head_attention(x, num_heads=2, d_k=2, label="attention")
+            case "mask":
+                mask = wf.nn.causal_mask(8)
+                return wf.nn.multi_head_attention(x, num_heads=2, d_k=2, causal=True, mask=mask, label="attention")
+            case "back":
+                return wf.nn.gru(x, size=5, bidirectional=True, label="gru")[0]
+        return wf.nn.gru(x, size=5)
+
+    def said(part: str) -> wf.WeftError:
+        with pytest.raises(wf.WeftError) as error:
+            ahead(part=part, label="m").generate([1], max_new=2, context=wf.Context("interp"))
+        return error.value
+
+    error = said("attention")
+    assert error.what == "`m.attention` attends to what follows as well: it cannot be applied token by token"
+    assert error.fix == "causal=True lets each position see those before it"
+    assert said("mask").what == "`m.attention` has a mask of whole sequences: it cannot be applied token by token"
+    assert said("back").what == "`m.gru` runs along whole sequences: it cannot be applied token by token"
+    assert said("pair").what == "`m` gives a tuple, and what goes on is chosen by scores"
+
+
+def test_which_context_holds_a_model() -> None:
+    model = tiny_gpt()
+    one, other = wf.Context("interp"), wf.Context("interp")
+    model.generate([1], max_new=1, max_len=2, context=one)
+    model.generate([1], max_new=1, max_len=2, context=other)
+    with pytest.raises(wf.WeftError, match="2 contexts hold parameters of `gpt`") as error:
+        model.generate([1], max_new=1, max_len=2)
+    assert error.value.fix == "give the one that is meant: context=ctx"
+
+
+def test_an_ordinary_layer_says_how_to_generate() -> None:
+    @wf.op
+    def plain(ids: wf.Tensor) -> wf.Tensor:
+        return wf.take(wf.param("table", o=(5, 5)), ids)
+
+    model = plain()
+    with pytest.raises(AttributeError, match=r"wf\.nn\.generate"):
+        model.generate([1], max_new=2)
+    assert len(wf.nn.generate(model, [1], max_new=2, context=wf.Context("interp"))) == 2

@@ -1,0 +1,186 @@
+"""Passes before and after, on small programs in the loop language.
+
+Each golden file has the kernels that a pass of the pipeline was given, and those that it left. The passes here look
+at a program as a whole; those that rewrite one nest or one block have such programs in test files of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector, buffers_of, check, parse
+from weft.machine import COMMON
+from weft.schedule import PASSES, Task, show_kernels, stages
+from weft.schedule.compile_options import DEFAULTS
+
+PLACES = frozenset((Product, Collapse, Parallel, Jam, Vector, Unroll))
+OPTIONS = DEFAULTS.but(machine=replace(COMMON, cores=2), verify=True)
+#: Values that are read often are computed where they are read all the same.
+INLINING = OPTIONS.but(max_visits=64)
+
+CHAIN = """
+x: float32[64]
+h: float32[64]
+y: float32[64]
+for i in range(64):
+    h[i] = tanh(x[i])
+for i in range(64):
+    y[i] = h[i] * 2 + h[i] * 3
+"""
+SOFTMAX = """
+x: float32[8, 64]
+e: float32[8, 64]
+s: float32[8]
+y: float32[8, 64]
+for i in range(8):
+    for j in range(64):
+        e[i, j] = exp(x[i, j])
+s[...] = 0
+for i in range(8):
+    for j in range(64):
+        s[i] += e[i, j]
+for i in range(8):
+    for j in range(64):
+        y[i, j] = e[i, j] / s[i]
+"""
+PRODUCT = """
+a: float32[64, 64]
+b: float32[64, 64]
+c: float32[64, 64]
+y: float32[64, 64]
+c[...] = 0
+for i in range(64):
+    for j in range(64):
+        for k in range(64):
+            c[i, j] += a[i, k] * b[k, j]
+for i in range(64):
+    for j in range(64):
+        y[i, j] = relu(c[i, j])
+"""
+COLUMN_SUMS = """
+a: float32[64, 32]
+w: float32[32]
+w[...] = 0
+for i in range(64):
+    for j in range(32):
+        w[j] += a[i, j]
+"""
+IN_PLACE = """
+x: float32[64]
+u: float32[64]
+v: float32[64]
+y: float32[64]
+s: float32[1]
+for i in range(64):
+    u[i] = exp(x[i])
+s[...] = 0
+for i in range(64):
+    s[0] += u[i]
+for i in range(64):
+    v[i] = u[i] / s[0]
+for i in range(64):
+    y[i] = v[63 - i] + v[i] * v[i]
+"""
+HIDDEN_PRODUCT = """
+dy: float32[64, 32]
+h: float32[64, 32]
+g: float32[64, 32]
+x: float32[64, 48]
+w: float32[32, 48]
+g[...] = 0
+for i in range(64):
+    for o in range(32):
+        g[i, o] += dy[i, o]
+w[...] = 0
+for i in range(64):
+    for o in range(32):
+        for k in range(48):
+            w[o, k] += g[i, o] * x[i, k]
+"""
+HELD_PAST_PRODUCTS = """
+x: float32[64, 64]
+w: float32[64, 64]
+h: float32[64, 64]
+a: float32[64, 64]
+b: float32[64, 64]
+c: float32[64, 64]
+y: float32[64, 64]
+for i in range(64):
+    for j in range(64):
+        h[i, j] = x[i, j] * 0.5
+a[...] = 0
+for i in range(64):
+    for j in range(64):
+        for k in range(64):
+            a[i, j] += h[i, k] * w[k, j]
+b[...] = 0
+for i in range(64):
+    for j in range(64):
+        for k in range(64):
+            b[i, j] += a[i, k] * w[k, j]
+c[...] = 0
+for i in range(64):
+    for j in range(64):
+        for k in range(64):
+            c[i, j] += b[i, k] * w[k, j]
+y[...] = 0
+for i in range(64):
+    for j in range(64):
+        for k in range(64):
+            y[i, j] += h[i, k] * c[k, j]
+"""
+INVARIANT = """
+x: float32[8, 64]
+v: float32[8]
+y: float32[8, 64]
+for i in range(8):
+    for j in range(64):
+        y[i, j] = x[i, j] * exp(v[i]) + (x[i, j] * 1 + 0)
+"""
+
+#: For each pass, a program that it changes, and what of it is wanted.
+SAMPLES = {
+    "order_loops": (PRODUCT, "y"),
+    "rematerialise": (HELD_PAST_PRODUCTS, "y"),
+    "inline": (SOFTMAX, "y"),
+    "simplify_nests": (HIDDEN_PRODUCT, "w"),
+    "fuse": (CHAIN, "y"),
+    "forward_stores": (SOFTMAX, "y"),
+    "simplify": (INVARIANT, "y"),
+    "place_contractions": (PRODUCT, "y"),
+    "fold_storage": (SOFTMAX, "y"),
+    "plan_memory": (IN_PLACE, "y"),
+    "tile": (PRODUCT, "y"),
+    "collapse": (HIDDEN_PRODUCT, "w"),
+    "parallelise": (PRODUCT, "y"),
+    "unroll_jam": (COLUMN_SUMS, "w"),
+    "vectorise": (CHAIN, "y"),
+}
+
+
+def around(name: str, text: str, wanted: str) -> tuple[str, str]:
+    """The kernels of a program before and after a pass."""
+    program = check(parse(text))
+    kept = {one: "wanted" for one in buffers_of(program) if one.name == wanted}
+    task = Task(kept, places=PLACES, options=INLINING if name == "simplify_nests" else OPTIONS)
+    before = ""
+    for done, stage in stages(program, task):
+        after = show_kernels(stage.kernels)
+        if done == name:
+            return before, after
+        before = after
+    raise AssertionError(f"there is no pass {name}")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_before_and_after(name: str, golden: Callable[..., None]) -> None:
+    before, after = around(name, *SAMPLES[name])
+    assert before != after
+    golden(f"{before}\n\n--- {name} ---\n\n{after}\n", name=name)
+
+
+def test_passes_are_those_of_the_pipeline() -> None:
+    assert [one.name for one in PASSES if one.name in SAMPLES] == list(SAMPLES)
