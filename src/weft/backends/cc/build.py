@@ -26,9 +26,10 @@ __all__ = ["Compiler", "build_all", "find_compiler", "library_key", "loaded"]
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
 #: Jumps are not threaded: where several choices hang on one condition, that makes branches of them, and no vectors.
+#: Nobody asks which exceptions floats raised: so comparisons may be moved, and what both sides of a choice compute.
 FLAGS = (
     *("-std=c11", "-O2", "-fno-tree-vectorize", "-fno-thread-jumps", "-march=native", "-fopenmp-simd"),
-    *("-fno-math-errno", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"),
 )
 LIBRARIES = ("-lm", "-lpthread")
 

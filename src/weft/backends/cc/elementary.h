@@ -68,46 +68,39 @@ WEFT_INLINE float weft_rest(float x, float whole)
 /* (exp(x) - 1 - x) / x^2 of a number from -0.35 to 0.35. */
 WEFT_INLINE float weft_series(float x)
 {
-    float sum = 1.9875691500e-4f;
-    sum = WEFT_FMA(sum, x, 1.3981999507e-3f);
-    sum = WEFT_FMA(sum, x, 8.3334519073e-3f);
-    sum = WEFT_FMA(sum, x, 4.1665795894e-2f);
-    sum = WEFT_FMA(sum, x, 1.6666665459e-1f);
-    return WEFT_FMA(sum, x, 5.0000001201e-1f);
+    float sum = 1.3814174e-3f;
+    sum = WEFT_FMA(sum, x, 8.3689215e-3f);
+    sum = WEFT_FMA(sum, x, 4.1668408e-2f);
+    sum = WEFT_FMA(sum, x, 1.6666520e-1f);
+    return WEFT_FMA(sum, x, 4.9999994e-1f);
 }
 
-/* The exponential of a number from -104 to 89: a polynomial times 2 to a whole power, in two steps: it may be tiny. */
-WEFT_INLINE float weft_power(float x)
+/* The smaller of two numbers by their bits: one operation of a vector, where floats take a comparison and a choice. What
+   is negative is smaller than what is not, whatever it is; so is what is not a number, or it is larger than all. */
+WEFT_INLINE float weft_smaller(float x, float y)
 {
-    float far = WEFT_FMA(x, 1.44269504f, WEFT_TO_SMALL_WHOLE + 254.0f), whole = far - (WEFT_TO_SMALL_WHOLE + 254.0f);
+    int32_t one = (int32_t)weft_bits(x), other = (int32_t)weft_bits(y);
+    return weft_float((uint32_t)(one < other ? one : other));
+}
+
+/* The exponential without branches, within 1 ulp (1.2 where nothing is rounded once): a polynomial times 2 to a whole
+   power, in two steps: it may be tiny. Beyond the largest power the polynomial goes on to what is infinite. */
+WEFT_INLINE float weft_exp_float32(float x)
+{
+    const float zero = WEFT_TO_SMALL_WHOLE + 254.0f;
+    float far = weft_smaller(WEFT_FMA(x, 1.44269504f, zero), zero + 128.0f), whole = far - zero;
     float near = WEFT_FMA(whole, 0.5f, WEFT_TO_SMALL_WHOLE + 127.0f), rest = weft_rest(x, whole);
     float power = WEFT_FMA(WEFT_FMA(weft_series(rest), rest, 1.0f), rest, 1.0f);
-    return power * weft_raised(weft_bits(near)) * weft_raised(weft_bits(far) - weft_bits(near));
+    power = power * weft_raised(weft_bits(near)) * weft_raised(weft_bits(far) - weft_bits(near));
+    return x < -104.0f ? 0.0f : power;
 }
 
-/* The exponential of a number from -80 to 0, less 1, with all its digits. */
+/* The exponential of a number from -80 to 80, less 1, with all its digits. */
 WEFT_INLINE float weft_less(float x)
 {
     float far = WEFT_FMA(x, 1.44269504f, WEFT_TO_SMALL_WHOLE + 127.0f), power = weft_raised(weft_bits(far));
-    float rest = weft_rest(x, far - (WEFT_TO_SMALL_WHOLE + 127.0f));
-    return WEFT_FMA(WEFT_FMA(weft_series(rest) * rest, rest, rest), power, power - 1.0f);
-}
-
-/* x / (y + more) of a number y from 1 to 2 and far less, within 1 ulp: a step of Newton's towards 1 / y, where vectors
-   would wait for a division, and what the product lacks. */
-WEFT_INLINE float weft_quotient(float x, float y, float more)
-{
-    float inverse = WEFT_FMA(WEFT_FMA(y, 0.323232323f, -1.45454545f), y, 2.12121212f);
-    inverse = WEFT_FMA(inverse, WEFT_FMA(-y, inverse, 1.0f), inverse);
-    float near = x * inverse;
-    return WEFT_FMA(WEFT_FMA(-more, near, WEFT_FMA(-y, near, x)), inverse, near);
-}
-
-/* The exponential without branches, within 1 ulp (1.2 where nothing is rounded once). */
-WEFT_INLINE float weft_exp_float32(float x)
-{
-    float below = x > 89.0f ? 89.0f : x;
-    return weft_power(below < -104.0f ? -104.0f : below);
+    float rest = weft_rest(x, far - (WEFT_TO_SMALL_WHOLE + 127.0f)), scaled = rest * power;
+    return WEFT_FMA(weft_series(rest) * rest, scaled, scaled + (power - 1.0f));
 }
 
 /* The natural logarithm without branches, within 1 ulp: that of a power of 2, and a polynomial near 1. */
@@ -170,22 +163,21 @@ WEFT_INLINE float weft_erf_float32(float x)
     return x != x ? x : copysignf(result, x);
 }
 
-/* The logistic function without branches, within 2 ulp (2.4 where nothing is rounded once): of what is negative,
-   exp(x) / (1 + exp(x)). */
+/* The logistic function without branches, within 2.5 ulp: of what is negative, exp(x) / (1 + exp(x)). */
 WEFT_INLINE float weft_sigmoid_float32(float x)
 {
-    float size = fabsf(x) > 104.0f ? 104.0f : fabsf(x), power = weft_power(-size);
-    float whole = 1.0f + power;
-    return weft_quotient(x < 0.0f ? power : 1.0f, whole, power - (whole - 1.0f));
+    float power = weft_exp_float32(-fabsf(x));
+    return (x < 0.0f ? power : 1.0f) / (1.0f + power);
 }
 
-/* The hyperbolic tangent without branches, within 2 ulp (2.6 where nothing is rounded once): the quotient of
-   1 - exp(-2x) and 1 + exp(-2x). */
+/* The hyperbolic tangent without branches, within 2 ulp: with y = exp(2x) - 1 it is y / (2 + y). Of what is small x is
+   taken to be negative, so that 2 + y is below 2 and has a digit more; its bits are less than those of the threshold. */
 WEFT_INLINE float weft_tanh_float32(float x)
 {
-    float size = fabsf(x) > 10.0f ? 10.0f : fabsf(x), less = weft_less(-2.0f * size);
-    float whole = 2.0f + less;
-    return copysignf(weft_quotient(less, whole, less - (whole - 2.0f)), x);
+    float size = fabsf(x) > 10.0f ? 10.0f : fabsf(x);
+    uint32_t small = (weft_bits(size) - weft_bits(0.17328f)) & 0x80000000u;
+    float less = weft_less(2.0f * weft_float(weft_bits(size) | small));
+    return copysignf(less / (2.0f + less), x);
 }
 
 /* The sine of |x|, some quarter turns later. |x| is counted in quarter turns in double precision, times 2 / pi in three

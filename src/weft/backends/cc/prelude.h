@@ -13,9 +13,10 @@
 #define WEFT_APART __attribute__((noinline))
 #endif
 
+/* Extrema are two choices: a compiler makes one of two conditions a branch, and no vectors. */
 #define WEFT_NUMBER(T, t)                                                                                              \
-    static inline T weft_max_##t(T x, T y) { return (x > y || x != x) ? x : y; }                                       \
-    static inline T weft_min_##t(T x, T y) { return (x < y || x != x) ? x : y; }                                       \
+    static inline T weft_max_##t(T x, T y) { T chosen = x > y ? x : y; return x != x ? x : chosen; }                   \
+    static inline T weft_min_##t(T x, T y) { T chosen = x < y ? x : y; return x != x ? x : chosen; }                   \
     static inline T weft_relu_##t(T x) { return weft_max_##t(x, 0); }                                                  \
     static inline T weft_sat01_##t(T x) { return weft_min_##t(weft_max_##t(x, 0), 1); }                                \
     static inline T weft_relu_gate_##t(T x, T y) { return x > 0 ? y : 0; }                                             \
