@@ -6,7 +6,7 @@
 
 A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with the
 operations and bytes of `routine.cost()` and the speeds of `wf.Machine.here().measured()`, on all cores; a call of a
-kernel is added. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the
+kernel is added. Steps take turns, and the best round of each counts. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the
 kernel that is farthest off is named, timed alone: what it took, and what was predicted for it.
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot.
@@ -34,7 +34,7 @@ from rich.table import Table
 import weft as wf
 from weft.schedule.cost import Cost, assignments, cost, roofline
 
-ROUNDS, QUICK_ROUNDS = 60, 10
+ROUNDS, QUICK_ROUNDS = 100, 10
 ROUND_S = 2e-3
 #: A prediction that is so many times off is explained.
 OFF = 2.0
@@ -102,28 +102,36 @@ def predicted(costs: Sequence[Cost], machine: wf.Machine) -> list[float]:
     return [roofline(one, machine) + 1e-9 * machine.call_ns for one in costs]
 
 
-def measure(along: str, sizes: Sizes, rounds: int, machine: wf.Machine) -> Figure:
-    step: Any = ready(sizes.model, sizes.problem()).step
+def measure(tried: Sequence[tuple[str, Sizes]], rounds: int, machine: wf.Machine) -> list[Figure]:
+    """All steps: they take turns, so that whatever else the machine does at some time is no matter of one size."""
+    shown = Console(stderr=True)
+    steps: list[Any] = [
+        ready(sizes.model, sizes.problem()).step
+        for _, sizes in track(tried, "compiling", console=shown, transient=True)
+    ]
+    counts = [max(1, int(ROUND_S / seconds(step, 1))) for step in steps]
+    took = [float("inf")] * len(steps)
+    for _ in track(range(rounds), "measuring", console=shown, transient=True):
+        for at, (step, count) in enumerate(zip(steps, counts, strict=True)):
+            took[at] = min(took[at], seconds(step, count))
+    return [
+        figure(along, sizes, step, best, machine) for (along, sizes), step, best in zip(tried, steps, took, strict=True)
+    ]
+
+
+def seconds(step: Any, count: int) -> float:
+    """What a step takes, of so many in a row."""
+    start = perf_counter()
+    for _ in range(count):
+        step()
+    return (perf_counter() - start) / count
+
+
+def figure(along: str, sizes: Sizes, step: Any, took: float, machine: wf.Machine) -> Figure:
     costs = list(map(cost, step.kernels))
-    each = predicted(costs, machine)
-    total = sum(costs, Cost())
-    took = best(step, rounds)
+    each, total = predicted(costs, machine), sum(costs, Cost())
     found = Figure(along, sizes, total.flops, total.footprint, len(costs), took, sum(each))
     return replace(found, why=explained(step, each, machine)) if found.is_off else found
-
-
-def best(step: Any, rounds: int) -> float:
-    """The seconds of a step: the best round of a few milliseconds."""
-    start = perf_counter()
-    step()
-    count = max(1, int(ROUND_S / (perf_counter() - start)))
-    found = float("inf")
-    for _ in range(rounds):
-        start = perf_counter()
-        for _ in range(count):
-            step()
-        found = min(found, (perf_counter() - start) / count)
-    return found
 
 
 def explained(step: Any, each: Sequence[float], machine: wf.Machine) -> str:
@@ -187,8 +195,7 @@ def main() -> int:
     console = Console(width=140 if not sys.stdout.isatty() else None)
     machine, rounds = wf.Machine.here().measured(), QUICK_ROUNDS if arguments.quick else ROUNDS
     tried = list(points([arguments.only] if arguments.only else [*BASE], arguments.quick))
-    bar = track(tried, "measuring", console=Console(stderr=True), transient=True)
-    figures = [measure(along, sizes, rounds, machine) for along, sizes in bar]
+    figures = measure(tried, rounds, machine)
     console.print(table(figures, machine))
     for one in figures:
         if one.is_off:

@@ -295,7 +295,7 @@ def test_what_scaling_predicts_is_held_against_what_it_takes() -> None:
     figures = [scaling.Figure("width", scaling.BASE["mlp"], 1, 1, 1, took, 1.0) for took in (0.4, 0.6, 1.9, 2.1)]
     assert [one.is_off for one in figures] == [True, False, False, True]
     assert scaling.Sizes("mlp", 4, 2, 3).problem().start["w3"].shape == (10, 4)
-    found = scaling.measure("batch", scaling.Sizes("mlp", 4, 1, 3), 2, replace(machine, call_ns=1e9))
+    (found,) = scaling.measure([("batch", scaling.Sizes("mlp", 4, 1, 3))], 2, replace(machine, call_ns=1e9))
     assert found.is_off
     assert found.why.startswith("kernel ")
     assert (found.at, found.kernels > 1) == (3, True)
