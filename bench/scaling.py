@@ -6,8 +6,9 @@
 
 A prediction is the sum over kernels of the time of their operations, or of their bytes, whichever is longer, with the
 operations and bytes of `routine.cost()` and the speeds of `wf.Machine.here().measured()`, on all cores; a call of a
-kernel is added. Steps take turns, and the best round of each counts. `took / predicted` is about 1 where nothing else matters. Where it is above 2, or below a half, the
-kernel that is farthest off is named, timed alone: what it took, and what was predicted for it.
+kernel is added. Steps take turns, and the best round of each counts. `took / predicted` is about 1 where nothing else
+matters. Where it is above 2, or below a half, the kernel that is farthest off is named, timed alone: what it took, and
+what was predicted for it.
 
 Figures go to a file of JSON and, if matplotlib is installed, a plot.
 """
@@ -105,10 +106,8 @@ def predicted(costs: Sequence[Cost], machine: wf.Machine) -> list[float]:
 def measure(tried: Sequence[tuple[str, Sizes]], rounds: int, machine: wf.Machine) -> list[Figure]:
     """All steps: they take turns, so that whatever else the machine does at some time is no matter of one size."""
     shown = Console(stderr=True)
-    steps: list[Any] = [
-        ready(sizes.model, sizes.problem()).step
-        for _, sizes in track(tried, "compiling", console=shown, transient=True)
-    ]
+    compiling = track(tried, "compiling", console=shown, transient=True)
+    steps: list[Any] = [ready(sizes.model, sizes.problem()).step for _, sizes in compiling]
     counts = [max(1, int(ROUND_S / seconds(step, 1))) for step in steps]
     took = [float("inf")] * len(steps)
     for _ in track(range(rounds), "measuring", console=shown, transient=True):
