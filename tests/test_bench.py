@@ -6,11 +6,14 @@ import importlib
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+import weft as wf
 
 BENCHMARKS = sorted((Path(__file__).parents[1] / "bench").glob("*.py"))
 
@@ -221,13 +224,81 @@ def test_peers_are_judged_by_the_best() -> None:
         ("jax.jit", 1.0, False),
         ("torch", None, False),
     ]
-    assert [one.fraction(peers.Peak(8.0, 2.0)) for one in figures] == [1.0, 0.5, None]
+    assert [one.fraction for one in figures] == [None, None, None]
+    assert [replace(one, peak=peers.Peak(8.0, 2.0)).fraction for one in figures] == [1.0, 0.5, None]
+    assert not report.passed(figures)
+    assert report.passed(figures[:1])
     assert report.summary(figures) == [
         "g: 2.00, least 1.00",
         "h: no peers",
         "all: 2.00, least 1.00; 1 of 3 as wanted",
         "b: torch failed: so",
     ]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "passes", "said"),
+    [
+        ((1.2, 0.95), True, "1.07, least 0.95; 1 in the mean, as wanted"),
+        ((1.01, 0.95), False, "0.98, least 0.95; NOT 1 in the mean, as wanted"),
+        ((2.0, 0.85), False, "1.30, least 0.85; 1 in the mean, as wanted"),
+    ],
+)
+def test_awkward_products_are_judged_by_their_mean(ratios: tuple[float, ...], passes: bool, said: str) -> None:
+    peers, report = loaded("peers"), importlib.import_module("_peers.report")
+    awkward = [row for row in peers.rows() if row.group == "awkward products"]
+    assert len(awkward) == len([row for row in peers.rows() if row.group == "awkward layers"]) == 26
+    figures = [
+        report.Figure(row, 1.0, 1.0, {"weft": 1.0, "torch": ratio}) for row, ratio in zip(awkward, ratios, strict=False)
+    ]
+    assert report.passed(figures) == passes
+    assert report.summary(figures)[0] == f"awkward products: {said}"
+
+
+def test_comprehensions_are_tuned_if_that_is_asked() -> None:
+    peers = loaded("peers")
+    plain = [row for row in peers.rows() if row.group == "comprehensions"]
+    tuned = [row for row in peers.rows(tuned=10.0) if row.tuned]
+    assert [row.text for row in tuned] == [row.text for row in plain]
+    assert {row.wanted for row in plain} == {1.0}
+    assert {(row.wanted, row.group) for row in tuned} == {(1.3, "tuned comprehensions")}
+    assert tuned[0].title == "tmm 128×1024×1024, tuned 10 s"
+    assert not any(row.tuned for row in peers.rows())
+
+
+def test_weft_tunes_before_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers, contestants = loaded("peers"), importlib.import_module("_peers.contestants")
+    asked = []
+    monkeypatch.setattr("weft.Routine.tune", lambda self, **how: asked.append(how))
+    for tuned in (0.0, 3.0):
+        contestants.made_ready("weft", peers.work("sum 50"), tuned=tuned)
+    assert asked == [{"seconds": 3.0, "show": False}]
+
+
+@pytest.mark.parametrize(("peak", "wanted", "passes"), [(8.0, 7.2, True), (16.0, 14.4, False), (40.0, 20.0, False)])
+def test_no_more_is_wanted_of_max_plus_than_the_machine_can_do(peak: float, wanted: float, passes: bool) -> None:
+    """The peer does one operation in a second: at its peak, the machine is so many times as fast."""
+    peers, report = loaded("peers"), importlib.import_module("_peers.report")
+    (row,) = (one for one in peers.rows() if one.group == "semirings")
+    figure = report.Figure(row, 100.0, 1.0, {"weft": 12.5, "jax.jit": 100.0}, {}, peers.Peak(peak, 1e9))
+    assert figure.wanted == pytest.approx(wanted)
+    assert figure.passed == passes
+    said = f"{row.text}: 20 cannot be, at the machine's peak it would be {peak:.1f}; 90% of that is wanted"
+    assert (said in report.summary([figure])) == (wanted < 20)
+
+
+def test_what_scaling_predicts_is_held_against_what_it_takes() -> None:
+    scaling = loaded("scaling")
+    machine = wf.Machine(cores=2, flops_per_s=1e9, bytes_per_s=1e8, cached_bytes_per_s=1e9, call_ns=100.0)
+    costs = [scaling.Cost(flops=4000, read=10), scaling.Cost(flops=1, read=2000, written=2000)]
+    assert scaling.predicted(costs, machine) == pytest.approx([2.1e-6, 2.1e-6])
+    figures = [scaling.Figure("width", scaling.BASE["mlp"], 1, 1, 1, took, 1.0) for took in (0.4, 0.6, 1.9, 2.1)]
+    assert [one.is_off for one in figures] == [True, False, False, True]
+    assert scaling.Sizes("mlp", 4, 2, 3).problem().start["w3"].shape == (10, 4)
+    (found,) = scaling.measure([("batch", scaling.Sizes("mlp", 4, 1, 3))], 2, replace(machine, call_ns=1e9))
+    assert found.is_off
+    assert found.why.startswith("kernel ")
+    assert (found.at, found.kernels > 1) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ def by_jax(work: Work, arrays: Mapping[str, Array]) -> Ready:
     return Ready(run, lambda: listed(run()))
 
 
-def by_weft(work: Work, arrays: Mapping[str, Array], *, backend: str = "cc") -> Ready:
+def by_weft(work: Work, arrays: Mapping[str, Array], *, backend: str = "cc", tuned: float = 0.0) -> Ready:
+    """As it is, or tuned for so many seconds."""
     import weft as wf
 
     tensors = {name: wf.data(one, batch=work.batch.get(name, 0), label=name) for name, one in arrays.items()}
@@ -94,6 +95,8 @@ def by_weft(work: Work, arrays: Mapping[str, Array], *, backend: str = "cc") -> 
         found = (result, *wf.grad(result, chosen, d=seed))
     ctx = wf.Context(backend)
     routine = ctx.compile(wf.seq(), keep=found)  # all of them, each thing once
+    if tuned:
+        routine.tune(seconds=tuned, show=False)
 
     def answers() -> list[Array]:
         routine()
@@ -126,12 +129,13 @@ CONTESTANTS: dict[str, tuple[str, Callable[..., Ready]]] = {
 }
 
 
-def made_ready(name: str, work: Work | Training, *, in_double: bool = False) -> Ready | None:
-    """A work made ready by a contestant; nothing if it has no words for it."""
+def made_ready(name: str, work: Work | Training, *, in_double: bool = False, tuned: float = 0.0) -> Ready | None:
+    """A work made ready by a contestant, which weft may tune before; nothing if it has no words for it."""
     package, make = CONTESTANTS[name]
     if isinstance(work, Training):
         options = {"compiled": name == "torch.compile"} if package == "torch" else {}
         return training(work, package, **options) if package != "numpy" else None
     if package == "numpy" and (work.numpy is None or work.gradients):
         return None
-    return make(work, work.in_double() if in_double else work.inputs)
+    options = {"tuned": tuned} if package == "weft" else {}
+    return make(work, work.in_double() if in_double else work.inputs, **options)

@@ -53,9 +53,9 @@ class Process:
         """What the work of a row comes to in double precision; nothing if there are no words for it."""
         return self._asked("reference", text)
 
-    def build(self, text: str) -> list[Array] | None:
+    def build(self, text: str, tuned: float = 0.0) -> list[Array] | None:
         """Make the work of a row ready, instead of the one before. What it finds, if there are words for it."""
-        return self._asked("build", text)
+        return self._asked("build", text, tuned)
 
     def round(self, seconds: float) -> float:
         """Run what is ready for so long: the seconds of its best sample."""
@@ -107,13 +107,20 @@ def serve(pipe: Connection, name: str, threads: int) -> None:
 
 
 def _limit(name: str, threads: int) -> None:
-    """As many processors as threads, for those who ask the machine rather than the environment."""
+    """As many processors as threads, for those who ask the machine rather than the environment.
+
+    weft is to find nothing that was tuned at other times.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     if CONTESTANTS.get(name, ("",))[0] == "torch":
         import torch
 
         torch.set_num_threads(threads)
+    if name == "weft":
+        import weft as wf
+
+        wf.config.tuned = ""
 
 
 class Contestant:
@@ -134,10 +141,10 @@ class Contestant:
         ready = made_ready(self.name, work, in_double=True)
         return ready and ready.answers()
 
-    def build(self, text: str) -> list[Array] | None:
+    def build(self, text: str, tuned: float) -> list[Array] | None:
         self.ready = None  # its memory is free before there is more
         gc.collect()
-        self.ready = made_ready(self.name, work_of(text))
+        self.ready = made_ready(self.name, work_of(text), tuned=tuned)
         if self.ready is None:
             return None
         found = self.ready.answers()

@@ -87,10 +87,10 @@ def max_plus(rows: int, depth: int, columns: int) -> Work:
 
 
 def drawn(count: int, seed: int) -> list[str]:
-    """Products whose sizes are drawn, each evenly by its logarithm from 1 to 1500, of a million operations at least."""
+    """Sizes of products, each drawn evenly by its logarithm from 1 to 1500, of a million operations at least."""
     random, found = np.random.default_rng(seed), []
     while len(found) < count:
         sizes = np.exp(random.uniform(0, np.log(1500), 3)).astype(int)
         if sizes.prod() >= 500_000:
-            found.append("product " + "×".join(map(str, sizes)))
+            found.append("×".join(map(str, sizes)))
     return found

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from math import prod
@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.table import Table
 
 from _peers.peak import Peak
-from _peers.table import Row
+from _peers.table import MEANS, Row
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class Figure:
     moved: float
     seconds: dict[str, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    #: The peak of the machine in the same run, if it is known.
+    peak: Peak | None = None
 
     @property
     def best_peer(self) -> str | None:
@@ -41,12 +43,62 @@ class Figure:
         return self.seconds[self.best_peer] / self.seconds["weft"]
 
     @property
-    def passed(self) -> bool:
-        return "weft" in self.seconds and (self.ratio is None or self.ratio >= self.row.wanted)
+    def wanted(self) -> float:
+        """The ratio that is wanted: of a row that is bounded, no more than the machine could do."""
+        if not self.row.bounded or self.peak is None or self.best_peer is None:
+            return self.row.wanted
+        most = self.seconds[self.best_peer] / self.peak.seconds(self.flops, self.moved)
+        return min(self.row.wanted, self.row.bounded * most)
 
-    def fraction(self, peak: Peak) -> float | None:
+    @property
+    def passed(self) -> bool:
+        return "weft" in self.seconds and (self.ratio is None or self.ratio >= self.wanted)
+
+    @property
+    def fraction(self) -> float | None:
         """How near weft is to the machine's peak."""
-        return peak.seconds(self.flops, self.moved) / self.seconds["weft"] if "weft" in self.seconds else None
+        if "weft" not in self.seconds or self.peak is None:
+            return None
+        return self.peak.seconds(self.flops, self.moved) / self.seconds["weft"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A group: the geometric mean and the least of its ratios, and what is wanted of the mean, if anything is."""
+
+    name: str
+    ratios: tuple[float, ...]
+    wanted: float | None
+
+    @property
+    def mean(self) -> float:
+        return prod(self.ratios) ** (1 / len(self.ratios))
+
+    @property
+    def passed(self) -> bool:
+        return self.wanted is None or not self.ratios or self.mean >= self.wanted
+
+    def __str__(self) -> str:
+        if not self.ratios:
+            return f"{self.name}: no peers"
+        said = f"{self.name}: {self.mean:.2f}, least {min(self.ratios):.2f}"
+        if self.wanted is None:
+            return said
+        return f"{said}; {'' if self.passed else 'NOT '}{self.wanted:g} in the mean, as wanted"
+
+
+def verdicts(figures: Sequence[Figure]) -> list[Verdict]:
+    """The groups, in order."""
+    groups: dict[str, list[float]] = {}
+    for one in figures:
+        found = groups.setdefault(one.row.group, [])
+        found += [one.ratio] if one.ratio is not None else []
+    return [Verdict(name, tuple(ratios), MEANS.get(name)) for name, ratios in groups.items()]
+
+
+def passed(figures: Sequence[Figure]) -> bool:
+    """Is weft as fast as wanted, in every row and in the mean of every group?"""
+    return all(one.passed for one in (*figures, *verdicts(figures)))
 
 
 def table(figures: Sequence[Figure], names: Sequence[str], peak: Peak, threads: int) -> Table:
@@ -63,25 +115,24 @@ def table(figures: Sequence[Figure], names: Sequence[str], peak: Peak, threads: 
             grid.add_section()
         group = one.row.group
         times = [f"{1e6 * one.seconds[name]:,.1f}" if name in one.seconds else "" for name in names]
-        ratio, fraction = one.ratio, one.fraction(peak)
-        shown = (f"{ratio:.2f}" if ratio else "", f"{one.row.wanted:g}", f"{fraction:.0%}" if fraction else "")
-        grid.add_row(one.row.text, *times, *shown, style="" if one.passed else "red")
+        ratio, fraction = one.ratio, one.fraction
+        shown = (f"{ratio:.2f}" if ratio else "", f"{one.wanted:.3g}", f"{fraction:.0%}" if fraction else "")
+        grid.add_row(one.row.title, *times, *shown, style="" if one.passed else "red")
     return grid
 
 
 def summary(figures: Sequence[Figure]) -> list[str]:
-    """The geometric mean of each group and of all, and what failed."""
-    groups: dict[str, list[Figure]] = {}
+    """The geometric mean of each group and of all, what is wanted less because of the machine, and what failed."""
+    groups = verdicts(figures)
+    all_of = Verdict("all", tuple(ratio for one in groups for ratio in one.ratios), None)
+    lines = [*map(str, groups), f"{all_of}; {sum(one.passed for one in figures)} of {len(figures)} as wanted"]
     for one in figures:
-        groups.setdefault(one.row.group, []).append(one)
-    lines = [f"{name}: {_mean(of)}" for name, of in groups.items()]
-    lines.append(f"all: {_mean(figures)}; {sum(one.passed for one in figures)} of {len(figures)} as wanted")
-    return lines + [f"{one.row.text}: {who} {why}" for one in figures for who, why in one.failures.items()]
-
-
-def _mean(figures: Sequence[Figure]) -> str:
-    ratios = [one.ratio for one in figures if one.ratio is not None]
-    return f"{prod(ratios) ** (1 / len(ratios)):.2f}, least {min(ratios):.2f}" if ratios else "no peers"
+        if one.wanted < one.row.wanted:
+            lines.append(
+                f"{one.row.title}: {one.row.wanted:g} cannot be, at the machine's peak it would be "
+                f"{one.wanted / one.row.bounded:.1f}; {one.row.bounded:.0%} of that is wanted"
+            )
+    return lines + [f"{one.row.title}: {who} {why}" for one in figures for who, why in one.failures.items()]
 
 
 def write(path: Path, figures: Sequence[Figure], peak: Peak, threads: int) -> None:
@@ -91,7 +142,11 @@ def write(path: Path, figures: Sequence[Figure], peak: Peak, threads: int) -> No
         "machine": {"processor": _processor(), "system": platform.platform(), "load": os.getloadavg()},
         "threads": threads,
         "peak": asdict(peak),
-        "rows": [{**asdict(one), "ratio": one.ratio, "of_peak": one.fraction(peak)} for one in figures],
+        "rows": [
+            asdict(replace(one, peak=None)) | {"ratio": one.ratio, "wanted": one.wanted, "of_peak": one.fraction}
+            for one in figures
+        ],
+        "groups": [asdict(one) | {"mean": one.mean} for one in verdicts(figures) if one.ratios],
     }
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
@@ -115,10 +170,10 @@ def plot(path: Path, figures: Sequence[Figure], threads: int) -> bool:
     axes = canvas.subplots()
     at = range(len(shown))
     axes.barh(at, [one.ratio for one in shown], color=["tab:green" if one.passed else "tab:red" for one in shown])
-    axes.scatter([one.row.wanted for one in shown], at, marker="|", color="black", label="wanted")
+    axes.scatter([one.wanted for one in shown], at, marker="|", color="black", label="wanted")
     axes.axvline(1.0, color="grey", linewidth=0.8)
     axes.set(xscale="log", yticks=at, xlabel=f"best peer's time / weft's, {threads} thread{'s' * (threads > 1)}")
-    axes.set_yticklabels([one.row.text for one in shown], fontsize=7)
+    axes.set_yticklabels([one.row.title for one in shown], fontsize=7)
     axes.legend()
     canvas.savefig(path)
     return True

@@ -23,6 +23,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(build, "_loaded", {})
     monkeypatch.setattr(build, "_warned", set())
     monkeypatch.setattr(loader, "_known", {})
+    monkeypatch.setattr(loader, "_crashed", {})
     return place
 
 

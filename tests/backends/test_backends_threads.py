@@ -107,6 +107,13 @@ REFUSING = """
 #include <pthread.h>
 int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x) { return EAGAIN; }
 """
+#: As in a container, whose control group is in a folder.
+CONTAINED = """
+from pathlib import Path
+from weft.backends.cc import threads
+quotas = threads.quotas
+threads.quotas = lambda *_: quotas(Path("FOLDER/membership"), Path("FOLDER"))
+"""
 #: A child that is forked after a run, and one of that one, run again.
 FORKS = """
 def again(depth):
@@ -130,14 +137,18 @@ def ran(cache: Path, first: str = "", rest: str = "", **environment: str) -> lis
 
 
 def test_whatever_threads_there_are_the_numbers_are_the_same(tmp_path: Path) -> None:
-    """One core, one thread allowed, none to be had, two of them, and a process that forks."""
+    """One core, half a one, one thread allowed, none to be had, two of them, and a process that forks."""
     refusing = tmp_path / "refusing.so"
     (tmp_path / "refusing.c").write_text(REFUSING)
     command = [*Cc().compiler.command, "-shared", "-fPIC", str(tmp_path / "refusing.c"), "-o", str(refusing)]
     subprocess.run(command, check=True)
+    (tmp_path / "membership").write_text("0::/limited\n")
+    (tmp_path / "limited").mkdir()
+    (tmp_path / "limited" / "cpu.max").write_text("50000 100000\n")
     two = "wf.config.threads = 2"
     alone = [
         ran(tmp_path, "os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])"),
+        ran(tmp_path, CONTAINED.replace("FOLDER", str(tmp_path))),
         ran(tmp_path, OMP_NUM_THREADS="1"),
         ran(tmp_path, two, LD_PRELOAD=str(refusing)),
     ]

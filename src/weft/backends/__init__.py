@@ -15,6 +15,7 @@ from weft.backends.protocol import (
     Bindable as Bindable,
     Block as Block,
     BoundProgram as BoundProgram,
+    CompilerCrash as CompilerCrash,
     Executable as Executable,
     KernelCall as KernelCall,
     Lasting as Lasting,

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
+from weft.errors import WeftError
 from weft.loops import Buffer
 from weft.schedule.nodes import Kernel
 
@@ -22,6 +23,18 @@ Block: TypeAlias = Any
 Memory: TypeAlias = Mapping[Buffer, Block]
 #: A program on its memory: a call runs it with static indices bound. Two threads never call the same one at once.
 BoundProgram: TypeAlias = Callable[[Mapping[str, int]], None]
+
+
+class CompilerCrash(WeftError):
+    """What a backend compiles with broke down on some kernels: what each made it do, by position.
+
+    That is no mistake of theirs. Others, that do the same in another way, may get through.
+    """
+
+    def __init__(self, kernels: Mapping[int, WeftError]) -> None:
+        first = next(iter(kernels.values()))
+        super().__init__(first.what, origin=None, notes=first.notes, fix=first.fix)
+        self.kernels = kernels
 
 
 class Bindable(Protocol):
@@ -58,7 +71,10 @@ class Backend(Protocol):
         ...
 
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
-        """The kernels, to run one after another, ready to be bound to the memory of any device."""
+        """The kernels, to run one after another, ready to be bound to the memory of any device.
+
+        Raises a `CompilerCrash` that names those on which what it compiles with broke down.
+        """
         ...
 
     def allocate(self, buffer: Buffer, device: int) -> Block:

@@ -10,6 +10,7 @@ from weft.backends import Backend, Bindable, Lasting, Placing, Played
 from weft.loops import Buffer, Program, check
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled, RunCheck, Stages
+from weft.runtime.crashes import as_compiled, compiled
 from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import halved, key_of, recall, remember
@@ -71,8 +72,8 @@ class Request:
         except BaseException:
             savepoint.go_back()
             raise
-        if key and isinstance(made.stages.executable, Played):
-            remember(key, made, made.stages.executable.calls, tensors)
+        if key:
+            _remember(key, made, tensors)
         return made
 
     def stages(self) -> Stages:
@@ -100,12 +101,11 @@ class Request:
         assert last.plan is not None
         check_kernels(last.kernels, self.sizes)
         planned = Schedule(last.kernels, last.verdicts, last.plan)
-        made = self.placed(Stages(loops, last.kernels, planned, self.backend.compile(last.kernels)), Clock())
-        executable = made.stages.executable
-        if isinstance(self.backend, Lasting) and isinstance(executable, Played):
+        made = self.placed(self._compiled(loops, last.kernels, planned), Clock())
+        if isinstance(self.backend, Lasting):
             with LOWERING:
                 key, tensors = self._key(self.backend)
-            remember(key, made, executable.calls, tensors)
+            _remember(key, made, tensors)
         return made
 
     @property
@@ -180,7 +180,14 @@ class Request:
         kernels = planned.kernels if planned else self._unoptimised(lowered, task, clock)
         check_kernels(kernels, self.sizes)
         with clock("compile"):
-            return Stages(lowered, kernels, planned, self.backend.compile(kernels))
+            return self._compiled(lowered, kernels, planned)
+
+    def _compiled(self, lowered: Program, kernels: tuple[Kernel, ...], planned: Schedule | None) -> Stages:
+        """All stages, the last of them with kernels as the backend could compile them."""
+        found, executable = compiled(self.backend, kernels)
+        if found is not kernels and planned is not None:
+            planned = as_compiled(planned, found)
+        return Stages(lowered, found, planned, executable, found is kernels)
 
     def _unoptimised(self, lowered: Program, task: Task, clock: Clock) -> tuple[Kernel, ...]:
         """Every assignment as a kernel of its own."""
@@ -207,3 +214,10 @@ class Request:
             if verdict is None or verdict.stored:
                 raise errors.not_recomputed(buffer.name, verdict.why if verdict else "the code does not use it")
         return found
+
+
+def _remember(key: str, made: Compiled, tensors: Sequence[Buffer]) -> None:
+    """Keep how something runs, unless it does not run as it was scheduled: the next process tries that again."""
+    executable = made.stages.executable
+    if isinstance(executable, Played) and made.stages.as_scheduled:
+        remember(key, made, executable.calls, tensors)

@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stages:
-    """Code at every stage below assignments: loops, kernels, and what the backend made of them."""
+    """Code at every stage below assignments: loops, kernels, and what the backend made of them.
+
+    Is that `as_scheduled`, or did the compiler break down on kernels, which run in plain loops?
+    """
 
     loops: Program
     kernels: tuple[Kernel, ...]
     schedule: Schedule | None
     executable: Executable
+    as_scheduled: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -98,8 +98,8 @@ class Tuner:
         self.loops, self.stage = request.undecided()
         assert self.stage.plan is not None
         self.bench = Workbench(request.backend, self.stage.kernels, self.stage.plan, values, given)
-        self.now = after_decisions(self.stage, request.task).kernels
-        self.running = [self.bench.compiled((kernel,)) for kernel in self.now]
+        found = [self.bench.runnable(one) for one in after_decisions(self.stage, request.task).kernels]
+        self.now, self.running = tuple(one for one, _ in found), [call for _, call in found]
         self.machine = request.options.machine.measured()
         self.kernels = [self._tuning(one) for one in subjects(self.stage, request.task)]
         self._trial: tuple[_Tuning, Trial] | None = None
@@ -218,7 +218,7 @@ class Tuner:
             self.bench.begin()
             for call in self.running[: tuning.position]:
                 self.bench.run(call)
-            untuned = self.bench.compiled((tuning.subject.made(tuning.subject.rules),))
+            _, untuned = self.bench.runnable(tuning.subject.made(tuning.subject.rules))
             tuning.calls[tuning.subject.rules] = untuned
             self._trial = tuning, Trial.of(self.bench, tuning.subject.kernel, untuned, tuning.subject.own)
         return self._trial[1]

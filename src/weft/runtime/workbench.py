@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeAlias
 
-from weft.backends import Array, Backend, Block, BoundProgram
+from weft.backends import Array, Backend, Block, BoundProgram, Executable
 from weft.errors import OutOfMemory
 from weft.loops import Buffer, Role, buffers_of
 from weft.loops.effects import effects
 from weft.loops.walk import accesses
 from weft.runtime.bisect import difference
 from weft.runtime.contest import Sample
+from weft.runtime.crashes import compiled
 from weft.schedule import Kernel, as_program
 from weft.schedule.memory_plan import MemoryPlan
 
@@ -41,10 +42,18 @@ class Workbench:
         self.updated = {one: array for one, array in values.items() if one in written}
 
     def compiled(self, kernels: Sequence[Kernel]) -> BoundProgram:
-        """Kernels one after another, on this memory. What each thread has for itself lies where the one of all lay."""
+        """Kernels one after another, on this memory."""
+        return self._bound(kernels, self.backend.compile(kernels))
+
+    def runnable(self, kernel: Kernel) -> tuple[Kernel, BoundProgram]:
+        """A kernel on this memory, in plain loops where the compiler breaks down on it otherwise."""
+        (found,), executable = compiled(self.backend, (kernel,))
+        return found, self._bound((found,), executable)
+
+    def _bound(self, kernels: Sequence[Kernel], executable: Executable) -> BoundProgram:
+        """Kernels on memory. What each thread has for itself lies where the one of all lay."""
         touched = buffers_of(as_program(kernels))
-        memory = {one: self._blocks[one if one in self._blocks else one.of or one] for one in touched}
-        return self.backend.compile(kernels).bind(memory)
+        return executable.bind({one: self._blocks[one if one in self._blocks else one.of or one] for one in touched})
 
     def begin(self) -> None:
         """The values that were there at first."""

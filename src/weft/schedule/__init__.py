@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.loops import Program
-from weft.schedule.annotate import annotate as annotate
+from weft.schedule.annotate import annotate as annotate, in_plain_loops as in_plain_loops
 from weft.schedule.compile_options import CompileOptions as CompileOptions
 from weft.schedule.driver import BrokenPass as BrokenPass, stages as stages
 from weft.schedule.nodes import (

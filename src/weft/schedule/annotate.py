@@ -1,6 +1,7 @@
 """How loops run, as decisions: each is a value that is put on a loop, if it is legal there.
 
     annotate(kernel, "i", Vector(8))      for i in range(64): …      becomes      for i in range(64) on vectors of 8: …
+    in_plain_loops(kernel, "…")           for i in range(64) on vectors of 8: …      becomes      for i in range(64): …
 
 A person's options, a tuner's and the passes' own choices all end here. What is legal is said in `loops/legality.py`.
 """
@@ -11,9 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from weft.errors import WeftError
-from weft.loops import Collapse, For, How, Jam, Parallel, Staged, Stmt, Unroll, Vector
+from weft.loops import Collapse, For, How, Jam, Parallel, Role, Staged, Stmt, Unroll, Vector
+from weft.loops.annotations import plain
 from weft.loops.legality import illegal, is_shared
-from weft.loops.walk import body_of, everything, top_down
+from weft.loops.walk import body_of, everything, retargeted, top_down
 from weft.schedule.nodes import Kernel
 
 #: In this order annotations stand at a loop.
@@ -40,6 +42,22 @@ def annotate(kernel: Kernel, loop: str, how: How) -> Kernel:
             fix="leave it as it is, or choose another of the kernel's loops",
         )
     return kernel.with_body(changed)
+
+
+def in_plain_loops(kernel: Kernel, why: str) -> Kernel:
+    """A kernel of which nothing is decided, for a reason: loops run as they are written, products are loops.
+
+    What each thread had for itself is there once again.
+    """
+
+    def unannotated(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        return replaced(body, lambda one: (replace(one, how=(), body=unannotated(one.body)),) if one.how else None)
+
+    shared = retargeted(
+        unannotated(plain(kernel.template)),
+        lambda buffer, at: (buffer.of if buffer.role is Role.PRIVATE and buffer.of else buffer, at),
+    )
+    return replace(kernel.with_template(shared), plain=why, decided=True)
 
 
 def replaced(body: Sequence[Stmt], change: Callable[[For], Sequence[Stmt] | None]) -> tuple[Stmt, ...]:

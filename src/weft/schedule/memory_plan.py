@@ -61,12 +61,17 @@ class MemoryPlan:
 
     def with_private(self, kernels: Sequence[Kernel]) -> MemoryPlan:
         """The plan for kernels in some of which each thread has a buffer for itself, which lies where all had one."""
-        new = {one.of: one for buffers in touched(kernels) for one in buffers if one.role is Role.PRIVATE and one.of}
+        new = {one.of: one for buffers in touched(kernels) for one in buffers if one.role is Role.PRIVATE}
+
+        def named(one: Buffer) -> Buffer:
+            before = one.of if one.role is Role.PRIVATE and one.of else one
+            return new.get(before, before)
+
         return replace(
             self,
-            offsets={new.get(one, one): offset for one, offset in self.offsets.items()},
-            lives={new.get(one, one): life for one, life in self.lives.items()},
-            shares={new.get(one, one): new.get(old, old) for one, old in self.shares.items()},
+            offsets={named(one): offset for one, offset in self.offsets.items()},
+            lives={named(one): life for one, life in self.lives.items()},
+            shares={named(one): named(old) for one, old in self.shares.items()},
         )
 
     def __str__(self) -> str:

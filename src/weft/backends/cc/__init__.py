@@ -12,7 +12,7 @@ from weft.backends.cc.kernels import CFunctions
 from weft.backends.cc.loader import Loaded, environment, find_kernels, load
 from weft.backends.cc.threads import SPIN_NS, usable_threads
 from weft.backends.host_memory import HostMemory, aligned
-from weft.backends.protocol import Array, Bindable, BoundProgram, Executable, KernelCall, Memory
+from weft.backends.protocol import Array, Bindable, BoundProgram, CompilerCrash, Executable, KernelCall, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError
 from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
@@ -44,7 +44,11 @@ class Cc(HostMemory):
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
         pieces = CFunctions(tuple(kernels))
         texts = {piece.call.kernel: piece.text for piece in pieces.all}
-        return _Compiled(pieces, load(self.compiler, texts, self.folder))
+        loaded = load(self.compiler, texts, self.folder)
+        if crashes := loaded.crashes:
+            names = [piece.call.kernel for piece in pieces.all]
+            raise CompilerCrash({at: crashes[name] for at, name in enumerate(names) if name in crashes})
+        return _Compiled(pieces, loaded)
 
     @property
     def places(self) -> frozenset[type]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -15,13 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from weft.backends.cc.compiler import Compiler, find_compiler
 from weft.cache import Cache, opened, sweep
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 from weft.machine import Machine
 
-__all__ = ["Compiler", "build_all", "find_compiler", "library_key", "loaded"]
+__all__ = ["Compiler", "Crash", "attempt_all", "build_all", "find_compiler", "library_key", "loaded"]
 
 #: Loading never changes the process's floating-point mode: nothing here links with fast-math. Products and sums are
 #: not fused, as the oracle's are not. Vectors are made where they are asked for and nowhere else (`compiler_bugs.py`).
@@ -33,9 +35,24 @@ FLAGS = (
 )
 LIBRARIES = ("-lm", "-lpthread")
 
+E = TypeVar("E", bound=WeftError)
+
 _UNDER_WAY, _FAILED = "weft-making-", "weft-failed-"
+#: What compilers say when they break down, or when a part of them does: it may be out of memory.
+_BREAKDOWN = re.compile("internal compiler error|signal terminated program|PLEASE submit a bug report")
 _loaded: dict[tuple[Path, str], ctypes.CDLL] = {}
 _warned: set[str] = set()
+
+
+class Crash(WeftError):
+    """The compiler broke down on a text, which no text should make it do; `kept` is the folder it worked in."""
+
+    kept: Path | None = None
+
+    def discard(self) -> None:
+        """Remove what is kept of it."""
+        if self.kept is not None:
+            shutil.rmtree(self.kept, ignore_errors=True)
 
 
 def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ctypes.CDLL]:
@@ -43,16 +60,32 @@ def build_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ct
 
     `folder` is the cache: where it cannot be used, what is compiled is not kept.
     """
+    found = []
+    for one in attempt_all(compiler, texts, folder):
+        if isinstance(one, Crash):
+            raise one
+        found.append(one)
+    return found
+
+
+def attempt_all(compiler: Compiler, texts: Sequence[str], folder: Path) -> list[ctypes.CDLL | Crash]:
+    """The same, and in place of a library what is known of the compiler's crash on its text."""
     keys = [library_key(compiler, text) for text in texts]
     wanted = {key: text for key, text in zip(keys, texts, strict=True) if (folder, key) not in _loaded}
+    crashes: dict[str, Crash] = {}
     if wanted:
         with opened(folder) as cache:
             found = {key: library for key in wanted if (library := loaded(cache, key)) is not None}
-            found |= _make({key: text for key, text in wanted.items() if key not in found}, compiler, folder, cache)
+            missing = {key: text for key, text in wanted.items() if key not in found}
+            for key, made in _make(missing, compiler, folder, cache).items():
+                if isinstance(made, Crash):
+                    crashes[key] = made
+                else:
+                    found[key] = made
         _loaded.update({(folder, key): library for key, library in found.items()})
         if cache.problem:
             _warn(f"compiled code is not kept in {folder}: {cache.problem}; set WEFT_CACHE to a folder of your own")
-    return [_loaded[folder, key] for key in keys]
+    return [crashes[key] if key in crashes else _loaded[folder, key] for key in keys]
 
 
 def loaded(cache: Cache, key: str) -> ctypes.CDLL | None:
@@ -88,7 +121,7 @@ class _Compilation:
     process: subprocess.Popen[bytes]
 
 
-def _make(texts: Mapping[str, str], compiler: Compiler, folder: Path, cache: Cache) -> dict[str, ctypes.CDLL]:
+def _make(texts: Mapping[str, str], compiler: Compiler, folder: Path, cache: Cache) -> dict[str, ctypes.CDLL | Crash]:
     """The libraries of some C texts, by key, compiled and kept: every compiler is started before any is waited for."""
     with ExitStack() as stack:
         lasting = folder if cache.place else None
@@ -120,8 +153,10 @@ def _end(process: subprocess.Popen[bytes], limit_s: float = 1.0) -> None:
         process.wait(limit_s)
 
 
-def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL:
+def _finish(work: _Compilation, cache: Cache, key: str) -> ctypes.CDLL | Crash:
     made = _wait(work)
+    if isinstance(made, Crash):
+        return made
     try:
         cache.keep(f"{key}.so", made.read_bytes())
     except OSError as error:
@@ -170,18 +205,21 @@ def _start(compiler: Compiler, workdir: Path, lasting: Path) -> _Compilation:
     return _Compilation(compiler, workdir, process)
 
 
-def _wait(work: _Compilation) -> Path:
-    """The library, once it is there."""
+def _wait(work: _Compilation) -> Path | Crash:
+    """The library, once it is there, or that there will be none because the compiler broke down."""
     made = work.workdir / "weft.so"
     try:
         status = work.process.wait(work.compiler.limit_s)
     except subprocess.TimeoutExpired:
         what = f"the C compiler did not finish within {work.compiler.limit_s} s"
         raise _failure(what, work.compiler, work.workdir) from None
-    if status < 0:
-        raise _failure(f"the C compiler was killed by {_signal(-status)}", work.compiler, work.workdir)
+    if killed_by := _signal(-status if status < 0 else status - 128):  # a shell adds 128
+        return _crash(f"the C compiler was killed by {killed_by}", work)
     if status:
-        what = f"the C compiler failed: {_complaint(work.workdir) or f'exit status {status}'}"
+        said = _messages(work.workdir)
+        what = f"the C compiler failed: {_complaint(said) or f'exit status {status}'}"
+        if _BREAKDOWN.search(said):
+            return _crash(what, work)
         raise _failure(what, work.compiler, work.workdir)
     if not made.is_file():
         raise _failure("the C compiler reports success but wrote no library", work.compiler, work.workdir)
@@ -192,31 +230,54 @@ def _command(compiler: Compiler, workdir: Path) -> list[str]:
     return [*compiler.command, *FLAGS, str(workdir / "weft.c"), "-o", str(workdir / "weft.so"), *LIBRARIES]
 
 
-def _complaint(workdir: Path) -> str:
-    """The compiler's first error, or whatever it said first."""
+def _messages(workdir: Path) -> str:
+    """What the compiler said."""
     try:
         with (workdir / "messages.txt").open(encoding="utf-8", errors="replace") as file:
-            lines = [line.strip() for line in file.read(1 << 20).splitlines() if line.strip()]
+            return file.read(1 << 20)
     except OSError:
         return ""
+
+
+def _complaint(said: str) -> str:
+    """The compiler's first error, or whatever it said first."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return next((line for line in lines if "error: " in line), lines[0] if lines else "")[:300]
 
 
 def _signal(number: int) -> str:
+    """A signal by its number; nothing if there is none."""
+    if number not in signal.valid_signals():
+        return ""
     known = {int(one): one.name for one in signal.Signals}
     return f"signal {number} ({known.get(number, 'unknown')})"
 
 
+def _crash(what: str, work: _Compilation) -> Crash:
+    found = _failed(Crash, what, work.compiler, work.workdir)
+    found.kept = _kept(work.workdir)
+    return found
+
+
+def _kept(workdir: Path) -> Path:
+    """The name under which a folder is not swept."""
+    return workdir.with_name(workdir.name.replace(_UNDER_WAY, _FAILED))
+
+
 def _failure(what: str, compiler: Compiler, workdir: Path, fix: str = "") -> WeftError:
+    return _failed(WeftError, what, compiler, workdir, fix)
+
+
+def _failed(kind: type[E], what: str, compiler: Compiler, workdir: Path, fix: str = "") -> E:
     """An error that shows what was run. The folder is kept, under a name that is not swept, if it is still there."""
-    kept = workdir.with_name(workdir.name.replace(_UNDER_WAY, _FAILED))
+    kept = _kept(workdir)
     try:
         workdir.rename(kept)
     except OSError:
         note = f"the folder it worked in is gone: {workdir}"
         fix = "keep what cleans up TMPDIR from folders in use, or set another TMPDIR"
-        return WeftError(what, origin=None, notes=[note], fix=fix)
-    return WeftError(
+        return kind(what, origin=None, notes=[note], fix=fix)
+    return kind(
         what.replace(str(workdir), str(kept)),
         origin=None,
         notes=[f"command: {shlex.join(_command(compiler, kept))}", f"the source is kept at {kept / 'weft.c'}"],

@@ -1,5 +1,7 @@
 """Kernels loaded by name: those this process has, those on disk, and the rest compiled in a few units at once.
 
+A unit that the compiler breaks down on is halved until it is known on which kernels it does.
+
 With them come what all of them need: the player of lists of kernels, the team of threads, the texts that try the
 compiler. There is one team in a process, the first that was loaded, whoever compiled it.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.backends.cc import compiler_bugs
-from weft.backends.cc.build import build_all, library_key, loaded
+from weft.backends.cc.build import Crash, attempt_all, library_key, loaded
 from weft.backends.cc.compiler import Compiler
 from weft.backends.cc.kernels import PLAYER
 from weft.cache import Cache, opened
@@ -54,37 +56,65 @@ class _Function:
 
 #: The functions of this process: where they are kept, what they are.
 _known: dict[tuple[Path, str], _Function] = {}
+#: The functions that the compiler broke down on in this process: it is not asked a second time.
+_crashed: dict[tuple[Path, str], Crash] = {}
 #: What shares work among the threads of this process, once it is loaded.
 _team: list[_Function] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Kernels by name, as addresses, the most scratch memory a thread needs, and what plays and shares them."""
+    """Kernels by name, as addresses, the most scratch memory a thread needs, and what plays and shares them.
+
+    `crashes` are those that are not there, because the compiler broke down on them.
+    """
 
     kernels: Mapping[str, int]
     scratch: int
     play: Callable[..., None]
     share: int
+    crashes: Mapping[str, Crash]
 
 
 def load(compiler: Compiler, texts: Mapping[str, str], folder: Path) -> Loaded:
     """The functions of some C texts, by name. A name stands for its text: no two texts have one."""
     wanted = {**texts, "weft_play": PLAYER, "weft_share": _text("team.h"), "weft_fault": compiler_bugs.texts()}
     keys = _keys(compiler, wanted)
-    missing = _find(folder, keys)
-    if missing:
-        units = _units({name: wanted[name] for name in missing})
-        texts_of = [with_prelude("\n".join(wanted[name] for name in unit)) for unit in units]
-        made = build_all(compiler, texts_of, folder)
-        with opened(folder) as kept:
-            for unit, text, library in zip(units, texts_of, made, strict=True):
-                for name in unit:
-                    function = _Function.of(library, name)
-                    assert function is not None, f"the text of {name} is that of a function"
-                    _known[folder, keys[name]] = function
-                    kept.keep(f"{keys[name]}.in", library_key(compiler, text).encode())
-    return _loaded(compiler, folder, keys)
+    missing = [name for name in _find(folder, keys) if (folder, keys[name]) not in _crashed]
+    units: Sequence[Sequence[str]] = _units({name: wanted[name] for name in missing}) if missing else ()
+    while units:
+        units = _compile(compiler, units, wanted, folder, keys)
+    crashes = {name: _crashed[folder, key] for name, key in keys.items() if (folder, key) in _crashed}
+    for name in crashes.keys() - texts.keys():
+        raise crashes[name]
+    return _loaded(compiler, folder, {name: key for name, key in keys.items() if name not in crashes}, crashes)
+
+
+def _compile(
+    compiler: Compiler,
+    units: Sequence[Sequence[str]],
+    texts: Mapping[str, str],
+    folder: Path,
+    keys: Mapping[str, str],
+) -> list[Sequence[str]]:
+    """Compile functions in units; the halves of those units that the compiler broke down on."""
+    whole = [with_prelude("\n".join(texts[name] for name in unit)) for unit in units]
+    found, halves = attempt_all(compiler, whole, folder), list[Sequence[str]]()
+    with opened(folder) as kept:
+        for unit, text, made in zip(units, whole, found, strict=True):
+            if isinstance(made, Crash) and len(unit) > 1:
+                made.discard()
+                halves += [unit[::2], unit[1::2]]
+                continue
+            for name in unit:
+                if isinstance(made, Crash):
+                    _crashed[folder, keys[name]] = made
+                    continue
+                function = _Function.of(made, name)
+                assert function is not None, f"the text of {name} is that of a function"
+                _known[folder, keys[name]] = function
+                kept.keep(f"{keys[name]}.in", library_key(compiler, text).encode())
+    return halves
 
 
 def find_kernels(compiler: Compiler, names: Iterable[str], folder: Path) -> Loaded | None:
@@ -124,7 +154,9 @@ def _text(name: str) -> str:
     return files("weft.backends.cc").joinpath(name).read_text(encoding="utf-8")
 
 
-def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded:
+def _loaded(
+    compiler: Compiler, folder: Path, keys: Mapping[str, str], crashes: Mapping[str, Crash] | None = None
+) -> Loaded:
     functions = {name: _known[folder, key] for name, key in keys.items()}
     compiler_bugs.refuse(compiler, functions.pop("weft_fault").function)
     play = functions.pop("weft_play").function
@@ -132,7 +164,8 @@ def _loaded(compiler: Compiler, folder: Path, keys: Mapping[str, str]) -> Loaded
     _team[:] = _team or [functions["weft_share"]]
     del functions["weft_share"]
     scratch = max((one.scratch for one in functions.values()), default=0)
-    return Loaded({name: one.address for name, one in functions.items()}, scratch, play, _team[0].address)
+    kernels = {name: one.address for name, one in functions.items()}
+    return Loaded(kernels, scratch, play, _team[0].address, crashes or {})
 
 
 def _find(folder: Path, keys: Mapping[str, str]) -> list[str]:

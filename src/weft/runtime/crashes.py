@@ -1,0 +1,47 @@
+"""Kernels that a backend's compiler breaks down on: they run in plain loops, everything else as it was scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.backends import Backend, CompilerCrash, Executable
+from weft.errors import WeftError, user_origin, warn
+from weft.schedule import Kernel, Schedule, in_plain_loops
+from weft.schedule.cost import assignments
+
+
+def compiled(backend: Backend, kernels: Sequence[Kernel]) -> tuple[tuple[Kernel, ...], Executable]:
+    """Kernels as they were compiled in the end: in plain loops where the compiler broke down, of which is warned.
+
+    Raises what it said if it breaks down on plain loops as well.
+    """
+    try:
+        return tuple(kernels), backend.compile(kernels)
+    except CompilerCrash as crash:
+        plain = {at: in_plain_loops(kernels[at], f"otherwise {why.what}") for at, why in crash.kernels.items()}
+        if any(one.template == kernels[at].template for at, one in plain.items()):
+            raise
+        found = compiled(backend, [plain.get(at, one) for at, one in enumerate(kernels)])
+        for why in dict.fromkeys(crash.kernels.values()):
+            _warn([kernels[at] for at, one in crash.kernels.items() if one is why], why)
+        return found
+
+
+def as_compiled(planned: Schedule, kernels: tuple[Kernel, ...]) -> Schedule:
+    """A schedule with kernels as they were compiled in the end."""
+    return replace(planned, kernels=kernels, plan=planned.plan.with_private(kernels))
+
+
+def _warn(kernels: Sequence[Kernel], why: WeftError) -> None:
+    """Say which kernels run in plain loops; they are alike."""
+    first, *others = kernels
+    more = f", and {len(others)} more that {'are' if len(others) > 1 else 'is'} like it" if others else ""
+    warn(
+        WeftError(
+            f"the C compiler breaks down on a kernel, which runs in plain loops instead: {assignments(first)}{more}",
+            origin=user_origin(),
+            notes=[why.what, *why.notes],
+            fix="set WEFT_CC to another compiler, or to another version of this one",
+        )
+    )
