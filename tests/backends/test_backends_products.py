@@ -143,3 +143,19 @@ def test_a_product_as_text_is_readable(golden: Callable[..., None]) -> None:
     tensor, _ = spec("ik;kj=>ij", 64, 48, 80)
     options = wf.CompileOptions(machine=wf.Machine())
     golden(wf.Context("cc").compile(wf.relu(tensor).forward, options=options).show("source"))
+
+
+@pytest.mark.parametrize("odd", [0.5, np.inf, np.nan])
+def test_gradients_below_a_choice_are_products(odd: float) -> None:
+    """They run in tiles; and what is not finite reaches no cell whose terms were not chosen."""
+    random = np.random.default_rng(3)
+    a = random.standard_normal((24, 24)).astype("float32")
+    a[3, 7] = odd
+    seen = np.tri(24, dtype="float32")
+    x, w = wf.data(a, batch=1, label="a"), wf.param("w", o=24)
+    y = wf.where(wf.data(seen, batch=1), w @ x, 0.0)
+    ctx = wf.Context("cc")
+    g = wf.grad(wf.einsum("i|j => 0", y), w)
+    assert "product of" in ctx.compile(g.forward).show("kernels")
+    wanted = np.array([[sum(a[t, i] for t in range(24) if seen[t, o]) for i in range(24)] for o in range(24)])
+    np.testing.assert_allclose(ctx[g], wanted, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Contractions that read a factor under tests, from a copy with a border of zeros."""
+"""Contractions with no term at some points: read under tests, from a copy with a border of zeros; or under a gate."""
 
 from __future__ import annotations
 
@@ -125,3 +125,41 @@ def test_what_is_not_finite_is_skipped_outside(where: str, odd: float) -> None:
     before, after = results(BEFORE.replace("max(t, 0)", "t").replace("range(16)", "range(6)"), given)
     np.testing.assert_array_equal(before, after)
     assert where == "x" or np.isfinite(before[0, :6]).all()  # the first term of the first window is outside
+
+
+GATED = """\
+for o in range(28):
+    for d in range(16):
+        t: float32 = 0
+        for c in range(8):
+            t = t + where(ne(x[o, c], 0), (x[o, c] * w[0, c, d]), 0)
+        y[o, d] = t"""
+LOOKED = """\
+off: float32 = 0
+for at in range(8):
+    for at_2 in range(16):
+        off = off + (w[0, at, at_2] * 0)
+"""
+
+
+def test_a_gate_before_and_after() -> None:
+    product = GATED.replace("where(ne(x[o, c], 0), (x[o, c] * w[0, c, d]), 0)", "(x[o, c] * w[0, c, d])")
+    assert padded(GATED, fast=True) == product
+    assert padded(GATED) == f"{LOOKED}{product}\nif 0 <= int64(eq(off, off)) < 1:{indented(GATED)}"
+
+
+@pytest.mark.parametrize("other", ["ne(x[o, c], 1)", "ne(x[o, 0], 0)", "lt(x[o, c], 0)"])
+def test_other_choices_stay(other: str) -> None:
+    text = GATED.replace("ne(x[o, c], 0)", other)
+    assert padded(text) == show(check(parse(DECLARED + text)))
+
+
+@pytest.mark.parametrize("odd", [1.0, np.inf, np.nan])
+def test_what_a_gate_hides_stays_hidden(odd: float) -> None:
+    random = np.random.default_rng(1)
+    x = random.integers(0, 3, (28, 8)).astype("float32")
+    w = random.integers(1, 9, (3, 8, 16)).astype("float32")
+    w[0, 5, 2] = odd
+    before, after = results(GATED, {"x": x, "w": w})
+    np.testing.assert_array_equal(before, after)
+    np.testing.assert_array_equal(np.isfinite(after[:, 2]), (x[:, 5] == 0) | np.isfinite(odd))

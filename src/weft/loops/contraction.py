@@ -17,7 +17,7 @@ from weft.loops.nests import Nest
 from weft.loops.nodes import Cast, Inside, Local, Read, Store, Update
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, Semiring, is_tiled
 from weft.loops.walk import Loop, free, reads, walk
-from weft.ops import OPS, Call, Scalar
+from weft.ops import OPS, Call, Num, Scalar, where
 from weft.ops.dtypes import is_float
 
 
@@ -26,8 +26,9 @@ class Contraction:
     """A nest by its loops: those of both factors and the result, or of the result alone; those of one factor and the
     result, of the other and the result; and those that do not index the result.
 
-    `ops` are the accumulation and what combines the factors; `tests` guard every point; `why` is the reason why no
-    backend places it, empty if one may: with tests, once windows are padded (`schedule/pad_windows.py`).
+    `ops` are the accumulation and what combines the factors; `tests` guard every point; where factor `gate` is 0, there
+    is no term, whatever the other one is; `why` is the reason why no backend places it, empty if one may: under tests
+    or a gate, once these are taken away (`schedule/pad_windows.py`).
     """
 
     batch: tuple[Loop, ...]
@@ -37,7 +38,22 @@ class Contraction:
     ops: Semiring
     factors: tuple[Scalar, Scalar]
     tests: tuple[Inside, ...] = ()
+    gate: int | None = None
     why: str = ""
+
+    @property
+    def is_conditional(self) -> bool:
+        """Do some points have no term?"""
+        return bool(self.tests) or self.gate is not None
+
+    @property
+    def term(self) -> Scalar:
+        """What is accumulated at a point."""
+        combined = Call(self.ops[1], self.factors)
+        if self.gate is None:
+            return combined
+        zero = Cast(dtype_of(combined), Num(0))
+        return where(Call("ne", (self.factors[self.gate], zero)), combined, zero)
 
     @property
     def kept(self) -> tuple[Loop, ...]:
@@ -68,7 +84,10 @@ def contraction_of(nest: Nest) -> Contraction | None:
 
     What does not distribute over the accumulation makes a contraction where both factors are reused.
     """
-    if not isinstance(nest.core, Update) or (combination := _combination(nest.core.value)) is None:
+    if not isinstance(nest.core, Update):
+        return None
+    gated = _gated(nest.core.value)
+    if (combination := _combination(nest.core.value) if gated is None else gated[1]) is None:
         return None
     op, combined, (one, other) = nest.core.op, combination.op, combination.args
     indexed = {name for index in nest.core.at for name in free(index)}
@@ -84,8 +103,23 @@ def contraction_of(nest: Nest) -> Contraction | None:
         return None
     if op not in OPS[combined].over and not (is_tiled((op, combined)) and sums and left and right):
         return None
-    found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests)
+    gate = None if gated is None else gated[0]
+    found = Contraction(batch, left, right, sums, (op, combined), (one, other), nest.tests, gate)
     return replace(found, why=_obstacle(found, nest.core))
+
+
+def _gated(value: Scalar) -> tuple[int, Call] | None:
+    """A product that counts where one of its factors is not 0, and which: gradients below a choice are such."""
+    match value:
+        case Call(op="where", args=(Call(op="ne", args=(asked, none)), Call(op="mul", args=factors) as product, zero)):
+            if asked in factors and _is_zero(none) and _is_zero(zero):
+                return factors.index(asked), product
+    return None
+
+
+def _is_zero(value: Scalar) -> bool:
+    number = value.value if isinstance(value, Cast) else value
+    return isinstance(number, Num) and number.value == 0
 
 
 def _combination(value: Scalar) -> Call | None:

@@ -85,8 +85,7 @@ class Contracting:
     @property
     def body(self) -> tuple[Stmt, ...]:
         """As loops, those of batches outermost."""
-        accumulate, combined = self.what.ops
-        value = Call(accumulate, (self.total, Call(combined, self.what.factors)))
+        value = Call(self.what.ops[0], (self.total, self.what.term))
         added, tests = (Set(self.total, value),), self.what.tests
         core = around(self.what.sums, (If(tests, added),) if tests else added)
         return around(self.what.kept, (Let(self.total, self.start), *core, *self.rest))
@@ -289,8 +288,8 @@ def _staged(body: Body, points: int, recurrence: bool, fits: Callable[[Staged], 
         found = contracting(stmt) if isinstance(stmt, For) else None
         if found is None or found.what.points < points:
             return None
-        if found.what.tests and not found.what.why:
-            return (stmt,)  # it runs where zeros around a factor would not do (`pad_windows.py`)
+        if found.what.is_conditional and not found.what.why:
+            return (stmt,)  # it runs where a product of all points would not do (`pad_windows.py`)
         if is_placed(found, points):
             found = _forwards(found)
             if is_rounded(found.what.ops, found.total.dtype) or fits(found.staged):

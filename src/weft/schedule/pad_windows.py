@@ -1,4 +1,6 @@
-"""Padding of windows: a contraction whose factor is read under tests reads a copy with a border of zeros instead.
+"""Contractions that have no term at some points, as contractions of all points.
+
+A window whose factor is read under tests reads a copy with a border of zeros instead:
 
     for o in range(28): for d: { t = 0;  for k in range(3): if 0 <= o + k - 1 < 28: t = t + x[o + k - 1] * w[k, d];  … }
 
@@ -9,10 +11,13 @@
     off = 0;  for k: for d: off = off + w[k, d] * 0
     if off is not a number: for o in range(28): for d: … as before
 
-so that it runs in tiles. A zero times what is not finite is not a number, where the tests skip a term: so the other
-factor is looked through, and where it holds any such thing, the loops run as they were and find everything anew. If
-what they do cannot be done twice, the contraction does not run then. Fast math does not look, and of whole numbers none
-is infinite.
+so that it runs in tiles. A gradient below a choice counts where it is not zero, and all of it is taken instead:
+
+    for i: for k: for j: c[i, j] += where(g[i, k] != 0, g[i, k] * w[k, j], 0)
+
+A zero times what is not finite is not a number, where tests and gates skip a term: so the other factor is looked
+through, and where it holds any such thing, the loops run as they were and find everything anew. If what they do cannot
+be done twice, the contraction does not run then. Fast math does not look, and of whole numbers none is infinite.
 """
 
 from __future__ import annotations
@@ -35,20 +40,20 @@ from weft.schedule.contractions import Contracting, contracting, is_placed
 
 
 def with_padded_windows(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
-    """A block whose contractions that a backend may place run under no tests."""
+    """A block whose contractions that a backend may place run at all points."""
     names = BlockNames(body)
 
     def rule(stmt: Stmt) -> Body | None:
         found = contracting(stmt) if isinstance(stmt, For) else None
-        if found is None or not found.what.tests or not is_placed(found, options.contraction_points):
+        if found is None or not found.what.is_conditional or not is_placed(found, options.contraction_points):
             return None
-        return _padded(found, stmt, names, options)
+        return _at_all_points(found, stmt, names, options)
 
     return top_down(body, rule)
 
 
-def _padded(found: Contracting, stmt: Stmt, names: BlockNames, options: CompileOptions) -> Body | None:
-    """What runs for a contraction under tests: copies, the contraction that reads them, and what it was.
+def _at_all_points(found: Contracting, stmt: Stmt, names: BlockNames, options: CompileOptions) -> Body | None:
+    """What runs for a contraction under tests or a gate: copies, one that reads them at all points, and what it was.
 
     None if a copy has so many cells, as with windows whose taps lie far apart, that it is not worth it.
     """
@@ -60,11 +65,12 @@ def _padded(found: Contracting, stmt: Stmt, names: BlockNames, options: CompileO
             if prod(read.buffer.shape) * options.thresholds.border_uses > prod(size for _, size in what.loops):
                 return None
             copies, factors[side] = [*copies, *copy], read
-    product = replace(found, what=replace(what, factors=(factors[0], factors[1]), tests=())).body
+    product = replace(found, what=replace(what, factors=(factors[0], factors[1]), tests=(), gate=None)).body
     if options.fast_math or not is_float(found.total.dtype):
         return (*copies, *product)
     off = Local(names.fresh("off"), found.total.dtype)
-    asked = [_looked_through(factors[1 - side], what.loops, off, names) for side, tests in by_side.items() if tests]
+    zeros = [side for side, tests in by_side.items() if tests or side == what.gate]
+    asked = [_looked_through(factors[1 - side], what.loops, off, names) for side in zeros]
     finite, other = (Inside(Cast("int64", Call(op, (off, off))), 1) for op in ("ne", "eq"))
     copies += [Let(off, Cast(off.dtype, Num(0))), *asked]
     first = product if _repeatable(found) else (If((finite,), product),)

@@ -224,7 +224,7 @@ def find_alike(stage: Stage, task: Task) -> Stage:
 
 
 def pad_windows(stage: Stage, task: Task) -> Stage:
-    """Copy factors of contractions that are read under tests, with a border of zeros.
+    """Take all terms of contractions that tests or gates skip some of: zeros, where the other factor is finite.
 
     for k: if 0 <= o + k - 1 < 28: t = t + x[o + k - 1] * w[k]    becomes    for k: t = t + x_padded[o + k] * w[k]
     """
