@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,9 @@ import pytest
 
 import weft as wf
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
-
 
 def run(name: str) -> Any:
-    return runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    return vars(import_module(f"weft.examples.{name}"))
 
 
 def test_a_selective_state_space_layer() -> None:

@@ -49,8 +49,8 @@ def main(epochs: int = 30, examples: int = 1000, filters: int = 6) -> float:
     right = history[-1].validation["accuracy"]
     print(f"loss {history[0].loss:.3f}, then {history[-1].loss:.3f}; {right:.1%} of new signals right")
     print("what the filters look for:")
-    for row in ctx[model.param("template")].round(1):
-        print("  ", *(f"{value:4}" for value in row))
+    for row in ctx[model.param("template")]:
+        print("  ", *(f"{value:4.1f}" for value in row))
     return right
 
 

@@ -54,7 +54,9 @@ def main(steps: int = 3000, width: int = 96, levels: int = 50, points: int = 500
         return float(np.mean(np.sqrt(((these[:, None] - clean) ** 2).sum(axis=2)).min(axis=1)))
 
     result = off(random.normal(size=(points, 2))), off(made)
-    picture = wf.plot.function(lambda xy: 0 * xy[:, 0], FRAME, points=made, classes=np.zeros(points), title="made of noise")
+    picture = wf.plot.function(
+        lambda xy: 0 * xy[:, 0], FRAME, points=made, classes=np.zeros(points), title="made of noise"
+    )
     print(picture)
     print(f"noise is {result[0]:.3f} away from the spiral, and what was made of noise {result[1]:.3f}")
     return result

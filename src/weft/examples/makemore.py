@@ -38,7 +38,7 @@ def perceptron(ids):
 def wavenet(ids):
     x = wf.nn.embedding(ids, vocabulary=27, o=24)
     for level in range(3):  # eight positions, four, two, one: each layer joins neighbours
-        pairs = wf.einsum("...|2*t<+k, c => ...|t, k & c", x, k=2)
+        pairs = wf.einsum("...|t & k, c => ...|t, k & c", x, k=2)
         mixed = wf.einsum("k->d; ...|t, k => ...|t, d", wf.param(f"w{level}", o=64), pairs)
         x = wf.tanh(wf.nn.batch_norm(mixed, label=f"norm{level}"))
     return wf.nn.linear(x, o=27)
@@ -51,7 +51,7 @@ def transformer(ids):
 
 
 def sample(model, ctx, count: int, seed: int = 1) -> list[str]:
-    random, scores = np.random.default_rng(seed), None
+    random = np.random.default_rng(seed)
     x = wf.input("x", b="names", o=CONTEXT, dtype="int32")
     likely = ctx.function(x, returns=wf.softmax(model(x)))
     ids = np.zeros((count, CONTEXT), "int32")

@@ -19,7 +19,7 @@ def classifier(images, *, features, classes):
     return wf.nn.linear(features(images), o=classes, label="head")
 
 
-def main(epochs: int = 15, few: int = 20, data=None) -> tuple[float, float]:
+def main(epochs: int = 15, few: int = 100, data=None) -> tuple[float, float]:
     wf.seed(0)
     images, labels = data or wf.data.digits()
     low, high = labels < 5, labels >= 5
