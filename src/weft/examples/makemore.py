@@ -41,12 +41,12 @@ def wavenet(ids):
         pairs = wf.einsum("...|t & k, c => ...|t, k & c", x, k=2)
         mixed = wf.einsum("k->d; ...|t, k => ...|t, d", wf.param(f"w{level}", o=64), pairs)
         x = wf.tanh(wf.nn.batch_norm(mixed, label=f"norm{level}"))
-    return wf.nn.linear(x, o=27)
+    return wf.nn.linear(wf.einsum("...|0, d => ...|d", x), o=27)
 
 
 @wf.op
 def transformer(ids):
-    tokens = wf.einsum("b|t => b, t|0", ids)
+    tokens = wf.einsum("b|t => b, t|", ids)  # time is the last batch axis of a sequence
     return wf.nn.gpt(tokens, vocabulary=27, max_len=CONTEXT, width=32, num_layers=2, num_heads=4)[:, -1]
 
 
