@@ -25,29 +25,15 @@ from weft.examples import (
     vae,
 )
 
+SENTENCE = "the quick brown fox jumps over the lazy dog. "
 Images = tuple[np.ndarray, np.ndarray]
-NAMES = [
-    "anna",
-    "emma",
-    "hanna",
-    "nina",
-    "lina",
-    "mina",
-    "tina",
-    "dina",
-    "ina",
-    "lena",
-    "nela",
-    "ella",
-    "bella",
-    "stella",
-    "mona",
-    "nora",
-    "dora",
-    "cora",
-    "flora",
-    "lora",
-]
+NAMES = [first + last for first in ("an", "el", "nor", "lin", "mon", "tin") for last in ("a", "ette", "is", "ela")]
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C where the interpreter would take long."""
+    monkeypatch.setenv("WEFT_BACKEND", "cc")
 
 
 def bars(count: int, kinds: int = 10) -> Images:
@@ -61,7 +47,8 @@ def bars(count: int, kinds: int = 10) -> Images:
     return np.clip(images, 0, 1).astype("float32"), labels.astype("int32")
 
 
-def test_two_moons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("compiled")
+def test_two_moons(capsys: pytest.CaptureFixture[str]) -> None:
     assert two_moons.main(points=600, epochs=12) > 0.95
     printed = capsys.readouterr().out
     assert "mlp.L1.w 2->16" in printed
@@ -69,12 +56,14 @@ def test_two_moons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.count("o") > 40
 
 
+@pytest.mark.usefixtures("compiled")
 def test_digits() -> None:
     found = digits.main(epochs=4, data=bars(200))
     assert found["perceptron"] > 0.8
     assert found["convolutional"] > 0.9
 
 
+@pytest.mark.usefixtures("compiled")
 def test_makemore(capsys: pytest.CaptureFixture[str]) -> None:
     losses = makemore.main(epochs=3, names=NAMES * 4, batch_size=32)
     assert list(losses) == ["bigram", "perceptron", "wavenet", "transformer"]
@@ -84,17 +73,19 @@ def test_makemore(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 5
 
 
+@pytest.mark.usefixtures("compiled")
 def test_gpt() -> None:
     losses, story = gpt.main(
-        steps=60, width=16, layers=1, window=16, batch_size=8, letters=12, prompt="the ", text="the cat sat. " * 40
+        steps=60, width=16, layers=1, window=16, batch_size=8, letters=12, prompt="the ", text=SENTENCE * 40
     )
-    assert losses[0] > 2
-    assert np.mean(losses[-5:]) < 1.0
+    assert losses[0] > 3
+    assert np.mean(losses[-5:]) < 2.0
     assert len(story) == 12
 
 
+@pytest.mark.usefixtures("compiled")
 def test_lstm() -> None:
-    error = lstm.main(length=6, epochs=12, examples=512, size=12)
+    error = lstm.main(length=6, epochs=12, examples=1000, size=16)
     assert error < 0.1
 
 
@@ -115,12 +106,14 @@ def test_policy() -> None:
     assert last < 0.6 * first
 
 
+@pytest.mark.usefixtures("compiled")
 def test_graph() -> None:
     loss, right = graph.main(nodes=90, known=12, steps=60)
     assert loss < 0.3
     assert right > 0.6
 
 
+@pytest.mark.usefixtures("compiled")
 def test_mixed_precision(capsys: pytest.CaptureFixture[str]) -> None:
     found = mixed_precision.main(steps=40, width=16, examples=64)
     assert found["bfloat16"] == pytest.approx(found["float32"], abs=0.1)
@@ -136,6 +129,7 @@ def test_comprehension() -> None:
     assert comprehension.main(epochs=8, examples=400, filters=4) > 0.8
 
 
+@pytest.mark.usefixtures("compiled")
 def test_surgery(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = surgery.main(epochs=4, few=40, data=bars(200))
     assert first > 0.9
