@@ -100,7 +100,8 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _demo(arguments: argparse.Namespace) -> str | None:
     if arguments.name is None:
         return demo.plans() if arguments.plans else demo.listing()
-    return demo.run(arguments.name, arguments.options)
+    demo.run(arguments.name, arguments.options)
+    return None
 
 
 def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -8,6 +8,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from importlib import import_module, resources
+from types import ModuleType
 
 import weft as wf
 from weft.errors import WeftError
@@ -52,7 +53,7 @@ def run(name: str, options: Sequence[str]) -> None:
     main(**given)
 
 
-def _module(name: str) -> object:
+def _module(name: str) -> ModuleType:
     found = examples()
     if name not in found:
         near = difflib.get_close_matches(name, found, n=1)

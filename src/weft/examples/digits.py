@@ -9,7 +9,8 @@ import weft as wf
 @wf.op
 def perceptron(images):
     pixels = wf.einsum("...|h, w => ...|h & w", images)
-    return wf.nn.mlp(pixels, hid_dims=[64], o=10)
+    h = wf.relu(wf.nn.linear(pixels, o=256, label="hidden"))
+    return wf.nn.linear(wf.nn.dropout(h, rate=0.5), o=10, label="head")
 
 
 @wf.op

@@ -11,7 +11,7 @@ import weft as wf
 
 
 def main(
-    steps: int = 400,
+    steps: int = 1500,
     width: int = 64,
     layers: int = 2,
     window: int = 64,

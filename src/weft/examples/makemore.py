@@ -68,7 +68,8 @@ def main(epochs: int = 6, names=None, batch_size: int = 64) -> dict[str, float]:
     kept = max(1, len(names) // 10)
     test, train = ([names[k] for k in part] for part in (order[:kept], order[kept:]))
     print(f"{len(train)} names to learn from, {len(test)} to be tested on; guessing is a loss of {np.log(27):.2f}")
-    losses = {}
+    data = windows(train)
+    steps, losses = epochs * len(data[0]) // batch_size, {}
     for maker in (bigram, perceptron, wavenet, transformer):
         wf.seed(1)
         name, ctx = maker.__name__, wf.Context()
@@ -76,8 +77,8 @@ def main(epochs: int = 6, names=None, batch_size: int = 64) -> dict[str, float]:
         history = wf.train.fit(
             model,
             wf.nn.cross_entropy,
-            windows(train),
-            optimise=lambda loss: wf.optim.adam(loss, lr=wf.optim.cosine(wf.counter("n"), 0.005, steps=1500)),
+            data,
+            optimise=lambda loss: wf.optim.adam(loss, lr=wf.optim.cosine(wf.counter("n"), 0.005, steps=steps)),
             epochs=epochs,
             batch_size=batch_size,
             validation=windows(test),
