@@ -21,10 +21,10 @@ def convolutional(images):
     return wf.nn.linear(h, o=10, label="head")
 
 
-def main(epochs: int = 30, data=None) -> dict[str, float]:
+def main(epochs: int = 60, data=None) -> dict[str, float]:
     train, test = wf.data.split(*(data or wf.data.digits()), part=0.25, seed=1)
     print(f"{len(train[0])} images to learn from, {len(test[0])} to be tested on")
-    accuracies = {}
+    steps, accuracies = epochs * -(-len(train[0]) // 32), {}
     for name, maker in (("perceptron", perceptron), ("convolutional", convolutional)):
         wf.seed(0)
         model, ctx = maker(label=name), wf.Context()
@@ -32,7 +32,7 @@ def main(epochs: int = 30, data=None) -> dict[str, float]:
             model,
             wf.nn.cross_entropy,
             train,
-            optimise=lambda loss: wf.optim.adam(loss, lr=0.003),
+            optimise=lambda loss: wf.optim.adamw(loss, lr=wf.optim.cosine(wf.counter("n"), 0.004, steps=steps)),
             epochs=epochs,
             batch_size=32,
             validation=test,

@@ -3,6 +3,7 @@
 The text is in the standard library, the model is `wf.nn.gpt`, and generation keeps keys and values of what was read.
 """
 
+from itertools import count, islice
 from pydoc_data.topics import topics
 
 import numpy as np
@@ -35,7 +36,8 @@ def main(
     update = wf.seq(wf.grad_update(loss), wf.optim.clip_by_norm(loss, 1.0), wf.optim.adamw(loss, lr=rate))
     step = ctx.function(tokens, following, code=update, returns=loss)
     batches = wf.data.windows(ids, window, size=batch_size, seed=1)
-    losses = [step(x, y).item() for (x, y), _ in zip(batches, range(steps), strict=False)]
+    epochs = (batch for _ in count() for batch in batches)  # each loop over the batches is the next epoch
+    losses = [step(x, y).item() for x, y in islice(epochs, steps)]
 
     numbers = sum(ctx[p].size for p in model.params)
     print(f"{len(text)} characters, {len(tokenizer)} different ones; {numbers} parameters, {steps} steps")
