@@ -27,7 +27,7 @@ def plans() -> str:
     return "\n\n".join(f"# {title}\n{wf.plan(spec, *shapes, **sizes)}" for title, spec, shapes, sizes in PLANS)
 
 
-def examples() -> dict[str, str]:
+def example_titles() -> dict[str, str]:
     """What each example shows, by its name: the first line of its text. Nothing is imported."""
     files = (one for one in resources.files("weft.examples").iterdir() if one.name.endswith(".py"))
     texts = {one.name.removesuffix(".py"): one.read_text(encoding="utf-8") for one in files}
@@ -40,7 +40,7 @@ def _title(text: str) -> str:
 
 def listing() -> str:
     """The examples, a line each, and how to run one."""
-    found = examples()
+    found = example_titles()
     widest = max(map(len, found))
     lines = [f"  {name:{widest}}  {title}" for name, title in found.items()]
     return "\n".join(["weft demo NAME runs one of these; weft demo NAME --help says what it takes:", *lines])
@@ -54,7 +54,7 @@ def run(name: str, options: Sequence[str]) -> None:
 
 
 def _module(name: str) -> ModuleType:
-    found = examples()
+    found = example_titles()
     if name not in found:
         near = difflib.get_close_matches(name, found, n=1)
         fix = f"did you mean {near[0]!r}? `weft demo` lists them" if near else "`weft demo` lists them"

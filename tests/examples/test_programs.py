@@ -136,7 +136,7 @@ def test_surgery(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_program_says_what_it_shows_and_has_a_main() -> None:
-    found = demo.examples()
+    found = demo.example_titles()
     assert len(found) >= 17
     assert all(title.endswith((".", ":")) for title in found.values()), found
     for name in found:
@@ -146,7 +146,9 @@ def test_every_program_says_what_it_shows_and_has_a_main() -> None:
 
 def test_every_program_is_tested() -> None:
     tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
-    assert [name for name in demo.examples() if f"def test_{name}" not in tests and f'("{name}")' not in tests] == [
+    assert [
+        name for name in demo.example_titles() if f"def test_{name}" not in tests and f'("{name}")' not in tests
+    ] == [
         "bigram"  # tests/examples/test_bigram.py
     ]
 
@@ -154,7 +156,7 @@ def test_every_program_is_tested() -> None:
 def test_the_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["demo"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"  {name} " in printed for name in demo.examples())
+    assert all(f"  {name} " in printed for name in demo.example_titles())
 
 
 def test_the_command_runs_one_with_its_options(capsys: pytest.CaptureFixture[str]) -> None:
