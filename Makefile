@@ -13,7 +13,7 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed ## install weft in .venv and run the demonstration
-	@$(BIN)/weft demo
+	@$(BIN)/weft demo two_moons
 
 test: lint ## lint, then run every test
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -146,7 +146,6 @@ def test_a_long_line_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
         (("plan", "i=>i", "3", "--size", "k=²"), "'k=²' is not LABEL=N, such as k=3"),
         (("plan", "i=>i", "3", "--size"), "expected one argument"),
         (("plan", "i=>i", "3", "--bogus"), "unrecognized arguments: --bogus"),
-        (("demo", "3"), "unrecognized arguments: 3"),
     ],
 )
 def test_wrong_arguments(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ import doctest
 import io
 import linecache
 import re
-import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ import weft as wf
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```\n", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
@@ -127,15 +125,6 @@ def test_a_function_shows_an_example(name: str) -> None:
 def test_the_page_of_functions_shows_each(name: str) -> None:
     page = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8")
     assert any(f"wf.{name}(" in snippet.code for snippet in snippets(page))
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_example_runs(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        runpy.run_path(str(example), run_name="__main__")
-    assert printed.getvalue().strip()
 
 
 @pytest.mark.parametrize(

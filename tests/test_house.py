@@ -140,8 +140,8 @@ def test_no_unfinished_markers_in_sources() -> None:
 
 
 def test_what_a_test_wants_otherwise_is_an_option() -> None:
-    """But for the flags of the C compiler, which are part of a key, the size of the demo, and what is not weft's."""
-    assert patched_constants() == ["build.FLAGS", "build.ctypes.CDLL", "demo.EPOCHS", "demo.PIXELS"]
+    """But for the flags of the C compiler, which are part of a key, and what is not weft's."""
+    assert patched_constants() == ["build.FLAGS", "build.ctypes.CDLL"]
 
 
 def test_passes_hold_no_numbers_but_those_that_nobody_chooses() -> None:

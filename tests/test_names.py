@@ -76,7 +76,9 @@ def module_of(path: Path) -> str:
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    return {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(WEFT.rglob("*.py"))}
+    """What weft is made of; examples are programs of users, who call things as they like."""
+    paths = (path for path in sorted(WEFT.rglob("*.py")) if WEFT / "examples" not in path.parents)
+    return {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def is_type(name: str) -> bool:

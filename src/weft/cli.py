@@ -24,7 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
     try:
-        print(arguments.run(arguments))
+        shown = arguments.run(arguments)
+        if shown is not None:
+            print(shown)
     except WeftError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"weft: {error}"))
         return 2
@@ -85,18 +87,21 @@ def _plan(arguments: argparse.Namespace) -> str:
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "demo",
-        help="train a classifier of two moons",
-        description="Train a classifier of two moons and show what it learned.",
+        help="list the examples, or run one",
+        description="List the examples, or run one: a whole program that trains a model and says what it shows.",
+        epilog="example: weft demo two_moons     weft demo gpt --steps 50     weft demo gpt --help",
     )
     parser.add_argument("--plans", action="store_true", help="show five einsums and their loops instead")
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/two_moons.png"), metavar="FILE", help="the picture (default: %(default)s)"
-    )
+    parser.add_argument("name", nargs="?", help="the example to run (default: list them)")
+    parser.add_argument("options", nargs=argparse.REMAINDER, help="its options: weft demo NAME --help lists them")
     parser.set_defaults(run=_demo)
 
 
-def _demo(arguments: argparse.Namespace) -> str:
-    return demo.plans() if arguments.plans else demo.run_demo(Console(), arguments.out)
+def _demo(arguments: argparse.Namespace) -> str | None:
+    if arguments.name is None:
+        return demo.plans() if arguments.plans else demo.listing()
+    demo.run(arguments.name, arguments.options)
+    return None
 
 
 def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,27 +1,18 @@
-"""The demonstration: a classifier of two moons, trained while you watch, its decision boundary as text."""
+"""`weft demo`: which examples there are, and running one with the arguments of its `main` as options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import argparse
+import ast
+import difflib
+import inspect
+from collections.abc import Callable, Sequence
+from importlib import import_module, resources
+from types import ModuleType
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 import weft as wf
-
-STEPS, BATCH, EPOCHS, WIDTH = 20, 50, 25, 16
-#: How many points the picture has along each side.
-PIXELS = 200
-COLUMNS, ROWS = 60, 22
-#: The part of the plane that is drawn: left, right, bottom, top.
-FRAME = (-1.6, 2.6, -1.1, 1.6)
-
-Array = npt.NDArray[np.float32]
+from weft.errors import WeftError
 
 PLANS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any]], ...] = (
     ("a matrix product: j is summed because the result forgot it", "ij;jk=>ik", ("3,4", "4,5"), {}),
@@ -37,126 +28,56 @@ def plans() -> str:
     return "\n\n".join(f"# {title}\n{wf.plan(spec, *shapes, **sizes)}" for title, spec, shapes, sizes in PLANS)
 
 
-def moons(count: int, seed: int) -> tuple[Array, Array]:
-    """Noisy points on two interleaved half circles, and the side each is on: -1 or 1."""
-    random = np.random.default_rng(seed)
-    angle, lower = np.pi * random.random(count), random.random(count) < 0.5
-    across = np.where(lower, 1.0 - np.cos(angle), np.cos(angle))
-    up = np.where(lower, 0.5 - np.sin(angle), np.sin(angle))
-    points = np.stack([across, up], axis=1) + random.normal(0.0, 0.12, (count, 2))
-    return points.astype(np.float32), np.where(lower, 1.0, -1.0).astype(np.float32)
+def example_titles() -> dict[str, str]:
+    """What each example shows, by its name: the first line of its text. Nothing is imported."""
+    files = (one for one in resources.files("weft.examples").iterdir() if one.name.endswith(".py"))
+    texts = {one.name.removesuffix(".py"): one.read_text(encoding="utf-8") for one in files}
+    return {name: _title(texts[name]) for name in sorted(texts) if name != "__init__"}
 
 
-@wf.op
-def hidden(x: wf.Tensor, *, width: int) -> wf.Tensor:
-    layer: wf.Tensor = wf.relu("w" @ x + wf.param("b", o=width, init=0.0))
-    return layer
+def _title(text: str) -> str:
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
 
 
-@wf.op
-def classifier(x: wf.Tensor, *, width: int) -> wf.Tensor:
-    h = hidden(hidden(x, width=width, label="L1"), width=width, label="L2")
-    score: wf.Tensor = wf.param("w", o=1) @ h + wf.param("b", o=1, init=0.0)
-    return score
+def listing() -> str:
+    """The examples, a line each, and how to run one."""
+    found = example_titles()
+    widest = max(map(len, found))
+    lines = [f"  {name:{widest}}  {title}" for name, title in found.items()]
+    return "\n".join(["weft demo NAME runs one of these; weft demo NAME --help says what it takes:", *lines])
 
 
-@dataclass(frozen=True)
-class TwoMoons:
-    """The points, a model of them, and the routine that improves it by one batch."""
-
-    points: Array
-    sides: Array
-    model: wf.Layer
-    loss: wf.Tensor
-    context: wf.Context
-    step: wf.Routine
-
-    def train(self, epochs: int) -> Iterator[float]:
-        """Go through the batches `epochs` times; yields the loss of each batch."""
-        for number in range(epochs * STEPS):
-            self.step(n=number % STEPS)
-            yield float(self.context[self.loss][0])
-
-    def scores(self, points: Array) -> Array:
-        """What the model says of each point: positive on the side of the lower moon."""
-        values: Array = self.context[self.model(wf.data(points, batch=1, label="query"))][:, 0]
-        return values
-
-    def accuracy(self, points: Array, sides: Array) -> float:
-        return float(np.mean(np.sign(self.scores(points)) == sides))
+def run(name: str, options: Sequence[str]) -> None:
+    """Run the example called `name`; options are the arguments of its `main`, such as `--epochs 2`."""
+    main: Callable[..., object] = _module(name).main
+    given = vars(_parser(name, main).parse_args(options))
+    main(**given)
 
 
-def two_moons(seed: int = 7) -> TwoMoons:
-    """Data, model, loss and step; only widths are given, every other size is inferred."""
-    wf.seed(seed)
-    points, sides = moons(STEPS * BATCH, seed)
-    n = wf.index("n", STEPS)
-    x = wf.data(points.reshape(STEPS, BATCH, 2), batch=2, label="points")[n]
-    y = wf.data(sides.reshape(STEPS, BATCH, 1), batch=2, label="sides")[n]
-    model = classifier(width=WIDTH, label="mlp")
-    hinge = wf.relu(1.0 - y * model(x))
-    loss = wf.einsum("...|... => 0", hinge * (1 / BATCH), label="loss")
-    context = wf.Context()
-    update = wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1, momentum=0.9))
-    return TwoMoons(points, sides, model, loss, context, context.compile(update, bindings=[n]))
+def _module(name: str) -> ModuleType:
+    found = example_titles()
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1)
+        fix = f"did you mean {near[0]!r}? `weft demo` lists them" if near else "`weft demo` lists them"
+        raise WeftError(f"there is no example {name!r}", fix=fix)
+    return import_module(f"weft.examples.{name}")
 
 
-def run_demo(console: Console, picture: Path) -> str:
-    """Train with a progress bar on `console`; returns what is worth reading afterwards."""
-    moons_model = two_moons()
-    with _progress(console) as progress:
-        task = progress.add_task("training", total=EPOCHS * STEPS, loss="")
-        recent = 1.0
-        for loss in moons_model.train(EPOCHS):
-            recent = 0.9 * recent + 0.1 * loss
-            progress.update(task, advance=1, loss=f"loss {recent:.3f}")
-    fresh = moons(1000, seed=8)
-    return "\n".join(
-        [
-            f"{len(moons_model.points)} points, {EPOCHS} times through {STEPS} batches of {BATCH}",
-            "",
-            _parameters(moons_model.model),
-            "",
-            picture_of(moons_model).canvas,
-            "",
-            f"{moons_model.accuracy(*fresh):.1%} of 1000 fresh points are on the side the model says",
-            _draw(moons_model, picture),
-        ]
+def _parser(name: str, main: Callable[..., object]) -> argparse.ArgumentParser:
+    """Options for those arguments of `main` whose usual value is a number or a text; others are for callers."""
+    parser = argparse.ArgumentParser(
+        prog=f"weft demo {name}",
+        description=inspect.getdoc(inspect.getmodule(main)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-
-
-def _progress(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[loss]}"))
-    return Progress(*columns, TimeElapsedColumn(), console=console)
-
-
-def _parameters(model: wf.Layer) -> str:
-    widest = max(len(param.label) for param in model.params)
-    lines = (f"  {param.label:{widest}}   {param.dims}" for param in model.params)
-    return "\n".join(["the parameters, in the shapes weft inferred (input->output):", *lines])
-
-
-def picture_of(trained: TwoMoons) -> wf.plot.Plot:
-    """The plane, shaded where the model says the lower moon is, and points of both moons."""
-    return wf.plot.function(
-        trained.scores,
-        FRAME,
-        points=trained.points[::4],
-        classes=trained.sides[::4],
-        levels=[0],
-        title="two moons: the side that the model says",
-        width=COLUMNS,
-        height=ROWS,
-        pixels=PIXELS,
-    )
-
-
-def _draw(trained: TwoMoons, picture: Path) -> str:
-    try:
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        picture_of(trained).save(picture)
-    except OSError as error:
-        return f"no picture: {error}"
-    except wf.WeftError as error:
-        return f"no picture: {error.what} ({error.fix})"
-    return f"picture: {picture}"
+    for argument in inspect.signature(main).parameters.values():
+        if isinstance(argument.default, int | float | str):
+            parser.add_argument(
+                f"--{argument.name.replace('_', '-')}",
+                dest=argument.name,
+                type=type(argument.default),
+                default=argument.default,
+                metavar=type(argument.default).__name__.upper(),
+                help="(default: %(default)r)",
+            )
+    return parser

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import runpy
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weft as wf
-
-EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "bigram.py"
+from weft.examples import bigram
 
 
 def test_learned_loss_reaches_the_entropy_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
-    learned, entropy = runpy.run_path(str(EXAMPLE))["main"]()
+    learned, entropy = bigram.main()
     assert pytest.approx(entropy, abs=1e-4) == 0.8796
     assert entropy < learned < entropy + 1e-3
     losses = [float(line.rsplit(maxsplit=1)[1]) for line in capsys.readouterr().out.splitlines() if "step" in line]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
+import inspect
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,9 @@ import pytest
 
 import weft as wf
 
-EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
-
 
 def run(name: str) -> Any:
-    return runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    return vars(import_module(f"weft.examples.{name}"))
 
 
 def test_a_selective_state_space_layer() -> None:
@@ -61,5 +59,6 @@ def test_a_viterbi_decoder(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", ["state_space", "kalman", "viterbi"])
 def test_they_are_short(name: str) -> None:
-    lines = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8").split("def main")[0].splitlines()
+    text = inspect.getsource(import_module(f"weft.examples.{name}"))
+    lines = text.split("def main")[0].splitlines()
     assert len([line for line in lines if line.strip()]) < 30

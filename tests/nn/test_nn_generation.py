@@ -155,6 +155,15 @@ def test_among_the_best_alone() -> None:
     assert set(draws(50, temperature=1.0, top_k=2, top_p=0.5)) == {1}
 
 
+def test_among_more_than_ten() -> None:
+    scores = wf.data(np.arange(20, dtype="float32")[None] / 20, label="scores")
+    ctx = wf.Context("interp")
+    found = one_row(scores=scores).generate(
+        [[0]] * 40, max_new=5, max_len=6, context=ctx, temperature=1.0, top_k=12, cache=False
+    )
+    assert set(np.ravel(found).tolist()) == set(range(8, 20))
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -93,7 +93,8 @@ def next_token(scores: Tensor, how: Structure, draw: Draw) -> Tensor:
 def _best(scores: Tensor, k: int) -> Tensor:
     """The scores of the `k` best, and of those that are as good as the last of them."""
     values, _ = top_k(scores, k)
-    found: Tensor = where(einsum(f"...|{k - 1} => ...|0", values) <= scores, scores, HIDDEN)
+    last = einsum(f"..., b|{k - 1} => ..., b|0", values)  # with a comma, or 19 is a 1 and a 9
+    found: Tensor = where(last <= scores, scores, HIDDEN)
     return found
 
 
