@@ -198,7 +198,7 @@ def test_states_that_do_not_fit() -> None:
         wf.nn.to_torch({"head.b": np.ones(2)}, {"head.b": ("fc.bias", "T")})  # type: ignore[dict-item]
     assert place.value.what == "`head.b` is at ('fc.bias', 'T') in the table, which is no place in a state"
     assert "wf.nn.StoredWeight" in place.value.fix
-    with pytest.raises(wf.WeftError, match=r"for a layer or like a state, not for a list"):
+    with pytest.raises(wf.WeftError, match=r"for a layer or like a state, not for a tuple"):
         wf.nn.from_torch(state, names, model.params)  # type: ignore[arg-type]
     with pytest.raises(wf.WeftError, match=r"recurrent_names knows no kind='LSTM'"):
         wf.nn.recurrent_names("LSTM")  # type: ignore[arg-type]
