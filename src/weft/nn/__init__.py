@@ -83,7 +83,7 @@ from weft.nn.transformer import (
 from weft.nn.vae import Encoded, elbo, gaussian_kl, reparameterise, vae, vae_decoder, vae_encoder
 from weft.nn.vision import lenet, mobile_cnn, mobilenet, resnet, sokoban_cnn, vgg
 from weft.nn.vit import vit
-from weft.nn.weight_names import gpt2_names, llama_names, recurrent_names
+from weft.nn.weight_names import gpt2_names, llama_names, recurrent_names, transformer_names
 from weft.public import open_door, public
 
 __all__ = ["Training", "training"]
@@ -119,7 +119,15 @@ __all__ += ["transformer_encoder", "decoder_only", "transformer_decoder", "trans
 __all__ += ["gru", "gru_cell", "lstm", "lstm_cell", "recurrence", "rnn", "rnn_cell"]
 __all__ += ["gpt", "llama", "vit"]
 __all__ += ["Generator", "LanguageModel", "generate", "language_model"]
-__all__ += ["StoredWeight", "from_torch", "to_torch", "gpt2_names", "llama_names", "recurrent_names"]
+__all__ += [
+    "StoredWeight",
+    "from_torch",
+    "to_torch",
+    "gpt2_names",
+    "llama_names",
+    "recurrent_names",
+    "transformer_names",
+]
 
 
 @public

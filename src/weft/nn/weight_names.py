@@ -70,6 +70,42 @@ def _named(names: Mapping[str, StoredWeight], label: str, prefix: str) -> dict[s
     return {f"{label}.{path}": replace(one, name=prefix + one.name) for path, one in names.items()}
 
 
+def transformer_names(
+    num_layers: int, *, decoder: bool = False, label: str | None = None, prefix: str = ""
+) -> dict[str, StoredWeight]:
+    """Where the parameters of `wf.nn.transformer_encoder` are in PyTorch's `nn.TransformerEncoder`, or of a decoder.
+
+    It has biases, in norms as well: configure `wf.nn.TransformerStyle(bias=True, …)`.
+
+    >>> print(wf.nn.transformer_names(2, prefix="net.")["transformer_encoder.block1.attention.o"].name)
+    net.layers.1.self_attn.out_proj.weight
+    """
+    whole("transformer_names", num_layers=num_layers)
+    names = _norm("norm", "norm")
+    for at in range(num_layers):
+        here, there = f"block{at}", f"layers.{at}"
+        for norm in range(1, 4 if decoder else 3):
+            names |= _norm(f"{here}.ln{norm}", f"{there}.norm{norm}")
+        names |= _attention(f"{here}.attention", f"{there}.self_attn")
+        names |= _attention(f"{here}.cross", f"{there}.multihead_attn") if decoder else {}
+        for name, theirs in (("up", "linear1"), ("down", "linear2")):
+            names[f"{here}.ffn.{name}.w"] = StoredWeight(f"{there}.{theirs}.weight")
+            names[f"{here}.ffn.{name}.b"] = StoredWeight(f"{there}.{theirs}.bias")
+    return _named(names, label or ("transformer_decoder" if decoder else "transformer_encoder"), prefix)
+
+
+def _attention(here: str, there: str) -> dict[str, StoredWeight]:
+    """Queries, keys and values by heads here, and one matrix there."""
+    names = {
+        f"{here}.o": StoredWeight(f"{there}.out_proj.weight"),
+        f"{here}.o_bias": StoredWeight(f"{there}.out_proj.bias"),
+    }
+    for part, name in enumerate("qkv"):
+        names[f"{here}.{name}"] = StoredWeight(f"{there}.in_proj_weight", 2, False, part, 3)
+        names[f"{here}.{name}_bias"] = StoredWeight(f"{there}.in_proj_bias", 2, False, part, 3)
+    return names
+
+
 def recurrent_names(
     kind: Literal["rnn", "lstm", "gru"],
     num_layers: int = 1,
