@@ -14,8 +14,8 @@ def gpt2_names(num_layers: int, *, label: str = "gpt", prefix: str = "transforme
     """Where the parameters of `wf.nn.gpt` are in a state of GPT-2: its weights are transposed, q, k and v are one.
 
     >>> names = wf.nn.gpt2_names(12)
-    >>> print(len(names), names["gpt.block3.attention.k"])
-    196 StoredWeight(name='transformer.h.3.attn.c_attn.weight', rows=2, transposed=True, part=1, parts=3, window=0, first=None)
+    >>> print(len(names), names["gpt.block3.attention.k"].name)
+    196 transformer.h.3.attn.c_attn.weight
     """
     whole("gpt2_names", num_layers=num_layers)
     names = {
@@ -45,8 +45,8 @@ def llama_names(
 
     Such states pair halves: configure `wf.nn.llama(…, interleaved=False)`.
 
-    >>> print(wf.nn.llama_names(2)["llama.block1.attention.q"])
-    StoredWeight(name='model.layers.1.self_attn.q_proj.weight', rows=3, transposed=False, part=0, parts=1, window=0, first=None)
+    >>> print(wf.nn.llama_names(2)["llama.block1.attention.q"].name)
+    model.layers.1.self_attn.q_proj.weight
     """
     whole("llama_names", num_layers=num_layers)
     names = {"tokens": StoredWeight("embed_tokens.weight"), "norm.gamma": StoredWeight("norm.weight")}
