@@ -3,9 +3,9 @@
     python bench/curves.py                    an MLP, a CNN, an LSTM and a transformer, 100 steps each; half a minute
     python bench/curves.py cnn --steps 500    one of them, and longer
 
-Everything is computed in double precision. Weights are those that weft draws, carried over by `wf.nn.to_torch`. A row of
-the table has the largest difference of the losses in each quarter of the steps, of the largest loss there, and that of the
-weights in the end, of the largest of them. The status is 1 if any is beyond rounding.
+Everything is computed in double precision. Weights are those that weft draws, carried over by `wf.nn.to_torch`. A row
+of the table has the largest difference of the losses in each quarter of the steps, of the largest loss there, and that
+of the weights in the end, of the largest of them. The status is 1 if any is beyond rounding.
 
 PyTorch's LSTM has two biases, which it adds up; an optimiser moves both, and their sum twice as fast. Here the second
 is held at 0.

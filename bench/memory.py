@@ -4,9 +4,9 @@
     python bench/memory.py --layers 2 --steps 1   a smaller one
 
 The prediction is what outlives a run, parameters and what the optimiser keeps, all that `ctx.state(step)` has, and the
-arena where a run has its intermediate values, `step.memory()`. What is measured is how much more memory the
-process holds after some steps than before the first; what compiling takes is in a process that ran before, whose results
-are found on disk. The status is 1 if they are more than 5 % apart, or the loss did not fall.
+arena where a run has its intermediate values, `step.memory()`. What is measured is how much more memory the process
+holds after some steps than before the first; another process compiles before, and what it made is found on disk. The
+status is 1 if they are more than 5 % apart, or the loss did not fall.
 """
 
 from __future__ import annotations
