@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # `as` says to type checkers that a name is passed on
         WeftWarning as WeftWarning,
     )
     from weft.explain import show_as as show_as, summary as summary
-    from weft.files import load as load, load_metadata as load_metadata, relabel as relabel, save as save
+    from weft.files import load as load, load_metadata as load_metadata, save as save
     from weft.machine import Machine as Machine
     from weft.ops.declare import monoid as monoid
     from weft.ops.monoids import top as top
@@ -198,7 +198,7 @@ _HOMES = {
     "config": "config",
     "dlpack": "ExchangeError",
     "explain": "show_as summary",
-    "files": "load load_metadata relabel save",
+    "files": "load load_metadata save",
     "errors": "ArgumentError EinsumError IndexOutOfBounds NoSuchName OutOfMemory ProjectionError ShapeError "
     "UnderdeterminedShapeError WeftError WeftWarning",
     "machine": "Machine",

@@ -57,7 +57,7 @@ def loaded(model: Any, state: dict[str, Array], names: dict[str, wf.nn.StoredWei
     ctx, logits = wf.Context("interp"), model(wf.data(IDS, batch=2, label="ids"))
     values = wf.nn.from_torch(state, names, model)
     for param in model.params:
-        ctx[param] = values[param.label]
+        ctx[param] = values[param.label]  # which converts them, as a state that is restored is not
     return ctx[logits], values
 
 
@@ -124,10 +124,66 @@ def test_weights_of_llama() -> None:
         np.testing.assert_array_equal(again[name], array)
 
 
+def test_kernels_of_pytorch_have_their_window_last() -> None:
+    random = np.random.default_rng(4)
+    own = random.normal(size=(3, 2, 4, 5))
+    for stored, expected in (
+        (wf.nn.StoredWeight("w", window=2), np.einsum("oxyi->oixy", own)),
+        (wf.nn.StoredWeight("w", window=2, transposed=True), np.einsum("oxyi->ioxy", own)),
+        (wf.nn.StoredWeight("w", window=1, rows=2), np.einsum("goxi->goix", own).reshape(6, 5, 4)),
+        (wf.nn.StoredWeight("w", window=3), own[:, None]),
+    ):
+        state = wf.nn.to_torch({"w": own}, {"w": stored})
+        np.testing.assert_array_equal(state["w"], expected)
+        np.testing.assert_array_equal(wf.nn.from_torch({"w": expected}, {"w": stored}, {"w": own})["w"], own)
+
+
+def test_two_biases_are_added_up() -> None:
+    size, x = 3, wf.data(np.ones((2, 5, 4), "float32"), batch=2)
+    ctx, layer = wf.Context("interp"), wf.nn.gru(size=size, label="gru")
+    layer(x)[0].dims
+    names, random = wf.nn.recurrent_names("gru"), np.random.default_rng(5)
+    shapes = {"weight_ih_l0": (9, 4), "weight_hh_l0": (9, 3), "bias_ih_l0": (9,), "bias_hh_l0": (9,)}
+    state = {name: random.normal(size=shape).astype("float32") for name, shape in shapes.items()}
+    values = wf.nn.from_torch(state, names, layer)
+    given, before = state["bias_ih_l0"].reshape(3, size), state["bias_hh_l0"].reshape(3, size)
+    np.testing.assert_array_equal(values["gru.cell.b"], [given[0] + before[0], given[1] + before[1], given[2]])
+    np.testing.assert_array_equal(values["gru.cell.b_n"], before[2])
+    np.testing.assert_array_equal(values["gru.cell.u"].reshape(9, 3), state["weight_hh_l0"])
+    assert str(ctx.restore(layer, values)) == "4 restored"
+    for order in (1, -1):  # whichever label comes first
+        again = wf.nn.to_torch(dict([*ctx.state(layer).items()][::order]), names)
+        np.testing.assert_array_equal(again["bias_ih_l0"], values["gru.cell.b"].ravel())
+        np.testing.assert_array_equal(again["bias_hh_l0"], [*np.zeros(6), *before[2]])
+
+
+def test_layers_and_directions_have_names_of_their_own() -> None:
+    layer = wf.nn.lstm(size=3, num_layers=2, bidirectional=True, label="reader")
+    layer(wf.data(np.ones((2, 5, 4), "float32"), batch=2))[0].dims
+    ctx = wf.Context("interp")
+    names = wf.nn.recurrent_names("lstm", 2, bidirectional=True, label="reader", prefix="net.")
+    state = wf.nn.to_torch(ctx.state(layer), names)
+    assert state["net.weight_ih_l1_reverse"].shape == (12, 6)
+    np.testing.assert_array_equal(state["net.bias_hh_l1"], np.zeros(12))
+    for label, value in wf.nn.from_torch(state, names, layer).items():
+        np.testing.assert_array_equal(value, ctx.state(layer)[label])
+
+
+def test_a_state_says_what_is_wanted_as_well() -> None:
+    norm = wf.nn.batch_norm(label="bn")
+    norm(wf.data(np.ones((5, 3), "float32"), batch=1)).dims
+    ctx = wf.Context("interp")
+    names = {"gamma": "weight", "beta": "bias", "running_mean": "running_mean", "running_var": "running_var"}
+    table = {f"bn.{own}": theirs for own, theirs in names.items()}
+    values = {theirs: np.full(3, at, "float32") for at, theirs in enumerate(names.values())}
+    assert str(ctx.restore(norm, wf.nn.from_torch(values, table, ctx.state(norm)))) == "4 restored"
+    np.testing.assert_array_equal(ctx[norm["running_var"]], [3.0, 3.0, 3.0])
+
+
 def test_states_that_do_not_fit() -> None:
     model = wf.nn.linear(o=2, label="head")
     model(wf.data(np.ones((5, 3)), batch=1)).dims
-    names = {"head.w": wf.nn.StoredWeight("fc.weight", transposed=True), "head.b": wf.nn.StoredWeight("fc.bias")}
+    names = {"head.w": wf.nn.StoredWeight("fc.weight", transposed=True), "head.b": "fc.bias"}
     state = {"fc.weight": np.ones((3, 2)), "fc.bias": np.ones(2)}
     assert wf.nn.from_torch(state, names, model)["head.w"].shape == (2, 3)
     with pytest.raises(wf.ShapeError) as wrong:
@@ -138,3 +194,11 @@ def test_states_that_do_not_fit() -> None:
     assert (missing.value.what, missing.value.fix) == ("there is no `fc.weight` in the state", "it has `fc.weights`")
     with pytest.raises(wf.WeftError, match=r"there is no `head\.b` in the table"):
         wf.nn.to_torch({"head.b": np.ones(2)}, {})
+    with pytest.raises(wf.WeftError) as place:
+        wf.nn.to_torch({"head.b": np.ones(2)}, {"head.b": ("fc.bias", "T")})  # type: ignore[dict-item]
+    assert place.value.what == "`head.b` is at ('fc.bias', 'T') in the table, which is no place in a state"
+    assert "wf.nn.StoredWeight" in place.value.fix
+    with pytest.raises(wf.WeftError, match=r"for a layer or like a state, not for a tuple"):
+        wf.nn.from_torch(state, names, model.params)  # type: ignore[arg-type]
+    with pytest.raises(wf.WeftError, match=r"recurrent_names knows no kind='LSTM'"):
+        wf.nn.recurrent_names("LSTM")  # type: ignore[arg-type]

@@ -140,3 +140,21 @@ def test_a_step_of_adam_is_the_learning_rate_where_the_gradient_stays_the_same(b
         ctx[p] = np.zeros(3, "float32")
         step()
         np.testing.assert_allclose(-ctx[p], 1.0, rtol=2e-6)
+
+
+@pytest.mark.parametrize("say", ["the data", "the default"])
+def test_the_weights_of_means_are_as_wide_as_the_means(say: str) -> None:
+    """Whoever says that a parameter is in double precision, nothing about its step is in single."""
+    ids = wf.input("ids", b="batch", dtype="int32")
+    y = wf.input("y", b="batch", o=3, dtype="float64") if say == "the data" else wf.constant(1.0)
+    if say == "the default":
+        wf.default_precision("float64")
+    try:
+        loss = wf.mean((wf.take(wf.param("t", o=(4, 3)), ids) - y) ** 2, "...|... => 0")
+        code = wf.seq(wf.grad_update(loss), wf.optim.adam(loss, lr=0.003))
+        given = (ids, y) if say == "the data" else (ids,)
+        state = (ctx := wf.Context("interp")).state(ctx.function(*given, code=code, returns=loss))
+    finally:
+        wf.default_precision("float32")
+    assert {label: str(array.dtype) for label, array in state.items()} == dict.fromkeys(state, "float64")
+    assert "adam.weight1.t" in state

@@ -433,3 +433,10 @@ def test_pickling_and_copying_say_how_to_save() -> None:
             assert "wf.save(path, ctx.state(step))" in caught.value.fix
             assert caught.value.origin is not None
             assert caught.value.origin.file == __file__
+
+
+def test_the_state_of_a_layer_has_its_running_statistics() -> None:
+    norm = wf.nn.batch_norm(label="bn")
+    norm(wf.data(np.ones((5, 3), "float32"), batch=1)).dims
+    assert [*wf.Context("interp").state(norm)] == ["bn.gamma", "bn.beta", "bn.running_mean", "bn.running_var"]
+    assert [one.label for one in norm.statistics] == ["bn.running_mean", "bn.running_var"]

@@ -4,7 +4,8 @@
 2. From below: a computed node takes the type its operands meet in. A parameter or another terminal whose type nobody
    gave takes the type of the computations it enters, so it does not speak but is spoken for.
 3. From above: what nothing but numbers of the program and open terminals went into takes the type of what it is used
-   for. That is inferred, or set by hand; a type that is given, as by a cast, is a border which nothing passes.
+   for. That is inferred, or set by hand; a type that is given, as by a cast, is a border which nothing passes. What
+   must be no narrower than a type speaks when all else has.
 4. The default precision, as it was when the node was made: float32 if nobody set another.
 
 A gradient is stored as its tensor is, and no narrower than the precision of gradients, if there is one; it never speaks
@@ -229,6 +230,7 @@ class _Inference:
         self.rules = rules
         self.rising = dict.fromkeys(rules)
         self.taking = dict.fromkeys(rules)
+        self.bounds_speak = False
         self.defaulted: set[Precision] = set()
         self.speakers: dict[Precision, Precision] = {}  # what each took its type from last
 
@@ -239,6 +241,8 @@ class _Inference:
                 self._raise(cell, carrier(decided(found)) if cell.wide else decided(found))
         self._follow()
         self._default([cell for cell in self.types if cell.origin == "from its use"])
+        self.bounds_speak, self.taking = True, dict.fromkeys(self.rules)
+        self._follow()
         self._default(list(self.types))
         for rule in self.rules:
             self._check(rule)
@@ -284,7 +288,13 @@ class _Inference:
         if not _open(wish):
             speaker = target if _open(meeting) else self._speaker(rule, meeting)
             open_cells = (cell for _, cell in rule.operands if cell in self.types and _open(self.types[cell]))
-            yield from ((cell, wish, speaker) for cell in open_cells)
+            yield from ((cell, wish, speaker) for cell in open_cells if self._speaks_to(cell, speaker))
+
+    def _speaks_to(self, cell: Precision, speaker: Precision | None) -> bool:
+        """A bound is what a type is not narrower than: before it may rise no more, it decides nothing computed."""
+        if self.bounds_speak or speaker is None or cell.origin == "from its use":
+            return True
+        return not speaker.bounded or self.types.get(speaker) != speaker.least
 
     def _meeting(self, rule: TypeRule) -> str | None:
         """None while the operands do not agree: one may yet become a float. In the end they are checked."""

@@ -18,12 +18,11 @@ import numpy.typing as npt
 from weft.dlpack import borrow, is_producer
 from weft.errors import WeftError
 from weft.files.npz_format import npz_arrays, npz_content, npz_metadata
-from weft.files.relabel import relabel
 from weft.files.safetensors_format import safetensors_arrays, safetensors_content, safetensors_metadata
 from weft.files.whole_file import replace_file
 from weft.ops.dtypes import ELEMENT_TYPES
 
-__all__ = ["load", "load_metadata", "relabel", "save"]
+__all__ = ["load", "load_metadata", "save"]
 
 T = TypeVar("T")
 

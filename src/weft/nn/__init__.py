@@ -69,7 +69,7 @@ from weft.nn.position_encoding import (
     sinusoidal_positions,
 )
 from weft.nn.recurrent import gru, gru_cell, lstm, lstm_cell, recurrence, rnn, rnn_cell
-from weft.nn.state_dicts import StoredWeight, from_torch, gpt2_names, llama_names, to_torch
+from weft.nn.state_dicts import StoredWeight, from_torch, to_torch
 from weft.nn.transformer import (
     TransformerStyle,
     decoder_only,
@@ -83,6 +83,7 @@ from weft.nn.transformer import (
 from weft.nn.vae import Encoded, elbo, gaussian_kl, reparameterise, vae, vae_decoder, vae_encoder
 from weft.nn.vision import lenet, mobile_cnn, mobilenet, resnet, sokoban_cnn, vgg
 from weft.nn.vit import vit
+from weft.nn.weight_names import gpt2_names, llama_names, recurrent_names, transformer_names
 from weft.public import open_door, public
 
 __all__ = ["Training", "training"]
@@ -118,7 +119,15 @@ __all__ += ["transformer_encoder", "decoder_only", "transformer_decoder", "trans
 __all__ += ["gru", "gru_cell", "lstm", "lstm_cell", "recurrence", "rnn", "rnn_cell"]
 __all__ += ["gpt", "llama", "vit"]
 __all__ += ["Generator", "LanguageModel", "generate", "language_model"]
-__all__ += ["StoredWeight", "from_torch", "to_torch", "gpt2_names", "llama_names"]
+__all__ += [
+    "StoredWeight",
+    "from_torch",
+    "to_torch",
+    "gpt2_names",
+    "llama_names",
+    "recurrent_names",
+    "transformer_names",
+]
 
 
 @public

@@ -88,7 +88,7 @@ def _uses(what: object, engine: Engine) -> Iterator[_Use]:
         case Tensor():
             yield _Use.of(complete(Keep((what.node,))))
         case Layer():
-            yield _Use.of(Keep(tuple([one.node for one in what.params])))
+            yield _Use.of(Keep(tuple([one.node for one in (*what.params, *what.statistics)])))
         case _ if isinstance(what, Code):
             yield _Use.of(complete(what))
         case tuple() | list():

@@ -79,6 +79,12 @@ class Layer:
         self._check_applied()
         return told_apart(dict.fromkeys(one for _, one in self._paths() if one.is_param))
 
+    @property
+    def statistics(self) -> tuple[Tensor, ...]:
+        """What this layer and the layers inside it keep beside parameters, such as running means."""
+        self._check_applied()
+        return told_apart(dict.fromkeys(one for _, one in self._paths() if not one.is_param))
+
     def param(self, path: str) -> Tensor:
         """A parameter by the names that lead to it: `layer.param("attention.w_q")`."""
         self._check_applied()
