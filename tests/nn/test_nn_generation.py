@@ -164,6 +164,13 @@ def test_among_more_than_ten() -> None:
     assert set(np.ravel(found).tolist()) == set(range(8, 20))
 
 
+def test_among_more_than_there_are() -> None:
+    scores, ctx = wf.data(np.zeros((1, 4), "float32"), label="scores"), wf.Context("interp")
+    options = {"max_new": 5, "max_len": 6, "context": ctx, "temperature": 1.0, "seed": 3, "cache": False}
+    all_of_them = one_row(scores=scores).generate([[0]] * 8, **options)
+    assert np.array_equal(one_row(scores=scores).generate([[0]] * 8, top_k=20, **options), all_of_them)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -176,6 +183,8 @@ def test_among_more_than_ten() -> None:
         ),
         ({"max_new": 0}, "generate takes a whole number from 1 on for `max_new`, not 0"),
         ({"prompt": []}, "there is no prompt to go on with"),
+        ({"prompt": "text"}, "a prompt is of ids, whole numbers, not of text"),
+        ({"prompt": ["text", "more"]}, "a prompt is of ids, whole numbers, not of text"),
         ({"prompt": [[1], []]}, "a prompt has at least one token, and this one is of shape (0,)"),
         ({"prompt": [0.5]}, "a prompt is of ids, whole numbers, not float64"),
         ({"max_len": 3}, "a prompt of 3 tokens leaves none to be generated of max_len = 3"),

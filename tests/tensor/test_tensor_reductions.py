@@ -340,7 +340,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
     "ids of fractions": (
         lambda: wf.cross_entropy(X, wf.data(np.ones((2, 1)), batch=1, label="ids")),
         "cross_entropy takes whole numbers as ids, and `ids` is float64",
-        'convert them: wf.cast(ids, "int32")',
+        'convert them: wf.cast(ids, "int32"), or wf.argmax(ids) of one-hot ones',
     ),
     "ids with an axis of their own": (
         lambda: wf.cross_entropy(X, IDS),

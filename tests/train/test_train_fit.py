@@ -246,3 +246,37 @@ def test_habits_of_other_libraries_are_answered() -> None:
         with pytest.raises(wf.NoSuchName) as caught:
             wrong()
         assert caught.value.fix == fix
+
+
+def test_sequences_have_two_batch_axes() -> None:
+    """Ids `batch,time|1` are learned, measured and predicted token by token; labels of examples stay labels."""
+    rows = np.random.default_rng(3).integers(0, 5, (12, 6)).astype("int32")
+    after, ctx = (rows + 1) % 5, wf.Context("interp")
+    model = wf.nn.embedding(vocabulary=5, o=5, label="next")
+    options = {"batch_axes": 2, "context": ctx}
+    history = wf.train.fit(
+        model,
+        wf.nn.cross_entropy,
+        (rows, after),
+        epochs=40,
+        batch_size=12,
+        optimise=adam_fast,
+        progress=False,
+        **options,
+    )
+    assert history.losses[-1] < 0.05 < history.losses[0]
+    assert wf.train.evaluate(model, (rows, after), **options) == {"accuracy": 1.0}
+    scores = wf.train.predict(model, rows, **options)
+    assert scores.shape == (12, 6, 5)
+    assert np.array_equal(scores.argmax(-1), after)
+    seen: list[str] = []
+    step = wf.train.step(ctx, lambda x, y: seen.append(f"{x} {y}") or cross_entropy(model(x), y), adam, batch_axes=2)
+    with pytest.raises(wf.WeftError):
+        step(rows, after[:, 0])
+    assert seen == ["<x: batch,6|1 int32> <y: batch|1 int32>"]
+    with pytest.raises(wf.WeftError, match="batch_axes"):
+        wf.train.predict(model, rows, batch_axes=0, context=ctx)
+
+
+def adam_fast(loss: wf.Tensor) -> Any:
+    return wf.optim.adam(loss, lr=0.2)

@@ -236,6 +236,9 @@ def _collected(steps: Iterator[tuple[Tokens, Scores]], batch: int, max_new: int,
 
 def _prompts(prompt: Any) -> tuple[list[Tokens], bool]:
     """Prompts of ids, and whether one was given by itself."""
+    if isinstance(prompt, str) or (isinstance(prompt, list | tuple) and any(isinstance(one, str) for one in prompt)):
+        fix = "encode the text first: model.generate(tokenizer.encode(text), max_new=20), and decode what comes"
+        raise WeftError("a prompt is of ids, whole numbers, not of text", fix=fix)
     single = len(prompt) > 0 and np.ndim(prompt[0]) == 0
     prompts = [np.asarray(one) for one in ([prompt] if single else prompt)]
     for one in prompts:

@@ -92,6 +92,8 @@ def next_token(scores: Tensor, how: Structure, draw: Draw) -> Tensor:
 
 def _best(scores: Tensor, k: int) -> Tensor:
     """The scores of the `k` best, and of those that are as good as the last of them."""
+    if scores.dims.output[-1].size <= k:
+        return scores
     values, _ = top_k(scores, k)
     last = einsum(f"..., b|{k - 1} => ..., b|0", values)  # with a comma, or 19 is a 1 and a 9
     found: Tensor = where(last <= scores, scores, HIDDEN)

@@ -273,7 +273,7 @@ def _whole(ids: TensorLike, user: str) -> Tensor:
     stored = found.node.precision.settled
     if stored and is_float(stored):
         what = f"{user} takes whole numbers as ids, and `{found.label}` is {stored}"
-        raise WeftError(what, fix='convert them: wf.cast(ids, "int32")')
+        raise WeftError(what, fix='convert them: wf.cast(ids, "int32"), or wf.argmax(ids) of one-hot ones')
     return cast(found, _POSITION) if stored == "bool" else found
 
 

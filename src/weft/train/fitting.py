@@ -40,6 +40,7 @@ def fit(
     optimise: Callable[[Tensor], Code] = adam,
     epochs: int = 1,
     batch_size: int | None = None,
+    batch_axes: int = 1,
     shuffle: bool = True,
     seed: int = 0,
     validation: Any = None,
@@ -58,7 +59,8 @@ def fit(
 
     The loss is `loss(model(x), y)` of batches `(x, y)`, a mean over examples; without `model` it is `loss(*batch)`.
     `data` and `validation` are arrays `(x, y)`, which are cut into batches and shuffled by `seed` and epoch, batches of
-    `wf.data`, or a function that gives the batches of an epoch. `metrics` are functions like the loss, by name.
+    `wf.data`, or a function that gives the batches of an epoch. `metrics` are functions like the loss, by name. The
+    first axis of arrays is a batch axis, and so are as many as `batch_axes` says: 2 for sequences `batch,time|…`.
 
     After `early_stopping` epochs without a better validation loss (or loss) the run ends; `keep_best` leaves what the
     best epoch had learned. Each of `callbacks` is given the record of each epoch, and ends the run by returning True.
@@ -91,9 +93,9 @@ def fit(
     checks = None
     if validation is not None:
         plan = measured_by(model, {"loss": loss, **wanted})
-        checks = ByKind(where, plan), feed_of(validation, None, shuffle=False, seed=0)
+        checks = ByKind(where, plan, batch_axes), feed_of(validation, None, shuffle=False, seed=0)
     run = _TrainingRun(
-        step=TrainStep(where, loss_of, optimise, counter("steps")),
+        step=TrainStep(where, loss_of, optimise, counter("steps"), batch_axes),
         feed=feed_of(data, batch_size, shuffle=shuffle, seed=seed),
         epochs=checked_whole("epochs", epochs),
         checks=checks,

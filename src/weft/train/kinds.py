@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from weft.assign import Code
 from weft.backends import Array
+from weft.data.checked import checked_whole
 from weft.errors import WeftError
 from weft.naming import FreshNames
 from weft.ops.dtypes import name_of
@@ -41,9 +42,14 @@ class ByKind:
     """A function for each kind of batch, made of the tensors of its arrays by `plan`. Parameters are shared by all."""
 
     def __init__(
-        self, context: Context | None, plan: Callable[[tuple[Tensor, ...]], BatchPlan], names: Sequence[str] = ()
+        self,
+        context: Context | None,
+        plan: Callable[[tuple[Tensor, ...]], BatchPlan],
+        batch_axes: int,
+        names: Sequence[str] = (),
     ) -> None:
         self._context, self._plan, self._names = context, plan, names
+        self._inner = checked_whole("batch_axes", batch_axes, 1) - 1
         self._functions: dict[BatchKind, Function] = {}
 
     @property
@@ -62,7 +68,7 @@ class ByKind:
         found = self._functions.get(kind)
         if found is None:
             named = zip(_names(self._names, len(batch)), kind, strict=True)
-            inputs = tuple([input(name, b=_LENGTH, o=sizes or None, dtype=dtype) for name, (sizes, dtype) in named])
+            inputs = tuple([self._input(name, sizes, dtype) for name, (sizes, dtype) in named])
             plan = self._plan(inputs)
             self._context = self._context or context_of(plan.values.values())
             found = self._context.function(*inputs, code=plan.code, returns=dict(plan.values))
@@ -70,6 +76,10 @@ class ByKind:
                 _check_numbers(plan.values, found.shapes(**{_LENGTH: len(batch[0])}), len(batch[0]))
             self._functions[kind] = found
         return found
+
+    def _input(self, name: str, sizes: tuple[int, ...], dtype: str) -> Tensor:
+        """The tensor of an array: the axes of a batch, as far as it has them, and those of an example."""
+        return input(name, b=[_LENGTH, *sizes[: self._inner]], o=sizes[self._inner :] or None, dtype=dtype)
 
 
 def context_of(tensors: Iterable[Tensor] = ()) -> Context:

@@ -38,13 +38,15 @@ def step(
     reduction: Literal["mean", "sum"] = "mean",
     *,
     count: StaticIndex | None = None,
+    batch_axes: int = 1,
 ) -> TrainStep:
     """A training step: `step(x, y)` takes arrays, whose first axes count examples, and returns the loss before it.
 
     `loss_of` builds the loss from a tensor for each array, applied to be trained: what layers drop is drawn anew in
     each step, and their statistics run. It may return measures too, `(loss, {"accuracy": …})`; the step then returns
     `(loss, measures)`. `optimise` builds an optimiser's code from the loss. Parameters are made outside. Any number of
-    examples will do. `count` is the counter that tells steps apart, `wf.counter("steps")` if not given.
+    examples will do; of sequences, whose second axis is a batch axis too, say `batch_axes=2`. `count` is the counter
+    that tells steps apart, `wf.counter("steps")` if not given.
     `reduction` says what the loss is over its examples; one device does the same with either, several do not
     (`wf.train.data_parallel`).
 
@@ -61,7 +63,7 @@ def step(
         raise WeftError(what, fix='use "mean" or "sum", whichever the loss is over its examples')
     if count is not None and not (isinstance(count, StaticIndex) and count.counts):
         raise WeftError(f"count= takes a counter, not {count!r}", fix='write count=wf.counter("n")')
-    return TrainStep(context, loss_of, optimise, count or counter("steps"))
+    return TrainStep(context, loss_of, optimise, count or counter("steps"), batch_axes)
 
 
 @public_methods
@@ -74,12 +76,13 @@ class TrainStep:
         loss_of: Callable[..., Any],
         optimise: Callable[[Tensor], Code],
         count: StaticIndex,
+        batch_axes: int,
     ) -> None:
         self.context, self.count = context, count
         self._loss_of, self._optimise = loss_of, optimise
         self._optimiser: Code | None = None
         self._params: tuple[Tensor, ...] = ()
-        self._by_kind = ByKind(context, self._plan, taken_names(loss_of))
+        self._by_kind = ByKind(context, self._plan, batch_axes, taken_names(loss_of))
 
     def __call__(self, *arrays: npt.ArrayLike, **indices: int) -> Any:
         """Take one step on a batch and return its loss, as it was before the step, and measures if there are any."""
