@@ -56,9 +56,9 @@ def test_more_of_the_largest_than_registers_hold(backend: str) -> None:
     array[1, 7], array[2, 5] = np.nan, array[2, 9]
     x = wf.data(array, batch=1)
     ctx = wf.Context(backend)
-    (many, where), (few, first) = wf.top_k(x, 40), wf.top_k(x, 20)
-    assert np.array_equal(ctx[where][:, :20], ctx[first])
-    assert np.array_equal(ctx[many][:, :20], ctx[few], equal_nan=True)
+    (many, where), (few, first) = wf.top_k(x, 40), wf.top_k(x, 3)
+    assert np.array_equal(ctx[where][:, :3], ctx[first])
+    assert np.array_equal(ctx[many][:, :3], ctx[few], equal_nan=True)
     assert np.array_equal(ctx[many][0], np.sort(array[0])[::-1][:40])
     with pytest.raises(wf.ShapeError, match="the parts of the axis make 60, but the axis has size 50"):
         wf.top_k(x, 60)
