@@ -9,8 +9,9 @@ import numpy as np
 
 import weft as wf
 from _models import EPSILON, Details, Images, Perceptron, Problem, Ready, Transformer
+from weft.loops import Buffer
+from weft.ops.dtypes import numpy_type
 from weft.schedule.canonical import digest
-from weft.schedule.memory_plan import size_of
 
 
 def ready(name: str, given: Problem) -> Ready:
@@ -27,7 +28,11 @@ def ready(name: str, given: Problem) -> Ready:
         kernels = routine.kernels
         return Details(routine.timings().seconds, len(kernels), len(set(map(digest, kernels))))
 
-    return Ready(routine, lambda: ctx[loss].item(), lambda: sum(map(size_of, routine.buffers)), details)
+    return Ready(routine, lambda: ctx[loss].item(), lambda: sum(map(_bytes, routine.buffers)), details)
+
+
+def _bytes(buffer: Buffer) -> int:
+    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize
 
 
 def prepare() -> None:
