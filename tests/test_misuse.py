@@ -110,3 +110,17 @@ def test_told_on_the_command_line(
     assert (found, out) == (status, "")
     assert message in err
     assert "Traceback" not in err
+
+
+def test_a_label_of_another_kind_is_named_whatever_else_is_declared() -> None:
+    """Also by functions whose declarations only type checkers can read, and by layers of the user's."""
+    ids = wf.data(np.array([1, 2]), label="ids")
+    with pytest.raises(wf.WeftError, match="`bincount` takes str for `label`, not 5"):
+        wf.bincount(ids, 3, label=5)  # type: ignore[arg-type]
+
+    @wf.op
+    def doubled(x: wf.Tensor) -> wf.Tensor:
+        return x * 2.0
+
+    with pytest.raises(wf.WeftError, match="`doubled` takes str for `label`, not 5"):
+        doubled(ids, label=5)

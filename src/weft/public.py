@@ -14,7 +14,7 @@ from types import FunctionType, TracebackType
 from typing import Any, TypeVar
 
 from weft.arguments import misuse, simple_parameters
-from weft.errors import HOME, WeftError
+from weft.errors import HOME, ArgumentError, WeftError
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -32,14 +32,16 @@ def public(function: F, *, checks_kinds: bool = False) -> F:
             try:
                 for place, name, kinds in simple:
                     if place < len(args):
-                        _expect(args[place], kinds)
+                        _expect(name, args[place], kinds)
                     elif name in kwargs:
-                        _expect(kwargs[name], kinds)
+                        _expect(name, kwargs[name], kinds)
                 return function(*args, **kwargs)
             except WeftError:
                 raise
             except Exception as error:
                 mistake = misuse(function, args, kwargs, error)
+                if mistake is None and isinstance(error, _OtherKind):
+                    mistake = ArgumentError(f"`{function.__name__}` takes {error}")
                 if mistake is None:
                     raise
                 raise mistake from None
@@ -51,9 +53,15 @@ def public(function: F, *, checks_kinds: bool = False) -> F:
     return called  # type: ignore[return-value]
 
 
-def _expect(value: object, kinds: tuple[type, ...]) -> None:
+class _OtherKind(TypeError):
+    """An argument of another kind."""
+
+
+def _expect(name: str, value: object, kinds: tuple[type, ...]) -> None:
     if not isinstance(value, kinds):
-        raise TypeError("an argument of another kind")
+        shown = repr(value)
+        shown = shown if len(shown) <= 60 else shown[:59] + "…"
+        raise _OtherKind(f"{' or '.join(one.__name__ for one in kinds)} for `{name}`, not {shown}")
 
 
 def public_methods(kind: C) -> C:
