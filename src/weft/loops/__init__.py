@@ -3,15 +3,18 @@
 from weft.loops.check import MalformedLoops as MalformedLoops, check as check
 from weft.loops.insert_casts import combine as combine, combined as combined, dtype_of as dtype_of, typed as typed
 from weft.loops.nodes import (
+    Blocks as Blocks,
     Buffer as Buffer,
     Cast as Cast,
     Collapse as Collapse,
     Fill as Fill,
     For as For,
+    Grid as Grid,
     How as How,
     If as If,
     Inside as Inside,
     Jam as Jam,
+    Lanes as Lanes,
     Let as Let,
     Local as Local,
     Parallel as Parallel,
@@ -21,6 +24,7 @@ from weft.loops.nodes import (
     Remark as Remark,
     Role as Role,
     Set as Set,
+    Simt as Simt,
     Staged as Staged,
     Stmt as Stmt,
     Store as Store,

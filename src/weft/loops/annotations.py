@@ -135,7 +135,7 @@ def _parts(what: Product, body: Sequence[Stmt]) -> Parts | None:
 
 def _described(what: Product, parts: Parts) -> Product:
     left, right, sums = map(_names, (parts.left, parts.right, parts.sums))
-    return Product(left, right, sums, parts.total.name, what.tile)
+    return Product(left, right, sums, parts.total.name, what.tile, what.blocks)
 
 
 def _names(loops: Sequence[Loop]) -> tuple[str, ...]:

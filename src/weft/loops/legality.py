@@ -1,7 +1,8 @@
 """What must hold for loops to run as their annotations say; each answer is the reason why they cannot, or nothing.
 
 Collapse    cells follow each other in memory as if the loops were one
-Parallel    no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
+Parallel, Grid, Simt
+            no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
             hold nothing from one iteration to the next
 Vector      nor does any, but for variables that each iteration adds to, once
 Jam         each iteration adds to the same cells, one after another
@@ -24,6 +25,7 @@ from weft.loops.nodes import (
     Collapse,
     Fill,
     For,
+    Grid,
     If,
     Jam,
     Let,
@@ -33,6 +35,7 @@ from weft.loops.nodes import (
     Read,
     Role,
     Set,
+    Simt,
     Staged,
     Stmt,
     Store,
@@ -79,7 +82,7 @@ def illegal(loop: For) -> str:
         match one:
             case Collapse(loops=count) if problem := _scattered(loops, body, count):
                 return problem
-            case Parallel() if problem := carried(loops, body):
+            case Parallel() | Grid() | Simt() if problem := carried(loops, body):
                 return problem
             case Jam(times=times) if problem := _unjammed(loops, body, times):
                 return problem

@@ -10,8 +10,9 @@
             | Set(local, value)                  give it another value
             | Remark(text, body)                 body, under the assignment it came from
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
-    what    = Product(left, right, sums, total, tile?)
+    what    = Product(left, right, sums, total, tile?, blocks?)           tiles of registers, blocks of a GPU
     how     = Collapse(loops) | Parallel(chunk) | Jam(times) | Vector(lanes) | Unroll(times)
+            | Grid(block, warps) | Lanes(block) | Simt(block)   on a GPU
     test    = Inside(index, size)                0 <= index < size
     scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
@@ -164,8 +165,43 @@ class Unroll:
         return f"unrolled by {self.times}"
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Programs of a GPU's grid share the iterations: `block` that follow each other run in the lanes of one program.
+
+    A program runs on so many `warps`. Loops on a grid inside each other, each the whole body of the last, are one grid,
+    and their warps are those of the outermost.
+    """
+
+    block: int
+    warps: int = 4
+
+    def __str__(self) -> str:
+        return f"on a grid by {self.block} with {_many(self.warps, 'warp')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """So many iterations at once in the lanes of a program; what they accumulate is joined across lanes."""
+
+    block: int
+
+    def __str__(self) -> str:
+        return f"in lanes by {self.block}"
+
+
+@dataclass(frozen=True, slots=True)
+class Simt:
+    """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written."""
+
+    block: int
+
+    def __str__(self) -> str:
+        return f"on simt threads by {self.block}"
+
+
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll
+How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Grid | Lanes | Simt
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +321,38 @@ def _many(count: int, what: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocks:
+    """How a product runs on a GPU: a program has a block of `rows` times `columns`, and takes `sums` at a time.
+
+    Rows run over all loops on the left as one, columns over those on the right, sums over theirs. A program runs on so
+    many `warps`, with `stages` of loads under way. Programs of `group` blocks of rows follow each other, so that they
+    find columns in the second cache. Sums in `splits` parts are programs of their own, whose totals are added up in
+    order. Factors are multiplied as they are ("ieee"), or rounded to "tf32".
+    """
+
+    rows: int
+    columns: int
+    sums: int
+    warps: int = 4
+    stages: int = 3
+    group: int = 8
+    splits: int = 1
+    precision: str = "ieee"
+
+    def __str__(self) -> str:
+        many = (self.rows, "row"), (self.columns, "column"), (self.sums, "sum")
+        told = {
+            f"in blocks of {' by '.join(_many(*one) for one in many)}": True,
+            _many(self.warps, "warp"): True,
+            _many(self.stages, "stage"): True,
+            f"groups of {self.group}": True,
+            _many(self.splits, "split"): self.splits > 1,
+            f"as {self.precision}": self.precision != "ieee",
+        }
+        return ", ".join(text for text, holds in told.items() if holds)
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """A sum of products: of loops by name, those only the one factor knows, those only the other, those summed over.
 
@@ -299,6 +367,7 @@ class Product:
     sums: tuple[str, ...]
     total: str
     tile: Tile | None = None
+    blocks: Blocks | None = None
 
 
 #: What a piece of code is, for backends that can do more with it than run it as it is written.

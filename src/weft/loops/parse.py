@@ -24,6 +24,7 @@ from weft.loops.diagnose import NOTATION
 from weft.loops.insert_casts import typed
 from weft.loops.nodes import (
     DEEPEST,
+    Blocks,
     Buffer,
     Cast,
     Fill,
@@ -40,6 +41,7 @@ from weft.loops.nodes import (
     Staged,
     Stmt,
     Store,
+    Tile,
     Update,
 )
 from weft.loops.parse_how import parse_how, parse_tile
@@ -220,7 +222,7 @@ class _LineReader:
                 here = Span(span.start + start - self.start, span.end + start - self.start)
                 fix = "write its loops, and first inside them the variable that it adds to"
                 raise Mistake("this is no product", here, fix)
-            return Staged(Product(left, right, sums, inner[0].local.name, tile), body)
+            return Staged(Product(left, right, sums, inner[0].local.name, *_placed(tile)), body)
 
         self._open(tree, whole)
 
@@ -393,3 +395,8 @@ def _dtype(token: Token) -> str:
         fix = meant(token, ELEMENT_TYPES, "use one of " + ", ".join(ELEMENT_TYPES))
         raise Mistake(f"there is no element type `{token}`", span_of(token), fix)
     return str(token)
+
+
+def _placed(how: Tile | Blocks | None) -> tuple[Tile | None, Blocks | None]:
+    """How a product runs, on a processor and on a GPU."""
+    return (how if isinstance(how, Tile) else None), (how if isinstance(how, Blocks) else None)

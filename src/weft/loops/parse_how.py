@@ -6,18 +6,21 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from weft.loops.nodes import Collapse, How, Jam, Parallel, Tile, Unroll, Vector
+from weft.loops.nodes import Blocks, Collapse, Grid, How, Jam, Lanes, Parallel, Simt, Tile, Unroll, Vector
 from weft.notation import Mistake, span_of
 
 if TYPE_CHECKING:
     from weft.notation import Token
 
-_LOOP: Mapping[str, Callable[[int], How]] = {
+_LOOP: Mapping[str, Callable[..., How]] = {
     r"collapsed by (\d+)": Collapse,
     r"on threads by (\d+)": Parallel,
     r"jammed by (\d+)": Jam,
     r"on vectors(?: of (\d+))?": Vector,
     r"unrolled by (\d+)": Unroll,
+    r"on a grid by (\d+) with (\d+) warps?": Grid,
+    r"in lanes by (\d+)": Lanes,
+    r"on simt threads by (\d+)": Simt,
 }
 _TILE = re.compile(
     r"in tiles of (?P<rows>\d+) rows? by (?P<vectors>\d+) (?:vectors?|columns?(?P<dot>, along sums on vectors)) of "
@@ -28,6 +31,11 @@ _TILE = re.compile(
     r", then along (?P<along>columns|rows)(?P<vector> on vectors)?"
     r"(?:, (?P<shared>columns|rows) on threads by (?P<chunk>\d+))?"
     r"(?:, loops collapsed by (?P<left>\d+) and (?P<right>\d+) and (?P<sums>\d+))?",
+    re.ASCII,
+)
+_BLOCKS = re.compile(
+    r"in blocks of (?P<rows>\d+) rows? by (?P<columns>\d+) columns? by (?P<sums>\d+) sums?, (?P<warps>\d+) warps?, "
+    r"(?P<stages>\d+) stages?, groups of (?P<group>\d+)(?:, (?P<splits>\d+) splits)?(?:, as (?P<precision>tf32))?",
     re.ASCII,
 )
 
@@ -48,22 +56,29 @@ def how_of(text: str) -> How | None:
     """One way in which a loop runs; None if a text does not say any."""
     for pattern, kind in _LOOP.items():
         if found := re.fullmatch(pattern, text, re.ASCII):
-            return kind(int(found[1] or 0))
+            return kind(*(int(one or 0) for one in found.groups()))
     return None
 
 
-def parse_tile(token: Token) -> Tile:
+def parse_tile(token: Token) -> Tile | Blocks:
     """How a product runs."""
-    if (found := tile_of(token.rstrip())) is not None:
+    if (found := tile_of(token.rstrip()) or blocks_of(token.rstrip())) is not None:
         return found
     fix = "for example `in tiles of 4 rows by 2 vectors of 8, then along columns`"
     raise Mistake("this does not say how a product is tiled", span_of(token), fix)
 
 
+def blocks_of(text: str) -> Blocks | None:
+    """How a product runs on a GPU; None if a text does not say it."""
+    if (found := _BLOCKS.fullmatch(text)) is None:
+        return None
+    numbers = {name: int(one) for name, one in found.groupdict().items() if one and name != "precision"}
+    return Blocks(**numbers, precision=found["precision"] or "ieee")
+
+
 def tile_of(text: str) -> Tile | None:
-    """How a product runs; None if a text does not say it."""
-    found = _TILE.fullmatch(text)
-    if found is None:
+    """How a product runs on a processor; None if a text does not say it."""
+    if (found := _TILE.fullmatch(text)) is None:
         return None
     return Tile(
         rows=int(found["rows"]),

@@ -68,7 +68,8 @@ def show_product(what: Product) -> str:
     """What a product is, and how it runs."""
     groups = {"left": what.left, "right": what.right, "sums": what.sums}
     loops = "; ".join(f"{name} {', '.join(own)}" for name, own in groups.items() if own)
-    return f"product of {loops}{f' {what.tile}' if what.tile else ''}"
+    runs = what.tile or what.blocks
+    return f"product of {loops}{f' {runs}' if runs else ''}"
 
 
 def buffer_names(buffers: Iterable[Buffer]) -> dict[Buffer, str]:

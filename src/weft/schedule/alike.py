@@ -158,7 +158,7 @@ class _Symbols:
                 return Remark, text, len(body)
             case Staged(what=what, body=body):
                 loops = len(what.left), len(what.right), len(what.sums)
-                return Staged, loops, what.tile, len(body)
+                return Staged, loops, what.tile, what.blocks, len(body)
 
     def _scalar(self, scalar: Scalar) -> Sequence[Hashable]:
         """A scalar but for its parts, which follow it."""

@@ -1,0 +1,39 @@
+"""What stands between emitters, compilers and the driver: the text of a kernel, and what a compiler made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kernel as text: one function `entry`, of a pointer for each buffer and, if it is `given` indices, one to these.
+
+    `dtypes` are the element types of its buffers, in order. It is launched as a grid of `programs`, on `warps`
+    of 32 threads each; Triton has `stages` of loads under way in loops.
+    """
+
+    language: Literal["triton", "cuda"]
+    entry: str
+    text: str
+    dtypes: tuple[str, ...]
+    given: bool
+    programs: int
+    warps: int
+    stages: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Machine code of a kernel for one architecture, and what launching it takes.
+
+    `shared` are bytes of dynamic shared memory; so many null pointers are `trailing` its own parameters.
+    """
+
+    entry: str
+    cubin: bytes
+    programs: int
+    threads: int
+    shared: int = 0
+    trailing: int = 0
