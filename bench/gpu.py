@@ -220,12 +220,13 @@ def by_weft(work: Work | Step) -> Ready:
     if isinstance(work, Step):
         from _models import of_weft
 
-        made = of_weft.ready(work.model, work.problem(), backend="cuda", products=work.products)
-        return Ready(made.step, made.wait, lambda: np.array(made.loss()))
+        ctx = wf.Context("cuda")
+        made = of_weft.ready(work.model, work.problem(), ctx=ctx, products=work.products)
+        return Ready(made.step, ctx.synchronize, lambda: np.array(made.loss()))
     arrays = work.inputs()
     tensors = {name: wf.data(one, batch=work.batch.get(name, 0), label=name) for name, one in arrays.items()}
     found, ctx = work.weft(wf, **tensors), wf.Context("cuda")
-    options = wf.CompileOptions(tf32=work.tf32)
+    options = wf.CompileOptions(products="tf32" if work.tf32 else "float32")
     routine = ctx.compile(wf.seq(), keep=[found], options=options)
     return Ready(routine, ctx.synchronize, lambda: np.asarray(ctx[found], np.float32))
 
