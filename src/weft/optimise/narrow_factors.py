@@ -40,16 +40,15 @@ def _rounded(nest: Nest) -> list[tuple[Buffer, str]]:
     if nest.shared or (found := contraction_of(nest)) is None:
         return []
     inside = [one for factor in found.factors for one in walk(factor)]
-    return [(one.value.buffer, one.dtype) for one in inside if isinstance(one, Cast) and _is_rounding(one)]
+    return [rounding for one in inside if (rounding := _rounding(one)) is not None]
 
 
-def _is_rounding(cast: Scalar) -> bool:
-    return (
-        isinstance(cast, Cast)
-        and cast.dtype in ("bfloat16", "float16")
-        and isinstance(cast.value, Read)
-        and cast.value.buffer.dtype == "float32"
-    )
+def _rounding(scalar: Scalar) -> tuple[Buffer, str] | None:
+    """What is read in single precision and rounded, and to what type; None if that is not what a scalar does."""
+    match scalar:
+        case Cast(dtype="bfloat16" | "float16" as dtype, value=Read(buffer=buffer)) if buffer.dtype == "float32":
+            return buffer, dtype
+    return None
 
 
 def _place(buffer: Buffer, before: Sequence[Nest]) -> int | None:
@@ -71,10 +70,12 @@ def _reading(nest: Nest, copies: dict[tuple[Buffer, str], Buffer]) -> Nest:
     """A contraction that reads copies where it rounded."""
 
     def rule(scalar: Scalar) -> Scalar | None:
-        if isinstance(scalar, Cast) and isinstance(read := scalar.value, Read) and _is_rounding(scalar):
-            narrow = copies.get((read.buffer, scalar.dtype))
-            return None if narrow is None else Read(narrow, read.at)
-        return None
+        found = _rounding(scalar)
+        if found is None or found not in copies:
+            return None
+        assert isinstance(scalar, Cast)
+        assert isinstance(scalar.value, Read)
+        return Read(copies[found], scalar.value.at)
 
     rounds = {one for one in _rounded(nest) if one in copies}
     return replace(nest, core=replace(nest.core, value=rewritten(nest.core.value, rule))) if rounds else nest
