@@ -22,6 +22,7 @@ LONGEST_NAME = 100
 os.environ.setdefault("WEFT_BACKEND", "interp")  # no compiler runs where a test does not ask for one
 os.environ.setdefault("WEFT_VERIFY", "1")  # the program is checked after every pass
 os.environ.setdefault("WEFT_TRACEBACK", "full")  # where weft itself is at fault, its own frames are of interest
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start need not each compile all of weft
 
 settings.register_profile(
     "default",
@@ -42,9 +43,10 @@ def one_machine() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Ten thousand tests live to the end: looking for garbage need not look at them every time."""
+    """Ten thousand tests live to the end: looking for garbage need not look at them every time, nor so often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
