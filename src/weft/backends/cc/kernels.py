@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from weft.backends.cc.emit import emit, safe, static_in
+from weft.backends.c_family.writer import safe, static_in
+from weft.backends.cc.emit import emit
 from weft.backends.protocol import KernelCall
 from weft.lazy import lazy_property
 from weft.loops import Program, buffers_of

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from weft.backends.c_family.types import c_type
 from weft.backends.cc.lines import CLoop, Lines, Part, in_parts, indented, loop, nested, simd, unrolled
 from weft.backends.cc.semirings import VectorOps
-from weft.backends.cc.types import c_type
 from weft.loops import Read, Tile, walk
 from weft.loops.annotations import Parts
 from weft.loops.legality import points
