@@ -17,6 +17,7 @@ from weft.backends.protocol import (
     BoundProgram as BoundProgram,
     CompilerCrash as CompilerCrash,
     Executable as Executable,
+    InOrder as InOrder,
     KernelCall as KernelCall,
     Lasting as Lasting,
     Memory as Memory,

@@ -153,6 +153,17 @@ class Lasting(Protocol):
 
 
 @runtime_checkable
+class InOrder(Protocol):
+    """What a backend offers whose devices do all they are asked, copies included, in the order they are asked.
+
+    Whoever asks for a run need not wait for it: what is asked for next finds it done.
+    """
+
+    @property
+    def in_order(self) -> Literal[True]: ...
+
+
+@runtime_checkable
 class Prompt(Protocol):
     """What a backend offers that has done everything when it returns: nobody need synchronise."""
 
