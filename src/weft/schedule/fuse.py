@@ -28,7 +28,7 @@ from weft.loops.walk import Access, accesses
 from weft.schedule.check_first import early_kernels
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting, contracting, may_contract
-from weft.schedule.epilogue import followed, started
+from weft.schedule.epilogue import followed, may_follow, started
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
@@ -130,8 +130,9 @@ class _Part:
         """Join as the initialisation of a contraction, as its epilogue or as what runs before it, if it is that."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
-            *before, nest = renamed(other.level.body, names)
-            if _comes_first(before, self.level.touched):
+            *before, nest = other.level.body
+            if may_follow(self.product, nest) and _comes_first(before, self.level.touched):
+                *before, nest = renamed(other.level.body, names)
                 found, lead = followed(self.product, nest), (*self.lead, *before)
         elif other.product is not None:
             if _is_straight(self.level.body) and all(old == new for old, new in names.items()):

@@ -93,7 +93,7 @@ def _told_apart(loop: str, kernels: Iterable[Kernel]) -> tuple[Stmt, ...]:
     for one in kernels:
         names = new_names(bound_names(one.body), taken)
         taken.update(names.values())
-        done += renamed(one.body, names) if any(old != new for old, new in names.items()) else one.body
+        done += renamed(one.body, names)
     return tuple(done)
 
 
