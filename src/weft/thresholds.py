@@ -36,6 +36,8 @@ class Thresholds:
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
     if each cell of the copy is used `border_uses` times on average.
+
+    **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`.
     """
 
     tile_rows: int = 8
@@ -71,6 +73,7 @@ class Thresholds:
     strip_rows_most: int = 64
     strip_distance: int = 100
     border_uses: int = 4
+    simt_block: int = 256
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -89,7 +92,7 @@ _LEAST = {"nested_lanes": 2}
 #: The most that numbers may be: tiles are written out, and lanes add up a bounded number of terms.
 _MOST = {"tile_rows": 64, "tile_vectors": 8, "few_rows_vectors": 8, "dot_columns": 64, "dot_row_columns": 64}
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "look_tiles": 1024}
-_MOST |= {"lanes": 1024, "states": 1024, "streams": 16}
+_MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.
 _ORDERED = (
     ("strip_rows_least", "strip_rows_most"),

@@ -4,6 +4,8 @@ Collapse    cells follow each other in memory as if the loops were one
 Parallel, Grid, Simt
             no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
             hold nothing from one iteration to the next
+Simt        nor is anything stored outside of such loops by what has them inside, nor are there any inside of others,
+            unless each is the whole body of the last
 Vector      nor does any, but for variables that each iteration adds to, once
 Jam         each iteration adds to the same cells, one after another
 Tile        vectors lie in memory as it says, and end where tensors end
@@ -47,7 +49,7 @@ from weft.loops.nodes import (
 from weft.loops.reaching import covered
 from weft.loops.semiring import TYPES, asks_for_numbers, is_rounded
 from weft.loops.sites import Site, separated, sites
-from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, walk
+from weft.loops.walk import Loop, around, body_of, everything, free, own_accesses, parts, perfect, reads, walk
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -99,6 +101,31 @@ def is_shared(stmt: Stmt) -> bool:
         case Staged(what=Product(tile=Tile(shared=shared))):
             return bool(shared)
     return False
+
+
+def on_threads(stmt: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+    """The loops on SIMT threads, each the whole body of the last, that a statement begins with, and the block inside."""
+    loops, body = list[Loop](), (stmt,)
+    while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Simt) for one in body[0].how):
+        loops.append((body[0].loop, body[0].size))
+        body = body[0].body
+    return tuple(loops), body
+
+
+def beside_threads(stmt: Stmt) -> str:
+    """Why SIMT threads cannot share loops inside a statement, which each of them runs; nothing if they can."""
+    loops, body = on_threads(stmt)
+    inside = everything(body)
+    if loops and any(on_threads(one)[0] for one in inside if one is not stmt):
+        return "simt threads share what is inside of what they share"
+    if not loops and any(on_threads(one)[0] for one in inside) and _stores_outside((stmt,)):
+        return "each of the simt threads would store what stands beside the loops that they share"
+    return ""
+
+
+def _stores_outside(body: Sequence[Stmt]) -> bool:
+    own = [one for one in body if not on_threads(one)[0]]
+    return any(isinstance(one, Store | Update | Fill) or _stores_outside(body_of(one)) for one in own)
 
 
 # Dependences

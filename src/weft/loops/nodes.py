@@ -193,7 +193,12 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Simt:
-    """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written."""
+    """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written.
+
+    Such loops inside each other, each the whole body of the last, are one grid of threads. Where other statements are
+    around them, or beside them, there is one thread block: each of its threads runs those, which store nothing; they
+    share the iterations of such loops, and wait for each other before and after.
+    """
 
     block: int
 

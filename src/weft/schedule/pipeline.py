@@ -15,6 +15,7 @@ from weft.loops import (
     Collapse,
     Jam,
     Product,
+    Simt,
     Vector,
 )
 from weft.loops.nests import Nest
@@ -50,6 +51,7 @@ from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
+from weft.schedule.simt import is_placed, launches
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
@@ -325,6 +327,8 @@ def fold_storage(stage: Stage, task: Task) -> Stage:
 
     for i: { t[i, j] = …;  y[i] = … t[i, j] }    becomes    for i: { t[j] = …;  y[i] = … t[j] }
     """
+    if Simt in task.places:  # threads that share a loop would share its cells
+        return stage
     return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
 
 
@@ -405,6 +409,22 @@ def vectorise(stage: Stage, task: Task) -> Stage:
     return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
 
 
+def launch(stage: Stage, task: Task) -> Stage:
+    """Run on SIMT threads what is not placed on a GPU yet, where the backend has them: a kernel is one launch.
+
+    for k: for i: y[i] += x[i, k];  z = y[0]    becomes    for i on simt threads by 256: for k: …;  for alone on simt …
+    """
+    if Simt not in task.places:
+        return stage
+    kernels, block = stage.kernels, task.options.thresholds.simt_block
+    found = once(kernels, lambda one, _: [one.template] if is_placed(one) else launches(one, block))
+    made = [
+        [replace(one, template=each, decided=True) for each in own] for one, own in zip(kernels, found, strict=True)
+    ]
+    plan = stage.plan and stage.plan.cut([len(own) for own in made])
+    return replace(stage, formed=tuple(one for own in made for one in own), plan=plan)
+
+
 #: What happens between loops and kernels, in order.
 PASSES = (
     Pass("distribute", distribute),
@@ -441,12 +461,15 @@ PASSES = (
     Pass("parallelise", parallelise),
     Pass("unroll_jam", unroll_jam),
     Pass("vectorise", vectorise),
+    Pass("launch", launch),
 )
 
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
 UNOPTIMISED = tuple(
-    one for one in PASSES if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise)
+    one
+    for one in PASSES
+    if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise, launch)
 )
 
 
