@@ -44,7 +44,7 @@ from weft.loops import (
 from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
 from weft.loops.legality import sums_of
-from weft.loops.walk import everything, free, parts, scoped
+from weft.loops.walk import everything
 from weft.ops import OPS, Call, Num, Scalar
 
 
@@ -87,15 +87,6 @@ def _scratch(name: str, products: Sequence[Placed], shared: Sequence[SharedWork]
     each = f"{private} + (sizeof(union {{ char {rooms}; }}) + 63) / 64 * 64" if products else str(private)
     needed = [f"const int64_t {name}_scratch = {name}_each;"] if products or private else []
     return [f"enum {{ {name}_each = {each} }};", *needed] if needed or shared else []
-
-
-def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
-    """The static indices a block uses: the names that no loop binds."""
-    names: dict[str, None] = {}
-    for stmt, scope in scoped(body):
-        bound = dict(scope.loops)
-        names |= {name: None for part in parts(stmt) for name in free(part) if name not in bound}
-    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
