@@ -131,7 +131,7 @@ int cuStreamCreate(void **made, unsigned flags)
     if (here() < 0) return INVALID_CONTEXT;
     stream *on = calloc(1, sizeof(stream));
     on->device = here();
-    return *made = on, flags == 1 ? OK : INVALID_VALUE;
+    return *made = on, flags ? INVALID_VALUE : OK; /* one that waits for the legacy default stream */
 }
 
 int cuStreamSynchronize(stream *on) { CURRENT(on->device); return note("synchronize", 0), finish(on, on->length); }

@@ -21,7 +21,7 @@ OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 2, 3, 100
 #: The machine code is for another architecture, or of a newer compiler than the driver knows.
 WRONG_IMAGE = (200, 209, 218, 222, 300)
 MAJOR, MINOR, MOST_SHARED = 75, 76, 97
-NON_BLOCKING, NO_TIMING, PORTABLE = 1, 2, 1
+NO_TIMING, PORTABLE = 2, 1
 DYNAMIC_SHARED = 8
 RELEASE_THRESHOLD, RESERVED, USED = 4, 5, 7
 _PINNED, _ON_DEVICE, _READ_WRITE = 1, 1, 3

@@ -1,7 +1,9 @@
 """A GPU of this process: its context, the stream that all its work is in, a pool of memory, the code it has loaded.
 
 There is one of each in a process, whoever uses it. Work of all contexts is in one stream, so what is asked for first is
-done first, and memory that somebody lets go of can be used at once by whoever asks next.
+done first, and memory that somebody lets go of can be used at once by whoever asks next. It waits for the stream that
+CUDA calls the legacy default, and that one for it, by CUDA's own rules: PyTorch and CuPy work in that one unless told
+otherwise, so what they wrote before is there, and what they read after is done.
 
 Memory is the driver's pool (`cuMemAllocFromPoolAsync`): taking some from it costs about a microsecond and waits for
 nothing, and the driver maps pages anew where an allocator of our own would have fragments. What is let go of stays in
@@ -23,7 +25,6 @@ from weft.backends.cuda.driver import (
     MINOR,
     MOST_SHARED,
     NO_TIMING,
-    NON_BLOCKING,
     PORTABLE,
     RELEASE_THRESHOLD,
     RESERVED,
@@ -78,7 +79,7 @@ class Gpu:
             self.context = driver.handle("cuDevicePrimaryCtxRetain", driver.number("cuDeviceGet", index))
             self.current = Current(driver, self.context)
             with self.current:
-                self.stream = driver.handle("cuStreamCreate", NON_BLOCKING)
+                self.stream = driver.handle("cuStreamCreate", 0)
                 self.event = driver.handle("cuEventCreate", NO_TIMING)
                 self._pool = driver.handle("cuMemPoolCreate", ctypes.byref(PoolProps.on(index)))
                 keep = ctypes.c_uint64(2**64 - 1)
