@@ -137,11 +137,12 @@ def test_a_model_learns_as_on_the_processor() -> None:
     rng = np.random.default_rng(0)
     images, labels = rng.normal(size=(64, 16)).astype(np.float32), rng.normal(size=(64, 3)).astype(np.float32)
 
+    x, y = wf.data(images, batch=1, label="x"), wf.data(labels, batch=1, label="y")
+    hidden = wf.tanh(wf.param("w1", o=8) @ x + wf.param("b1", o=8))
+    loss = wf.mean((wf.param("w2", o=3) @ hidden - y) ** 2, "...|... => 0")
+
     def trained(backend: str) -> dict[str, Any]:
         with wf.Context(backend) as ctx:
-            x, y = wf.data(images, batch=1, label="x"), wf.data(labels, batch=1, label="y")
-            hidden = wf.tanh(wf.param("w1", o=8) @ x + wf.param("b1", o=8))
-            loss = wf.mean((wf.param("w2", o=3) @ hidden - y) ** 2, "...|... => 0")
             step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)))
             for _ in range(3):
                 step()
