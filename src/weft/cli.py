@@ -123,7 +123,7 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         one.add_argument(
             "--sizes", nargs="+", default=[], metavar="NAME=N", type=_size, help="the values of the size variables"
         )
-        one.add_argument("--backend", help='"cc" or "interp" (default: the best that works)')
+        one.add_argument("--backend", help='"cc", "cuda" or "interp" (default: the best that works)')
     running.add_argument("--times", type=_whole, default=10, help="how often to run it (default: %(default)s)")
     running.add_argument("--seed", type=_whole, default=0, help="of the random numbers (default: %(default)s)")
     tuning.add_argument("--seconds", type=float, default=10.0, help="how long to look (default: %(default)s)")

@@ -28,13 +28,19 @@ BoundProgram: TypeAlias = Callable[[Mapping[str, int]], None]
 class CompilerCrash(WeftError):
     """What a backend compiles with broke down on some kernels: what each made it do, by position.
 
-    That is no mistake of theirs. Others, that do the same in another way, may get through.
+    That is no mistake of theirs. Others, that do the same in another way, may get through. `mending` is what to do so
+    that the compiler does not break down.
     """
 
-    def __init__(self, kernels: Mapping[int, WeftError]) -> None:
+    def __init__(
+        self,
+        kernels: Mapping[int, WeftError],
+        compiler: str = "the C compiler",
+        mending: str = "set WEFT_CC to another compiler, or to another version of this one",
+    ) -> None:
         first = next(iter(kernels.values()))
         super().__init__(first.what, origin=None, notes=first.notes, fix=first.fix)
-        self.kernels = kernels
+        self.kernels, self.compiler, self.mending = kernels, compiler, mending
 
 
 class Bindable(Protocol):
@@ -169,3 +175,27 @@ class Prompt(Protocol):
 
     @property
     def prompt(self) -> Literal[True]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """Bytes of a device's memory: those in blocks, now and at most; in the pool they come from; free for anybody."""
+
+    held: int
+    peak: int
+    pool: int
+    free: int
+    total: int
+
+
+@runtime_checkable
+class Pooling(Protocol):
+    """What a backend offers that takes its devices' memory from pools, of which others can have what is not in use."""
+
+    def memory(self, device: int) -> DeviceUse:
+        """How much of a device's memory is in use."""
+        ...
+
+    def release(self, device: int) -> None:
+        """Give back what no block uses."""
+        ...

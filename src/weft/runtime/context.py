@@ -21,6 +21,7 @@ from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
 from weft.runtime.function import Function
+from weft.runtime.memory_use import MemoryUse, memory_use
 from weft.runtime.routine import Routine
 from weft.runtime.state import Restored, read_state, restore_state
 from weft.runtime.values import holds
@@ -162,6 +163,10 @@ class Context:
                 raise WeftError(f"{name}= says how many to show at most, and is {most}", fix=f"write {name}=1 or more")
         label, value = checked_node(tensor).label, self[tensor]
         return show_values(label, tensor.dims, value, rows=rows, columns=columns, boxes=boxes)
+
+    def memory(self) -> MemoryUse:
+        """How many bytes the tensors here hold, on each device. Printed, it is a table."""
+        return MemoryUse(tuple(map(memory_use, self._engine.devices)))
 
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""

@@ -12,7 +12,7 @@ from weft.assign.check import check
 from weft.assign.definitions import initial
 from weft.assign.lint import doubts
 from weft.assign.show import Printer
-from weft.backends import Backend
+from weft.backends import Backend, Pooling
 from weft.config import config
 from weft.errors import WeftError, user_origin, warn
 from weft.gc_pause import gc_paused
@@ -279,6 +279,8 @@ class Engine:
                 self.closed = True
                 for device in self.devices:
                     device.clear()
+                    if isinstance(self.backend, Pooling):
+                        self.backend.release(device.index)
             finally:
                 held.close()
             for device in self.devices:

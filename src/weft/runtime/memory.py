@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from weft.backends import Array, Backend, Block, BoundProgram
+from weft.backends import Array, Backend, Block, BoundProgram, Pooling
 from weft.errors import Origin
 from weft.loops import Buffer
 from weft.ops.convert import convert
@@ -32,7 +32,14 @@ class DeviceMemory:
         try:
             return self._backend.allocate(buffer, self._device)
         except MemoryError:
-            raise errors.no_memory(list(parts) or [buffer], buffer, self._device, self._origin) from None
+            held = self._held()
+            raise errors.no_memory(list(parts) or [buffer], buffer, self._device, self._origin, held) from None
+
+    def _held(self) -> list[str]:
+        """What the memory of a device is used for, where it is not that of the process."""
+        if not isinstance(self._backend, Pooling):
+            return []
+        return errors.held(self._backend.memory(self._device), list(self.blocks), self._device)
 
     def download(self, buffer: Buffer, block: Block) -> Array:
         """The values of a block, as an array of the caller's own."""

@@ -17,6 +17,8 @@ from weft.runtime.tuning_report import TuningReport
 
 #: Arrays of so many bytes are kept alive until the next call.
 _SMALL = 1 << 16
+#: Where all arrays lie in copies, which stay where they are.
+_COPIES = (-1,)
 
 
 class PureFunction:
@@ -34,6 +36,7 @@ class PureFunction:
         self._backend, self._memory = backend, memory
         self._inputs, self._outputs = list(inputs), outputs
         self._own = {one: self._new(one) for one in (*self._compiled.buffers, *outputs) if one not in inputs}
+        self._copies: dict[Buffer, Block] = {}
         self._last: tuple[tuple[int, ...], BoundProgram] | None = None
         self._lock = new_lock()
         self._running = False
@@ -64,13 +67,16 @@ class PureFunction:
         places = tuple([array.__array_interface__["data"][0] for array in arrays]) if small else ()
         if self._last is not None and self._last[0] == places != ():
             return self._last[1]
-        blocks, shared = dict(self._own), True
+        blocks, adopted = dict(self._own), 0
         for buffer, array in zip(self._inputs, arrays, strict=True):
             lent = self._backend.adopt(buffer, array.reshape(buffer.shape).view(), 0)
             blocks[buffer] = self._copied(buffer, array) if lent is None else lent
-            shared = shared and lent is not None
+            adopted += lent is not None
+        if not adopted and self._last is not None and self._last[0] == _COPIES:
+            return self._last[1]
         bound = self._compiled.bind(blocks, self._backend)
-        self._last = (places, bound) if places and shared else None
+        kept = _COPIES if not adopted else places if adopted == len(arrays) else ()
+        self._last = (kept, bound) if kept else None
         return bound
 
     def _value(self, buffer: Buffer, arrays: Sequence[Array]) -> Array:
@@ -89,7 +95,9 @@ class PureFunction:
         return self._memory.new(buffer, parts)
 
     def _copied(self, buffer: Buffer, array: Array) -> Block:
-        """A copy of an array whose memory cannot be used; it is as old as the call."""
-        block = self._new(buffer)
+        """A copy of an array whose memory cannot be used, where that of the last call was."""
+        if buffer not in self._copies:
+            self._copies[buffer] = self._new(buffer)
+        block = self._copies[buffer]
         self._backend.upload(array.reshape(buffer.shape), block)
         return block
