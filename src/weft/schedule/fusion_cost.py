@@ -99,12 +99,12 @@ class FusionCost:
         )
 
     def _is_long(self, level: Level) -> bool:
-        return _points(level) >= 2 * self.options.chunk_ns * self.machine.points_per_ns
+        return points_of(level) >= 2 * self.options.chunk_ns * self.machine.points_per_ns
 
 
-def _points(level: Level) -> int:
+def points_of(level: Level) -> int:
     """How many iterations the loops of a level have, those inside others counted each time."""
-    return level.size * max(1, sum(_points(one) for one in level.items if isinstance(one, Level)))
+    return level.size * max(1, sum(points_of(one) for one in level.items if isinstance(one, Level)))
 
 
 def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level] | None:
