@@ -132,8 +132,8 @@ def _shared(loops: Sequence[Loop], body: Sequence[Stmt], private: Collection[Buf
     written = sorted(effects(body).buffers.difference(private), key=lambda one: one.id)
     touched = sites(around(loops, tuple(body)), written)
     for buffer in written:
-        for outer, (name, _) in enumerate(loops):
-            if not iterations_apart(name, touched[buffer], outer):
+        for outer, (name, size) in enumerate(loops):
+            if size > 1 and not iterations_apart(name, touched[buffer], outer):
                 return f"iterations share cells of `{buffer.name}`"
     return ""
 

@@ -41,7 +41,8 @@ from weft.schedule.launches import sunk
 _POINTS, _ROW, _PART = 1024, 16384, 2048
 #: A block of two loops of which each is contiguous for other cells; of columns, and rows of them at once.
 _SQUARE, _COLUMNS, _ROWS = 64, 64, 32
-#: So many lanes a thread has, about.
+#: So many lanes a program has, where loops of which one is inside another both run in lanes; so many a thread, about.
+_BLOCK = 4096
 _EACH = 16
 
 
@@ -142,8 +143,9 @@ def _reducing(chain: Sequence[Loop], body: Body, own: set[Buffer], gpu: Gpu) -> 
     while many > 1 and points < many * gpu.programs:
         many //= 2
     many = min(many, _power(points))
-    warps = max(1, min(16, many * row // (32 * _EACH)))
-    return _kept(_flat(chain, _in_lanes(body, row, _PART), many, warps), own)
+    inside = _in_lanes(body, row, _PART)
+    warps = max(1, min(16, many * _widest(inside) // (32 * _EACH)))
+    return _kept(_flat(chain, inside, many, warps), own)
 
 
 def _columns(chain: Sequence[Loop], body: Body) -> Loop | None:
@@ -190,7 +192,20 @@ def _lane(stmt: Stmt, row: int, part: int) -> Stmt:
             if found is not None:
                 return found
         return stmt
-    return with_body(stmt, _in_lanes(stmt.body, row, part))
+    loop = with_body(stmt, _in_lanes(stmt.body, row, part))
+    assert isinstance(loop, For)
+    block = min(_power(loop.size), _BLOCK // max(_widest(loop.body), 1))
+    wide = replace(loop, how=(Lanes(block),))
+    return loop if block < 2 or illegal(wide) else wide
+
+
+def _widest(body: Sequence[Stmt]) -> int:
+    """How many lanes a block has at most."""
+    found = (
+        _widest(body_of(stmt)) * next((one.block for one in getattr(stmt, "how", ()) if isinstance(one, Lanes)), 1)
+        for stmt in body
+    )
+    return max(found, default=1)
 
 
 def _as_lanes(loops: Sequence[Loop], body: Body, count: int, row: int, part: int) -> Stmt | None:
