@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from weft.loops.walk import Body
 from weft.optimise.loop_order import sums_innermost
-from weft.schedule import pipeline
+from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.fuse import fused
 from weft.schedule.gpu_fusion_cost import GpuFusionCost
@@ -46,6 +46,15 @@ def fuse_on_grid(stage: Stage, task: Task) -> Stage:
         return fused(parts, late, task.options, task.placing, task.checked, task.lasting, GpuFusionCost)
 
     return pipeline.with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
+
+
+def place_contractions(stage: Stage, task: Task) -> Stage:
+    """Stage contractions as products, with what works on their results; those without some terms too.
+
+    for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
+    """
+    kernels = contractions.stage(stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True)
+    return replace(stage, formed=tuple(kernels)) if task.placing else stage
 
 
 def cut_launches(stage: Stage, task: Task) -> Stage:
@@ -101,13 +110,14 @@ def _for_gpu(one: Pass) -> Pass:
 _OWN = (
     Pass("order_loops", order_sums_inside),
     Pass("fuse", fuse_on_grid),
+    Pass("place_contractions", place_contractions),
     Pass("cut_launches", cut_launches),
     Pass("run_on_grid", run_on_grid),
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
     "distribute reuse_copies scatter_to_gather order_loops rematerialise decide_inlining inline interchange gather "
-    "simplify_nests fuse forward_stores find_alike pad_windows replace_aggregates simplify place_contractions "
+    "simplify_nests fuse forward_stores find_alike replace_aggregates simplify place_contractions "
     "number_partials check_first cut_launches run_on_grid plan_memory"
 )
 

@@ -12,13 +12,14 @@ follows the sums are the same scalar language as anywhere, on blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
+from weft.affine import Affine
 from weft.backends.cuda.triton_types import triton_type
 from weft.backends.cuda.triton_values import Here, Value, Values, divided
-from weft.loops import Cast, Local, Read, Staged, Stmt, dtype_of
+from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.legality import at_a_point
 from weft.loops.nodes import Blocks
@@ -44,6 +45,12 @@ class ProductText:
         return parts_of(self.staged)
 
     @property
+    def _body(self) -> Sequence[Stmt]:
+        """What is done at a point, where loops may follow each other: not where tests look at each of them."""
+        body, tests = at_a_point(self.parts), self.parts.tests
+        return (If(tests, body),) if tests else body
+
+    @property
     def blocks(self) -> Blocks:
         assert self.staged.what.blocks is not None
         return self.staged.what.blocks
@@ -63,7 +70,7 @@ class ProductText:
         """The lines of it; `block` writes statements."""
         parts, lines = self.parts, self.values.lines
         at = {**given, **self._program()}
-        body, (down, across) = at_a_point(parts), ("[:, None]", "[None, :]")
+        body, (down, across) = self._body, ("[:, None]", "[None, :]")
         rows, row_mask = self._index("rows", "row", parts.left, self.blocks.rows, down)
         columns, column_mask = self._index("columns", "column", parts.right, self.blocks.columns, across)
         left = divided(parts.left, body, Value(rows, frozenset([0])), lines)
@@ -116,7 +123,7 @@ class ProductText:
     def _sums(self, left: Mapping[str, Value], right: Mapping[str, Value], outer: tuple[str, str], total: str) -> None:
         """The loop over sums."""
         parts, blocks, lines = self.parts, self.blocks, self.values.lines
-        size, body = _points(parts.sums), at_a_point(parts)
+        size, body = _points(parts.sums), self._body
         start = "0"
         if size > blocks.sums:
             lines.add(f"for start in range(0, {size}, {blocks.sums}):")
@@ -135,11 +142,25 @@ class ProductText:
                 lines.add(f"{name}_in = {name} < {size}")
             indices = divided(parts.sums, body, Value(name, frozenset([axis])), lines, f"_{name[5:]}")
             masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
-            found.append(self._factor(factor, dtype, Here({**known, **indices}, masks, sizes), axis))
+            here = Here({**known, **indices}, masks, sizes)
+            here = replace(here, masks=(*masks, *self._tests(here)))
+            found.append(self._factor(factor, dtype, here, axis))
         precision = f', input_precision="{blocks.precision}"' if dtype == "float32" else ""
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1
+
+    def _tests(self, here: Here) -> Iterator[Value]:
+        """What holds where there is a term, as far as the loops of a factor say."""
+        ranges = dict([*self.batch, *self.parts.left, *self.parts.right, *self.parts.sums])
+        for test in self.parts.tests:
+            assert isinstance(test.index, Affine)
+            if all(name in here.indices for name in test.index.names):
+                index = self.values.affine(test.index, here)
+                low, high = test.index.bounds(ranges) or (-1, test.size)
+                held = [f"({index.text} >= 0)"] * (low < 0) + [f"({index.text} < {test.size})"] * (high >= test.size)
+                if held:
+                    yield self.values.named(Value(" & ".join(held), index.axes), "inside")
 
     def _factor(self, factor: Scalar, dtype: str, here: Here, axis: int) -> str:
         """The block of a factor, in the type it is multiplied in; 0 where there are no sums."""
@@ -150,9 +171,9 @@ class ProductText:
             text = f"tl.cast({text}, {triton_type(dtype)})"
         if value.axes != _BOTH:
             text = f"tl.broadcast_to({text}, {here.shape(_BOTH)})"
-        masked = [one for one in here.masks if axis in one.axes]
+        masked = [one.text for one in here.masks if axis in one.axes or one.text.startswith("inside")]
         if masked and not (isinstance(plain, Read) and value.axes == _BOTH):
-            text = f"tl.where({masked[0].text}, {text}, 0.0)"
+            text = f"tl.where({' & '.join(masked)}, {text}, 0.0)"
         return self.values.named(Value(text, _BOTH)).text
 
     def _begin(self, local: Local, start: Scalar, total: str, here: Here) -> None:
