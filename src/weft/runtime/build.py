@@ -16,7 +16,6 @@ from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import halved, key_of, recall, remember
 from weft.schedule import (
-    PASSES,
     UNOPTIMISED,
     Clock,
     CompileOptions,
@@ -25,6 +24,7 @@ from weft.schedule import (
     Schedule,
     Task,
     as_kernels,
+    passes_for,
     schedule,
     stages,
 )
@@ -118,7 +118,7 @@ class Request:
     def passes(self) -> tuple[Pass, ...]:
         """What happens between loops and kernels. The oracle runs loops as they are."""
         if self.fuses:
-            return PASSES
+            return passes_for(self.task)
         return UNOPTIMISED if self.backend.fuses else ()
 
     def _key(self, backend: Lasting) -> tuple[str, list[Buffer]]:

@@ -41,11 +41,12 @@ def fused(
     placing: bool = False,
     checked: Collection[Buffer] = (),
     lasting: Collection[Buffer] = (),
+    cost: type[FusionCost] = FusionCost,
 ) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
     What writes a buffer of `late` joins no kernel before the first that does. With `placing`, contractions are kernels
-    of their own.
+    of their own. Whether fusion pays, `cost` says.
     """
     options = options or CompileOptions()
     found = [_Part.of(one, options, placing) for one in parts]
@@ -57,7 +58,7 @@ def fused(
     for together in (False, True):  # contractions join one another when all that joins one of them has
         before = len(found) + 1
         while len(found) < before:
-            before, fusing = len(found), _Fusing(late, FusionCost(options, together))
+            before, fusing = len(found), _Fusing(late, cost(options, together))
             for part in found:
                 fusing.take(part)
             found = fusing.finished

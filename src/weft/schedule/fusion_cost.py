@@ -98,16 +98,16 @@ class FusionCost:
 
     def _one_is_parallel(self, *both: Level) -> bool:
         """Is one of two nests parallel, and long enough to be shared, and the other not?"""
-        long = [_points(one) >= 2 * self.options.chunk_ns * self.machine.points_per_ns for one in both]
+        long = [points_of(one) >= 2 * self.options.chunk_ns * self.machine.points_per_ns for one in both]
         if not any(long):
             return False
         parallel = list(map(_is_parallel, both))
         return parallel[0] != parallel[1] and long[parallel.index(True)]
 
 
-def _points(level: Level) -> int:
+def points_of(level: Level) -> int:
     """How many iterations the loops of a level have, those inside others counted each time."""
-    return level.size * max(1, sum(_points(one) for one in level.items if isinstance(one, Level)))
+    return level.size * max(1, sum(points_of(one) for one in level.items if isinstance(one, Level)))
 
 
 def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level] | None:
