@@ -26,8 +26,7 @@ class CompileOptions:
     """How code is compiled. Whatever is kept because it was compiled is kept under this.
 
     `optimise`: cut programs into fused kernels. `fast_math`: use rules that do not hold for infinities and what is not
-    a number. `tf32`: on a GPU, products of `float32` may round their factors to 10 binary digits behind the point, which is
-    several times as fast. `max_visits`: how often a value may be recomputed instead of stored. `max_tracing_dim`: how far loops
+    a number. `max_visits`: how often a value may be recomputed instead of stored. `max_tracing_dim`: how far loops
     are followed where that cannot be counted. `device_only`: whether values may exist only as variables in a kernel.
     `strict`: what is legal but hardly meant is an error, not a warning. `verify`: check the program after every pass;
     the environment variable WEFT_VERIFY=1 sets it from the start. `threads`: how many share a kernel at most; 0 stands
@@ -58,7 +57,6 @@ class CompileOptions:
 
     optimise: bool = True
     fast_math: bool = False
-    tf32: bool = False
     max_visits: int = 1
     max_tracing_dim: int = 5
     device_only: bool = True

@@ -1,8 +1,8 @@
 """From loops to launches on a GPU: the passes in their order, for a backend that has a grid.
 
 What is computed where is decided as for a processor (`pipeline.py`), with what a GPU costs. How loops run is not: a
-kernel is cut into launches (`launches.py`), long sums among programs (`split_sums.py`), and each launch is put on a grid
-of programs with lanes (`on_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
+kernel is cut into launches (`launches.py`), long sums among programs (`split_sums.py`), and each launch is put on
+a grid of programs with lanes (`on_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from weft.loops.walk import Body
 from weft.optimise.loop_order import sums_innermost
+from weft.optimise.narrow_factors import with_narrow_factors
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.fuse import fused
@@ -22,9 +23,17 @@ from weft.schedule.launches import launches
 from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.on_grid import on_grid
-from weft.schedule.on_simt import on_simt
+from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.stage import Pass, Stage, Task
+
+
+def narrow_factors(stage: Stage, task: Task) -> Stage:
+    """Store what products round as it is rounded.
+
+    h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
+    """
+    return pipeline.with_nests(stage, with_narrow_factors(stage.nests)) if task.options.factors else stage
 
 
 def order_sums_inside(stage: Stage, task: Task) -> Stage:
@@ -77,7 +86,7 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
         body = kernel.template
         if unspelled(body):
             return [one.template for one in on_simt(kernel.with_body(body))]
-        return [in_blocks(body, USUAL_GPU, task.options.tf32) or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
+        return [in_blocks(body, USUAL_GPU, task.options.products == "tf32") or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
@@ -108,6 +117,7 @@ def _for_gpu(one: Pass) -> Pass:
 
 
 _OWN = (
+    Pass("narrow_factors", narrow_factors),
     Pass("order_loops", order_sums_inside),
     Pass("fuse", fuse_on_grid),
     Pass("place_contractions", place_contractions),
@@ -116,7 +126,7 @@ _OWN = (
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
-    "distribute reuse_copies scatter_to_gather order_loops rematerialise decide_inlining inline interchange gather "
+    "distribute narrow_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining inline interchange gather "
     "simplify_nests fuse forward_stores find_alike replace_aggregates simplify place_contractions "
     "number_partials check_first cut_launches run_on_grid plan_memory"
 )

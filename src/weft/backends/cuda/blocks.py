@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -34,6 +35,10 @@ class GpuMemory:
 
     def __init__(self, gpu: Callable[[int], Gpu]) -> None:
         self.gpu = gpu
+
+    @property
+    def in_order(self) -> Literal[True]:
+        return True
 
     def allocate(self, buffer: Buffer, device: int) -> GpuBlock:
         gpu = self.gpu(device)
