@@ -22,7 +22,7 @@ from weft.schedule.launches import launches
 from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.on_grid import on_grid
-from weft.schedule.on_simt import on_simt
+from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
 from weft.schedule.stage import Pass, Stage, Task, each_kernel
