@@ -25,7 +25,8 @@ from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.on_grid import on_grid
 from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
-from weft.schedule.stage import Pass, Stage, Task
+from weft.schedule.split_sums import split_sums
+from weft.schedule.stage import Pass, Stage, Task, each_kernel
 
 
 def narrow_factors(stage: Stage, task: Task) -> Stage:
@@ -64,6 +65,14 @@ def place_contractions(stage: Stage, task: Task) -> Stage:
     """
     kernels = contractions.stage(stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True)
     return replace(stage, formed=tuple(kernels)) if task.placing else stage
+
+
+def split_long_sums(stage: Stage, task: Task) -> Stage:
+    """Leave a partial sum for each strip of a long sum, and add those up, where programs are too few.
+
+    t = 0;  for i: t = t + x[i]    becomes    for strip: part[strip] = …;  t = 0;  for strip: t = t + part[strip]
+    """
+    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.tf32))
 
 
 def cut_launches(stage: Stage, task: Task) -> Stage:
@@ -121,6 +130,7 @@ _OWN = (
     Pass("order_loops", order_sums_inside),
     Pass("fuse", fuse_on_grid),
     Pass("place_contractions", place_contractions),
+    Pass("split_long_sums", split_long_sums),
     Pass("cut_launches", cut_launches),
     Pass("run_on_grid", run_on_grid),
     Pass("plan_memory", plan_launches),
@@ -128,7 +138,7 @@ _OWN = (
 _ORDER = (
     "distribute narrow_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining inline interchange gather "
     "simplify_nests fuse forward_stores find_alike replace_aggregates simplify place_contractions "
-    "number_partials check_first cut_launches run_on_grid plan_memory"
+    "split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )
 
 #: What happens between loops and launches on a GPU, in order.

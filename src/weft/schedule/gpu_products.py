@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import TypeAlias
 
 from weft.loops import Blocks, Cast, For, Grid, Read, Staged, Stmt
 from weft.loops.annotations import Parts, parts_of
@@ -42,6 +43,10 @@ _WIDE = (
     (16, 32, 32, 2, 3),
     (16, 16, 32, 1, 3),
 )
+#: Into how many parts sums may be cut. A step of a loop of loads takes so long at least, and the second cache is so many
+#: times as fast as memory.
+_SPLITS, _STEP_NS, _NEAR = (1, 2, 4, 8, 16, 32, 64), 200.0, 1.5
+_Shape: TypeAlias = tuple[int, int, int, int, int]
 #: Fewer rows or columns than these are no block: each cell is a sum of its own.
 _FEWEST = 4
 
@@ -71,27 +76,40 @@ def _is_blocked(staged: Staged) -> bool:
     return parts.total.dtype == "float32" and parts.ops == ("add", "mul") and not few
 
 
+def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
+    """Into how many parts the sums of a product are best cut, each a block of its own, added up afterwards."""
+    parts = parts_of(staged)
+    longest = max((size for _, size in parts.sums), default=1)
+    fitting = [one for one in _SPLITS if longest % one == 0] if _is_blocked(staged) else [1]
+    return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
+
+
 def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
-    """The blocks that take the least time: work that is done on multiprocessors that have some."""
-    kinds = {_bytes(one) for one in parts.factors}
-    shapes = _NARROW if kinds == {2} or kinds == {1} else _TF32 if tf32 else _WIDE
-    rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
-    best = min(shapes, key=lambda one: _waves(rows, columns, sums, batches, one, gpu))
-    high, wide, deep, warps, stages = best
-    precision = "tf32" if tf32 else "ieee"
+    """The blocks that take the least time."""
+    _, (high, wide, deep, warps, stages) = _best(parts, batches, 1, gpu, tf32)
+    sums, precision = _points(parts.sums), "tf32" if tf32 else "ieee"
     return Blocks(high, wide, min(deep, max(16, 1 << (sums - 1).bit_length())), warps, stages, 8, 1, precision)
 
 
-def _waves(rows: int, columns: int, sums: int, batches: int, shape: tuple[int, ...], gpu: Gpu) -> float:
-    """What it takes, in the time of a multiply-add: blocks that multiprocessors do one after another.
+def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Shape]:
+    """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
+    width = max(map(_bytes, parts.factors))
+    shapes = _NARROW if width < 4 else _TF32 if tf32 else _WIDE
+    speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
+    rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
+    own = 0.0 if splits == 1 else gpu.launch_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
 
-    A small block reads more for what it computes.
-    """
-    high, wide = shape[:2]
-    programs = batches * -(-rows // high) * -(-columns // wide)
-    each = high * wide + 16 * (high + wide)
-    waves = -(-programs // gpu.multiprocessors)
-    return waves * each * sums
+    def ns(shape: _Shape) -> float:
+        high, wide, deep, warps, stages = shape
+        programs = splits * batches * -(-rows // high) * -(-columns // wide)
+        steps = -(-sums // (splits * deep))
+        compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / speed * gpu.multiprocessors * 1e9
+        load = (high + wide) * deep * width / (_NEAR * gpu.bytes_per_ns)
+        resident = max(1, min(64 // warps, gpu.shared_bytes // (stages * (high + wide) * deep * width), 8))
+        alone = -(-programs // (gpu.multiprocessors * resident)) * steps * _STEP_NS
+        return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
+
+    return min((ns(one), one) for one in shapes)
 
 
 def _bytes(factor: Scalar) -> int:

@@ -21,7 +21,7 @@ from weft.schedule.contractions import values_of
 
 def launches(body: Sequence[Stmt]) -> list[Body]:
     """The statements of a kernel, those of each launch by themselves."""
-    stmts = list(_flat(without_fills(body)))
+    stmts = _late(_flat(without_fills(body)))
     known = _unchanging(stmts)
     groups: list[list[Stmt]] = []
     for stmt in stmts:
@@ -68,6 +68,23 @@ def sunk(stmt: Stmt) -> Stmt:
 
 def _flat(body: Sequence[Stmt]) -> Sequence[Stmt]:
     return [one for stmt in body for one in (_flat(stmt.body) if isinstance(stmt, Remark) else (stmt,))]
+
+
+def _late(stmts: Sequence[Stmt]) -> list[Stmt]:
+    """A block with its variables declared right before they are used, unless what they read is written until then."""
+    done, waiting = list[Stmt](), list[Let]()
+    for stmt in stmts:
+        if isinstance(stmt, Let):
+            waiting.append(stmt)
+            continue
+        used, written = _used([stmt]), effects([stmt]).buffers
+        for one in reversed(waiting):
+            if one.local in used or sources(one.value) & written:
+                used |= {one.local, *variables(one.value)}
+        done += [one for one in waiting if one.local in used]
+        waiting = [one for one in waiting if one.local not in used]
+        done.append(stmt)
+    return done
 
 
 def _unchanging(stmts: Sequence[Stmt]) -> dict[Local, Let]:

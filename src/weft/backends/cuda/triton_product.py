@@ -123,7 +123,7 @@ class ProductText:
     def _sums(self, left: Mapping[str, Value], right: Mapping[str, Value], outer: tuple[str, str], total: str) -> None:
         """The loop over sums."""
         parts, blocks, lines = self.parts, self.blocks, self.values.lines
-        size, body = _points(parts.sums), self._body
+        size = _points(parts.sums)
         start = "0"
         if size > blocks.sums:
             lines.add(f"for start in range(0, {size}, {blocks.sums}):")
@@ -134,13 +134,10 @@ class ProductText:
             (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
             (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
         )
-        found = list[str]()
-        dtype = multiplied(parts)
+        found, dtype = list[str](), multiplied(parts)
+        still = self._still(start)
         for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
-            lines.add(f"{name} = {'' if start == '0' else 'start + '}tl.arange(0, {blocks.sums}){shape}")
-            if over:
-                lines.add(f"{name}_in = {name} < {size}")
-            indices = divided(parts.sums, body, Value(name, frozenset([axis])), lines, f"_{name[5:]}")
+            indices = self._across(name, shape, axis, start, still)
             masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
             here = Here({**known, **indices}, masks, sizes)
             here = replace(here, masks=(*masks, *self._tests(here)))
@@ -149,6 +146,31 @@ class ProductText:
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1
+
+    def _still(self, start: str) -> dict[str, Value]:
+        """The indices of sums where a step begins, if all but the last stand still in it; else nothing."""
+        lines, deep = self.values.lines, self.blocks.sums
+        known = len(lines.done), list(lines.done)
+        found = divided(self.parts.sums, self._body, Value(start), lines, "_at")
+        moving = [name for name, one in found.items() if one.text != "0"]
+        last = dict(self.parts.sums)[moving[0]] if start != "0" and moving else 1
+        if len(moving) > 1 and moving[0] == self.parts.sums[-1][0] and last % deep == 0:
+            return found
+        lines.done[known[0] :] = []
+        return {}
+
+    def _across(self, name: str, shape: str, axis: int, start: str, still: Mapping[str, Value]) -> dict[str, Value]:
+        """The indices of sums along an axis of a factor."""
+        lines, deep, size = self.values.lines, self.blocks.sums, _points(self.parts.sums)
+        lanes, axes = f"tl.arange(0, {deep}){shape}", frozenset([axis])
+        if still:
+            last = self.parts.sums[-1][0]
+            lines.add(f"{name} = {still[last].text} + {lanes}")
+            return {**still, last: Value(name, axes)}
+        lines.add(f"{name} = {'' if start == '0' else 'start + '}{lanes}")
+        if size % deep:
+            lines.add(f"{name}_in = {name} < {size}")
+        return divided(self.parts.sums, self._body, Value(name, axes), lines, f"_{name[5:]}")
 
     def _tests(self, here: Here) -> Iterator[Value]:
         """What holds where there is a term, as far as the loops of a factor say."""
