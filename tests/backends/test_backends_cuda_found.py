@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+from functools import partial
 
 import pytest
 
@@ -29,26 +29,22 @@ def refused(driver: Driver) -> wf.WeftError:
     return caught.value
 
 
-def no_library(name: str) -> ctypes.CDLL:
-    raise OSError(f"{name}: cannot open shared object file")
-
-
 def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(found.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(found, "loaded_driver", partial(found.loaded_driver, "libnothing.so.1"))
     monkeypatch.setattr(found, "check_packages", lambda: None)
     with pytest.raises(wf.WeftError) as caught:
         wf.Context("cuda")
-    assert caught.value.what == "there is no NVIDIA driver here: libcuda.so.1: cannot open shared object file"
+    assert caught.value.what.startswith("there is no NVIDIA driver here: libnothing.so.1: cannot open shared object")
     assert caught.value.fix == f"install the driver of an NVIDIA GPU, {ELSEWHERE}"
 
 
 def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     error = refused(StandIn(devices=0).driver)
-    assert (error.what, error.notes) == ("the NVIDIA driver finds no GPU", [])
+    assert (error.what, error.notes) == ("the NVIDIA driver finds no GPU", ())
     assert error.fix == f"see what nvidia-smi says, {ELSEWHERE}"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert refused(StandIn(devices=0).driver).notes == ["CUDA_VISIBLE_DEVICES is '': only those are looked for"]
+    assert refused(StandIn(devices=0).driver).notes == ("CUDA_VISIBLE_DEVICES is '': only those are looked for",)
 
 
 def test_a_driver_that_is_too_old() -> None:

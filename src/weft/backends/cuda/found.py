@@ -29,10 +29,10 @@ def usable_driver() -> Driver:
     return checked(loaded_driver())
 
 
-def loaded_driver() -> Driver:
+def loaded_driver(library: str = "libcuda.so.1") -> Driver:
     """The driver's library."""
     try:
-        return Driver(ctypes.CDLL("libcuda.so.1"))
+        return Driver(ctypes.CDLL(library))
     except OSError as error:
         what = f"there is no NVIDIA driver here: {error}"
         raise WeftError(what, fix=f"install the driver of an NVIDIA GPU, {_ELSEWHERE}") from None
