@@ -12,6 +12,7 @@ from rich.text import Text
 
 import weft
 from weft import demo
+from weft.backends.report import doctor
 from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_tc(commands)
     _add_tune(commands)
     _add_cache(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -196,6 +198,15 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     clearing.add_argument("--all", action="store_true", help="what tuning found too")
     info.set_defaults(run=lambda given: report())
     clearing.set_defaults(run=lambda given: clear(given.older_than, given.all))
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="say which backends work here, and what the others lack",
+        description="Say which backends work here, what they compile with and run on, and what the others lack.",
+    )
+    parser.set_defaults(run=lambda given: f"weft {weft.__version__}, {doctor()}")
 
 
 def _tc_tune(given: argparse.Namespace) -> str:

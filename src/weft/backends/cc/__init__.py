@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,6 +41,11 @@ class Cc(HostMemory):
             )
         self.compiler: Compiler = found
         self.folder: Path = cache_folder("cc")
+
+    @property
+    def description(self) -> str:
+        """What it compiles with, for people."""
+        return shlex.join(self.compiler.command)
 
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
         pieces = CFunctions(tuple(kernels))

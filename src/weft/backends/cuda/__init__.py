@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.backends.cuda.blocks import GpuMemory
 from weft.backends.cuda.driver import Driver
-from weft.backends.cuda.found import usable_driver
+from weft.backends.cuda.found import described, usable_driver
 from weft.backends.cuda.gpu import Gpu, architecture, most_shared
 from weft.backends.cuda.graph import Graph
 from weft.backends.cuda.kernels import TOOLCHAINS, GpuKernels, Language, Toolchain
@@ -54,11 +54,16 @@ class Cuda(GpuMemory):
                     other.let_in(made)
         return found
 
-    def count_devices(self) -> int | None:
+    def count_devices(self) -> int:
         """Machine code is of one architecture: GPUs count as long as they are like the first."""
         count = self._driver.number("cuDeviceGetCount")
         others = (at for at in range(count) if architecture(self._driver, at) != self._store.architecture)
         return next(others, count)
+
+    @property
+    def description(self) -> str:
+        """What it compiles with and runs on, for people."""
+        return described(self._driver, [self.memory(at) for at in range(self.count_devices())])
 
     @property
     def places(self) -> frozenset[type]:

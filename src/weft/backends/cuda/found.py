@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 
 from weft.backends.cuda.driver import NO_DEVICE, Driver, DriverError
 from weft.backends.cuda.gpu import architecture, device_name
+from weft.backends.cuda.store import versions
+from weft.backends.protocol import DeviceUse
+from weft.cache.limit import amount
 from weft.errors import WeftError
 
 #: The oldest driver whose interface is used, as it counts versions: that of CUDA 13, whose compilers are.
@@ -25,10 +29,10 @@ def usable_driver() -> Driver:
     return checked(loaded_driver())
 
 
-def loaded_driver() -> Driver:
+def loaded_driver(library: str = "libcuda.so.1") -> Driver:
     """The driver's library."""
     try:
-        return Driver(ctypes.CDLL("libcuda.so.1"))
+        return Driver(ctypes.CDLL(library))
     except OSError as error:
         what = f"there is no NVIDIA driver here: {error}"
         raise WeftError(what, fix=f"install the driver of an NVIDIA GPU, {_ELSEWHERE}") from None
@@ -57,6 +61,15 @@ def checked(driver: Driver) -> Driver:
         what = f"GPU 0, {device_name(driver, 0)}, is of architecture {found}, and weft needs sm_{_LEAST} or newer"
         raise WeftError(what, fix=f"use a newer GPU, {_ELSEWHERE}")
     return driver
+
+
+def described(driver: Driver, uses: Sequence[DeviceUse]) -> str:
+    """The driver, the compilers and the GPUs, a line each."""
+    lines = [f"driver of CUDA {_spelled(driver.number('cuDriverGetVersion'))}, {', '.join(versions())}"]
+    for at, use in enumerate(uses):
+        memory = f"{amount(use.free)} free of {amount(use.total)}"
+        lines.append(f"GPU {at}: {device_name(driver, at)}, {architecture(driver, at)}, {memory}")
+    return "\n".join(lines)
 
 
 def check_packages() -> None:

@@ -86,7 +86,8 @@ class GpuKernels:
 
         def text(name: str, body: Body, buffers: Sequence[Buffer], given: Sequence[str]) -> str:
             made = self._emit(name, body, buffers, given)
-            warps = f"{made.warps} warp{'s' * (made.warps != 1)}"
-            return f"{_COMMENT[made.language]} {made.programs} programs of {warps}\n{made.text}"
+            counts = (made.programs, "program"), (made.warps, "warp")
+            said = " of ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in counts)
+            return f"{_COMMENT[made.language]} {said}\n{made.text}"
 
         return readable(self.kernels, text, lambda body, line: f"{_COMMENT[language_of(body)]} {line}")

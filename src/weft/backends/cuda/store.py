@@ -38,7 +38,7 @@ class Store:
     @property
     def identity(self) -> str:
         """All that machine code depends on besides its text."""
-        return "\n".join([self.architecture, *_versions(), own_identity()])
+        return "\n".join([self.architecture, *versions(), own_identity()])
 
     def find(self, names: Iterable[str]) -> dict[str, Launch]:
         """Those of some kernels that are in this process or on disk."""
@@ -108,7 +108,7 @@ def _launch(entry: bytes | None) -> Launch | None:
 
 
 @cache
-def _versions() -> tuple[str, ...]:
+def versions() -> tuple[str, ...]:
     """The compilers, told apart without importing them."""
     return tuple([f"{one} {_version(one)}" for one in PACKAGES])
 
