@@ -104,8 +104,9 @@ def is_shared(stmt: Stmt) -> bool:
 
 
 def on_threads(stmt: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
-    """The loops on SIMT threads, each the whole body of the last, that a statement begins with, and the block inside."""
-    loops, body = list[Loop](), (stmt,)
+    """The loops on SIMT threads, each the whole body of the last, that a statement begins with; the block inside."""
+    loops = list[Loop]()
+    body: tuple[Stmt, ...] = (stmt,)
     while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Simt) for one in body[0].how):
         loops.append((body[0].loop, body[0].size))
         body = body[0].body
@@ -147,8 +148,8 @@ def _shared(loops: Sequence[Loop], body: Sequence[Stmt], private: Collection[Buf
     written = sorted(effects(body).buffers.difference(private), key=lambda one: one.id)
     touched = sites(around(loops, tuple(body)), written)
     for buffer in written:
-        for outer, (name, _) in enumerate(loops):
-            if not iterations_apart(name, touched[buffer], outer):
+        for outer, (name, size) in enumerate(loops):
+            if size > 1 and not iterations_apart(name, touched[buffer], outer):
                 return f"iterations share cells of `{buffer.name}`"
     return ""
 
