@@ -410,7 +410,7 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
 
 def launch(stage: Stage, task: Task) -> Stage:
-    """Run on SIMT threads what is not placed on a GPU yet, where the backend has them: a kernel is one launch.
+    """Run on SIMT threads what is not placed on a GPU yet, each kernel as one launch.
 
     for k: for i: y[i] += x[i, k];  z = y[0]    becomes    for i on simt threads by 256: for k: …;  for alone on simt …
     """
