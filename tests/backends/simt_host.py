@@ -93,14 +93,15 @@ class Launches:
     def __init__(self, kernels: Sequence[Kernel]) -> None:
         self.launches = [_Launched(kernel, number) for number, kernel in enumerate(kernels)]
         self.source = "\n".join(one.source.text for one in self.launches)
-        self._library = build("\n".join(one.text for one in self.launches))
 
     def bind(self, memory: Memory) -> BoundProgram:
+        library = build("\n".join(one.text for one in self.launches))
+
         def run(given: Mapping[str, int]) -> None:
             for one in self.launches:
                 both = [{buffer: memory[buffer].copy() for buffer in one.buffers} for _ in range(2)]
                 for copies, backwards in zip(both, (False, True), strict=True):
-                    one.run(self._library, copies, given, backwards)
+                    one.run(library, copies, given, backwards)
                 for buffer in one.buffers:
                     self._take(one, buffer, memory[buffer], *(copies[buffer] for copies in both))
 

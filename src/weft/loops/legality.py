@@ -128,8 +128,9 @@ def is_shared(stmt: Stmt) -> bool:
 
 
 def on_threads(stmt: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
-    """The loops on SIMT threads, each the whole body of the last, that a statement begins with, and the block inside."""
-    loops, body = list[Loop](), (stmt,)
+    """The loops on SIMT threads, each the whole body of the last, that a statement begins with; the block inside."""
+    loops = list[Loop]()
+    body: tuple[Stmt, ...] = (stmt,)
     while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Simt) for one in body[0].how):
         loops.append((body[0].loop, body[0].size))
         body = body[0].body

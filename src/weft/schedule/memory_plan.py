@@ -77,9 +77,8 @@ class MemoryPlan:
     def cut(self, counts: Sequence[int]) -> MemoryPlan:
         """The plan for kernels each of which is cut into so many."""
         ends = [0, *accumulate(counts)]
-        return replace(
-            self, lives={one: (ends[first], ends[last + 1] - 1) for one, (first, last) in self.lives.items()}
-        )
+        lives = {one: (ends[first], ends[last + 1] - 1) for one, (first, last) in self.lives.items()}
+        return replace(self, lives=lives)
 
     def __str__(self) -> str:
         return self.show()

@@ -414,7 +414,7 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
 
 def launch(stage: Stage, task: Task) -> Stage:
-    """Run on SIMT threads what is not placed on a GPU yet, where the backend has them: a kernel is one launch.
+    """Run on SIMT threads what is not placed on a GPU yet, each kernel as one launch.
 
     for k: for i: y[i] += x[i, k];  z = y[0]    becomes    for i on simt threads by 256: for k: …;  for alone on simt …
     """
@@ -422,11 +422,8 @@ def launch(stage: Stage, task: Task) -> Stage:
         return stage
     kernels, block = stage.kernels, task.options.thresholds.simt_block
     found = once(kernels, lambda one, _: [one.template] if is_placed(one) else launches(one, block))
-    made = [
-        [replace(one, template=each, decided=True) for each in own] for one, own in zip(kernels, found, strict=True)
-    ]
-    plan = stage.plan and stage.plan.cut([len(own) for own in made])
-    return replace(stage, formed=tuple(one for own in made for one in own), plan=plan)
+    made = [replace(one, template=each, decided=True) for one, own in zip(kernels, found, strict=True) for each in own]
+    return replace(stage, formed=tuple(made), plan=stage.plan and stage.plan.cut(list(map(len, found))))
 
 
 #: What happens between loops and kernels, in order.

@@ -70,7 +70,7 @@ def _compiled(text: str, architecture: str) -> bytes:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             raise _failure(_log(nvrtc, program) or _said(nvrtc, status), whole, architecture)
-        cubin = b" " * _asked(nvrtc, nvrtc.nvrtcGetCUBINSize(program))
+        cubin: bytes = b" " * _asked(nvrtc, nvrtc.nvrtcGetCUBINSize(program))
         _asked(nvrtc, nvrtc.nvrtcGetCUBIN(program, cubin))
         return cubin
     finally:
@@ -105,7 +105,7 @@ def _said(nvrtc: ModuleType, status: Any) -> str:
 
 
 def _log(nvrtc: ModuleType, program: Any) -> str:
-    text = b" " * _asked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
+    text: bytes = b" " * _asked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
     _asked(nvrtc, nvrtc.nvrtcGetProgramLog(program, text))
     return text.rstrip(b"\0 \n").decode(errors="replace")
 

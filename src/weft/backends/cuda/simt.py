@@ -15,7 +15,7 @@ multiplied as unsigned ones, for which that is what the language says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -79,22 +79,19 @@ def _threads(nests: Sequence[Stmt]) -> int:
 
 
 def _is_narrow(body: Sequence[Stmt], buffers: Sequence[Buffer]) -> bool:
-    """Do all loops, and all numbers that are made of loops and static indices, fit into 32 bits?"""
-    if any(prod(one.shape) > _NARROW for one in buffers):
-        return False
+    """Do all subscripts, loops and points of threads, and what they are made of, fit into 32 bits?"""
+    largest = max((prod(one.shape) for one in buffers), default=0)
     for stmt, scope in scoped(body):
-        ranges = dict(scope.loops)
-        if prod(max(size, 1) for size in ranges.values()) > _NARROW and on_threads(stmt)[0]:
-            return False
-        indices = (one for part in parts(stmt) for one in walk(part) if isinstance(one, Affine))
-        if any(
-            abs(one.offset) + sum(abs(c) * ranges.get(name, 1) for c, name in one.terms) > _NARROW for one in indices
-        ):
-            return False
-        loops = on_threads(stmt)[0]
-        if (isinstance(stmt, For) and stmt.size > _NARROW) or prod(max(size, 1) for _, size in loops) > _NARROW:
-            return False
-    return True
+        ranges, loops = dict(scope.loops), on_threads(stmt)[0]
+        indices = [one for part in parts(stmt) for one in walk(part) if isinstance(one, Affine)]
+        largest = max(largest, prod(max(size, 1) for _, size in loops), *(_reach(one, ranges) for one in indices))
+        largest = max(largest, stmt.size) if isinstance(stmt, For) else largest
+    return largest <= _NARROW
+
+
+def _reach(index: Affine, ranges: Mapping[str, int]) -> int:
+    """No part of an index is further from 0, wherever loops stand; static indices have 64 bits by themselves."""
+    return abs(index.offset) + sum(abs(factor) * ranges.get(name, 1) for factor, name in index.terms)
 
 
 def _waits(body: Sequence[Stmt]) -> bool:
