@@ -197,7 +197,7 @@ def test_wrong_use_is_told(wrong: object, what: str) -> None:
         (lambda: wf.nn.cross_entropy(x, wf.data(ONE_HOT, batch=1, label="hot")), "wf.argmax(hot) has their ids"),
         (
             lambda: wf.train.accuracy(x, wf.data(ONE_HOT, batch=1, label="hot")),
-            "of one-hot labels it is wf.argmax(hot)",
+            "labels it is wf.argmax(hot)",
         ),
         (lambda: wf.train.accuracy(x, wf.data(IDS, label="ids")), "one id for each example, wf.data(ids, batch=1)"),
     ],

@@ -5,8 +5,8 @@ touches, that is so if both index the same axes by the shared loops alone: they 
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
 earlier kernel it shares data with, past kernels that are independent of it. Clearing a buffer is delayed until the
 first nest that touches it and joins that; where their loops differ, it runs before everything else. What is to be
-written late joins no kernel before the first that is. What finds what is checked of a run joins its like alone, and runs
-before what writes anything that outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
+written late joins no kernel before the first that is. What finds what is checked of a run joins its like alone, and
+runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
 join it (`epilogue.py`); anything else shares its batch loops, or nothing. Another contraction shares them if what one
