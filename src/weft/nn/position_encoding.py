@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.assign.dtype_inference import Peek
 from weft.errors import WeftError
 from weft.nn.decoding import current_decoding
 from weft.tensor.einsum import einsum
@@ -98,7 +99,8 @@ def rope(x: Tensor, *, d: int, base: float = 10000.0, interleaved: bool = True) 
     else:
         time = "..., t"
         angle = einsum("...|0; k => ...|k", cast(decoding.positions, "float64"), frequencies)
-    cosines, sines = cast(cos(angle), "float32"), cast(sin(angle), "float32")
+    stored = "float64" if Peek()(x.node.precision) == "float64" else "float32"
+    cosines, sines = cast(cos(angle), stored), cast(sin(angle), stored)
     first, second = _pairs(x, d // 2, interleaved)
 
     def turned(by: Tensor, one: Tensor) -> Tensor:
