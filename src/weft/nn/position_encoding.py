@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.assign.dtype_inference import Peek
+from weft.einsum import parse_spec
 from weft.errors import WeftError
 from weft.nn.decoding import current_decoding
+from weft.ops import Scalar, call
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import cast, cos, sin
+from weft.tensor.groups import related
 from weft.tensor.layers import op
-from weft.tensor.leaves import data, offsets
+from weft.tensor.leaves import constant, data, offsets
 from weft.tensor.params import normal, param
 from weft.tensor.tensor import Tensor
 
@@ -99,16 +101,23 @@ def rope(x: Tensor, *, d: int, base: float = 10000.0, interleaved: bool = True) 
     else:
         time = "..., t"
         angle = einsum("...|0; k => ...|k", cast(decoding.positions, "float64"), frequencies)
-    stored = "float64" if Peek()(x.node.precision) == "float64" else "float32"
-    cosines, sines = cast(cos(angle), stored), cast(sin(angle), stored)
+    cosines, sines = cos(angle), sin(angle)
     first, second = _pairs(x, d // 2, interleaved)
 
+    spec = parse_spec(f"..., t|..., k; {time}|k; 0 => ..., t|..., k")
+
     def turned(by: Tensor, one: Tensor) -> Tensor:
-        return einsum(f"..., t|..., k; {time}|k => ..., t|..., k", one, by)
+        operands = (one, by, constant(1.0, dtype="float32"))
+        return related("turned", _turned, list(zip(spec.operands, operands, strict=True)), spec.result)
 
     real = turned(cosines, first) - turned(sines, second)
     imaginary = turned(sines, first) + turned(cosines, second)
     return _joined(real, imaginary, interleaved)
+
+
+def _turned(one: Scalar, by: Scalar, least: Scalar) -> Scalar:
+    """A product in the type of the first, or in that of `least` if that has more digits."""
+    return one * call("type_as", by, one * least)
 
 
 def _pairs(x: Tensor, half: int, interleaved: bool) -> tuple[Tensor, Tensor]:
