@@ -5,8 +5,8 @@ touches, that is so if both index the same axes by the shared loops alone: they 
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
 earlier kernel it shares data with, past kernels that are independent of it. Clearing a buffer is delayed until the
 first nest that touches it and joins that; where their loops differ, it runs before everything else. What is to be
-written late joins no kernel before the first that is. What finds what is checked of a run joins nothing that writes
-what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
+written late joins no kernel before the first that is. What finds what is checked of a run joins its like alone, and
+runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
 join it (`epilogue.py`); anything else shares its batch loops, or nothing. Another contraction shares them if what one
@@ -52,8 +52,6 @@ def fused(
     found = [_Part.of(one, options, placing) for one in parts]
     for at in early_kernels(parts, checked, lasting):
         found[at].early = True
-    for part in found:
-        part.lasting = any(one.writes for buffer in lasting for one in part.level.touched.get(buffer, ()))
     shared = parts[0].shared if parts else ()
     for together in (False, True):  # contractions join one another when all that joins one of them has
         before = len(found) + 1
@@ -87,9 +85,8 @@ class _Part:
     lead: tuple[Stmt, ...] = ()
     why: str = ""
     recurrence: bool = False
-    #: Does it find what is checked, before what lasts is written, or does it write that?
+    #: Does it find what is checked, before what lasts is written?
     early: bool = False
-    lasting: bool = False
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
@@ -110,7 +107,7 @@ class _Part:
         """Take another part in; or leave both as they are and say why not."""
         if (self.recurrence and other.product) or (other.recurrence and self.product):
             return "a contraction runs by itself, not in the iterations of a recurrence"
-        if (self.early and other.lasting) or (self.lasting and other.early):
+        if self.early != other.early:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
@@ -122,8 +119,6 @@ class _Part:
             self.tiled |= other.tiled
             self.placed = self.product is not None or (self.placed and other.placed)
             self.recurrence |= other.recurrence
-            self.early |= other.early
-            self.lasting |= other.lasting
             self.length += other.length
         return why
 

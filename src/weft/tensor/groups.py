@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 
-from weft.assign import Extent, SizeOf, Slot, in_code
+from weft.assign import Extent, Node, SizeOf, Slot, in_code
 from weft.einsum import parse_spec
 from weft.einsum.nodes import (
     KINDS,
@@ -193,6 +193,7 @@ def related(
     sizes: Mapping[str, int] | None = None,
     dtype: str | None = None,
     outside: Outside = "check",
+    watched: Sequence[Node] = (),
 ) -> Tensor:
     """What `value` makes of one element of each tensor, wherever these are read together; assigned, or accumulated.
 
@@ -209,7 +210,7 @@ def related(
             v[:] = found
 
     tensors, logic = [tensor for _, tensor in reads], Einsum(spec, outside=outside)
-    return Operator(name, None, forward).apply(logic, tensors, label=label, sizes=dims, dtype=dtype)
+    return Operator(name, None, forward).apply(logic, tensors, label=label, sizes=dims, dtype=dtype, watched=watched)
 
 
 def each_row(change: Callable[[Kind, Row], Row], shape: ShapeSpec) -> ShapeSpec:

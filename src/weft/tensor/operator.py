@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, overload
 
@@ -82,8 +82,12 @@ class Operator:
         label: str = "",
         sizes: Mapping[str, Dim] | None = None,
         dtype: str | None = None,
+        watched: Sequence[Node] = (),
     ) -> Tensor:
-        """Build the tensor this operator computes from `operands`, stored in `dtype` if one is given."""
+        """Build the tensor this operator computes from `operands`, stored in `dtype` if one is given.
+
+        What is `watched` is computed before it, and has a check.
+        """
         tensors = tuple(as_tensor(operand, self.name) for operand in operands)
         origin = user_origin()
         name = label or self.name
@@ -99,6 +103,7 @@ class Operator:
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
         lookups = lookups_of(operation, {slot: one.operand for slot, one in enumerate(tensors, 1)}, origin)
+        lookups = replace(lookups, watched=(*lookups.watched, *watched))
         code = self._forward(node, operation, lookups, tensors)
         reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
         differentiable = reached and not (self.run_gradient is None and _is_flat(code))
