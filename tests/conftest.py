@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import weft as wf
+from effort import PROFILE, tries
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_NAME = 100
@@ -27,12 +28,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests star
 settings.register_profile(
     "default",
     deadline=None,
-    max_examples=100,
+    max_examples=tries(100),
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("thorough", settings.get_profile("default"))
+settings.load_profile(PROFILE)
 
 
 @pytest.fixture(scope="session", autouse=True)

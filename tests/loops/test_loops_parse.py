@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from loops.programs import ACCUMULATING, FLOATS, GIVEN, SIGNED, UNSIGNED, Sample, samples
 from schedule.programs import PROGRAMS
 from tensor.differences import total
@@ -83,7 +84,7 @@ def anything() -> st.SearchStrategy[Sample]:
     return families.flatmap(lambda dtypes: samples(tuple(ACCUMULATING), dtypes, EVERYTHING, numbers))
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(100))
 @given(anything())
 def test_random_programs_read_back(sample: Sample) -> None:
     reads_back(sample.program, GIVEN)
@@ -97,7 +98,7 @@ def test_kernels_read_back_after_every_pass(name: str, tmp_path: Path, monkeypat
     all_read_back(routine)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(12), suppress_health_check=list(HealthCheck))
 @given(models())
 def test_models_read_back_after_every_pass(sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample
