@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
@@ -90,9 +88,9 @@ def test_random_programs_read_back(sample: Sample) -> None:
     reads_back(sample.program, GIVEN)
 
 
+@pytest.mark.usefixtures("shared_cache")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_kernels_read_back_after_every_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+def test_kernels_read_back_after_every_pass(name: str) -> None:
     sample = PROGRAMS[name]()
     routine = wf.Context("cc").compile(sample.code, keep=sample.keep)  # type: ignore[arg-type]
     all_read_back(routine)
