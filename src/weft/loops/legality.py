@@ -4,7 +4,9 @@ Collapse    cells follow each other in memory as if the loops were one
 Parallel    no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
             hold nothing from one iteration to the next
 Vector      nor does any, but for variables that each iteration adds to, once
+Registers   as for vectors, of variables that no iteration adds to; whole vectors
 Jam         each iteration adds to the same cells, one after another
+Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
 Tile        vectors lie in memory as it says, and end where tensors end
 """
 
@@ -19,6 +21,7 @@ from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.effects import accumulation, effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
+    Ahead,
     Buffer,
     Cast,
     Collapse,
@@ -31,6 +34,7 @@ from weft.loops.nodes import (
     Parallel,
     Product,
     Read,
+    Registers,
     Role,
     Set,
     Staged,
@@ -44,6 +48,7 @@ from weft.loops.nodes import (
 from weft.loops.reaching import covered
 from weft.loops.semiring import TYPES, asks_for_numbers, is_rounded
 from weft.loops.sites import Site, separated, sites
+from weft.loops.streams import fetched_by
 from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, walk
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import is_float, numpy_type
@@ -72,7 +77,7 @@ def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
     loops, body = collapsed_loops(loop)
-    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
+    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Registers | Unroll)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"
     for one in loop.how:
@@ -85,6 +90,10 @@ def illegal(loop: For) -> str:
                 return problem
             case Vector() if problem := _in_order(loops, body):
                 return problem
+            case Registers(lanes=lanes) if problem := _unwritten(loops, body, lanes):
+                return problem
+            case Ahead() if len(loops) > 1 or not fetched_by(loop):
+                return "no loop inside could fetch what it touches"
     return ""
 
 
@@ -155,6 +164,15 @@ def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     if len(set(sums)) < len(sums) or len(uses) > len(sums):
         return f"`{sums[0].name}` is used before all is added"
     return _shared(loops, body)
+
+
+def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
+    """Why iterations cannot be written out on vectors."""
+    if lanes < 2 or points(loops) % lanes:
+        return f"{points(loops)} iterations are no whole number of vectors"
+    if sums := sums_of(body):
+        return f"`{sums[0].name}` is a variable"
+    return _in_order(loops, body)
 
 
 # Memory

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from weft.loops.nodes import Collapse, How, Jam, Parallel, Tile, Unroll, Vector
+from weft.loops.nodes import Ahead, Collapse, How, Jam, Parallel, Registers, Tile, Unroll, Vector
 from weft.notation import Mistake, span_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ _LOOP: Mapping[str, Callable[[int], How]] = {
     r"jammed by (\d+)": Jam,
     r"on vectors(?: of (\d+))?": Vector,
     r"unrolled by (\d+)": Unroll,
+    r"in registers of (\d+)": Registers,
+    r"fetching (\d+) ahead": Ahead,
 }
 _TILE = re.compile(
     r"in tiles of (?P<rows>\d+) rows? by (?P<vectors>\d+) (?:vectors?|columns?(?P<dot>, along sums on vectors)) of "

@@ -13,6 +13,18 @@
 #define WEFT_APART __attribute__((noinline))
 #endif
 
+/* Some lines of memory, from one of them on, that are soon read, or written. Nothing is wrong with those beyond it. */
+static inline __attribute__((always_inline)) void weft_fetch(const void *from, int64_t first, int lines)
+{
+    _Pragma("GCC unroll 16") for (int at = 0; at < lines; at++)
+        __builtin_prefetch((const char *)from + 64 * (first + at), 0);
+}
+static inline __attribute__((always_inline)) void weft_fetch_to_write(const void *from, int64_t first, int lines)
+{
+    _Pragma("GCC unroll 16") for (int at = 0; at < lines; at++)
+        __builtin_prefetch((const char *)from + 64 * (first + at), 1);
+}
+
 /* Extrema are two choices: a compiler makes one of two conditions a branch, and no vectors. */
 #define WEFT_NUMBER(T, t)                                                                                              \
     static inline T weft_max_##t(T x, T y) { T chosen = x > y ? x : y; return x != x ? x : chosen; }                   \
