@@ -8,7 +8,9 @@ Simt        nor is anything stored outside of such loops by what has them inside
             unless each is the whole body of the last
 Vector      nor does any, but for variables that each iteration adds to, once
 Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
+Registers   as for vectors, of variables that no iteration adds to; whole vectors
 Jam         each iteration adds to the same cells, one after another
+Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
 Tile        vectors lie in memory as it says, and end where tensors end
 """
 
@@ -23,6 +25,7 @@ from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.effects import accumulation, effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
+    Ahead,
     Blocks,
     Buffer,
     Cast,
@@ -38,6 +41,7 @@ from weft.loops.nodes import (
     Parallel,
     Product,
     Read,
+    Registers,
     Role,
     Set,
     Simt,
@@ -52,6 +56,7 @@ from weft.loops.nodes import (
 from weft.loops.reaching import covered
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
 from weft.loops.sites import Site, separated, sites
+from weft.loops.streams import fetched_by
 from weft.loops.walk import (
     Loop,
     around,
@@ -92,7 +97,7 @@ def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
     loops, body = collapsed_loops(loop)
-    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
+    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Registers | Unroll)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"
     for one in loop.how:
@@ -109,6 +114,10 @@ def illegal(loop: For) -> str:
                 return problem
             case Vector() if problem := _in_order(loops, body):
                 return problem
+            case Registers(lanes=lanes) if problem := _unwritten(loops, body, lanes):
+                return problem
+            case Ahead() if len(loops) > 1 or not fetched_by(loop):
+                return "no loop inside could fetch what it touches"
     return ""
 
 
@@ -222,6 +231,15 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
     return _shared(loops, body, [one for one in done.buffers if one.role is Role.PRIVATE])
+
+
+def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
+    """Why iterations cannot be written out on vectors."""
+    if lanes < 2 or points(loops) % lanes:
+        return f"{points(loops)} iterations are no whole number of vectors"
+    if sums := sums_of(body):
+        return f"`{sums[0].name}` is a variable"
+    return _in_order(loops, body)
 
 
 # Memory

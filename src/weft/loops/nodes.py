@@ -206,8 +206,28 @@ class Simt:
         return f"on simt threads by {self.block}"
 
 
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """All iterations are written out on vectors of so many: what the loop around accumulates stays in registers."""
+
+    lanes: int
+
+    def __str__(self) -> str:
+        return f"in registers of {self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside."""
+
+    iterations: int
+
+    def __str__(self) -> str:
+        return f"fetching {self.iterations} ahead"
+
+
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Grid | Lanes | Simt
+How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Registers | Ahead | Grid | Lanes | Simt
 
 
 @dataclass(frozen=True, slots=True)

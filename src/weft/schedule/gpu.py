@@ -72,7 +72,7 @@ def split_long_sums(stage: Stage, task: Task) -> Stage:
 
     t = 0;  for i: t = t + x[i]    becomes    for strip: part[strip] = …;  t = 0;  for strip: t = t + part[strip]
     """
-    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.tf32))
+    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.products == "tf32"))
 
 
 def cut_launches(stage: Stage, task: Task) -> Stage:

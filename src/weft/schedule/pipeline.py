@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weft.loops import (
+    Ahead,
     Buffer,
     Collapse,
     Jam,
     Product,
+    Registers,
     Simt,
     Vector,
 )
@@ -39,6 +41,7 @@ from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
 from weft.schedule.check_first import checks_first
 from weft.schedule.collapse import collapsed
+from weft.schedule.fetch_ahead import fetching_ahead
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -410,7 +413,16 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
     """
-    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
+    registers = Registers in task.places
+    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options, registers))
+
+
+def fetch_ahead(stage: Stage, task: Task) -> Stage:
+    """Fetch the next row from memory while loops pass over one several times.
+
+    for i: { for j: s = s + x[i, j];  … }    becomes    for i fetching 1 ahead: { for j: s = s + x[i, j];  … }
+    """
+    return _decided(stage, task, Ahead, lambda body: fetching_ahead(body, task.options))
 
 
 def launch(stage: Stage, task: Task) -> Stage:
@@ -463,6 +475,7 @@ PASSES = (
     Pass("unroll_jam", unroll_jam),
     Pass("vectorise", vectorise),
     Pass("launch", launch),
+    Pass("fetch_ahead", fetch_ahead),
 )
 
 
