@@ -82,6 +82,10 @@ class DeviceState:
             waiting = self.hazards.under_way()
         for event in waiting:
             event.settle()
+        self.finish()
+
+    def finish(self) -> None:
+        """Return when the backend has done all that it was asked to do here."""
         if self._synchronize is not None:
             self._synchronize(self.index)
 

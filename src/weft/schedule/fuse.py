@@ -112,7 +112,7 @@ class _Part:
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
         names = new_names(other.names, self.names)
-        why = "" if self._join_cells(other, names) else self._join_loops(other, names, scales)
+        why = "" if self._join_cells(other, names, scales.leads) else self._join_loops(other, names, scales)
         if not why:
             self.remarks += other.remarks
             self.names.update(names.values())
@@ -122,16 +122,17 @@ class _Part:
             self.length += other.length
         return why
 
-    def _join_cells(self, other: _Part, names: LoopNames) -> bool:
-        """Join as the initialisation of a contraction, as its epilogue or as what runs before it, if it is that."""
+    def _join_cells(self, other: _Part, names: LoopNames, leads: bool) -> bool:
+        """Join as the initialisation of a contraction, as its epilogue or, if it `leads`, as what runs before it."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
             *before, nest = other.level.body
-            if may_follow(self.product, nest) and _comes_first(before, self.level.touched):
+            first = _comes_first(before, self.level.touched) if leads else not before
+            if first and may_follow(self.product, nest):
                 *before, nest = renamed(other.level.body, names)
                 found, lead = followed(self.product, nest), (*self.lead, *before)
         elif other.product is not None:
-            if _is_straight(self.level.body) and all(old == new for old, new in names.items()):
+            if leads and _is_straight(self.level.body) and all(old == new for old, new in names.items()):
                 found, lead = other.product, (*self.level.body, *other.lead)
             elif len(self.level.items) == 1 and _comes_first(other.lead, self.level.touched):
                 found = started(other.product, self.level.body[0])
@@ -152,6 +153,9 @@ class _Part:
         if limits and (most == 0 or self.level.first_loop is None or other.level.first_loop is None):
             return "only pointwise work on its result joins a contraction"
 
+        if (straight := _straight(self.level, other.level)) is not None and (why := scales.beside(straight)):
+            return why
+
         def weighed(mine: Level, theirs: Level, shared: Shared) -> str:
             if most is not None and len(shared) > most:
                 return f"`{shared[most][0]}` is a loop of the contraction itself"
@@ -163,6 +167,11 @@ class _Part:
         if not why:
             self.product, self.shareable = None, (self.shareable[0], other.shareable[1])
         return why
+
+
+def _straight(one: Level, other: Level) -> Level | None:
+    """The nests, where one of two is straight-line code and the other has loops."""
+    return other if one.first_loop is None else one if other.first_loop is None else None
 
 
 def _is_straight(body: Sequence[Stmt]) -> bool:

@@ -31,8 +31,17 @@ class FusionCost:
     together: bool = True
 
     @property
+    def leads(self) -> bool:
+        """May straight-line code run before a contraction, as one kernel?"""
+        return True
+
+    @property
     def machine(self) -> Machine:
         return self.options.machine
+
+    def beside(self, nests: Level) -> str:
+        """Why straight-line code is better not one kernel with some nests; empty if it is."""
+        return ""
 
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
         """Why two nests are better not joined in the loops they could share; empty if they are better joined."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops.walk import Body
+from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
 from weft.optimise.narrow_factors import with_narrow_factors
 from weft.schedule import contractions, pipeline
@@ -27,6 +28,7 @@ from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
 from weft.schedule.stage import Pass, Stage, Task, each_kernel
+from weft.schedule.straight_first import straight_first
 
 
 def narrow_factors(stage: Stage, task: Task) -> Stage:
@@ -37,12 +39,28 @@ def narrow_factors(stage: Stage, task: Task) -> Stage:
     return pipeline.with_nests(stage, with_narrow_factors(stage.nests)) if task.options.factors else stage
 
 
+def forward_fills(stage: Stage, task: Task) -> Stage:
+    """Store what is accumulated into cells that were cleared, each once.
+
+    g = 0;  for i: g[i] += x[i]    becomes    for i: g[i] = 0 + x[i]
+    """
+    return pipeline.with_nests(stage, with_forwarded_fills(stage.nests))
+
+
 def order_sums_inside(stage: Stage, task: Task) -> Stage:
     """Order the loops of every nest so that each cell is finished before the next: programs share cells.
 
     for i: for j: y[j] += x[i, j]    becomes    for j: for i: y[j] += x[i, j]
     """
     return pipeline.with_nests(stage, [sums_innermost(nest) for nest in stage.nests])
+
+
+def join_straight(stage: Stage, task: Task) -> Stage:
+    """Run straight-line code early and together: it is a launch of one program.
+
+    for i: w[i] = …;  n = n + 1;  for i: v[i] = …;  m = m * 2    becomes    n = n + 1;  m = m * 2;  for i: w[i] = …;  …
+    """
+    return replace(stage, formed=tuple(straight_first(stage.parts)))
 
 
 def fuse_on_grid(stage: Stage, task: Task) -> Stage:
@@ -126,8 +144,10 @@ def _for_gpu(one: Pass) -> Pass:
 
 
 _OWN = (
+    Pass("forward_fills", forward_fills),
     Pass("narrow_factors", narrow_factors),
     Pass("order_loops", order_sums_inside),
+    Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
     Pass("place_contractions", place_contractions),
     Pass("split_long_sums", split_long_sums),
@@ -136,9 +156,9 @@ _OWN = (
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
-    "distribute narrow_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining inline interchange gather "
-    "simplify_nests fuse forward_stores find_alike replace_aggregates simplify place_contractions "
-    "split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
+    "distribute forward_fills narrow_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining "
+    "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
+    "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )
 
 #: What happens between loops and launches on a GPU, in order.
