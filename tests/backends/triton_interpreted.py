@@ -100,6 +100,9 @@ def given_in(kernel: Kernel) -> tuple[str, ...]:
     return tuple(names)
 
 
+COUNT = {"triton": 0, "other": 0}
+
+
 def source_of(kernel: Kernel, name: str = "kernel") -> Source:
     return triton_source(name, kernel.body, buffers_of(Program(kernel.body)), given_in(kernel))
 
@@ -122,6 +125,9 @@ class _Bound:
         return call
 
     def _step(self, kernel: Kernel, memory: Memory) -> Callable[[Mapping[str, int]], None]:
+        from weft.schedule.spelled import unspelled
+        if not is_triton(kernel): COUNT[unspelled(kernel.body)]=COUNT.get(unspelled(kernel.body),0)+1
+        COUNT["triton" if is_triton(kernel) else "other"] += 1
         if not is_triton(kernel):
             return lambda given: run(as_program([kernel]), memory, given)
         source, names = source_of(kernel), given_in(kernel)

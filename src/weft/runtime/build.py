@@ -16,7 +16,6 @@ from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import halved, key_of, recall, remember
 from weft.schedule import (
-    UNOPTIMISED,
     Clock,
     CompileOptions,
     Kernel,
@@ -117,9 +116,7 @@ class Request:
     @property
     def passes(self) -> tuple[Pass, ...]:
         """What happens between loops and kernels. The oracle runs loops as they are."""
-        if self.fuses:
-            return passes_for(self.task)
-        return UNOPTIMISED if self.backend.fuses else ()
+        return passes_for(self.task, optimising=self.fuses) if self.backend.fuses else ()
 
     def _key(self, backend: Lasting) -> tuple[str, list[Buffer]]:
         """What it is kept under, and the buffers of its tensors, by number."""

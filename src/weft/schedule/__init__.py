@@ -6,7 +6,7 @@ from weft.loops import Grid, Program
 from weft.schedule.annotate import annotate as annotate, in_plain_loops as in_plain_loops
 from weft.schedule.compile_options import CompileOptions as CompileOptions
 from weft.schedule.driver import BrokenPass as BrokenPass, stages as stages
-from weft.schedule.gpu import GPU_PASSES as GPU_PASSES
+from weft.schedule.gpu import GPU_PASSES as GPU_PASSES, GPU_UNOPTIMISED as GPU_UNOPTIMISED
 from weft.schedule.nodes import (
     Kernel as Kernel,
     Schedule as Schedule,
@@ -24,9 +24,11 @@ from weft.schedule.text import (
 from weft.schedule.timings import Clock as Clock
 
 
-def passes_for(task: Task) -> tuple[Pass, ...]:
+def passes_for(task: Task, *, optimising: bool = True) -> tuple[Pass, ...]:
     """The passes that cut programs into kernels for what a backend has."""
-    return GPU_PASSES if Grid in task.places else PASSES
+    if Grid in task.places:
+        return GPU_PASSES if optimising else GPU_UNOPTIMISED
+    return PASSES if optimising else UNOPTIMISED
 
 
 def schedule(program: Program, task: Task, *, clock: Clock | None = None) -> Schedule:

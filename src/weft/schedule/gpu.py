@@ -107,7 +107,7 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
 
     for i: for j: y[i, j] = x[i, j]    becomes    for i collapsed by 2, on a grid by 1024 with 4 warps: for j: …
     """
-    own = touched_by_one(stage.kernels).difference(stage.outside)
+    own = touched_by_one(stage.kernels).difference(stage.outside) if stage.verdicts else set()
 
     def run(kernel: Kernel, mine: frozenset[object]) -> Sequence[Body]:
         body = kernel.template
@@ -165,4 +165,8 @@ _ORDER = (
 GPU_PASSES: tuple[Pass, ...] = tuple(
     _for_gpu({**{one.name: one for one in pipeline.PASSES}, **{one.name: one for one in _OWN}}[name])
     for name in _ORDER.split()
+)
+#: What happens where nothing is optimised: every assignment is a launch, or a few.
+GPU_UNOPTIMISED = tuple(
+    one for one in GPU_PASSES if one.name in ("replace_aggregates", "check_first", "cut_launches", "run_on_grid")
 )

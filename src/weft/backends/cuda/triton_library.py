@@ -43,7 +43,8 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("trunc", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
     ("round", _FLOATS, "x", ("return libdevice.round(x)",)),
     ("round", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
-    ("neg", (*_FLOATS, *_SIGNED), "x", ("return -x",)),
+    ("neg", _FLOATS, "x", ("return x * -1.0",)),  # 0 - x has no -0.0
+    ("neg", _SIGNED, "x", ("return -x",)),
     ("neg", _UNSIGNED, "x", ("return tl.full((), 0, tl.uint64) - x",)),
     ("abs", (*_FLOATS, *_SIGNED), "x", ("return tl.abs(x)",)),
     ("abs", _UNSIGNED, "x", ("return x",)),

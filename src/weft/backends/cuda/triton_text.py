@@ -79,7 +79,7 @@ class _Sum:
     op: str
     name: str
     here: Here
-    #: How many masks there were where its loop begins; and whether it takes values once, so that it starts with them.
+    #: How many masks there were where it is declared; and whether it takes values once, so that it starts with them.
     masks: int
     once: bool
 
@@ -233,7 +233,7 @@ class _Text:
             once = not repeated and sum(1 for other, _, _ in sites if other.local == one.local) == 1
             there = Here(here.indices, here.masks, sizes)
             name = self.lines.fresh(f"{one.local.name}_sum")
-            own[key] = _Sum(one.local, found[0], name, there, len(here.masks), once)
+            own[key] = _Sum(one.local, found[0], name, there, self.masks[one.local], once)
             if not once:
                 start = neutral_of(found[0], one.local.dtype)
                 self.lines.add(f"{name} = {full(constant_value(start), one.local.dtype, there.shape(there.axes))}")

@@ -193,7 +193,9 @@ class Values:
             self.kept[buffer] = value
             return
         where = self.offset(buffer, at, here)
-        mask = here.masked(where.axes)
+        mask = here.masked()
+        if not (value.axes | (mask.axes if mask else NONE)) <= where.axes:  # one of the lanes alone has a cell
+            where = Value(f"({where.text} + tl.zeros({here.shape(here.axes)}, tl.int32))", here.axes)
         text = value.text if buffer.dtype != "bool" else f"tl.cast({value.text}, tl.int8)"
         guarded = f", mask={mask.text}" if mask else ""
         self.lines.add(f"tl.store({self.buffers[buffer]} + {where.text}, {text}{guarded})")
