@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -172,8 +174,9 @@ step = ctx.compile(wf.exp(w * 3.0).forward)
 step()
 print(sorted(one for one in ("triton", "cuda.bindings.nvrtc") if one in sys.modules))
 """
+    env = {**os.environ, "PYTHONPATH": str(Path(wf.__file__).parent.parent)}
     outputs = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     ]
     assert outputs[1].strip() == "[]"

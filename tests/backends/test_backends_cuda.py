@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -460,7 +461,8 @@ def test_importing_weft_loads_no_driver_and_no_compiler() -> None:
         "import sys, weft; weft.Context('interp'); "
         "print([one for one in sys.modules if one.partition('.')[0] in ('triton', 'cuda') or '.cuda' in one])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(Path(wf.__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -19,6 +19,7 @@ from weft.backends.protocol import (
     BoundProgram as BoundProgram,
     CompilerCrash as CompilerCrash,
     DeviceUse as DeviceUse,
+    Exchanging as Exchanging,
     Executable as Executable,
     InOrder as InOrder,
     KernelCall as KernelCall,

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
+from weft.dlpack import DeviceArray
 from weft.errors import WeftError
 from weft.loops import Buffer
 from weft.schedule.nodes import Kernel
@@ -186,6 +187,23 @@ class DeviceUse:
     pool: int
     free: int
     total: int
+
+
+@runtime_checkable
+class Exchanging(Protocol):
+    """What a backend offers whose memory other libraries can use where it lies."""
+
+    def place(self, device: int) -> tuple[int, int]:
+        """A device, as DLPack says it."""
+        ...
+
+    def lend(self, block: Block) -> DeviceArray:
+        """The memory of a block as an array that others take."""
+        ...
+
+    def borrow(self, array: DeviceArray) -> Block:
+        """The memory of somebody's array as a block."""
+        ...
 
 
 @runtime_checkable

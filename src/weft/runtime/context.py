@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code, seq
-from weft.backends import Array, Backend, find_backend
+from weft.backends import Array, Backend, Exchanging, find_backend
 from weft.display import Shown, show_values
 from weft.display.values import BOXES, COLUMNS, ROWS
+from weft.dlpack import CPU, DeviceArray
 from weft.errors import WeftError, user_origin
 from weft.habits import not_pickled
 from weft.public import public_methods
@@ -24,7 +25,7 @@ from weft.runtime.function import Function
 from weft.runtime.memory_use import MemoryUse, memory_use
 from weft.runtime.routine import Routine
 from weft.runtime.state import Restored, read_state, restore_state
-from weft.runtime.values import holds
+from weft.runtime.values import exported, holds
 from weft.runtime.variables import Stateful, variables_of
 from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
@@ -190,6 +191,16 @@ class Context:
         else:
             self._engine.close()
 
+    @property
+    def _place(self) -> tuple[int, int]:
+        """Where its tensors lie, as DLPack says it."""
+        backend = self._engine.backend
+        return backend.place(0) if isinstance(backend, Exchanging) else CPU
+
+    def _export(self, tensor: Tensor) -> DeviceArray:
+        """The value of a tensor as an array where it lies, of the caller's own."""
+        return exported(self._engine.devices[0], checked_node(tensor))
+
     def _holds(self, tensor: Tensor) -> bool:
         """Is a value stored here of the tensor, or of anything it is computed from?"""
         return holds(self._engine.devices[0], checked_node(tensor))
@@ -216,7 +227,7 @@ def unlisted(backend: str | Backend | None) -> Context:
 
 #: Of the process.
 listed = DefaultContext(unlisted)
-evaluator.evaluate = listed
+evaluator.evaluate, evaluator.place, evaluator.export = listed, listed.place, listed.export
 
 
 def _checked_count(backend: Backend, devices: int) -> int:

@@ -9,6 +9,7 @@ from weft.assign import Merge, Node
 from weft.assign.check import made_at
 from weft.backends import DeviceUse
 from weft.cache.limit import amount
+from weft.dlpack import CPU, ExchangeError, place_name
 from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
 from weft.schedule.memory_plan import size_of
@@ -79,6 +80,20 @@ def no_memory(
         notes=[*notes, *([rest] if len(parts) > len(largest) else []), *held],
         fix="make it smaller: fewer examples at a time, or sizes that a line above shows to be a mistake",
     )
+
+
+def elsewhere(buffer: Buffer, lies: tuple[int, int], here: tuple[int, int]) -> ExchangeError:
+    """An array is given for a tensor on another device."""
+    places = f"lies on {place_name(lies)}, and this context computes on {place_name(here)}"
+    what = f"what is given for `{buffer.name}` {places}"
+    there = 'x.cpu() in PyTorch, or compute where it is: wf.Context("cuda")' if here == CPU else "x.to(…) in PyTorch"
+    return ExchangeError(what, fix=f"move it: {there}")
+
+
+def other_type(buffer: Buffer, dtype: str) -> ExchangeError:
+    """An array on a GPU has another type than the tensor it is given for."""
+    what = f"`{buffer.name}` is {buffer.dtype}, and what is given for it on its GPU is {dtype}"
+    return ExchangeError(what, fix=f"convert it there: x.to(torch.{buffer.dtype}) in PyTorch")
 
 
 def held(use: DeviceUse, buffers: Sequence[Buffer], device: int) -> list[str]:

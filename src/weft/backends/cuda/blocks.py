@@ -11,8 +11,14 @@ import numpy as np
 
 from weft.backends.cuda.gpu import Gpu
 from weft.backends.protocol import Array
+from weft.dlpack import DeviceArray
 from weft.loops import Buffer
 from weft.ops.dtypes import numpy_type
+
+#: What compiled code takes for granted of pointers.
+_ALIGNED = 16
+#: The memory of an NVIDIA GPU, as DLPack says it.
+_CUDA = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +57,27 @@ class GpuMemory:
     def view(self, block: GpuBlock, buffer: Buffer, offset: int) -> GpuBlock:
         return GpuBlock(block.gpu, block.address + offset, buffer.shape, buffer.dtype, block.owner)
 
-    def adopt(self, buffer: Buffer, array: Array, device: int) -> GpuBlock | None:
-        """An array lies in the memory of this process, which no GPU works on."""
+    def adopt(self, buffer: Buffer, array: Array | DeviceArray, device: int) -> GpuBlock | None:
+        """Memory of this process is copied: no GPU works on it. That of a GPU is used where compiled code can."""
+        if isinstance(array, DeviceArray) and array.address % _ALIGNED == 0:
+            return self.borrow(array.reshape(buffer.shape))
         return None
 
-    def upload(self, array: Array, block: GpuBlock) -> None:
+    def place(self, device: int) -> tuple[int, int]:
+        return _CUDA, device
+
+    def borrow(self, array: DeviceArray) -> GpuBlock:
+        return GpuBlock(self.gpu(array.device[1]), array.address, array.shape, array.dtype.name, array)
+
+    def lend(self, block: GpuBlock) -> DeviceArray:
+        place, dtype = self.place(block.gpu.index), numpy_type(block.dtype)
+        return DeviceArray(block.address, block.shape, dtype, place, block.owner, ready=block.gpu.precede)
+
+    def upload(self, array: Array | DeviceArray, block: GpuBlock) -> None:
         """The driver copies memory of this process aside before it returns: then the array may change."""
-        if block.size:
+        if isinstance(array, DeviceArray):
+            self.copy(self.borrow(array), block)
+        elif block.size:
             gpu, lying = block.gpu, np.ascontiguousarray(array)
             with gpu.current:
                 at = lying.__array_interface__["data"][0]

@@ -105,10 +105,13 @@ class Gpu:
 
     def follow(self, other: Gpu) -> None:
         """Let what is asked for from now on wait for what another GPU was asked for."""
-        with other.current:
-            self.driver.call("cuEventRecord", other.event, other.stream)
-        with self.current:
-            self.driver.call("cuStreamWaitEvent", self.stream, other.event, 0)
+        other.precede(self.stream)
+
+    def precede(self, stream: Handle) -> None:
+        """Let a stream of somebody else wait for what was asked for so far."""
+        with self.lock, self.current:
+            self.driver.call("cuEventRecord", self.event, self.stream)
+            self.driver.call("cuStreamWaitEvent", stream, self.event, 0)
 
     def function(self, launch: Launch) -> Handle:
         """The function of a kernel, loaded."""
