@@ -37,7 +37,8 @@ class Thresholds:
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
     if each cell of the copy is used `border_uses` times on average.
 
-    **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`.
+    **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
+    cut into `simt_strips` at most, which they share.
     """
 
     tile_rows: int = 8
@@ -74,6 +75,7 @@ class Thresholds:
     strip_distance: int = 100
     border_uses: int = 4
     simt_block: int = 256
+    simt_strips: int = 1024
 
     def __post_init__(self) -> None:
         for one in fields(self):
