@@ -182,11 +182,11 @@ def works() -> dict[str, Work | Step]:
         "product 4096 f32": product(4096, 3000),
         "product 4096 bf16, bias, GELU": layer(4096, 215),
         "softmax 8192x4096": rows(
-            70, lambda wf, x: wf.softmax(x, axes="j"), lambda torch, x: x.softmax(1), lambda jax, x: jax.nn.softmax(x)
+            70, lambda wf, x: wf.softmax(x, "ij => i"), lambda torch, x: x.softmax(1), lambda jax, x: jax.nn.softmax(x)
         ),
         "layer norm 8192x4096": rows(
             66,
-            lambda wf, x: wf.nn.layer_norm()(x),
+            lambda wf, x: wf.nn.layer_norm(spec="ij => i")(x),
             lambda torch, x: torch.nn.functional.layer_norm(x, (4096,)),
             lambda jax, x: jax.nn.standardize(x, epsilon=1e-5),
         ),

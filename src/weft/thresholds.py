@@ -39,7 +39,8 @@ class Thresholds:
     if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache lines at least are
     fetched while the one before is worked on, where there are more of them than the second cache holds.
 
-    **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`.
+    **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
+    cut into `simt_strips` at most, which they share.
     """
 
     tile_rows: int = 8
@@ -78,6 +79,7 @@ class Thresholds:
     border_uses: int = 4
     simt_block: int = 256
     fetched_lines: int = 8
+    simt_strips: int = 1024
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -23,10 +23,10 @@ def written(text: str) -> str:
     return "".join(f"{name}: {kind}\n" for name, kind in used.items()) + dedent(text).strip() + "\n"
 
 
-def launched(text: str, block: int = 256) -> list[str]:
+def launched(text: str) -> list[str]:
     """What becomes of the loops of a kernel, a text for each launch."""
     kernel = Kernel(("remark",), parse(written(text)).body)
-    found = on_simt(kernel, block)
+    found = on_simt(kernel)
     assert all(one.remarks == ("remark",) and is_placed(one) and not is_placed(kernel) for one in found)
     for one in found:
         check(Program(one.body))

@@ -432,8 +432,8 @@ def launch(stage: Stage, task: Task) -> Stage:
     """
     if Simt not in task.places:
         return stage
-    kernels, block = stage.kernels, task.options.thresholds.simt_block
-    found = once(kernels, lambda one, _: [one.template] if is_placed(one) else launches(one, block))
+    kernels = stage.kernels
+    found = once(kernels, lambda one, _: [one.template] if is_placed(one) else launches(one, task.options))
     made = [replace(one, template=each, decided=True) for one, own in zip(kernels, found, strict=True) for each in own]
     return replace(stage, formed=tuple(made), plan=stage.plan and stage.plan.cut(list(map(len, found))))
 

@@ -17,6 +17,8 @@ has no such loop outside. It is a launch of one thread block: each of its thread
 iterations of the loops on simt threads inside, and wait for each other after each of these. What stores anything
 outside of such loops becomes one, of a single iteration. Where nothing at all is parallel, all is.
 
+A sum that few threads would add up is first cut into strips, each of which has an accumulator (`partition.py`).
+
 What is folded keeps its loop from being shared, for different iterations have the same cells; threads have no buffers
 of their own. A GPU's pipeline does not fold storage.
 """
@@ -29,22 +31,24 @@ from math import prod
 from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.loops import Cast, Fill, For, Grid, If, Let, Remark, Set, Simt, Staged, Stmt, Store
+from weft.loops import Cast, Fill, For, Grid, If, Let, Local, Remark, Set, Simt, Staged, Stmt, Store
 from weft.loops.effects import effects
 from weft.loops.legality import carried, on_threads
 from weft.loops.names import BlockNames
-from weft.loops.walk import Body, Loop, around, body_of, bottom_up, everything, parts, variables, with_body
+from weft.loops.walk import Body, Loop, around, body_of, bottom_up, everything, parts, reads, variables, with_body
 from weft.ops import Num
 from weft.schedule.annotate import in_plain_loops
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.nodes import Kernel
+from weft.schedule.partition import partitioned
 
 #: What a nest is made of before its innermost block.
 _Step: TypeAlias = For | If | Let
 
 
-def on_simt(kernel: Kernel, block: int = 256) -> tuple[Kernel, ...]:
-    """A kernel as launches, in thread blocks of so many."""
-    return tuple(replace(kernel, template=one, decided=True) for one in launches(kernel, block))
+def on_simt(kernel: Kernel, options: CompileOptions = DEFAULTS) -> tuple[Kernel, ...]:
+    """A kernel as launches."""
+    return tuple(replace(kernel, template=one, decided=True) for one in launches(kernel, options))
 
 
 def is_placed(kernel: Kernel) -> bool:
@@ -55,13 +59,19 @@ def is_placed(kernel: Kernel) -> bool:
     )
 
 
-def launches(kernel: Kernel, block: int) -> list[Body]:
+def launches(kernel: Kernel, options: CompileOptions) -> list[Body]:
     """The statements of a kernel's template, cut into launches."""
     body = bottom_up(in_plain_loops(kernel, kernel.plain).template, _without_remarks)
-    names = BlockNames(body)
+    names, lines = BlockNames(body), options.thresholds
     body = bottom_up(body, lambda stmt: _filled(stmt, names) if isinstance(stmt, Fill) else (stmt,))
-    made = _Launches(block, names.fresh("alone"))
-    return [made.launch(group) for group in _tied(body)]
+    made = _Launches(lines.simt_block, names.fresh("alone"))
+    in_strips = options.but(chunk_ns=1, thresholds=replace(lines, most_chunks=lines.simt_strips))
+    done = list[Body]()
+    for group in _tied(body):
+        found = made.launch(group)
+        strips = partitioned(group, in_strips) if _busiest(found) < made.block else group
+        done += [found] if strips is group else map(made.launch, _tied(strips))
+    return done
 
 
 def _without_remarks(stmt: Stmt) -> Body:
@@ -77,11 +87,8 @@ def _filled(fill: Fill, names: BlockNames) -> Body:
 
 def _tied(body: Sequence[Stmt]) -> list[Body]:
     """A block in groups of statements that can run apart: from a variable to its last use is one group."""
-    mentioned = [
-        {one for stmt in everything((each,)) for part in parts(stmt) for one in variables(part)}
-        | {stmt.local for stmt in everything((each,)) if isinstance(stmt, Set)}
-        for each in body
-    ]
+    body = _late(body)
+    mentioned = list(map(_mentioned, body))
     groups, first, last = list[Body](), 0, 0
     for at, stmt in enumerate(body):
         if isinstance(stmt, Let):
@@ -90,6 +97,27 @@ def _tied(body: Sequence[Stmt]) -> list[Body]:
             groups.append(tuple(body[first : at + 1]))
             first, last = at + 1, at + 1
     return [one for one in groups if effects(one).buffers]
+
+
+def _late(body: Sequence[Stmt]) -> list[Stmt]:
+    """A block with every variable right before it is first used, or before what it is made of changes."""
+    done = list[Stmt]()
+    for stmt in reversed(body):
+        at = 0
+        if isinstance(stmt, Let):
+            made_of = {*variables(stmt.value), *(one.buffer for one in reads(stmt.value))}
+            changed = ({*found.sets, *found.buffers} for found in (effects((one,)) for one in done))
+            before = zip(map(_mentioned, done), changed, strict=True)
+            at = next((at for at, (uses, new) in enumerate(before) if stmt.local in uses or made_of & new), len(done))
+        done.insert(at, stmt)
+    return done
+
+
+def _mentioned(stmt: Stmt) -> set[Local]:
+    """The variables that a statement reads or sets."""
+    inside = everything((stmt,))
+    used = {one for each in inside for part in parts(each) for one in variables(part)}
+    return used | {one.local for one in inside if isinstance(one, Set)}
 
 
 @dataclass(frozen=True, slots=True)
