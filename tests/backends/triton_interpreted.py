@@ -126,7 +126,9 @@ class _Bound:
 
     def _step(self, kernel: Kernel, memory: Memory) -> Callable[[Mapping[str, int]], None]:
         from weft.schedule.spelled import unspelled
-        if not is_triton(kernel): COUNT[unspelled(kernel.body)]=COUNT.get(unspelled(kernel.body),0)+1
+
+        if not is_triton(kernel):
+            COUNT[unspelled(kernel.body)] = COUNT.get(unspelled(kernel.body), 0) + 1
         COUNT["triton" if is_triton(kernel) else "other"] += 1
         if not is_triton(kernel):
             return lambda given: run(as_program([kernel]), memory, given)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops.walk import Body
+from weft.optimise.factor_copies import with_narrow_factors, with_turned_factors
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
-from weft.optimise.narrow_factors import with_narrow_factors
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.fuse import fused
@@ -30,13 +30,20 @@ from weft.schedule.split_sums import split_sums
 from weft.schedule.stage import Pass, Stage, Task, each_kernel
 from weft.schedule.straight_first import straight_first
 
+#: Contractions of so many points are worth a copy of a factor that tensor cores take as it lies.
+_TURNED = 1 << 24
 
-def narrow_factors(stage: Stage, task: Task) -> Stage:
-    """Store what products round as it is rounded.
+
+def copy_factors(stage: Stage, task: Task) -> Stage:
+    """Store factors of products as tensor cores take them: rounded, or with sums side by side.
 
     h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
     """
-    return pipeline.with_nests(stage, with_narrow_factors(stage.nests)) if task.options.factors else stage
+    if task.options.factors:
+        return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
+    if task.options.products == "tf32":
+        return pipeline.with_nests(stage, with_turned_factors(stage.nests, _TURNED))
+    return stage
 
 
 def forward_fills(stage: Stage, task: Task) -> Stage:
@@ -145,7 +152,7 @@ def _for_gpu(one: Pass) -> Pass:
 
 _OWN = (
     Pass("forward_fills", forward_fills),
-    Pass("narrow_factors", narrow_factors),
+    Pass("copy_factors", copy_factors),
     Pass("order_loops", order_sums_inside),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
@@ -156,7 +163,7 @@ _OWN = (
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
-    "distribute forward_fills narrow_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining "
+    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining "
     "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
     "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )
