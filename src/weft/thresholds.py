@@ -31,11 +31,16 @@ class Thresholds:
     joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
     `streams` at once, where there are `stream_rows` rows of lanes. States of several numbers are `states` at most, of
     `state_values` values each at least; `states_left` are joined one after another, and no more are made where joining
-    two takes more than `state_operations`, which hides its own latency.
+    two takes more than `state_operations`, which hides its own latency. Accumulators that registers hold stay there if
+    what is done with all of them, written out, has no more than `written_operations`.
 
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
-    if each cell of the copy is used `border_uses` times on average.
+    if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache lines at least are
+    fetched while the one before is worked on, where there are more of them than the second cache holds.
+
+    **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
+    cut into `simt_strips` at most, which they share.
     """
 
     tile_rows: int = 8
@@ -67,10 +72,14 @@ class Thresholds:
     state_values: int = 4
     states_left: int = 8
     state_operations: int = 100
+    written_operations: int = 256
     strip_rows_least: int = 32
     strip_rows_most: int = 64
     strip_distance: int = 100
     border_uses: int = 4
+    simt_block: int = 256
+    fetched_lines: int = 8
+    simt_strips: int = 1024
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -89,7 +98,7 @@ _LEAST = {"nested_lanes": 2}
 #: The most that numbers may be: tiles are written out, and lanes add up a bounded number of terms.
 _MOST = {"tile_rows": 64, "tile_vectors": 8, "few_rows_vectors": 8, "dot_columns": 64, "dot_row_columns": 64}
 _MOST |= {"group_tiles": 1024, "group_panels": 1024, "packed_strips": 1024, "look_tiles": 1024}
-_MOST |= {"lanes": 1024, "states": 1024, "streams": 16}
+_MOST |= {"lanes": 1024, "states": 1024, "streams": 16, "simt_block": 1024}
 #: What may not be more than something else.
 _ORDERED = (
     ("strip_rows_least", "strip_rows_most"),

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from backends.contractions import Contraction, contractions
+from effort import tries
 from schedule.kernels import placed
 from weft.backends.cc import Cc
 from weft.loops import buffers_of, check, parse
@@ -32,7 +33,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Cc:
     return made
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(10))
 @given(contractions(), st.sampled_from([COMMON.caches[0], 64]))
 def test_products(backend: Cc, sample: Contraction, cache: int) -> None:
     """With a first cache that holds next to nothing, rows are packed too."""

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.affine import Affine
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_text import triton_source
 from weft.backends.host_memory import HostMemory
 from weft.backends.protocol import BoundProgram, Memory
 from weft.loops import For, Grid, Lanes, Product, Program, Simt, Staged, buffers_of, show
 from weft.loops.interp import run
-from weft.loops.walk import everything, free, parts, scoped
+from weft.loops.walk import free, parts, scoped
 from weft.ops import OPS
 from weft.schedule.nodes import Kernel, as_program
 

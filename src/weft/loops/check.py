@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.affine import Affine
 from weft.loops.annotations import mismatch
 from weft.loops.insert_casts import dtype_of
-from weft.loops.legality import illegal, is_on_grid, is_shared, unfit
+from weft.loops.legality import beside_threads, illegal, is_on_grid, is_shared, unfit
 from weft.loops.nodes import (
     DEEPEST,
     For,
@@ -62,6 +62,8 @@ def _check_threads(body: Sequence[Stmt], shared: bool = False) -> None:
     """No thread shares what it does with others, and what each has for itself is used by no other."""
     for stmt in body:
         inside = shared or is_shared(stmt) or is_on_grid(stmt)
+        if problem := beside_threads(stmt):
+            raise MalformedLoops(problem)
         if shared and is_shared(stmt):
             raise MalformedLoops("threads share what is inside of what they share")
         if not inside and any(one.buffer.role is Role.PRIVATE for one in own_accesses(stmt)):

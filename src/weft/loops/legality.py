@@ -4,9 +4,13 @@ Collapse    cells follow each other in memory as if the loops were one
 Parallel, Grid, Simt
             no iteration touches a cell that another one writes, but for buffers of which each thread has one: these
             hold nothing from one iteration to the next
+Simt        nor is anything stored outside of such loops by what has them inside, nor are there any inside of others,
+            unless each is the whole body of the last
 Vector      nor does any, but for variables that each iteration adds to, once
 Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
+Registers   as for vectors, of variables that no iteration adds to; whole vectors
 Jam         each iteration adds to the same cells, one after another
+Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
 Tile        vectors lie in memory as it says, and end where tensors end
 """
 
@@ -21,6 +25,7 @@ from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.effects import accumulation, effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
+    Ahead,
     Blocks,
     Buffer,
     Cast,
@@ -36,6 +41,7 @@ from weft.loops.nodes import (
     Parallel,
     Product,
     Read,
+    Registers,
     Role,
     Set,
     Simt,
@@ -50,7 +56,20 @@ from weft.loops.nodes import (
 from weft.loops.reaching import covered
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
 from weft.loops.sites import Site, separated, sites
-from weft.loops.walk import Loop, around, everything, free, own_accesses, parts, perfect, reads, variables, walk
+from weft.loops.streams import fetched_by
+from weft.loops.walk import (
+    Loop,
+    around,
+    body_of,
+    everything,
+    free,
+    own_accesses,
+    parts,
+    perfect,
+    reads,
+    variables,
+    walk,
+)
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -78,7 +97,7 @@ def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
     loops, body = collapsed_loops(loop)
-    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
+    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Registers | Unroll)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"
     for one in loop.how:
@@ -95,6 +114,10 @@ def illegal(loop: For) -> str:
                 return problem
             case Vector() if problem := _in_order(loops, body):
                 return problem
+            case Registers(lanes=lanes) if problem := _unwritten(loops, body, lanes):
+                return problem
+            case Ahead() if len(loops) > 1 or not fetched_by(loop):
+                return "no loop inside could fetch what it touches"
     return ""
 
 
@@ -111,6 +134,32 @@ def is_shared(stmt: Stmt) -> bool:
         case Staged(what=Product(tile=Tile(shared=shared))):
             return bool(shared)
     return False
+
+
+def on_threads(stmt: Stmt) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
+    """The loops on SIMT threads, each the whole body of the last, that a statement begins with; the block inside."""
+    loops = list[Loop]()
+    body: tuple[Stmt, ...] = (stmt,)
+    while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Simt) for one in body[0].how):
+        loops.append((body[0].loop, body[0].size))
+        body = body[0].body
+    return tuple(loops), body
+
+
+def beside_threads(stmt: Stmt) -> str:
+    """Why SIMT threads cannot share loops inside a statement, which each of them runs; nothing if they can."""
+    loops, body = on_threads(stmt)
+    inside = everything(body)
+    if loops and any(on_threads(one)[0] for one in inside if one is not stmt):
+        return "simt threads share what is inside of what they share"
+    if not loops and any(on_threads(one)[0] for one in inside) and _stores_outside((stmt,)):
+        return "each of the simt threads would store what stands beside the loops that they share"
+    return ""
+
+
+def _stores_outside(body: Sequence[Stmt]) -> bool:
+    own = [one for one in body if not on_threads(one)[0]]
+    return any(isinstance(one, Store | Update | Fill) or _stores_outside(body_of(one)) for one in own)
 
 
 # Dependences
@@ -182,6 +231,15 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
     return _shared(loops, body, [one for one in done.buffers if one.role is Role.PRIVATE])
+
+
+def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
+    """Why iterations cannot be written out on vectors."""
+    if lanes < 2 or points(loops) % lanes:
+        return f"{points(loops)} iterations are no whole number of vectors"
+    if sums := sums_of(body):
+        return f"`{sums[0].name}` is a variable"
+    return _in_order(loops, body)
 
 
 # Memory

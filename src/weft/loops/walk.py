@@ -47,6 +47,8 @@ from weft.ops import Call, Scalar
 Body: TypeAlias = tuple[Stmt, ...]
 #: The statements that have others inside.
 BLOCKS = (For, If, Remark, Staged)
+#: The scalars that have others inside.
+INNER = frozenset({Call, Read, Cast})
 #: A loop: its name and size.
 Loop: TypeAlias = tuple[str, int]
 #: A cell by its buffer and subscripts.
@@ -87,15 +89,15 @@ def with_children(scalar: Scalar, new: tuple[Scalar, ...]) -> Scalar:
 def walk(scalar: Scalar) -> list[Scalar]:
     """The scalar and everything inside it, subscripts of reads included, in the order written."""
     found = [scalar]
-    _walk(scalar, found)
+    if type(scalar) in INNER:
+        _walk(scalar, found)
     return found
 
 
 def _walk(scalar: Scalar, found: list[Scalar]) -> None:
     for one in children(scalar):
         found.append(one)
-        kind = type(one)
-        if kind is Call or kind is Read or kind is Cast:
+        if type(one) in INNER:
             _walk(one, found)
 
 
@@ -148,6 +150,8 @@ def variables(scalar: Scalar) -> list[Local]:
 
 def free(scalar: Scalar) -> list[str]:
     """The loops and static indices a scalar mentions."""
+    if type(scalar) is Affine:
+        return [name for _, name in scalar.terms]
     return [name for one in walk(scalar) if isinstance(one, Affine) for _, name in one.terms]
 
 

@@ -1,7 +1,7 @@
 """The rows of C's mathematical library, and of what CUDA's has besides.
 
 C computes what its library has for both precisions in that of the operands, the rest in double precision
-(backends/cc/library.h); NumPy here in double precision throughout (special.py). Either is rounded once.
+(backends/c_family/library.h); NumPy here in double precision throughout (special.py). Either is rounded once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random numbers, the same on every backend to the last bit.
 
 Bits come from a counter. Whatever is made of them is made of operations that are exact or rounded once everywhere,
-`+ - * /`, roots and comparisons, in an order that is written down: here, and in C in `prelude.h`.
+`+ - * /`, roots and comparisons, in an order that is written down: here, and in C in `primitives.h`.
 """
 
 from __future__ import annotations

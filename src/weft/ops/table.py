@@ -315,9 +315,8 @@ def result_type(op: str, *types: str) -> str:
 
 
 def _constant_type(value: Scalar) -> str | None:
-    match value:
-        case Num(value=bool()):
-            return "bool"
-        case Num(value=constant):
-            return WEAK_INT if isinstance(constant, int) else WEAK_FLOAT
-    return None
+    if not isinstance(value, Num):
+        return None
+    if isinstance(value.value, bool):
+        return "bool"
+    return WEAK_INT if isinstance(value.value, int) else WEAK_FLOAT

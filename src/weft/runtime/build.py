@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Bindable, Lasting, Placing, Played
 from weft.loops import Buffer, Program, check
+from weft.optimise.round_factors import with_rounded_factors
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled, RunCheck, Stages
 from weft.runtime.crashes import as_compiled, compiled
@@ -170,7 +171,10 @@ class Request:
 
     def _lowered(self, clock: Clock) -> Program:
         with clock("loops"):
-            return check(lower(self.code, self.layout.buffer, self.sizes), self.sizes)
+            lowered = lower(self.code, self.layout.buffer, self.sizes)
+            if self.options.factors:
+                lowered = with_rounded_factors(lowered, self.options.factors)
+            return check(lowered, self.sizes)
 
     def _stages(self, lowered: Program, task: Task, clock: Clock) -> Stages:
         planned = self._scheduled(lowered, task, clock) if self.fuses else None

@@ -1,8 +1,8 @@
 """From loops to launches on a GPU: the passes in their order, for a backend that has a grid.
 
 What is computed where is decided as for a processor (`pipeline.py`), with what a GPU costs. How loops run is not: a
-kernel is cut into launches (`launches.py`), long sums among programs (`split_sums.py`), and each launch is put on a grid
-of programs with lanes (`on_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
+kernel is cut into launches (`launches.py`), long sums among programs (`split_sums.py`), and each launch is put on
+a grid of programs with lanes (`on_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from weft.loops.walk import Body
+from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
+from weft.optimise.narrow_factors import with_narrow_factors
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.fuse import fused
@@ -26,6 +28,23 @@ from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
 from weft.schedule.stage import Pass, Stage, Task, each_kernel
+from weft.schedule.straight_first import straight_first
+
+
+def narrow_factors(stage: Stage, task: Task) -> Stage:
+    """Store what products round as it is rounded.
+
+    h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
+    """
+    return pipeline.with_nests(stage, with_narrow_factors(stage.nests)) if task.options.factors else stage
+
+
+def forward_fills(stage: Stage, task: Task) -> Stage:
+    """Store what is accumulated into cells that were cleared, each once.
+
+    g = 0;  for i: g[i] += x[i]    becomes    for i: g[i] = 0 + x[i]
+    """
+    return pipeline.with_nests(stage, with_forwarded_fills(stage.nests))
 
 
 def order_sums_inside(stage: Stage, task: Task) -> Stage:
@@ -34,6 +53,14 @@ def order_sums_inside(stage: Stage, task: Task) -> Stage:
     for i: for j: y[j] += x[i, j]    becomes    for j: for i: y[j] += x[i, j]
     """
     return pipeline.with_nests(stage, [sums_innermost(nest) for nest in stage.nests])
+
+
+def join_straight(stage: Stage, task: Task) -> Stage:
+    """Run straight-line code early and together: it is a launch of one program.
+
+    for i: w[i] = …;  n = n + 1;  for i: v[i] = …;  m = m * 2    becomes    n = n + 1;  m = m * 2;  for i: w[i] = …;  …
+    """
+    return replace(stage, formed=tuple(straight_first(stage.parts)))
 
 
 def fuse_on_grid(stage: Stage, task: Task) -> Stage:
@@ -63,7 +90,7 @@ def split_long_sums(stage: Stage, task: Task) -> Stage:
 
     t = 0;  for i: t = t + x[i]    becomes    for strip: part[strip] = …;  t = 0;  for strip: t = t + part[strip]
     """
-    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.tf32))
+    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.products == "tf32"))
 
 
 def cut_launches(stage: Stage, task: Task) -> Stage:
@@ -86,7 +113,7 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
         body = kernel.template
         if unspelled(body):
             return [one.template for one in on_simt(kernel.with_body(body))]
-        return [in_blocks(body, USUAL_GPU, task.options.tf32) or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
+        return [in_blocks(body, USUAL_GPU, task.options.products == "tf32") or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
@@ -117,7 +144,10 @@ def _for_gpu(one: Pass) -> Pass:
 
 
 _OWN = (
+    Pass("forward_fills", forward_fills),
+    Pass("narrow_factors", narrow_factors),
     Pass("order_loops", order_sums_inside),
+    Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
     Pass("place_contractions", place_contractions),
     Pass("split_long_sums", split_long_sums),
@@ -126,9 +156,9 @@ _OWN = (
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
-    "distribute reuse_copies scatter_to_gather order_loops rematerialise decide_inlining inline interchange gather "
-    "simplify_nests fuse forward_stores find_alike replace_aggregates simplify place_contractions "
-    "split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
+    "distribute forward_fills narrow_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining "
+    "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
+    "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )
 
 #: What happens between loops and launches on a GPU, in order.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
+from weft.loops import For
+from weft.loops.sites import independent
 from weft.schedule.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.loop_tree import Level, Shared
@@ -19,6 +21,16 @@ _BYTES = 4
 
 class GpuFusionCost(FusionCost):
     """Weighs joining nests for a GPU."""
+
+    @property
+    def leads(self) -> bool:
+        """A contraction is many programs, of which none may write what others read."""
+        return False
+
+    def beside(self, nests: Level) -> str:
+        if any(isinstance(one, For) and independent(one) for one in nests.body):
+            return "many programs share a loop, and one runs straight-line code"
+        return ""
 
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
         if not shared:
@@ -34,7 +46,7 @@ class GpuFusionCost(FusionCost):
         return ""
 
     def chained(self, mine: Level, theirs: Level, shared: Shared) -> str:
-        return "a contraction is a launch of its own" if shared else ""
+        return "a contraction is a launch of its own" if shared else "they share no loop, and are launches of their own"
 
     def batched(self, mine: Level, theirs: Level, shared: Shared) -> str:
         return "a contraction is a launch of its own"

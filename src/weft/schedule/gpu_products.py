@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
-from weft.loops import Blocks, Cast, For, Grid, Read, Staged, Stmt, dtype_of
-from weft.loops.annotations import Parts, parts_of, plain
+from weft.loops import Blocks, Cast, For, Grid, Read, Staged, Stmt
+from weft.loops.annotations import Parts, parts_of
 from weft.loops.legality import unfit
-from weft.loops.walk import Body, Loop, around, perfect
+from weft.loops.walk import Body, Loop, perfect
 from weft.ops import Scalar
 from weft.schedule.gpu_model import Gpu
 

@@ -74,6 +74,12 @@ class MemoryPlan:
             shares={named(one): named(old) for one, old in self.shares.items()},
         )
 
+    def cut(self, counts: Sequence[int]) -> MemoryPlan:
+        """The plan for kernels each of which is cut into so many."""
+        ends = [0, *accumulate(counts)]
+        lives = {one: (ends[first], ends[last + 1] - 1) for one, (first, last) in self.lives.items()}
+        return replace(self, lives=lives)
+
     def __str__(self) -> str:
         return self.show()
 

@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weft.loops import (
+    Ahead,
     Buffer,
     Collapse,
     Jam,
     Product,
+    Registers,
+    Simt,
     Vector,
 )
 from weft.loops.nests import Nest
@@ -38,6 +41,7 @@ from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
 from weft.schedule.check_first import checks_first
 from weft.schedule.collapse import collapsed
+from weft.schedule.fetch_ahead import fetching_ahead
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -50,6 +54,7 @@ from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
+from weft.schedule.simt import is_placed, launches
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
@@ -329,6 +334,8 @@ def fold_storage(stage: Stage, task: Task) -> Stage:
 
     for i: { t[i, j] = …;  y[i] = … t[i, j] }    becomes    for i: { t[j] = …;  y[i] = … t[j] }
     """
+    if Simt in task.places:  # threads that share a loop would share its cells
+        return stage
     return replace(stage, formed=tuple(folded(stage.kernels, stage.outside)))
 
 
@@ -406,7 +413,29 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
     """
-    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
+    registers = Registers in task.places
+    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options, registers))
+
+
+def fetch_ahead(stage: Stage, task: Task) -> Stage:
+    """Fetch the next row from memory while loops pass over one several times.
+
+    for i: { for j: s = s + x[i, j];  … }    becomes    for i fetching 1 ahead: { for j: s = s + x[i, j];  … }
+    """
+    return _decided(stage, task, Ahead, lambda body: fetching_ahead(body, task.options))
+
+
+def launch(stage: Stage, task: Task) -> Stage:
+    """Run on SIMT threads what is not placed on a GPU yet, each kernel as one launch.
+
+    for k: for i: y[i] += x[i, k];  z = y[0]    becomes    for i on simt threads by 256: for k: …;  for alone on simt …
+    """
+    if Simt not in task.places:
+        return stage
+    kernels = stage.kernels
+    found = once(kernels, lambda one, _: [one.template] if is_placed(one) else launches(one, task.options))
+    made = [replace(one, template=each, decided=True) for one, own in zip(kernels, found, strict=True) for each in own]
+    return replace(stage, formed=tuple(made), plan=stage.plan and stage.plan.cut(list(map(len, found))))
 
 
 #: What happens between loops and kernels, in order.
@@ -445,12 +474,16 @@ PASSES = (
     Pass("parallelise", parallelise),
     Pass("unroll_jam", unroll_jam),
     Pass("vectorise", vectorise),
+    Pass("launch", launch),
+    Pass("fetch_ahead", fetch_ahead),
 )
 
 
 #: What happens where nothing is optimised: long sums are exact all the same, and loops run on vectors.
 UNOPTIMISED = tuple(
-    one for one in PASSES if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise)
+    one
+    for one in PASSES
+    if one.run in (replace_aggregates, widen_sums, check_first, collapse, unroll_jam, vectorise, launch)
 )
 
 

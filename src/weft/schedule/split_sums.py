@@ -25,7 +25,7 @@ from weft.loops.legality import carried
 from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.walk import Body, Loop, around, bottom_up, everything, map_scalars, perfect, substituted
 from weft.ops import Call, Scalar
-from weft.schedule.accumulators import Accumulated, accumulated_in
+from weft.schedule.accumulators import accumulated_in
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.gpu_products import best_splits
 from weft.schedule.launches import sunk

@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from weft.backends.c_family.headers import functions
 from weft.backends.cc import compiler_bugs
 from weft.backends.cc.build import Crash, attempt_all, library_key, loaded
 from weft.backends.cc.compiler import Compiler
@@ -144,8 +145,8 @@ def with_prelude(text: str) -> str:
 
 @cache
 def _prelude() -> str:
-    """What every text can use. The library comes first: after <tgmath.h> its names would depend on types."""
-    return "\n".join(map(_text, ("library.h", "elementary.h", "elementary_wide.h", "prelude.h")))
+    """What every text can use."""
+    return "\n".join((functions(), _text("prelude.h")))
 
 
 @cache

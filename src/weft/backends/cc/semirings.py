@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weft.backends.c_family.types import c_type, literal
 from weft.backends.cc.lines import Lines, unrolled
-from weft.backends.cc.types import c_type, literal
 from weft.loops.constants import constant_value, neutral_of
 from weft.loops.semiring import Semiring
 from weft.ops import OPS, Num, Scalar

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from weft.backends.c_family.types import c_type
 from weft.backends.cc.lines import Lines, indented
-from weft.backends.cc.types import c_type
 from weft.loops import Buffer, For, Local, Parallel, Program, Role, Staged, Stmt, buffers_of
 from weft.loops.effects import effects
 from weft.loops.legality import is_shared

@@ -78,8 +78,8 @@ WEFT_SIGN(double, float64, uint64_t)
     static inline T weft_trunc_##t(T x) { return x; }                                                                  \
     static inline T weft_round_##t(T x) { return x; }                                                                  \
     static inline T weft_rint_##t(T x) { return x; }                                                                   \
-    static inline T weft_neg_##t(T x) { return -x; }                                                                   \
-    static inline T weft_fma_##t(T x, T y, T z) { return x * y + z; }
+    static inline T weft_neg_##t(T x) { return (T)(0 - (uint64_t)x); }                                                 \
+    static inline T weft_fma_##t(T x, T y, T z) { return (T)((uint64_t)x * (uint64_t)y + (uint64_t)z); }
 #define WEFT_CHOICES(T, t)                                                                                             \
     static inline T weft_sign_##t(T x) { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }                             \
     static inline T weft_fmax_##t(T x, T y) { return (x >= y || y != y) ? x : y; }                                     \
