@@ -154,8 +154,9 @@ class Values:
 
     def _call(self, op: str, args: Sequence[Scalar], here: Here) -> Value:
         found = [self.value(one, here) for one in args]
-        bare = {at: _bare(one) for at, one in enumerate(args)}
-        types = {dtype_of(one) for at, one in enumerate(args) if bare[at] is None}
+        infix = OPS[op].triton.startswith("(")  # functions of libdevice want values of one type
+        bare = {at: _bare(one) if infix else None for at, one in enumerate(args)}
+        types = {dtype_of(one) for one in args if _bare(one) is None}
         texts = [
             short if short is not None and dtype_of(args[at]) in types else found[at].text for at, short in bare.items()
         ]
