@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from weft.backends.cc.emit import emit, safe
-from weft.backends.written import Written, readable, written
+from weft.backends.written import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer
 from weft.loops.walk import Body
@@ -39,7 +39,7 @@ class CFunctions:
     kernels: tuple[Kernel, ...]
 
     @lazy_property
-    def all(self) -> tuple[Written[str], ...]:
+    def all(self) -> tuple[WrittenKernel[str], ...]:
         return written(self.kernels, _function)
 
     @lazy_property

@@ -1,7 +1,7 @@
 """Machine code of kernels by name: what this process has, what is on disk, and the rest compiled side by side.
 
 An entry of the cache is a line of what launching takes, then the machine code. It is kept under all that decides it:
-the name, which stands for the text, the architecture and the compilers (`Store.identity`).
+the name, which stands for the text, the architecture and the compilers (`KernelStore.identity`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 
-from weft.backends.cuda.kernels import Language, Toolchain
+from weft.backends.cuda.gpu_kernels import Language, Toolchain
 from weft.backends.cuda.source import Launch, Source
 from weft.cache import opened, own_identity
 from weft.errors import WeftError
@@ -29,7 +29,7 @@ _known: dict[tuple[Path, str], Launch] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class KernelStore:
     """Where machine code for an architecture is kept."""
 
     folder: Path

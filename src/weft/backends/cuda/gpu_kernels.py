@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 from weft.backends.cuda.source import Launch, Source
-from weft.backends.written import Written, readable, written
+from weft.backends.written import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer, For, Grid, Product, Simt, Staged
 from weft.loops.walk import Body, everything
@@ -69,7 +69,7 @@ class GpuKernels:
     toolchains: Mapping[Language, Toolchain]
 
     @lazy_property
-    def all(self) -> tuple[Written[Source], ...]:
+    def all(self) -> tuple[WrittenKernel[Source], ...]:
         return written(self.kernels, self._source)
 
     def _source(self, body: Body, buffers: Sequence[Buffer], given: Sequence[str]) -> tuple[str, Source]:
