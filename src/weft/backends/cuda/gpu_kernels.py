@@ -31,10 +31,11 @@ _COMMENT = {"triton": "#", "cuda": "//"}
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What writes kernels in a language, and what compiles them."""
+    """What writes kernels in a language, and what compiles them; `in_processes` if many are quicker there."""
 
     emit: Emit
     compile: Compile
+    in_processes: bool = False
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
@@ -43,7 +44,7 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 
 
 TOOLCHAINS: Mapping[Language, Toolchain] = {
-    "triton": Toolchain(_later("triton_text", "triton_source"), _later("triton_build", "compile_triton")),
+    "triton": Toolchain(_later("triton_text", "triton_source"), _later("triton_build", "compile_triton"), True),
     "cuda": Toolchain(_later("simt", "simt_source"), _later("nvrtc", "compile_cuda")),
 }
 
