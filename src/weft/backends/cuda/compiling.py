@@ -22,8 +22,8 @@ from weft.errors import WeftError
 
 #: What a compiler made of a text, or why it made nothing.
 Made: TypeAlias = Launch | WeftError
-#: So many texts are worth starting processes for, each of which compiles so many at least.
-_WORTH_PROCESSES, _EACH = 6, 3
+#: Starting processes takes as long as compiling so many texts; each process compiles so many at least.
+_START, _EACH = 10, 3
 #: What a process runs: it imports what this one would.
 PROGRAM = """\
 import json, sys
@@ -39,7 +39,7 @@ def compiled_all(
     """What the compilers make of texts, by name."""
     cores = len(os.sched_getaffinity(0))
     apart = {name: one for name, one in sources.items() if toolchains[one.language].in_processes}
-    if len(apart) < _WORTH_PROCESSES or cores < 2:
+    if len(apart) - len(apart) // cores <= _START:
         apart = {}
     here = {name: one for name, one in sources.items() if name not in apart}
     with ThreadPoolExecutor(max(1, min(len(sources), cores))) as threads:
