@@ -15,7 +15,7 @@ import weft as wf
 from standins.gpu import StandIn
 from weft.backends import Backend, KernelCall, Lasting, Placing, Played, Pooling, Prompt
 from weft.backends.cuda import store
-from weft.backends.cuda.kernels import language_of
+from weft.backends.cuda.gpu_kernels import language_of
 from weft.loops import Buffer, Grid, Lanes, Product, Simt, parse
 from weft.ops.dtypes import ELEMENT_TYPES, numpy_type
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from weakref import ref
 
-from weft.backends.cuda.driver import (
+from weft.backends.cuda.libcuda import (
     DYNAMIC_SHARED,
     MAJOR,
     MINOR,
@@ -45,7 +45,7 @@ from weft.errors import WeftError
 _USUAL_SHARED = 48 << 10
 
 
-class Piece:
+class GpuBytes:
     """Memory of a GPU. It is let go of when nobody has it any more."""
 
     __slots__ = ("__weakref__", "address", "size")
@@ -136,7 +136,7 @@ class Gpu:
 
     # Memory
 
-    def take(self, size: int) -> Piece:
+    def take(self, size: int) -> GpuBytes:
         """Memory of so many bytes, whatever is in it."""
         size = max(size, 1)
         with self.lock, self.current:
@@ -146,16 +146,16 @@ class Gpu:
             except GpuOutOfMemory:
                 self._give_back()
                 address = self._from_pool(size)
-            made = Piece(address, size)
+            made = GpuBytes(address, size)
             self.released(made, partial(self._free, address, size))
             self.held += size
             self.peak = max(self.peak, self.held)
             return made
 
-    def pinned(self, size: int) -> Piece:
+    def pinned(self, size: int) -> GpuBytes:
         """Memory of this process that a GPU copies from by itself."""
         with self.lock, self.current:
-            made = Piece(self.driver.handle("cuMemHostAlloc", size, PORTABLE), size)
+            made = GpuBytes(self.driver.handle("cuMemHostAlloc", size, PORTABLE), size)
             self.released(made, partial(self.driver.call, "cuMemFreeHost", made.address))
             return made
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from weft.backends.cuda.blocks import GpuBlock
-from weft.backends.cuda.driver import Handle, KernelNode, int64s
-from weft.backends.cuda.gpu import Gpu, Piece
+from weft.backends.cuda.gpu import Gpu, GpuBytes
+from weft.backends.cuda.gpu_memory import GpuBlock
+from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
 from weft.backends.cuda.source import Launch
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
@@ -74,8 +74,8 @@ class _Given:
     gpu: Gpu
     sent: list[int]
     names: tuple[tuple[int, str], ...]
-    there: Piece | None = None
-    here: Piece | None = None
+    there: GpuBytes | None = None
+    here: GpuBytes | None = None
     since: int = -1
 
     @staticmethod
@@ -122,7 +122,7 @@ class _Node(KernelNode):
     alive: object
 
 
-class _Instance:
+class _GraphExec:
     """A graph that can be launched."""
 
     __slots__ = ("__weakref__", "handle")
@@ -166,7 +166,7 @@ def _node(function: Handle, launch: Launch, pointers: Sequence[int]) -> _Node:
     return node
 
 
-def _instantiated(gpu: Gpu, nodes: Sequence[_Node]) -> _Instance:
+def _instantiated(gpu: Gpu, nodes: Sequence[_Node]) -> _GraphExec:
     """Kernels one after another as a graph."""
     driver = gpu.driver
     graph = driver.handle("cuGraphCreate", 0)
@@ -175,7 +175,7 @@ def _instantiated(gpu: Gpu, nodes: Sequence[_Node]) -> _Instance:
         for node in nodes:
             added = driver.handle("cuGraphAddKernelNode_v2", graph, before, count, ctypes.byref(node))
             before[0], count = added, 1
-        made = _Instance(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
+        made = _GraphExec(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
     finally:
         driver.call("cuGraphDestroy", graph)
     driver.call("cuGraphUpload", made.handle, gpu.stream)
