@@ -38,7 +38,8 @@ class Thresholds:
     if each cell of the copy is used `border_uses` times on average.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
-    cut into `simt_strips` at most, which they share.
+    cut into `simt_strips` at most, which they share. A recurrence whose steps have work for `simt_wide` threads is one
+    launch or several for each step, `simt_steps` at most.
     """
 
     tile_rows: int = 8
@@ -76,6 +77,8 @@ class Thresholds:
     border_uses: int = 4
     simt_block: int = 256
     simt_strips: int = 1024
+    simt_wide: int = 4096
+    simt_steps: int = 512
 
     def __post_init__(self) -> None:
         for one in fields(self):
