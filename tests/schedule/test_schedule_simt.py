@@ -145,6 +145,24 @@ def test_a_variable_that_a_loop_sets_stays_outside_of_it() -> None:
     )
 
 
+def test_a_variable_that_is_carried_along_a_loop_keeps_it_together() -> None:
+    same(
+        launched("""
+            a: float32 = 0
+            for i in range(64):
+                a = a + y[i]
+                z[i] = a
+        """),
+        """
+            for alone in range(1) on simt threads by 256:
+                a: float32 = 0
+                for i in range(64):
+                    a = a + y[i]
+                    z[i] = a
+        """,
+    )
+
+
 def test_a_variable_that_is_read_from_what_a_loop_writes_stays_outside_of_it() -> None:
     same(
         launched("""
