@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
-from weft.loops import Blocks, Cast, For, Grid, Read, Staged, Stmt
-from weft.loops.annotations import Parts, parts_of
+from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
+from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.legality import unfit
-from weft.loops.walk import Body, Loop, perfect
+from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect
 from weft.ops import Scalar
 from weft.schedule.gpu_model import Gpu
 
@@ -18,6 +18,7 @@ from weft.schedule.gpu_model import Gpu
 _NARROW = (
     (128, 256, 64, 8, 3),
     (128, 128, 64, 8, 4),
+    (64, 128, 64, 8, 4),
     (128, 64, 64, 4, 4),
     (64, 64, 64, 4, 4),
     (64, 32, 64, 4, 4),
@@ -26,6 +27,7 @@ _NARROW = (
     (16, 16, 64, 1, 4),
 )
 _TF32 = (
+    (128, 256, 32, 8, 3),
     (128, 128, 32, 8, 4),
     (128, 64, 32, 4, 4),
     (64, 64, 32, 4, 4),
@@ -35,17 +37,17 @@ _TF32 = (
     (16, 16, 32, 1, 4),
 )
 _WIDE = (
-    (128, 128, 16, 8, 3),
-    (128, 64, 16, 8, 3),
-    (64, 64, 16, 4, 3),
-    (32, 64, 16, 4, 3),
+    (64, 64, 32, 4, 3),
+    (32, 64, 32, 4, 3),
     (32, 32, 32, 4, 3),
-    (16, 32, 32, 2, 3),
-    (16, 16, 32, 1, 3),
+    (16, 32, 64, 4, 3),
+    (16, 16, 64, 2, 3),
 )
 #: Into how many parts sums may be cut. A step of a loop of loads takes so long at least, and the second cache is so many
 #: times as fast as memory.
 _SPLITS, _STEP_NS, _NEAR = (1, 2, 4, 8, 16, 32, 64), 200.0, 1.5
+#: Where what follows touches up to so many tensors, a thread has so many cells at most.
+_CELLS = ((3, 128), (6, 64), (1 << 20, 32))
 _Shape: TypeAlias = tuple[int, int, int, int, int]
 #: Fewer rows or columns than these are no block: each cell is a sum of its own.
 _FEWEST = 4
@@ -59,6 +61,7 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
             pass
         case _:
             return None
+    staged = _along_columns(staged)
     parts = parts_of(staged)
     blocks = _chosen(parts, prod(size for _, size in batch), gpu, tf32)
     made = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
@@ -67,6 +70,16 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     for name, size in reversed(batch):
         made = For(name, size, (made,), (Grid(1, blocks.warps),))  # type: ignore[assignment]
     return (made,)
+
+
+def _along_columns(staged: Staged) -> Staged:
+    """A product whose columns follow each other in memory where its results are stored, not its rows."""
+    parts = parts_of(staged)
+    last = next((one.at[-1] for one in parts.rest if isinstance(one, Store | Update) and one.at), None)
+    if last is None or not {name for name, _ in parts.left} & set(free(last)):
+        return staged
+    start, factors = Let(parts.total, parts.start), parts.factors[::-1]
+    return staged_product(parts.right, parts.left, parts.sums, start, parts.ops, factors, parts.rest)
 
 
 def _is_blocked(staged: Staged) -> bool:
@@ -94,7 +107,7 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Shape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     width = max(map(_bytes, parts.factors))
-    shapes = _NARROW if width < 4 else _TF32 if tf32 else _WIDE
+    shapes = [one for one in (_NARROW if width < 4 else _TF32 if tf32 else _WIDE) if _is_light(one, parts)]
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     own = 0.0 if splits == 1 else gpu.launch_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
@@ -110,6 +123,13 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
         return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
     return min((ns(one), one) for one in shapes)
+
+
+def _is_light(shape: _Shape, parts: Parts) -> bool:
+    """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
+    high, wide, _, warps, _ = shape
+    touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
+    return high * wide <= 32 * warps * next(most for few, most in _CELLS if touched <= few)
 
 
 def _bytes(factor: Scalar) -> int:
