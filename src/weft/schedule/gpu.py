@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from weft.loops import Buffer
 from weft.loops.walk import Body
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
@@ -109,11 +110,12 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
     """
     own = touched_by_one(stage.kernels).difference(stage.outside) if stage.verdicts else set()
 
-    def run(kernel: Kernel, mine: frozenset[object]) -> Sequence[Body]:
+    def run(kernel: Kernel, mine: frozenset[Buffer]) -> Sequence[Body]:
         body = kernel.template
-        if unspelled(body):
-            return [one.template for one in on_simt(kernel.with_body(body))]
-        return [in_blocks(body, USUAL_GPU, task.options.products == "tf32") or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
+        if unspelled(body) or kernel.recurrence:
+            return [one.template for one in on_simt(kernel.with_body(body), task.options)]
+        product = in_blocks(body, USUAL_GPU, task.options.products == "tf32")
+        return [product or on_grid(body, mine, USUAL_GPU)]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))

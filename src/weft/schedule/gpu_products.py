@@ -5,57 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TypeAlias
 
 from weft.loops import Blocks, Cast, For, Grid, Read, Staged, Stmt
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.legality import unfit
 from weft.loops.walk import Body, Loop, perfect
 from weft.ops import Scalar
-from weft.schedule.gpu_model import Gpu
-
-#: Rows, columns and sums of a block, warps and stages, for factors of two bytes and of four, the largest first.
-_NARROW = (
-    (128, 256, 64, 8, 3),
-    (128, 128, 64, 8, 4),
-    (128, 64, 64, 4, 4),
-    (64, 64, 64, 4, 4),
-    (64, 32, 64, 4, 4),
-    (32, 32, 64, 4, 4),
-    (16, 32, 64, 2, 4),
-    (16, 16, 64, 1, 4),
-)
-_TF32 = (
-    (128, 128, 32, 8, 4),
-    (128, 64, 32, 4, 4),
-    (64, 64, 32, 4, 4),
-    (64, 32, 32, 4, 4),
-    (32, 32, 32, 4, 4),
-    (16, 32, 32, 2, 4),
-    (16, 16, 32, 1, 4),
-)
-_WIDE = (
-    (128, 128, 16, 8, 3),
-    (128, 64, 16, 8, 3),
-    (64, 64, 16, 4, 3),
-    (32, 64, 16, 4, 3),
-    (32, 32, 32, 4, 3),
-    (16, 32, 32, 2, 3),
-    (16, 16, 32, 1, 3),
-)
-#: Into how many parts sums may be cut. A step of a loop of loads takes so long at least, and the second cache is so many
-#: times as fast as memory.
-_SPLITS, _STEP_NS, _NEAR = (1, 2, 4, 8, 16, 32, 64), 200.0, 1.5
-_Shape: TypeAlias = tuple[int, int, int, int, int]
-#: Fewer rows or columns than these are no block: each cell is a sum of its own.
-_FEWEST = 4
+from weft.schedule.gpu_model import BlockShape, Gpu
 
 
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so."""
     batch, inside = perfect(body)
     match inside:
-        case (Staged() as staged,) if _is_blocked(staged):
+        case (Staged() as staged,) if _is_blocked(staged, gpu):
             pass
         case _:
             return None
@@ -69,10 +32,10 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     return (made,)
 
 
-def _is_blocked(staged: Staged) -> bool:
+def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
     """Has a product enough rows and columns for blocks, of types that have them?"""
     parts = parts_of(staged)
-    few = min(_points(parts.left), _points(parts.right)) < _FEWEST
+    few = min(_points(parts.left), _points(parts.right)) < gpu.block_rows
     return parts.total.dtype == "float32" and parts.ops == ("add", "mul") and not few
 
 
@@ -80,7 +43,7 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
     """Into how many parts the sums of a product are best cut, each a block of its own, added up afterwards."""
     parts = parts_of(staged)
     longest = max((size for _, size in parts.sums), default=1)
-    fitting = [one for one in _SPLITS if longest % one == 0] if _is_blocked(staged) else [1]
+    fitting = [one for one in gpu.splits if longest % one == 0] if _is_blocked(staged, gpu) else [1]
     return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
 
 
@@ -91,22 +54,22 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     return Blocks(high, wide, min(deep, max(16, 1 << (sums - 1).bit_length())), warps, stages, 8, 1, precision)
 
 
-def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Shape]:
+def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     width = max(map(_bytes, parts.factors))
-    shapes = _NARROW if width < 4 else _TF32 if tf32 else _WIDE
+    shapes = gpu.narrow_blocks if width < 4 else gpu.tf32_blocks if tf32 else gpu.single_blocks
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     own = 0.0 if splits == 1 else gpu.launch_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
 
-    def ns(shape: _Shape) -> float:
+    def ns(shape: BlockShape) -> float:
         high, wide, deep, warps, stages = shape
         programs = splits * batches * -(-rows // high) * -(-columns // wide)
         steps = -(-sums // (splits * deep))
         compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / speed * gpu.multiprocessors * 1e9
-        load = (high + wide) * deep * width / (_NEAR * gpu.bytes_per_ns)
+        load = (high + wide) * deep * width / (gpu.cache_speed * gpu.bytes_per_ns)
         resident = max(1, min(64 // warps, gpu.shared_bytes // (stages * (high + wide) * deep * width), 8))
-        alone = -(-programs // (gpu.multiprocessors * resident)) * steps * _STEP_NS
+        alone = -(-programs // (gpu.multiprocessors * resident)) * steps * gpu.step_ns
         return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
     return min((ns(one), one) for one in shapes)

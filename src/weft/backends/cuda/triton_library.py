@@ -1,7 +1,7 @@
-"""What the table of operations calls that Triton has no word for: functions of its own, written where a kernel uses them.
+"""What the table of operations calls that Triton has no word for: functions that are written where a kernel uses them.
 
 Division and roots are rounded once, as IEEE says. Elementary functions are CUDA's libdevice: in single precision `exp`,
-`log`, `tanh` are within 2 units of the last place, `erf` within 2, `pow` within 9 (CUDA's tables). Extrema are not numbers
+`log`, `tanh` and `erf` are within 2 units of the last place, `pow` within 9 (CUDA's tables). Extrema are not numbers
 where an operand is none.
 """
 
