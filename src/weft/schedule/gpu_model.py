@@ -22,7 +22,7 @@ class Gpu:
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
     `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
     of two loops along which different cells lie, `column_lanes` of columns with `column_rows` of each. A thread has
-    about `thread_lanes` of them. A strip of a long sum has `strip_points`, one of many cells `strip_length` terms.
+    about `thread_lanes` of them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into one of so many `splits`.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
     """
@@ -46,8 +46,7 @@ class Gpu:
     column_rows: int = 32
     thread_lanes: int = 16
     fused_points: int = 512
-    strip_points: int = 2048
-    strip_length: int = 128
+    strip_points: int = 4096
     block_rows: int = 4
     splits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     narrow_blocks: tuple[BlockShape, ...] = (

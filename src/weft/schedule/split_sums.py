@@ -78,8 +78,9 @@ class _Splitting:
         loop, found = loops[0], accumulated_in(loops[0])
         if len(found) != 1 or not isinstance(found[0].of, Local) or effects(loop.body).buffers:
             return (stmt,)
-        programs, length = -(-prod(size for _, size in cells) // self.gpu.column_lanes), _points((loop,))
-        strips = min(self.gpu.programs // max(programs, 1), length // self.gpu.strip_length, loop.size)
+        many, length = prod(size for _, size in cells), _points((loop,))
+        programs, near = -(-many // self.gpu.column_lanes), min(many, self.gpu.column_lanes)
+        strips = min(self.gpu.programs // max(programs, 1), length * near // self.gpu.strip_points, loop.size)
         if programs >= self.gpu.multiprocessors or strips < 2:
             return (stmt,)
         strips = strips_in(loop.size, strips)

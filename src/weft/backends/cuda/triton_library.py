@@ -127,6 +127,10 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("where", (*_NUMBERS, "bool"), "c, x, y", ("return tl.where(c, x, y)",)),
     ("fmax", _FLOATS, "x, y", ("return tl.maximum(x, y)",)),
     ("fmin", _FLOATS, "x, y", ("return tl.minimum(x, y)",)),
+    ("fmax", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.maximum(x, y)",)),
+    ("fmin", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.minimum(x, y)",)),
+    ("fdim", _FLOATS, "x, y", ("return libdevice.fdim(x, y)",)),
+    ("fdim", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.where(x > y, x - y, tl.full((), 0, tl.{t}))",)),
     ("fma", _FLOATS, "x, y, z", ("return tl.fma(x, y, z)",)),
     ("fma", (*_SIGNED, *_UNSIGNED), "x, y, z", ("return x * y + z",)),
 )
