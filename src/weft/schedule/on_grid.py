@@ -68,6 +68,7 @@ def _pointwise(chain: Sequence[Loop], body: Body, gpu: Gpu) -> Body:
     if turned is not None:
         blocks = {name: min(gpu.square_lanes, _power(size)) for name, size in chain if name in turned}
         return _gridded(chain, body, blocks, 8)
+    chain = _along_memory(chain, body)
     points = prod(size for _, size in chain)
     block = gpu.point_lanes
     while block > 128 and points < block * gpu.multiprocessors:
@@ -84,6 +85,14 @@ def _turned(chain: Sequence[Loop], body: Body) -> set[str] | None:
     sizes = dict(chain)
     found = [name for name in along if sizes[name] >= 16]
     return set(found[:2]) if len(found) > 1 else None
+
+
+def _along_memory(chain: Sequence[Loop], body: Body) -> list[Loop]:
+    """Loops in the order in which they walk through what is stored first."""
+    cells = [Read(one.buffer, one.at) for one in accesses(body) if one.writes and one.at is not None]
+    if not cells:
+        return list(chain)
+    return sorted(chain, key=lambda one: -abs(stride_of(cells[0], one[0]) or 0))
 
 
 def _contiguous(cell: Read, loops: Sequence[Loop]) -> tuple[str, int]:
