@@ -23,7 +23,7 @@ class Gpu:
     `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
     of two loops along which different cells lie, `column_lanes` of columns with `column_rows` of each. A thread has
     about `thread_lanes` of them. A strip of a long sum has `strip_points`.
-    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into one of so many `splits`.
+    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
     """
 
@@ -48,7 +48,7 @@ class Gpu:
     fused_points: int = 512
     strip_points: int = 4096
     block_rows: int = 4
-    splits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    splits: int = 64
     narrow_blocks: tuple[BlockShape, ...] = (
         (128, 256, 64, 8, 3),
         (128, 128, 64, 8, 4),

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from weft.loops import Blocks, Cast, For, Grid, Read, Staged, Stmt
-from weft.loops.annotations import Parts, parts_of
-from weft.loops.legality import unfit
-from weft.loops.walk import Body, Loop, perfect
+from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt
+from weft.loops.annotations import Parts, parts_of, staged_product
+from weft.loops.legality import SMALLEST_BLOCK, unfit
+from weft.loops.nests import stride_of
+from weft.loops.walk import Body, Loop, perfect, reads
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
@@ -22,6 +23,7 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
             pass
         case _:
             return None
+    staged = _with_sums_in_order(staged)
     parts = parts_of(staged)
     blocks = _chosen(parts, prod(size for _, size in batch), gpu, tf32)
     made = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
@@ -30,6 +32,25 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     for name, size in reversed(batch):
         made = For(name, size, (made,), (Grid(1, blocks.warps),))  # type: ignore[assignment]
     return (made,)
+
+
+def _with_sums_in_order(staged: Staged) -> Staged:
+    """A product whose last sum fills steps, so that the others stand still in each, and lies along memory if it can."""
+    found = parts_of(staged)
+
+    def fills(loop: Loop) -> tuple[bool, int, int]:
+        cells = [read for factor in found.factors for read in reads(factor)]
+        along = sum(stride_of(cell, loop[0]) == 1 for cell in cells)
+        return loop[1] % SMALLEST_BLOCK == 0, along, loop[1]
+
+    if len(found.sums) < 2 or fills(found.sums[-1])[0]:
+        return staged
+    last = max(found.sums, key=fills)
+    sums = (*(one for one in found.sums if one != last), last)
+    start = Let(found.total, found.start)
+    return staged_product(
+        found.left, found.right, sums, start, found.ops, found.factors, found.rest, tests=found.tests
+    )
 
 
 def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
@@ -43,7 +64,9 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
     """Into how many parts the sums of a product are best cut, each a block of its own, added up afterwards."""
     parts = parts_of(staged)
     longest = max((size for _, size in parts.sums), default=1)
-    fitting = [one for one in gpu.splits if longest % one == 0] if _is_blocked(staged, gpu) else [1]
+    fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
+    whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
+    fitting = whole or fitting
     return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
 
 
@@ -51,7 +74,10 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
     _, (high, wide, deep, warps, stages) = _best(parts, batches, 1, gpu, tf32)
     sums, precision = _points(parts.sums), "tf32" if tf32 else "ieee"
-    return Blocks(high, wide, min(deep, max(16, 1 << (sums - 1).bit_length())), warps, stages, 8, 1, precision)
+    deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
+    while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
+        deep //= 2
+    return Blocks(high, wide, deep, warps, stages, 8, 1, precision)
 
 
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
