@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from weft.backends.cuda.found import driver_report, usable_driver
-from weft.backends.cuda.gpu import Gpu, architecture, most_shared
+from weft.backends.cuda.gpu_device import GpuDevice, architecture, most_shared
 from weft.backends.cuda.gpu_kernels import TOOLCHAINS, GpuKernels, Language, Toolchain
 from weft.backends.cuda.gpu_memory import GpuMemory
 from weft.backends.cuda.graph import Graph
@@ -22,7 +22,7 @@ from weft.schedule.nodes import Kernel
 __all__ = ["Cuda"]
 
 #: The GPUs that this process uses, by driver and number.
-_gpus: dict[tuple[Driver, int], Gpu] = {}
+_gpus: dict[tuple[Driver, int], GpuDevice] = {}
 
 
 class Cuda(GpuMemory):
@@ -43,10 +43,10 @@ class Cuda(GpuMemory):
         super().__init__(self._gpu)
         self._gpu(0)
 
-    def _gpu(self, index: int) -> Gpu:
+    def _gpu(self, index: int) -> GpuDevice:
         found = _gpus.get((self._driver, index))
         if found is None:
-            made = Gpu(self._driver, index)
+            made = GpuDevice(self._driver, index)
             found = _gpus.setdefault((self._driver, index), made)
             if found is made:
                 for other in [one for (driver, _), one in _gpus.items() if driver is self._driver and one is not made]:

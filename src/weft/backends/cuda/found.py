@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 
-from weft.backends.cuda.gpu import architecture, device_name
+from weft.backends.cuda.gpu_device import architecture, device_name
 from weft.backends.cuda.libcuda import NO_DEVICE, Driver, DriverError
 from weft.backends.cuda.store import versions
 from weft.backends.protocol import DeviceUse

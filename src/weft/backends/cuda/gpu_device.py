@@ -62,15 +62,13 @@ class _Dying(ref[object]):
     release: Callable[[], None]
 
 
-class Gpu:
+class GpuDevice:
     """One GPU. Its methods may be called by any thread."""
 
     def __init__(self, driver: Driver, index: int) -> None:
         self.driver, self.index = driver, index
         self.lock = threading.RLock()
         self.held = self.peak = 0
-        #: How often everything was waited for.
-        self.waits = 0
         self._dead: deque[_Dying] = deque()
         self._alive: set[_Dying] = set()
         self._functions: dict[Launch, Handle] = {}
@@ -101,9 +99,8 @@ class Gpu:
             code = self._synchronize(self.stream)
         if code:
             raise self.driver.error(code, "what runs on the GPU")
-        self.waits += 1
 
-    def follow(self, other: Gpu) -> None:
+    def follow(self, other: GpuDevice) -> None:
         """Let what is asked for from now on wait for what another GPU was asked for."""
         other.precede(self.stream)
 
@@ -156,8 +153,12 @@ class Gpu:
         """Memory of this process that a GPU copies from by itself."""
         with self.lock, self.current:
             made = GpuBytes(self.driver.handle("cuMemHostAlloc", size, PORTABLE), size)
-            self.released(made, partial(self.driver.call, "cuMemFreeHost", made.address))
+            self.released(made, partial(self._unpin, made.address))
             return made
+
+    def _unpin(self, address: Handle) -> None:
+        self.synchronize()
+        self.driver.call("cuMemFreeHost", address)
 
     def released(self, owner: object, release: Callable[[], None]) -> None:
         """Release something once its owner is no more, and all it was used for is done.
@@ -201,7 +202,7 @@ class Gpu:
             pool = pool_number(self.driver, self._pool, RESERVED)
             return DeviceUse(self.held, self.peak, pool, free.value, total.value)
 
-    def let_in(self, other: Gpu) -> None:
+    def let_in(self, other: GpuDevice) -> None:
         """Let another GPU read and write this one's memory, if they are connected."""
         if self.driver.number("cuDeviceCanAccessPeer", other.index, self.index):
             with self.current:
