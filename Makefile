@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-torch lint format bench clean
+.PHONY: help demo test test-torch test-cuda lint format bench clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -20,6 +20,9 @@ test: lint ## lint, then run every test
 
 test-torch: $(VENV)/.installed-dev $(VENV)/.installed-bench ## test with the real torch and jax (installs them)
 	$(BIN)/python -m pytest bench/_torch -o filterwarnings=default
+
+test-cuda: $(VENV)/.installed-dev $(VENV)/.installed-cuda ## test on the GPU that is here; without one it fails
+	$(BIN)/python -m pytest bench/_cuda -o filterwarnings=default
 
 lint: $(VENV)/.installed-dev ## style, types and the order of imports
 	$(BIN)/ruff check

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import weft as wf
+from effort import PROFILE, tries
 
 TESTS = Path(__file__).resolve().parent
 LONGEST_NAME = 100
@@ -22,16 +23,17 @@ LONGEST_NAME = 100
 os.environ.setdefault("WEFT_BACKEND", "interp")  # no compiler runs where a test does not ask for one
 os.environ.setdefault("WEFT_VERIFY", "1")  # the program is checked after every pass
 os.environ.setdefault("WEFT_TRACEBACK", "full")  # where weft itself is at fault, its own frames are of interest
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # the processes that tests start need not each compile all of weft
 
 settings.register_profile(
     "default",
     deadline=None,
-    max_examples=100,
+    max_examples=tries(100),
     derandomize=bool(os.environ.get("CI")),
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("thorough", settings.get_profile("default"))
+settings.load_profile(PROFILE)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,10 +43,25 @@ def one_machine() -> None:
     wf.config.tuned = ""
 
 
+@pytest.fixture
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of this run: what the tests of several modules compile is compiled once."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path_factory.getbasetemp() / "shared"))
+
+
 def pytest_collection_finish() -> None:
-    """Ten thousand tests live to the end: looking for garbage need not look at them every time."""
+    """Ten thousand tests live to the end: looking for garbage need not look at them every time, nor so often."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nor at what lives on from the modules before: tests that collect garbage themselves collect that of their own."""
+    if nextitem is None or item.path != nextitem.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 #: Code and bits of the types of tests; the whole table is in dlpack.h.
-TYPES = {"float32": (2, 32), "int64": (0, 64), "bfloat16": (4, 16), "bool": (6, 8), "float8_e4m3fn": (10, 8)}
+TYPES = {
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "int64": (0, 64),
+    "bfloat16": (4, 16),
+    "bool": (6, 8),
+    "float8_e4m3fn": (10, 8),
+}
 
 _new = ctypes.PYFUNCTYPE(py_object, c_void_p, c_char_p, c_void_p)(("PyCapsule_New", ctypes.pythonapi))
 _FREE = ctypes.CFUNCTYPE(None, c_void_p)
@@ -96,7 +103,10 @@ class Producer:
         _forever.append(name)
         return _new(ctypes.addressof(self.managed), name, None)
 
-    def __dlpack__(self, *, max_version: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+    def __dlpack__(
+        self, *, stream: object = None, max_version: tuple[int, int] | None = None, copy: bool | None = None
+    ) -> Any:
+        assert stream == (1 if self.device[0] in (2, 13) else None)
         assert max_version is not None
         assert max_version >= (1, 0)
         return self.capsule()

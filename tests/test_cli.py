@@ -339,6 +339,7 @@ def test_what_is_in_the_cache(kept: Path, capsys: pytest.CaptureFixture[str], mo
         f"folder  {kept}",
         "limit   500 MiB of each kind",
         "compiled kernels: 2, 4 KiB, last used today",
+        "kernels for GPUs: none",
         "how routines run: 2, 200 bytes, last used today",
         "parsers: 2, 20 bytes, last used today",
         "what tuning found: 3 bytes",
@@ -350,7 +351,8 @@ def test_clearing_the_cache(kept: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "compiled kernels: 1, 2 KiB" in output(capsys, "cache", "info")
     output(capsys, "cache", "clear")
     left = output(capsys, "cache", "info")
-    assert "compiled kernels: none\nhow routines run: none\nparsers: none\nwhat tuning found: 3 bytes" in left
+    assert "compiled kernels: none\nkernels for GPUs: none\nhow routines run: none\nparsers: none" in left
+    assert "what tuning found: 3 bytes" in left
     output(capsys, "cache", "clear", "--all")
     assert "what tuning found: nothing" in output(capsys, "cache", "info")
     assert [one.name for one in kept.rglob("*") if one.is_file()] == ["notes.txt"]

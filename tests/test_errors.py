@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import weft as wf
-from weft.errors import Origin, Span
+from weft.errors import HOME, Origin, Span
 
 
 def kinds(kind: type[wf.WeftError] = wf.WeftError) -> Iterator[type[wf.WeftError]]:
@@ -71,3 +75,26 @@ def _define(_: int) -> None:
 def test_a_pool_hears_what_its_worker_raised() -> None:
     with multiprocessing.get_context("fork").Pool(1) as pool, pytest.raises(wf.WeftError, match="`z`"):
         pool.map_async(_define, [1]).get(timeout=30)
+
+
+MISTAKE = """import numpy as np
+
+import weft as wf
+
+wf.einsum("ij;jk=>ik", wf.data(np.ones((3, 4))), wf.data(np.ones((5, 6))))
+"""
+
+
+def test_a_module_that_is_run_is_the_users_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MISTAKE)
+    command = [sys.executable, "-m", "mine"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "mine.py:5: `j` cannot be both 4 and 5" in found.stderr
+
+
+def test_examples_are_users_files() -> None:
+    """Whoever runs or changes one is told of its own line, not of what runs it."""
+    file = os.path.join(HOME, "examples", "changed.py")
+    with pytest.raises(wf.ShapeError) as caught:
+        exec(compile(MISTAKE, file, "exec"), {"__name__": "__main__"})
+    assert caught.value.origin == Origin(file, 5)

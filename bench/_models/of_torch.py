@@ -22,10 +22,10 @@ def prepare() -> None:
     """What PyTorch does once for all models."""
 
 
-def ready(name: str, given: Problem, *, compiled: bool = True) -> Ready:
+def ready(name: str, given: Problem, *, compiled: bool = True, device: str = "cpu", products: str = "float32") -> Ready:
     """Write the model down, compile it where that is wanted, and make a training step."""
-    data = {one: torch.from_numpy(value) for one, value in given.data.items()}
-    params = {one: torch.tensor(native(value), requires_grad=True) for one, value in given.start.items()}
+    data = {one: torch.from_numpy(value).to(device) for one, value in given.data.items()}
+    params = {one: torch.tensor(native(value), requires_grad=True, device=device) for one, value in given.start.items()}
     kind = partial(torch.optim.Adam, fused=True) if given.adam else torch.optim.SGD
     optimiser = kind(params.values(), lr=given.rate)
     model = torch.compile(MODELS[name]) if compiled else MODELS[name]
@@ -34,7 +34,8 @@ def ready(name: str, given: Problem, *, compiled: bool = True) -> Ready:
     def step() -> None:
         nonlocal loss
         optimiser.zero_grad()
-        loss = model(params, data, given.sizes)
+        with torch.autocast(device, dtype=getattr(torch, products), enabled=products != "float32"):
+            loss = model(params, data, given.sizes)
         loss.backward()
         optimiser.step()
 

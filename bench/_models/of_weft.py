@@ -14,12 +14,13 @@ from weft.ops.dtypes import numpy_type
 from weft.schedule.canonical import digest
 
 
-def ready(name: str, given: Problem) -> Ready:
+def ready(name: str, given: Problem, *, ctx: wf.Context | None = None, products: str = "float32") -> Ready:
     """Write the model down, compile a training step and make it once."""
+    ctx = ctx or wf.Context("cc")
     loss = MODELS[name](given)
     optimiser = (wf.optim.adam if given.adam else wf.optim.sgd)(loss, lr=given.rate)
-    ctx = wf.Context("cc")
-    routine = ctx.compile(wf.seq(wf.grad_update(loss), optimiser), keep=[loss])
+    options = wf.config.options.but(products=products)
+    routine = ctx.compile(wf.seq(wf.grad_update(loss), optimiser), keep=[loss], options=options)
     for param in loss.params:
         ctx[param] = given.start[param.label]
     routine()

@@ -12,6 +12,7 @@ from rich.text import Text
 
 import weft
 from weft import demo
+from weft.backends.doctor import doctor
 from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_tc(commands)
     _add_tune(commands)
     _add_cache(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -123,7 +125,7 @@ def _add_tc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         one.add_argument(
             "--sizes", nargs="+", default=[], metavar="NAME=N", type=_size, help="the values of the size variables"
         )
-        one.add_argument("--backend", help='"cc" or "interp" (default: the best that works)')
+        one.add_argument("--backend", help='"cc", "cuda" or "interp" (default: the best that works)')
     running.add_argument("--times", type=_whole, default=10, help="how often to run it (default: %(default)s)")
     running.add_argument("--seed", type=_whole, default=0, help="of the random numbers (default: %(default)s)")
     tuning.add_argument("--seconds", type=float, default=10.0, help="how long to look (default: %(default)s)")
@@ -196,6 +198,15 @@ def _add_cache(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     clearing.add_argument("--all", action="store_true", help="what tuning found too")
     info.set_defaults(run=lambda given: report())
     clearing.set_defaults(run=lambda given: clear(given.older_than, given.all))
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="say which backends work here, and what the others lack",
+        description="Say which backends work here, what they compile with and run on, and what the others lack.",
+    )
+    parser.set_defaults(run=lambda given: f"weft {weft.__version__}, {doctor()}")
 
 
 def _tc_tune(given: argparse.Namespace) -> str:

@@ -4,6 +4,9 @@ NumPy speaks DLPack too, but not bfloat16 and not the eight-bit floats, so what 
 made by NumPy for a view as whole numbers of the same width, and is then told its element type. So it is NumPy's C code
 that lets the memory go, safely on any thread, at exit and while an exception is under way; a callback into Python
 could not.
+
+Arrays in the memory of a GPU come in as a `DeviceArray` where the taker can use one. They are asked for on the legacy
+default stream: what was asked of it before is done first, and weft's own stream waits for it.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from ctypes import c_char_p, c_int, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, py_object
+from dataclasses import dataclass, replace
 from math import prod
 from threading import RLock
 from typing import Any
@@ -30,6 +34,9 @@ CPU = (1, 0)
 VERSION = (1, 1)
 
 _HOST = (1, 3, 11)  # the CPU's memory, plain or pinned for CUDA or ROCm
+_CUDA = (2, 13)  # that of an NVIDIA GPU, its own or managed
+#: Streams by the numbers DLPack gives them: CUDA's legacy default one, and none to wait for.
+_DEFAULT_STREAM, _NO_STREAM = 1, -1
 _DEVICES = {
     2: "CUDA",
     4: "OpenCL",
@@ -117,6 +124,76 @@ _CODES = {name: _code(name) for name in ELEMENT_TYPES}
 _NAMES = {code: name for name, code in _CODES.items()}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceArray:
+    """An array in the memory of a GPU, in the order of its axes: only what runs there looks at its values.
+
+    `owner` keeps the memory. `ready` lets a stream wait for what was asked of weft, where that may still write it.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: tuple[int, int]
+    owner: object
+    writable: bool = True
+    ready: Callable[[int], None] | None = None
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def reshape(self, shape: tuple[int, ...]) -> DeviceArray:
+        """The same memory with other axes."""
+        assert prod(shape) == self.size
+        return replace(self, shape=tuple(shape))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        if copy or (dl_device is not None and tuple(dl_device) != self.device):
+            raise ExchangeError(
+                f"the array lies on {place_name(self.device)} and is handed over as it is",
+                fix="take it there, and copy it or move it then",
+            )
+        if self.ready is not None and stream not in (None, _DEFAULT_STREAM, _NO_STREAM):
+            self.ready(int(stream or 0))
+        seen = _Lent(self, {"version": 3, "shape": self.shape, "typestr": _words(self.dtype).str})
+        return _told(np.asarray(seen), self.dtype, self.device, max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+
+class _Lent:
+    """Stands for memory that NumPy counts the users of, and never looks into."""
+
+    __slots__ = ("__array_interface__", "_array")
+
+    def __init__(self, array: DeviceArray, interface: dict[str, Any]) -> None:
+        self._array = array
+        self.__array_interface__ = {**interface, "data": (array.address, False)}
+
+
+def place_name(device: tuple[int, int]) -> str:
+    """Where an array lies, for people."""
+    kind, number = device
+    return "the CPU" if kind in _HOST else f"{_DEVICES.get(kind, f'device type {kind}')} device {number}"
+
+
 # Taking
 
 
@@ -128,12 +205,28 @@ def is_producer(source: object) -> bool:
 def borrow(source: Any, copy: bool | None = None) -> Array:
     """What an object with `__dlpack__`, or a capsule, holds, as an array on the same memory.
 
+    Memory of a GPU is refused: who can use it asks `on_device` first.
+
     The memory is given back once, when the last array on it is gone. It is read-only if its owner says so, or cannot
     say because it speaks DLPack older than 1.0. With `copy=False` its owner may not copy it to hand it over.
     """
-    if type(source).__name__ == "PyCapsule":
-        return _take(source, "the capsule")
-    return _take(_capsule_of(source, copy), type_name(source))
+    capsule = type(source).__name__ == "PyCapsule"
+    found = _take(source, "the capsule") if capsule else _take(_capsule_of(source, copy), type_name(source))
+    assert isinstance(found, np.ndarray)
+    return found
+
+
+def on_device(source: Any) -> DeviceArray | None:
+    """What an array of another library holds, if that lies in the memory of an NVIDIA GPU: the same memory."""
+    if isinstance(source, DeviceArray):
+        return source
+    if not is_producer(source) or not hasattr(source, "__dlpack_device__"):
+        return None
+    if int(source.__dlpack_device__()[0]) not in _CUDA:
+        return None
+    found = _take(_capsule_of(source, None, _CUDA), type_name(source), _CUDA)
+    assert isinstance(found, DeviceArray)
+    return found
 
 
 def type_name(source: object) -> str:
@@ -142,7 +235,7 @@ def type_name(source: object) -> str:
     return type(source).__name__ if package in ("builtins", "__main__") else f"{package}.{type(source).__name__}"
 
 
-def _capsule_of(source: Any, copy: bool | None) -> Any:
+def _capsule_of(source: Any, copy: bool | None, places: tuple[int, ...] = _HOST) -> Any:
     if isinstance(source, np.ndarray):
         return to_capsule(source, max_version=VERSION, copy=copy)
     what = type_name(source)
@@ -152,7 +245,7 @@ def _capsule_of(source: Any, copy: bool | None) -> Any:
             fix="pass it to wf.data, which also takes NumPy arrays, buffers and lists",
         )
     try:
-        return _ask(source, what, copy)
+        return _ask(source, what, copy, places)
     except WeftError:
         raise
     except Exception as error:
@@ -162,16 +255,18 @@ def _capsule_of(source: Any, copy: bool | None) -> Any:
         ) from error
 
 
-def _ask(source: Any, what: str, copy: bool | None) -> Any:
+def _ask(source: Any, what: str, copy: bool | None, places: tuple[int, ...]) -> Any:
     if hasattr(source, "__dlpack_device__"):
-        _check_device(what, *(int(number) for number in source.__dlpack_device__()))
+        device, number = source.__dlpack_device__()
+        _check_device(what, int(device), int(number), places)
+    stream = {"stream": _DEFAULT_STREAM} if places == _CUDA else {}
     try:
-        return source.__dlpack__(max_version=VERSION, **({} if copy is None else {"copy": copy}))
+        return source.__dlpack__(max_version=VERSION, **stream, **({} if copy is None else {"copy": copy}))
     except TypeError:  # older than version 1: it takes neither
-        return source.__dlpack__()
+        return source.__dlpack__(**stream)
 
 
-def _take(capsule: Any, what: str) -> Array:
+def _take(capsule: Any, what: str, places: tuple[int, ...] = _HOST) -> Array | DeviceArray:
     with TAKING:
         name = next((name for name in _USED if _is_valid(capsule, name)), None)
         if name is None:
@@ -179,10 +274,26 @@ def _take(capsule: Any, what: str) -> Array:
         address = _pointer(capsule, name)
         managed = _managed(address, name)
         dtype = numpy_type(_element_type(managed.tensor, what))
-        interface = _interface(managed, dtype, what)
+        interface = _interface(managed, dtype, what, places)
+        if places == _CUDA:
+            _check_order(interface, dtype, what)
         _rename(capsule, _USED[name])
         loan = _Loan(address, managed.deleter, interface)
+    if places == _CUDA:
+        (at, read_only), place = interface["data"], (_CUDA[0], managed.tensor.device_id)
+        return DeviceArray(at, interface["shape"], dtype, place, loan, not read_only)
     return np.asarray(loan).view(dtype)
+
+
+def _check_order(interface: dict[str, Any], dtype: np.dtype[Any], what: str) -> None:
+    """Memory of a GPU must lie in the order of its axes: nothing here could copy it."""
+    expected = dtype.itemsize
+    for size, stride in zip(reversed(interface["shape"]), reversed(interface["strides"] or ()), strict=False):
+        if size > 1 and stride != expected and prod(interface["shape"]):
+            said = f"its strides are {interface['strides']} bytes, not those of the order of its axes"
+            fix = "bring it in order there: x.contiguous() in PyTorch"
+            raise ExchangeError(f"{what} of shape {interface['shape']} cannot be used on its GPU: {said}", fix=fix)
+        expected *= size
 
 
 def _not_a_tensor(capsule: Any, what: str) -> ExchangeError:
@@ -205,10 +316,12 @@ def _managed(address: int, name: bytes) -> _Managed | _ManagedVersioned:
     return managed
 
 
-def _interface(managed: _Managed | _ManagedVersioned, dtype: np.dtype[Any], what: str) -> dict[str, Any]:
+def _interface(
+    managed: _Managed | _ManagedVersioned, dtype: np.dtype[Any], what: str, places: tuple[int, ...]
+) -> dict[str, Any]:
     """The tensor in the words of NumPy's array interface, checked, as whole numbers of the same width."""
     tensor = managed.tensor
-    _check_device(what, tensor.device, tensor.device_id)
+    _check_device(what, tensor.device, tensor.device_id, places)
     if not 0 <= tensor.ndim <= _MOST_AXES or (tensor.ndim and not tensor.shape):
         raise ExchangeError(f"{what} says it has {tensor.ndim} axes")
     shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
@@ -238,10 +351,10 @@ def _element_type(tensor: _Tensor, what: str) -> str:
     )
 
 
-def _check_device(what: str, device: int, number: int) -> None:
-    if device not in _HOST:
+def _check_device(what: str, device: int, number: int, places: tuple[int, ...]) -> None:
+    if device not in places:
         raise ExchangeError(
-            f"{what} lies on {_DEVICES.get(device, f'device type {device}')} device {number}, not in the CPU's memory",
+            f"{what} lies on {place_name((device, number))}, not in the CPU's memory",
             fix="move it to the CPU first: x.cpu() in PyTorch, jax.device_get(x) in JAX",
         )
 
@@ -287,22 +400,38 @@ def to_capsule(
             f"the array lies in the CPU's memory, DLPack device {CPU}, and was asked for on {tuple(dl_device)}",
             fix="take it on the CPU and move it from there",
         )
-    versioned = _NUMPY_HAS_VERSIONS and max_version is not None and tuple(max_version) >= (1, 0)
-    obstacle = _obstacle(array, versioned)
+    obstacle = _obstacle(array, _speaks(max_version))
     if obstacle and copy is False:
         raise ExchangeError(f"the array cannot be handed over without a copy: {obstacle}")
     copied = bool(obstacle or copy)
     if copied:
         array = np.array(array, order="C")
-    plain = array.view(_words(array.dtype))
+    return _told(array.view(_words(array.dtype)), array.dtype, CPU, max_version, copied)
+
+
+def _told(
+    plain: Array,
+    dtype: np.dtype[Any],
+    device: tuple[int, int],
+    max_version: tuple[int, int] | None,
+    copied: bool = False,
+) -> Any:
+    """The capsule that NumPy makes of an array of whole numbers, told what its elements are and where they lie."""
+    versioned = _speaks(max_version)
     capsule = plain.__dlpack__(max_version=VERSION) if versioned else plain.__dlpack__()
     name = _VERSIONED if versioned else _LEGACY
     managed = _managed(_pointer(capsule, name), name)
-    managed.tensor.type.code = _CODES[array.dtype.name][0]
+    managed.tensor.type.code = _CODES[dtype.name][0]
+    managed.tensor.device, managed.tensor.device_id = device
     if isinstance(managed, _ManagedVersioned):
         managed.minor = max(managed.minor, VERSION[1])
         managed.flags |= _COPIED if copied else 0
     return capsule
+
+
+def _speaks(max_version: tuple[int, int] | None) -> bool:
+    """Can a capsule of the one who asks say that memory is read-only?"""
+    return _NUMPY_HAS_VERSIONS and max_version is not None and tuple(max_version) >= (1, 0)
 
 
 def _obstacle(array: Array, versioned: bool) -> str:

@@ -32,8 +32,10 @@ from typing import Any
 #: Where weft's own files are.
 HOME = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _COMMAND = os.path.join(HOME, "cli.py")
-#: What weft is called through, or calls itself.
-_THROUGH = (contextlib.__file__, copy.__file__, dataclasses.__file__)
+#: Programs that users run, and start their own from.
+_EXAMPLES = os.path.join(HOME, "examples", "")
+#: What weft is called through, or calls itself, or what runs a module.
+_THROUGH = (contextlib.__file__, copy.__file__, dataclasses.__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ class Origin:
 HERE = Origin("", 0)
 
 
+def is_own(file: str) -> bool:
+    """Is a file of code weft's own? Its examples are users' programs."""
+    return file.startswith(HOME) and not file.startswith(_EXAMPLES)
+
+
 def user_origin() -> Origin | None:
     """The innermost line on the stack that is not weft's own; None when weft was called from its command line."""
     frame: FrameType | None = sys._getframe(1)
@@ -63,7 +70,7 @@ def user_origin() -> Origin | None:
         if file == _COMMAND:
             return None
         generated = file == "<string>" and frame.f_globals.get("__name__", "").startswith("weft.")  # by dataclasses
-        if not (file.startswith(HOME) or generated or file in _THROUGH):
+        if not (is_own(file) or generated or file in _THROUGH):
             return Origin(file, frame.f_lineno)
         frame = frame.f_back
     return None

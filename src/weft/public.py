@@ -14,7 +14,7 @@ from types import FunctionType, TracebackType
 from typing import Any, TypeVar
 
 from weft.arguments import misuse, simple_parameters
-from weft.errors import HOME, ArgumentError, WeftError
+from weft.errors import ArgumentError, WeftError, is_own
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -100,7 +100,7 @@ def theirs(trace: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(HOME) and file != contextlib.__file__:
+        if not is_own(file) and file != contextlib.__file__:
             kept.append(trace)
         trace = trace.tb_next
     found: TracebackType | None = None

@@ -31,11 +31,13 @@ class Thresholds:
     joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
     `streams` at once, where there are `stream_rows` rows of lanes. States of several numbers are `states` at most, of
     `state_values` values each at least; `states_left` are joined one after another, and no more are made where joining
-    two takes more than `state_operations`, which hides its own latency.
+    two takes more than `state_operations`, which hides its own latency. Accumulators that registers hold stay there if
+    what is done with all of them, written out, has no more than `written_operations`.
 
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
-    if each cell of the copy is used `border_uses` times on average.
+    if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache lines at least are
+    fetched while the one before is worked on, where there are more of them than the second cache holds.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
     cut into `simt_strips` at most, which they share. A recurrence whose steps have work for `simt_wide` threads is one
@@ -71,11 +73,13 @@ class Thresholds:
     state_values: int = 4
     states_left: int = 8
     state_operations: int = 100
+    written_operations: int = 256
     strip_rows_least: int = 32
     strip_rows_most: int = 64
     strip_distance: int = 100
     border_uses: int = 4
     simt_block: int = 256
+    fetched_lines: int = 8
     simt_strips: int = 1024
     simt_wide: int = 4096
     simt_steps: int = 512

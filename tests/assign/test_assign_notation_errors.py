@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 import weft as wf
 from assign.samples import by_label, matrices, perceptron
+from effort import tries
 from weft.errors import WeftError
 
 
@@ -486,7 +487,7 @@ def test_any_text_is_read_or_refused(text: str, declare: bool) -> None:
         str(code)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(80))
 @given(st.data())
 def test_damaged_code_is_read_or_refused(data: st.DataObject) -> None:
     loss, names = perceptron()

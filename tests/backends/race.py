@@ -22,8 +22,8 @@ from backends.compilers import real, text
 from weft import cache
 from weft.backends.cc.build import build_all
 
-PROCESSES, KILLED, PROGRAMS, WANTED = 200, 50, 8, 3
-KILLING_S = 4.0
+PROCESSES, KILLED, PROGRAMS, WANTED = 100, 25, 8, 3
+KILLING_S = 2.0
 
 
 class Dying:

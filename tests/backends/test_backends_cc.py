@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from loops.programs import GIVEN, Sample, samples
 from tensor.differences import total
 from tensor.models import Model, models
@@ -43,19 +44,19 @@ def agree(backend: Cc, sample: Sample, static: int) -> None:
         np.testing.assert_allclose(ours[buffer], meaning[buffer], rtol=1e-12, err_msg=buffer.name)
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(15))
 @given(samples(), st.integers(0, GIVEN["s"] - 1))
 def test_whole_numbers(backend: Cc, sample: Sample, static: int) -> None:
     agree(backend, sample, static)
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(15))
 @given(samples(dtypes=("float64",), ops=FLOATS, values=FLOATS), st.integers(0, GIVEN["s"] - 1))
 def test_floats_with_nan_and_infinity(backend: Cc, sample: Sample, static: int) -> None:
     agree(backend, sample, static)
 
 
-@settings(max_examples=20)
+@settings(max_examples=tries(10))
 @given(models())
 def test_gradient_updates(backend: Cc, sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample

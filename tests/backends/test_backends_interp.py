@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from effort import tries
 from loops.programs import ACCUMULATING, GIVEN, Sample, samples
 from weft.affine import Affine
 from weft.loops import Buffer, Fill, For, If, Inside, Program, Read, Store, Update, check, show, typed
@@ -24,7 +25,7 @@ def both(sample: Sample, static: int) -> tuple[dict[Buffer, np.ndarray], dict[Bu
     return whole, walked
 
 
-@settings(max_examples=250)
+@settings(max_examples=tries(100))
 @given(samples(), st.integers(0, GIVEN["s"] - 1))
 def test_whole_nests_equal_the_walk_on_whole_numbers(sample: Sample, static: int) -> None:
     whole, walked = both(sample, static)
@@ -32,7 +33,7 @@ def test_whole_nests_equal_the_walk_on_whole_numbers(sample: Sample, static: int
         np.testing.assert_array_equal(whole[buffer], walked[buffer], err_msg=show(sample.program))
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(75))
 @given(samples(ops=tuple(ACCUMULATING), dtypes=("float64",)), st.integers(0, GIVEN["s"] - 1))
 def test_whole_nests_equal_the_walk_with_every_operation(sample: Sample, static: int) -> None:
     whole, walked = both(sample, static)
@@ -44,7 +45,7 @@ def test_whole_nests_equal_the_walk_with_every_operation(sample: Sample, static:
 MIXED = ("add", "mul", "max", "min", "lt", "le", "eq", "ne", "or", "and", "arg1", "arg2", "relu_gate")
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(75))
 @given(samples(ops=MIXED, dtypes=("float64", "int64", "bool"), values=MIXED), st.integers(0, GIVEN["s"] - 1))
 def test_whole_nests_equal_the_walk_on_mixed_types(sample: Sample, static: int) -> None:
     whole, walked = both(sample, static)

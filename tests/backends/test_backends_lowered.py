@@ -8,12 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 
 import weft as wf
+from effort import tries
 from tensor.differences import double, total
 from tensor.models import Model, models
 from weft.loops.interp import run, run_scalar
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(20))
 @given(models())
 def test_whole_nests_equal_the_walk_on_gradient_updates(sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample

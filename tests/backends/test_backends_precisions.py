@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from loops.programs import EXACT, FLOATS, GIVEN, SIGNED, UNSIGNED, VALUES, Sample, samples
 from ops.library import CROSSING, ULPS
 from tensor.differences import total
@@ -395,14 +396,14 @@ WHOLE_OPS = (*EXACT, "pow")
 WHOLE_VALUES = (*VALUES, "floordiv", "pow", "relu_gate", "sat01_gate", "le", "ne", "or", "arg2")
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=tries(12), derandomize=True)
 @given(st.sampled_from([SIGNED, UNSIGNED]).flatmap(lambda types: samples(WHOLE_OPS, types, WHOLE_VALUES)), st.data())
 def test_programs_of_whole_numbers(backend: Cc, sample: Sample, data: st.DataObject) -> None:
     memory = sample.wide_memory() if data.draw(st.booleans()) else sample.memory()
     both(backend, sample, memory, data.draw(st.integers(0, GIVEN["s"] - 1)))
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=tries(12), derandomize=True)
 @given(
     st.sampled_from([FLOATS, (*SIGNED, *FLOATS), (*UNSIGNED, *FLOATS)]).flatmap(
         lambda types: samples(dtypes=types, numbers=(0, 1, -2, 0.5, -1.5))
@@ -511,7 +512,7 @@ def assert_near(found: np.ndarray, wanted: np.ndarray, most: float, what: str) -
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=most, err_msg=what)
 
 
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=tries(12), derandomize=True)
 @given(precisions())
 def test_each_assignment_of_a_gradient_update(backend: Cc, sample: tuple[Model, wf.Tensor]) -> None:
     """Every assignment starts from the same memory on both backends, so nothing but itself can differ."""
@@ -536,7 +537,7 @@ def test_each_assignment_of_a_gradient_update(backend: Cc, sample: tuple[Model, 
             assert_near(start[buffer], array, most, f"{buffer.name} in\n{show(Program((stmt,)))}")
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=tries(10), derandomize=True)
 @given(precisions(kinks=False))
 def test_whole_gradient_updates(sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample

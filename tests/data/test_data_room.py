@@ -47,6 +47,14 @@ def test_both_ways_to_import_it() -> None:
     assert run_python(code).stdout == "True 1\n"
 
 
+def test_a_tensor_loads_nothing_that_feeds_steps() -> None:
+    code = "import sys, weft as wf; wf.data([1.0])\nprint('weft.data.batching' in sys.modules, wf.data.split.__name__)"
+    assert run_python(code).stdout == "False split\n"
+    assert set(wf.data.__all__) <= set(dir(wf.data))
+    with pytest.raises(AttributeError, match=r"module 'weft\.data' has no attribute 'bacthes'"):
+        wf.data.bacthes  # type: ignore[attr-defined]
+
+
 def test_help_tells_of_the_call_and_of_what_is_in_the_room() -> None:
     text = pydoc.plain(pydoc.render_doc(wf.data))
     assert "wf.data(x, *, batch=0" in text

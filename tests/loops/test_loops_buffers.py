@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from schedule.test_schedule_random import OPTIMISERS, Fusing
 from tensor.differences import total
 from tensor.models import Model, models
@@ -30,7 +31,7 @@ def test_a_buffer_beside_another_is_told_by_its_role() -> None:
     assert before(X) == old
 
 
-@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(8), suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)))
 def test_two_compilations_of_one_program_are_equal_to_the_last_id(
     sample: tuple[Model, wf.Tensor], optimiser: str

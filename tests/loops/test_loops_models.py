@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import weft as wf
+from effort import tries
 from tensor.differences import total
 from tensor.models import Model, models
 from weft.loops import Buffer, Program, buffers_of, check, show
@@ -23,7 +24,7 @@ def memory(*programs: Program) -> dict[Buffer, np.ndarray]:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(12), suppress_health_check=list(HealthCheck))
 @given(models())
 def test_loops_of_models(fast: bool, sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from loops.programs import ACCUMULATING, FLOATS, GIVEN, SIGNED, UNSIGNED, Sample, samples
 from schedule.programs import PROGRAMS
 from tensor.differences import total
@@ -83,21 +82,21 @@ def anything() -> st.SearchStrategy[Sample]:
     return families.flatmap(lambda dtypes: samples(tuple(ACCUMULATING), dtypes, EVERYTHING, numbers))
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(100))
 @given(anything())
 def test_random_programs_read_back(sample: Sample) -> None:
     reads_back(sample.program, GIVEN)
 
 
+@pytest.mark.usefixtures("shared_cache")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_kernels_read_back_after_every_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+def test_kernels_read_back_after_every_pass(name: str) -> None:
     sample = PROGRAMS[name]()
     routine = wf.Context("cc").compile(sample.code, keep=sample.keep)  # type: ignore[arg-type]
     all_read_back(routine)
 
 
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(12), suppress_health_check=list(HealthCheck))
 @given(models())
 def test_models_read_back_after_every_pass(sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample

@@ -48,11 +48,11 @@ def rms_norm(x: np.ndarray, p: Arrays, eps: float = 1e-5) -> np.ndarray:
 
 
 def turned(x: np.ndarray, base: float = 10000.0, *, interleaved: bool = True) -> np.ndarray:
-    """Time, features: pairs as complex numbers, each turned by its own angle, which is a float32."""
+    """Time, features: pairs as complex numbers, each turned by its own angle."""
     half = x.shape[-1] // 2
     first, second = (x[:, ::2], x[:, 1::2]) if interleaved else (x[:, :half], x[:, half:])
-    angle = np.arange(len(x))[:, None] * (base ** (-np.arange(half) / half)).astype("float32")
-    pairs = (first + 1j * second) * (np.cos(angle.astype("float32")) + 1j * np.sin(angle.astype("float32")))
+    angle = np.arange(len(x))[:, None] * base ** (-np.arange(half) / half)
+    pairs = (first + 1j * second) * (np.cos(angle) + 1j * np.sin(angle))
     if not interleaved:
         return np.concatenate([pairs.real, pairs.imag], axis=1)
     found = np.empty_like(x)

@@ -18,6 +18,7 @@ SIDES = np.sign(Y)
 TRUTH = (Y > 0).astype("float64")
 PROBABILITIES = np.exp(log_softmax(Y)) * np.array([1, 1, 0]) / np.exp(log_softmax(Y))[:, :2].sum(1, keepdims=True)
 IDS = np.array([0, 2, 1, 2])
+ONE_HOT = np.eye(3, dtype=int)[IDS]
 
 
 def huber(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -187,3 +188,25 @@ def test_wrong_use_is_told(wrong: object, what: str) -> None:
     with pytest.raises(wf.WeftError) as caught:
         wrong()  # type: ignore[operator]
     assert caught.value.what.startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fix"),
+    [
+        (lambda: wf.nn.mse(x, wf.data(IDS, batch=1, label="ids")), "or wf.one_hot(ids, n) spells them out"),
+        (lambda: wf.nn.cross_entropy(x, wf.data(ONE_HOT, batch=1, label="hot")), "wf.argmax(hot) has their ids"),
+        (
+            lambda: wf.train.accuracy(x, wf.data(ONE_HOT, batch=1, label="hot")),
+            "labels it is wf.argmax(hot)",
+        ),
+        (
+            lambda: wf.nn.cross_entropy(wf.nn.linear(wf.data(X), o=3, label="m"), wf.data(IDS)),
+            "`m` has no batch axis: if the first axes of data hold examples, wf.data(…, batch=1) says so",
+        ),
+        (lambda: wf.train.accuracy(x, wf.data(IDS, label="ids")), "one id for each example, wf.data(ids, batch=1)"),
+    ],
+)
+def test_ids_and_one_hot_labels_are_told_apart(wrong: Callable[[], object], fix: str) -> None:
+    with pytest.raises(wf.ShapeError) as caught:
+        wrong()
+    assert fix in caught.value.fix

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
+from effort import tries
 from loops.blocks import MIXED, SMOOTH, Numbers, blocks
 from loops.programs import GIVEN
 from weft.loops import Buffer, Program, check, show
@@ -39,7 +40,7 @@ def rewritten(sample: Numbers, fast: bool = False) -> Program:
     return check(new, GIVEN)
 
 
-@settings(max_examples=120)
+@settings(max_examples=tries(60))
 @given(blocks(), static)
 def test_whole_numbers_to_the_bit(sample: Numbers, at: int) -> None:
     assert_alike(sample, rewritten(sample), at, 0)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from project.brute import Meaning, Run, execute, run
 from project.generate import Case, cases
 from weft.affine import Affine
@@ -68,7 +69,7 @@ def test_the_numbers_are_those_of_the_notation(case: Case, how: tuple[str, str])
     np.testing.assert_array_equal(planned.evaluate(*arrays, accum=how[0], op=how[1]), expected.result)
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(75))
 @given(cases())
 @example(Case("i, => i,i,", ("3",), (("i", 3),)))
 @example(Case("i, => 3*i+2,", ("3",), (("i", 3),)))
@@ -92,7 +93,7 @@ def test_the_printed_nest_runs_inside_every_tensor(case: Case) -> None:
     np.testing.assert_array_equal(execute(str(planned), planned, arrays), expected.result)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(120))
 @given(cases(kinds=CONCATENATIONS, points=300))
 def test_any_concatenations(case: Case) -> None:
     known = Meaning(case.text, shapes_of(case), case.sizes)
@@ -144,7 +145,7 @@ def canonical(projection: Projection) -> tuple[object, ...]:
     return maps, factors
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(75))
 @given(st.one_of(cases(), cases(kinds=CONCATENATIONS)), st.randoms(use_true_random=False))
 def test_equations_in_any_order_give_the_same_loops_and_maps(case: Case, random: Random) -> None:
     planned = plan_or_none(case)

@@ -75,7 +75,7 @@ def test_a_default_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(wf.WeftError) as caught:
         wf.Context()
     assert caught.value.what == "WEFT_BACKEND names no backend: 'tpu'"
-    assert caught.value.fix == 'use "interp" or "cc"'
+    assert caught.value.fix == 'use one of "interp", "cc", "cuda"'
 
 
 def test_the_warning_is_shown_once_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

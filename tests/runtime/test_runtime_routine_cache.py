@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import weft as wf
+from effort import tries
 from schedule.programs import PROGRAMS, Sample
 from tensor.differences import total
 from tensor.models import Model, models
@@ -74,7 +75,7 @@ def test_what_is_recalled_can_be_profiled() -> None:
         assert len(routine.profile(times=1).kernels) == len(routine.cost().kernels)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(6), suppress_health_check=list(HealthCheck))
 @given(models())
 def test_random_models(sample: tuple[Model, wf.Tensor]) -> None:
     model, tensor = sample

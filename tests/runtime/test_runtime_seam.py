@@ -105,4 +105,4 @@ def test_backends_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(wf.WeftError) as caught:
             find_backend(wrong)  # type: ignore[arg-type]
         assert caught.value.what == f"there is no backend {wrong!r}"
-        assert caught.value.fix == 'use "interp" or "cc"'
+        assert caught.value.fix == 'use one of "interp", "cc", "cuda"'

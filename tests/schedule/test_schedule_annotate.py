@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from backends.contractions import Contraction, contractions
+from effort import tries
 from loops.blocks import blocks
 from loops.programs import GIVEN, Sample, samples
 from loops.written import program
@@ -124,7 +125,7 @@ def kernels(draw: st.DrawFn) -> tuple[Sample, tuple[Stmt, ...]]:
     return sample, body
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(20), suppress_health_check=list(HealthCheck))
 @given(kernels())
 def test_whatever_is_legal_computes_the_same(backend: Cc, drawn: tuple[Sample, tuple[Stmt, ...]]) -> None:
     sample, body = drawn
@@ -165,7 +166,7 @@ def tiles(draw: st.DrawFn, staged: Staged) -> Staged:
     return staged if unfit(found) else found
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(20), suppress_health_check=list(HealthCheck))
 @given(st.data(), contractions())
 def test_whatever_tile_is_legal_computes_the_same(backend: Cc, data: st.DataObject, sample: Contraction) -> None:
     (kernel,) = placed(sample.kernels, sample.kept, 1)

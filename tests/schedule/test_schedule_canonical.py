@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from loops.programs import Sample as LoopSample, samples
 from schedule.kernels import Sample, at, buffers_in, floats, inside, loop, model_samples, plus, read, scheduled, store
 from weft.affine import Affine
@@ -223,7 +224,7 @@ def test_loop_programs_in_other_words(sample: LoopSample, seed: int) -> None:
     check_running(kernel, sample.memory(), {"s": 2}, run_scalar)
 
 
-@settings(max_examples=15)
+@settings(max_examples=tries(8))
 @given(model_samples(), st.integers(0, 99))
 def test_models_in_other_words(sample: Sample, seed: int) -> None:
     memory = sample.memory()

@@ -45,6 +45,7 @@ OTHERS = {
     "recompute_share": 0.25,
     "thresholds": wf.Thresholds(tile_rows=7),
     "tuned": "other.jsonl",
+    "products": "bfloat16",
 }
 UNSEEN = {"strict", "verify", "kept_programs", "tuned"}
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 from backends.contractions import Contraction, contractions
+from effort import tries
 from schedule.kernels import add, at, floats, inside, loop, placed, plus, read, staged_in, store
 from schedule.programs import numbers
 from schedule.test_schedule_random import OPTIMISERS, Fusing, agree
@@ -50,7 +51,7 @@ class Staging(Fusing):
 # Whatever it looks like, the numbers stay the same
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(12), suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
 def test_models_staged_and_interpreted(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     with wf.config.using(contraction_points=1):

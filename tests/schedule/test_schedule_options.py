@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from weft.backends import find_backend
 from weft.runtime.engine import Engine
 from weft.schedule.options import Options
@@ -50,7 +51,7 @@ def options(draw: st.DrawFn, name: str) -> Options:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=12)
+@settings(max_examples=tries(6))
 @given(data=st.data())
 def test_whatever_is_chosen_the_numbers_are_the_same(name: str, data: st.DataObject) -> None:
     template, given = wf.tc.define(TEXT)[name].template, arrays(name)

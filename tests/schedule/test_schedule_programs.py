@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,7 @@ EVERY = pytest.mark.parametrize("name", PROGRAMS)
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+def same_numbers(shared_cache: None) -> None:
     wf.seed(1)
 
 

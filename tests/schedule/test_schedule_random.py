@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from tensor.differences import total
 from tensor.models import Model, models
 from weft.assign import Code
@@ -65,13 +66,13 @@ def agree(sample: tuple[Model, wf.Tensor], optimiser: str, backend: Backend, vis
         np.testing.assert_allclose(ours, meant, rtol=1e-7, atol=1e-9, err_msg=each.label)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(25), suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
 def test_kernels_interpreted(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     agree(sample, optimiser, Fusing(), visits)
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(8), suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 1, 4]))
 def test_kernels_compiled(compiler: Cc, sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     agree(sample, optimiser, compiler, visits)

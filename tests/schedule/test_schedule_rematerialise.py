@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import weft as wf
 import weft.schedule as schedule
+from effort import tries
 from schedule.kernels import add, at, floats, loop, read, store
 from schedule.test_schedule_random import Fusing, agree
 from tensor.models import Model, models
@@ -248,7 +249,9 @@ def test_what_is_to_be_computed_again_anyway_stays_so() -> None:
 
 @pytest.mark.usefixtures("eager")
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None,
+    max_examples=tries(15),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(models(), st.sampled_from(["sgd", "adam"]))
 def test_computing_again_changes_nothing(sample: tuple[Model, wf.Tensor], optimiser: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,9 +29,9 @@ def said(kernels: tuple[Kernel, ...]) -> list[object]:
     return [(one.remarks, one.body, one.why, one.plain) for one in kernels]
 
 
+@pytest.mark.usefixtures("shared_cache")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_shown_reads_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
+def test_what_is_shown_reads_back(name: str) -> None:
     sample = PROGRAMS[name]()
     routine = wf.Context("cc").compile(sample.code, keep=sample.keep)  # type: ignore[arg-type]
     kernels = routine.compiled.stages.kernels

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import weft
+from effort import tries
 from shape.pool import blank, closed, compose, counted, einsum, first_at, kind_of, known, param, pointwise, varying
 from shape.problems import Problem, problems, settled
 from weft.einsum import parse_spec
@@ -276,7 +277,7 @@ def fails(problem: Problem) -> ShapeError | None:
     return None
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(75))
 @given(problems("ttbbeesr"))
 def test_no_error_ever_points_into_weft(problem: Problem) -> None:
     error = fails(problem)
@@ -304,7 +305,7 @@ def snapshot(shapes: list[ShapeVar]) -> list[object]:
     return facts
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(80))
 @given(problems("ttbbeesr"))
 def test_an_operation_that_fails_changes_nothing(problem: Problem) -> None:
     pool = problem.shapes()
@@ -319,7 +320,7 @@ def test_an_operation_that_fails_changes_nothing(problem: Problem) -> None:
         assert snapshot(pool) == before
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(60))
 @given(problems("ttbbeesr", most=8))
 def test_operations_that_failed_might_never_have_been_tried(problem: Problem) -> None:
     """Rules, too, are as they were: what follows comes out as if the failed operations had not been there."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from effort import tries
 from shape.pool import blank, einsum
 from weft.einsum import Hole
 from weft.errors import ShapeError
@@ -99,7 +100,7 @@ def solutions(facts: Sequence[Fact]) -> list[tuple[Dim, ...]]:
     return [each for each in itertools.product(DOMAIN, repeat=POOL) if all(fact.holds(each) for fact in facts)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(150))
 @given(roles, st.lists(fact, min_size=1, max_size=6))
 def test_axes_against_every_solution(roles: tuple[str, ...], facts: list[Fact]) -> None:
     pool = pool_of(roles)

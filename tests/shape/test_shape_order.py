@@ -9,6 +9,7 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from effort import tries
 from shape.pool import blank, closed, einsum, kind_of, known, pointwise, transpose
 from shape.problems import Problem, problems
 from weft.errors import ShapeError, UnderdeterminedShapeError
@@ -24,19 +25,19 @@ def check(problem: Problem, seed: int) -> None:
         assert problem.outcome(order) == expected, order
 
 
-@settings(max_examples=250)
+@settings(max_examples=tries(100))
 @given(problems("tttbbb"), st.integers(0, 99))
 def test_broadcasting_in_any_order(problem: Problem, seed: int) -> None:
     check(problem, seed)
 
 
-@settings(max_examples=250)
+@settings(max_examples=tries(100))
 @given(problems("tteee"), st.integers(0, 99))
 def test_einsums_in_any_order(problem: Problem, seed: int) -> None:
     check(problem, seed)
 
 
-@settings(max_examples=250)
+@settings(max_examples=tries(100))
 @given(problems("ttbbeesr"), st.integers(0, 99))
 def test_everything_in_any_order(problem: Problem, seed: int) -> None:
     check(problem, seed)

@@ -6,11 +6,12 @@ import numpy as np
 from hypothesis import assume, given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from tensor.differences import Differences, check_second_order, total
 from tensor.models import Model, models
 
 
-@settings(max_examples=100)
+@settings(max_examples=tries(40))
 @given(models(), st.integers(0, 1000))
 def test_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None:
     model, tensor = sample
@@ -21,7 +22,7 @@ def test_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None
     found.check(2)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(15))
 @given(models(), st.integers(0, 1000))
 def test_gradients_of_gradients_of_random_compositions(sample: tuple[Model, wf.Tensor], seed: int) -> None:
     model, tensor = sample

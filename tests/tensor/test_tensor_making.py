@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from tensor.differences import check_gradient, double
+from tensor.together import together
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 
@@ -54,16 +55,22 @@ def test_the_identity(backend: str) -> None:
 def test_triangles(name: str, k: int, backend: str) -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 4))
     function, expected = getattr(wf, name), getattr(np, name)
-    ctx = wf.Context(backend)
-    np.testing.assert_array_equal(ctx[function(wf.data(x[0]), k)], expected(x[0], k))
-    np.testing.assert_array_equal(ctx[function(wf.data(x), k)], expected(x, k))
-    np.testing.assert_array_equal(ctx[function(wf.data(x, batch=1), k)], expected(x, k))
-    maps = function(wf.data(x, batch=1, input=1), k, "...|j->i => i, j")
-    np.testing.assert_array_equal(ctx[maps], expected(x, k))
-    scores = function(wf.data(x, batch=2), k, "...s|t => s, t", fill=-np.inf)
-    np.testing.assert_array_equal(ctx[scores], np.where(expected(np.ones_like(x), k), x, -np.inf))
-    turned = function(wf.data(x), k, "a, i, j => j, i")
-    np.testing.assert_array_equal(ctx[turned], expected(x.transpose(0, 2, 1), k).transpose(0, 2, 1))
+    cases = {
+        "matrix": (function(wf.data(x[0]), k), expected(x[0], k)),
+        "matrices": (function(wf.data(x), k), expected(x, k)),
+        "examples": (function(wf.data(x, batch=1), k), expected(x, k)),
+        "maps": (function(wf.data(x, batch=1, input=1), k, "...|j->i => i, j"), expected(x, k)),
+        "scores": (
+            function(wf.data(x, batch=2), k, "...s|t => s, t", fill=-np.inf),
+            np.where(expected(np.ones_like(x), k), x, -np.inf),
+        ),
+        "turned": (
+            function(wf.data(x), k, "a, i, j => j, i"),
+            expected(x.transpose(0, 2, 1), k).transpose(0, 2, 1),
+        ),
+    }
+    for case, found in together(backend, {case: tensor for case, (tensor, _) in cases.items()}).items():
+        np.testing.assert_array_equal(found, cases[case][1], case)
 
 
 def test_the_gradient_of_a_triangle() -> None:
@@ -133,11 +140,10 @@ MOVED: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray, int], np.ndarra
 
 @BACKENDS
 @EACH_KIND
-@pytest.mark.parametrize("name", MOVED)
-def test_moving(name: str, kind: str, backend: str) -> None:
-    function, expected = MOVED[name]
-    found = wf.Context(backend)[function(tensor(rows()), kind=kind)]
-    np.testing.assert_array_equal(found, expected(rows(), KINDS[kind]))
+def test_moving(kind: str, backend: str) -> None:
+    tensors = {name: function(tensor(rows()), kind=kind) for name, (function, _) in MOVED.items()}
+    for name, found in together(backend, tensors).items():
+        np.testing.assert_array_equal(found, MOVED[name][1](rows(), KINDS[kind]), name)
 
 
 @EACH_KIND

@@ -240,14 +240,78 @@ def test_gradients_of_what_is_computed_and_accumulated_at_once() -> None:
 
 def test_a_gradient_that_cannot_be_derived_says_why() -> None:
     x = wf.require_grad(wf.data(np.ones((3, 4), np.float32), label="x"))
-    ids = wf.data(np.array([0, 2, 0]), label="ids")
+    ids, more = wf.data(np.array([0, 2, 0]), label="ids"), wf.data(np.ones((2, 4)), label="more")
     for y, why, fix in (
-        (wf.einsum("i, j; i@v => v, j", x, ids, v=3, accum=LENGTH), "where positions say", "operation of one number"),
+        (wf.einsum("i, j; i@v => v<+j", x, ids, v=3, accum=LENGTH), "where a position and a window say", "of its own"),
         (wf.einsum("i, a^b => i", x, a=1, accum=LENGTH), "axes that are joined or split", "einsum of its own"),
+        (wf.einsum("i, j; j => i", x, more, accum=LENGTH), "along axes of `more` that no part writes", "name"),
     ):
         with pytest.raises(wf.WeftError, match=why) as refused:
             wf.grad(wf.einsum("...|... => 0", y), x)
         assert fix in refused.value.fix
+
+
+def _scattered(spec: str, sizes: tuple[int, ...], ids: Any, *more: Any, batch: int = 1, **given: Any) -> Any:
+    """A scatter by any monoid of learned values: what it gives, and the values."""
+    x = wf.require_grad(wf.data(RNG.standard_normal(sizes) + 0.1, batch=batch, label="x"))
+    held = [wf.data(np.array(one), batch=np.ndim(one), label="ids") for one in (ids, *more)]
+    return lambda monoid: (wf.einsum(spec, x, *held, accum=monoid, **given), x)
+
+
+_IDS, _STRAYS = [2, 0, 2, 2, 0, 4], [2, -1, 9, 2, 0, 4]
+SCATTERS = {
+    "rows": _scattered("...|d; ...|@v => v, d", (6, 2), _IDS, v=5),
+    "numbers": _scattered("n|0; n|@v => v", (6,), _IDS, v=5),
+    "in each of a batch": _scattered("b, n|d; b, n|@v => b|v, d", (2, 3, 4), [[2, 0, 2], [1, 1, 4]], batch=2, v=5),
+    "several axes at once": _scattered("b, n|d; b, n|@v => v, d", (2, 3, 4), [[2, 0, 2], [1, 1, 4]], batch=2, v=5),
+    "along more than positions": _scattered("b, n|d; n|@v => d, v", (2, 3, 4), [2, 0, 2], batch=2, v=3),
+    "along positions alone": _scattered("d; n|@v => v, d", (4,), _IDS, batch=0, v=5),
+    "none": _scattered("n|d; n|@v => v, d", (6, 2), _STRAYS, v=5, outside="skip"),
+    "the nearest": _scattered("n|d; n|@v => v, d", (6, 2), _STRAYS, v=5, outside="clip"),
+    "two axes": _scattered("n|d; n|@v; n|@w => v, w, d", (6, 2), _STRAYS, [1, 1, 1, 1, 0, 3], v=3, w=3, outside="skip"),
+    "two axes as one": _scattered("n|d; n|@v; n|@w => v&w, d", (4, 2), [2, 1, 2, 0], [1, 0, 1, 2], v=3, w=3),
+    "looked up there too": _scattered("v, d; n|@v => v, d", (5, 2), _IDS, batch=0),
+    "one to a cell": _scattered("n|d; n|@v => n|v, d", (6, 2), _IDS, v=5),
+    "spread": _scattered("n|d; n|@v => 2*v, d", (6, 2), _IDS, v=5),
+    "padded windows": _scattered("n|d=+k; n|@v => v, d", (6, 4), _IDS, v=5, k=3),
+}
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_gradients_of_what_is_scattered_by_a_monoid(name: str, backend: str) -> None:
+    """Where positions repeat, where none is, in order: against differences, of cells that have a finite result."""
+    ctx = wf.Context(backend)
+    for monoid in (LENGTH, LAST, log_mean_exp(), ROTATED):
+        y, x = SCATTERS[name](monoid)
+        values = ctx[y]
+        there = wf.data(np.isfinite(values) & (values != 0), batch=len(y.dims.batch), label="there")
+        loss = wf.sum(wf.sin(wf.where(there, y, 0.0)), "...|... => 0")
+        wf.gradcheck(loss, x, context=ctx)
+        if name == "rows":
+            wf.gradcheck(wf.sum(wf.sin(wf.grad(loss, x)), "...|... => 0"), x, context=ctx)
+
+
+@pytest.mark.parametrize("backend", ["interp", "cc"])
+def test_gradients_of_the_largest_of_what_is_scattered(backend: str) -> None:
+    ids = wf.data(np.array([2, 0, 2, 2, 0, 4]), batch=1, label="ids")
+    x = wf.require_grad(wf.data(np.array([3.0, 1.0, 5.0, 4.0, 2.0, 6.0]), batch=1, label="x"))
+    best = wf.einsum("n|0; n|@v => v, k", x, ids, v=5, accum=wf.top(2))
+    weights = wf.data(np.arange(10.0).reshape(5, 2), label="weights")
+    found = wf.Context(backend)[wf.grad(wf.sum(best * weights, "...|... => 0"), x)]
+    assert found.ravel().tolist() == [0, 1, 4, 5, 0, 8]
+
+
+def test_gradients_of_a_scatter_whose_sizes_a_call_decides() -> None:
+    xs, ids = wf.input("xs", b="batch", o=2), wf.input("ids", b="batch", dtype="int32")
+    p = wf.param("p", o=2, init=1.0)
+    y = wf.einsum("...|d; ...|@v => v, d", xs * p, ids, v=3, accum=LENGTH)
+    taken = wf.einsum("v, d; b|@v => b|d", y, ids)
+    slope = wf.Context("cc").function(xs, ids, returns=wf.grad(wf.sum(taken, "...|... => 0"), p))
+    for count in (1, 4):
+        values, at = RNG.standard_normal((count, 2)), np.arange(count, dtype=np.int32) % 3
+        lengths = np.sqrt([(values[at == one] ** 2).sum(0) for one in at])  # which grow with p as it does
+        np.testing.assert_allclose(slope(values, at), lengths.sum(0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("backend", ["interp", "cc"])

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import weft as wf
+from effort import tries
 from tensor.differences import EVERYTHING
 from tensor.exact import Exact, whole_numbers
 from weft.assign import statements, target
@@ -405,7 +406,7 @@ def test_a_static_index_takes_the_type_of_what_it_meets(
     assert (y.dtype, ctx[y].tolist()) == (found, values)
 
 
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=tries(12), derandomize=True)
 @given(whole_numbers())
 def test_expressions_of_whole_numbers_are_exact_until_stored(pool: list[Exact]) -> None:
     tensors = [one.tensor for one in pool]

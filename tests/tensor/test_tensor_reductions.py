@@ -13,9 +13,11 @@ import pytest
 
 import weft as wf
 from tensor.differences import Differences, check_gradient, double, total
+from tensor.together import together
 
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+IDS_TYPES = ("int8", "uint8", "int32", "int64")
 
 Reduction = Callable[..., Any]
 Found = dict[str, np.ndarray]
@@ -92,10 +94,7 @@ def values(layout: Layout, dtype: str = "float64") -> np.ndarray:
 
 def computed(functions: Mapping[str, Callable[..., wf.Tensor]], layout: Layout, x: np.ndarray, backend: str) -> Found:
     """What functions make of an array, by their names: one routine computes them all."""
-    ctx = wf.Context(backend)
-    tensors = {name: function(layout.tensor(x), *layout.spec) for name, function in functions.items()}
-    ctx.compile(wf.seq(*(one.forward for one in tensors.values())), keep=list(tensors.values()))()
-    return {name: ctx[one] for name, one in tensors.items()}
+    return together(backend, {name: function(layout.tensor(x), *layout.spec) for name, function in functions.items()})
 
 
 def changing(layout: Layout) -> dict[str, Any]:
@@ -154,8 +153,9 @@ def test_the_gradient_of_each(name: str) -> None:
 
 @EACH_LAYOUT
 def test_the_gradient_of_cross_entropy(layout: Layout) -> None:
-    x, ids = layout.param("x"), np.arange(int(np.prod(layout.result))).reshape(layout.result) % 3 - 1
-    loss = wf.cross_entropy(x, as_result(layout, ids), *layout.spec)
+    classes = int(np.prod([layout.shape[axis] for axis in layout.axes]))
+    x, ids = layout.param("x"), np.arange(int(np.prod(layout.result))).reshape(layout.result) % min(3, classes + 1) - 1
+    loss = wf.cross_entropy(x, as_result(layout, ids), *layout.spec, ignore_index=-1)
     check_gradient(loss, values={x: values(layout)})
 
 
@@ -167,29 +167,50 @@ def as_result(layout: Layout, array: np.ndarray) -> wf.Tensor:
 
 @BACKENDS
 @EACH_LAYOUT
-@pytest.mark.parametrize("ids_type", ["int8", "uint8", "int32", "int64"])
-def test_cross_entropy(layout: Layout, backend: str, ids_type: str) -> None:
+def test_cross_entropy(layout: Layout, backend: str) -> None:
     x = values(layout)
     kept = [axis for axis in range(x.ndim) if axis not in layout.axes]
     flat = log_softmax(x, layout.axes).transpose(*kept, *layout.axes).reshape(int(np.prod(layout.result)), -1)
     ids = np.random.default_rng(2).integers(0, flat.shape[1], len(flat))
-    tensor = as_result(layout, ids.reshape(layout.result).astype(ids_type))
-    found = wf.Context(backend)[wf.cross_entropy(layout.tensor(x), tensor, *layout.spec)]
     wanted = -flat[np.arange(len(flat)), ids].reshape(layout.result)
-    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+    typed = {name: as_result(layout, ids.reshape(layout.result).astype(name)) for name in IDS_TYPES}
+    costs = {name: wf.cross_entropy(layout.tensor(x), one, *layout.spec) for name, one in typed.items()}
+    for name, found in together(backend, costs).items():
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14, err_msg=name)
 
 
 @BACKENDS
-def test_an_id_of_no_class_costs_nothing_and_moves_nothing(backend: str) -> None:
+@pytest.mark.parametrize("ignored", [-1, 7, 0])
+def test_an_id_that_is_ignored_costs_nothing_and_moves_nothing(backend: str, ignored: int) -> None:
+    """Also where it names a class."""
     x = wf.param("x", o=3, b=4, init=np.random.default_rng(0).normal(size=(4, 3)))
-    ids = wf.data(np.array([2, -1, 3, -100]), batch=1)
-    loss = wf.cross_entropy(x, ids)
+    ids = wf.data(np.array([2, ignored, 1, ignored]), batch=1)
+    loss = wf.cross_entropy(x, ids, ignore_index=ignored)
     ctx = wf.Context(backend)
     ctx.compile(wf.grad_update(loss, sum=True), keep=[x.grad, loss])()
-    assert (ctx[loss][1:] == 0).all()
-    assert ctx[loss][0] > 0
-    assert (ctx[x.grad][1:] == 0).all()
-    assert (ctx[x.grad][0] != 0).all()
+    assert (ctx[loss][[1, 3]] == 0).all()
+    assert (ctx[loss][[0, 2]] > 0).all()
+    assert (ctx[x.grad][[1, 3]] == 0).all()
+    assert (ctx[x.grad][[0, 2]] != 0).all()
+
+
+@BACKENDS
+@pytest.mark.parametrize("classes", [(6,), (2, 3)])
+def test_an_id_of_no_class_is_refused_and_changes_nothing(backend: str, classes: tuple[int, ...]) -> None:
+    """Whatever axes the classes lie along, also if others are ignored."""
+    ctx, w = wf.Context(backend), wf.param("w", o=classes, init=0.0)
+    x, ids = wf.input("x", b="batch", o=1), wf.input("ids", b="batch", dtype="int32")
+    loss = wf.mean(wf.cross_entropy(w @ x, ids, ignore_index=-1), "...|... => 0")
+    step = ctx.function(x, ids, code=wf.seq(wf.grad_update(loss), wf.optim.sgd(loss, lr=0.1)), returns=loss)
+    step(np.ones((3, 1), np.float32), np.array([0, -1, 5], np.int32))
+    before = ctx[w].copy()
+    for stray in (6, -2):
+        with pytest.raises(wf.IndexOutOfBounds) as refused:
+            step(np.ones((4, 1), np.float32), np.array([0, 1, stray, -1], np.int32))
+        assert refused.value.what == f"`ids[2]` is {stray}, and cross_entropy has 6 classes, 0 to 5"
+        assert f"ignore_index={stray} if it stands for no class" in refused.value.fix
+        assert "loss = wf.mean(wf.cross_entropy(" in str(refused.value)
+    np.testing.assert_array_equal(ctx[w], before)
 
 
 @BACKENDS
@@ -346,6 +367,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: wf.cross_entropy(X, IDS),
         "cross_entropy takes ids of the shape that its spec results in",
         'say which axes ids have, and which is that of classes: wf.cross_entropy(…, "...|t, c => ...|t")',
+    ),
+    "one-hot ids": (
+        lambda: wf.cross_entropy(X, wf.data(np.zeros((2, 3, 4), int), batch=1, label="ids")),
+        "cross_entropy takes ids of the shape that its spec results in",
+        "they have the shape of `x`: if they are one-hot, wf.argmax(ids) has their ids",
     ),
     "ids of another size": (
         lambda: wf.cross_entropy(X, wf.data(np.zeros((2, 4), int), batch=1), "...|t, c => ...|t"),

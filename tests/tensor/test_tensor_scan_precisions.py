@@ -27,9 +27,9 @@ def test_gradients_of_weights_are_rounded_when_all_steps_are_added_up(
     backend: str, dtype: str, recompute: bool
 ) -> None:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    found = wf.Context(backend)[weighed(np.ones((3000, 2)).astype(kind), recompute=recompute)]
+    found = wf.Context(backend)[weighed(np.ones((2100, 2)).astype(kind), recompute=recompute)]
     assert found.dtype == kind
-    np.testing.assert_array_equal(found, np.full(2, 3000.0).astype(kind))
+    np.testing.assert_array_equal(found, np.full(2, 2100.0).astype(kind))
 
 
 @BACKENDS
@@ -51,15 +51,15 @@ def test_sums_over_steps_are_as_near_as_other_sums(backend: str) -> None:
     ],
 )
 def test_running_totals_grow_as_sums_do(backend: str, dtype: str, stored: str) -> None:
-    x = wf.data(np.ones((2, 3000)).astype(getattr(ml_dtypes, dtype, dtype)))
+    x = wf.data(np.ones((2, 2100)).astype(getattr(ml_dtypes, dtype, dtype)))
     totals = wf.cumsum(x)
     assert totals.dtype == wf.einsum("ij => i", x).dtype == stored
-    expected = np.arange(1, 3001).astype(getattr(ml_dtypes, stored, stored))
+    expected = np.arange(1, 2101).astype(getattr(ml_dtypes, stored, stored))
     np.testing.assert_array_equal(wf.Context(backend)[totals][0], expected)
 
 
 @BACKENDS
 def test_gradients_of_running_totals_grow_as_sums_do(backend: str) -> None:
-    x = wf.require_grad(wf.data(np.ones(3000, "float16")))
+    x = wf.require_grad(wf.data(np.ones(2100, "float16")))
     found = wf.Context(backend)[wf.grad(wf.einsum("i => 0", wf.cumsum(x)), x)]
-    np.testing.assert_array_equal(found, np.arange(3000, 0, -1).astype("float16"))
+    np.testing.assert_array_equal(found, np.arange(2100, 0, -1).astype("float16"))

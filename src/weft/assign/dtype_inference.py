@@ -157,10 +157,18 @@ class TypeRule:
     truth: bool
     origin: Origin | None
     asks: bool = True
+    #: What operands of some types meet in, as far as it was asked.
+    met: dict[tuple[str, ...], str] = field(default_factory=dict)
 
-    def meeting(self, types: dict[Precision, str]) -> str:
+    def meeting(self, types: Mapping[Precision, str]) -> str:
         """The type the operands meet in; a truth value counts as a number like those compared."""
-        known = {leaf: cell.settled or types.get(cell, UNKNOWN) for leaf, cell in self.operands}
+        given = tuple([cell.settled or types.get(cell, UNKNOWN) for _, cell in self.operands])
+        if given not in self.met:
+            self.met[given] = self._meeting(given)
+        return self.met[given]
+
+    def _meeting(self, given: tuple[str, ...]) -> str:
+        known = {leaf: found for (leaf, _), found in zip(self.operands, given, strict=True)}
         found = scalar_type(self.value, lambda leaf: known.get(leaf, WEAK_INT))
         return promote(*(known.get(leaf, UNKNOWN) for leaf in leaves(self.value))) if self.truth else found
 
@@ -230,6 +238,7 @@ class _Inference:
         self.rules = rules
         self.rising = dict.fromkeys(rules)
         self.taking = dict.fromkeys(rules)
+        self.unheard: dict[TypeRule, None] = {}  # what must wait until bounds speak
         self.bounds_speak = False
         self.defaulted: set[Precision] = set()
         self.speakers: dict[Precision, Precision] = {}  # what each took its type from last
@@ -241,7 +250,7 @@ class _Inference:
                 self._raise(cell, carrier(decided(found)) if cell.wide else decided(found))
         self._follow()
         self._default([cell for cell in self.types if cell.origin == "from its use"])
-        self.bounds_speak, self.taking = True, dict.fromkeys(self.rules)
+        self.bounds_speak, self.taking = True, self.unheard
         self._follow()
         self._default(list(self.types))
         for rule in self.rules:
@@ -282,13 +291,18 @@ class _Inference:
 
     def _wishes(self, rule: TypeRule) -> Iterator[tuple[Precision, str, Precision | None]]:
         """The types of what the operands are used for, where nothing but numbers of the program went into them."""
+        open_cells = [cell for _, cell in rule.operands if cell in self.types and _open(self.types[cell])]
+        if not open_cells:
+            return
         meeting, target = self._meeting(rule) or UNKNOWN, rule.target
         speaks = rule.asks and (rule.makes or target.origin == "set by hand")
         wish = target.settled or self.types[target] if speaks and _open(meeting) else meeting
         if not _open(wish):
             speaker = target if _open(meeting) else self._speaker(rule, meeting)
-            open_cells = (cell for _, cell in rule.operands if cell in self.types and _open(self.types[cell]))
-            yield from ((cell, wish, speaker) for cell in open_cells if self._speaks_to(cell, speaker))
+            heard = [cell for cell in open_cells if self._speaks_to(cell, speaker)]
+            if len(heard) < len(open_cells):
+                self.unheard[rule] = None
+            yield from ((cell, wish, speaker) for cell in heard)
 
     def _speaks_to(self, cell: Precision, speaker: Precision | None) -> bool:
         """A bound is what a type is not narrower than: before it may rise no more, it decides nothing computed."""

@@ -377,6 +377,9 @@ class Keep(Printed):
 
 
 Assignment: TypeAlias = Accum | Fetch | Direct
+ASSIGNMENTS = (Accum, Fetch, Direct)
+#: Code with other code inside.
+BLOCKS = (Comment, Repeat)
 #: Code that is not made of other code.
 Piece: TypeAlias = Noop | Assignment | Keep
 Code: TypeAlias = Piece | Seq | Comment | Repeat
@@ -442,26 +445,29 @@ def symbols(code: Code) -> Iterator[tuple[Symbol, Origin | None]]:
                 yield from ((leaf, statement.origin) for leaf in found)
 
 
-def statements(code: Code) -> Iterator[Assignment]:
+def statements(code: Code) -> list[Assignment]:
     """Every statement, in the order it runs."""
-    return (one for one in pieces(code) if isinstance(one, Assignment))
+    return [one for one in pieces(code) if isinstance(one, ASSIGNMENTS)]
 
 
-def keeps(code: Code) -> Iterator[Keep]:
+def keeps(code: Code) -> list[Keep]:
     """Everything that says what is to be kept."""
-    return (one for one in pieces(code) if isinstance(one, Keep))
+    return [one for one in pieces(code) if isinstance(one, Keep)]
 
 
-def pieces(code: Code) -> Iterator[Piece]:
+def pieces(code: Code) -> list[Piece]:
     """What code is made of, in order: whatever is not made of other code."""
-    match code:
-        case Seq(codes=codes):
-            for one in codes:
-                yield from pieces(one)
-        case Comment(body=body) | Repeat(body=body):
-            yield from pieces(body)
-        case _:
-            yield code
+    found: list[Piece] = []
+    rest = [code]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, Seq):
+            rest += one.codes[::-1]
+        elif isinstance(one, BLOCKS):
+            rest.append(one.body)
+        else:
+            found.append(one)
+    return found
 
 
 def loop_indices(code: Code) -> list[LoopIndex]:

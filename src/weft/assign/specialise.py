@@ -17,6 +17,7 @@ from weft.assign.definitions import inputs_of
 from weft.assign.dtype_inference import Precision
 from weft.assign.nodes import (
     Awaited,
+    Check,
     Code,
     Node,
     NodeName,
@@ -59,7 +60,8 @@ def specialised(code: Code, inputs: Iterable[Node], sizes: Mapping[str, Dim]) ->
     copied = _users(filter(_is_open, nodes), nodes)
     copying = Specialisation(sizes)
     substitution = _Substitution(copying)
-    copying.repeat([*(step for node in copied for step in node.shape.steps), *substitution.steps(code)])
+    shapes = (step for node in copied for step in node.shape.steps)
+    copying.repeat([*shapes, *substitution.steps([code, *(node.check for node in copied)])])
     made = {node: substitution.copy(node) for node in copied}
     for node, copy in made.items():
         if node.definition is not None:
@@ -134,10 +136,10 @@ class _Substitution:
         self._done[id(node)] = (node, made)
         return made
 
-    def steps(self, code: Code) -> list[InferenceStep]:
-        """The operations that code mentions and that are not closed, and those that say how often its loops run."""
+    def steps(self, code: Iterable[Code | Check | None]) -> list[InferenceStep]:
+        """The operations that are mentioned and not closed, and those that say how often loops run."""
         met: dict[int, object] = {}
-        stack: list[object] = [code]
+        stack: list[object] = [*code]
         found: dict[InferenceStep, None] = {}
         while stack:
             one = stack.pop()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 
 from weft.backends.cc import Cc
 from weft.backends.interp import Interp
@@ -16,17 +18,29 @@ from weft.backends.protocol import (
     Block as Block,
     BoundProgram as BoundProgram,
     CompilerCrash as CompilerCrash,
+    DeviceUse as DeviceUse,
+    Exchanging as Exchanging,
     Executable as Executable,
+    InOrder as InOrder,
     KernelCall as KernelCall,
     Lasting as Lasting,
     Memory as Memory,
     Placing as Placing,
     Played as Played,
+    Pooling as Pooling,
     Prompt as Prompt,
 )
 from weft.errors import Origin, WeftError, WeftWarning, user_origin
 
-_BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc}
+
+def _cuda() -> Backend:
+    """Imported where it is asked for: who does not ask pays nothing."""
+    from weft.backends.cuda import Cuda
+
+    return Cuda()
+
+
+_BACKENDS: dict[str, Callable[[], Backend]] = {"interp": Interp, "cc": Cc, "cuda": _cuda}
 
 
 def find_backend(wanted: str | Backend | None) -> Backend:
@@ -38,18 +52,27 @@ def find_backend(wanted: str | Backend | None) -> Backend:
     if name is None:
         return _best()
     if not isinstance(name, str) or name not in _BACKENDS:
-        known = " or ".join(f'"{one}"' for one in _BACKENDS)
+        known = ", ".join(f'"{one}"' for one in _BACKENDS)
         what = f"WEFT_BACKEND names no backend: {name!r}" if by_default else f"there is no backend {name!r}"
-        raise WeftError(what, fix=f"use {known}")
+        raise WeftError(what, fix=f"use one of {known}")
     return _BACKENDS[name]()
 
 
 def _best() -> Backend:
-    """Compiled code where there is a compiler, else the interpreter."""
+    """A GPU that works, where what compiles for it is installed; else the processor, if need be interpreted."""
+    if has_gpu_compilers():
+        with suppress(WeftError):
+            return _cuda()
     try:
         return Cc()
     except WeftError:
         return _interpreter_instead()
+
+
+@cache
+def has_gpu_compilers() -> bool:
+    """Is the extra `weft[cuda]` installed? Without it no driver is looked for."""
+    return find_spec("triton") is not None
 
 
 @cache

@@ -43,5 +43,10 @@ class Interp(HostMemory):
 
     name: str = "interp"
 
+    @property
+    def description(self) -> str:
+        """What it runs with, for people."""
+        return "NumPy"
+
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
         return _Interpreted(as_program(kernels))

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy.typing as npt
 
+from weft.dlpack import DeviceArray
 from weft.errors import WeftError
 from weft.loops import Buffer
 from weft.schedule.nodes import Kernel
@@ -28,13 +29,19 @@ BoundProgram: TypeAlias = Callable[[Mapping[str, int]], None]
 class CompilerCrash(WeftError):
     """What a backend compiles with broke down on some kernels: what each made it do, by position.
 
-    That is no mistake of theirs. Others, that do the same in another way, may get through.
+    That is no mistake of theirs. Others, that do the same in another way, may get through. `mending` is what to do so
+    that the compiler does not break down.
     """
 
-    def __init__(self, kernels: Mapping[int, WeftError]) -> None:
+    def __init__(
+        self,
+        kernels: Mapping[int, WeftError],
+        compiler: str = "the C compiler",
+        mending: str = "set WEFT_CC to another compiler, or to another version of this one",
+    ) -> None:
         first = next(iter(kernels.values()))
         super().__init__(first.what, origin=None, notes=first.notes, fix=first.fix)
-        self.kernels = kernels
+        self.kernels, self.compiler, self.mending = kernels, compiler, mending
 
 
 class Bindable(Protocol):
@@ -153,8 +160,60 @@ class Lasting(Protocol):
 
 
 @runtime_checkable
+class InOrder(Protocol):
+    """What a backend offers whose devices do all they are asked, copies included, in the order they are asked.
+
+    Whoever asks for a run need not wait for it: what is asked for next finds it done.
+    """
+
+    @property
+    def in_order(self) -> Literal[True]: ...
+
+
+@runtime_checkable
 class Prompt(Protocol):
     """What a backend offers that has done everything when it returns: nobody need synchronise."""
 
     @property
     def prompt(self) -> Literal[True]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """Bytes of a device's memory: those in blocks, now and at most; in the pool they come from; free for anybody."""
+
+    held: int
+    peak: int
+    pool: int
+    free: int
+    total: int
+
+
+@runtime_checkable
+class Exchanging(Protocol):
+    """What a backend offers whose memory other libraries can use where it lies."""
+
+    def place(self, device: int) -> tuple[int, int]:
+        """A device, as DLPack says it."""
+        ...
+
+    def lend(self, block: Block) -> DeviceArray:
+        """The memory of a block as an array that others take."""
+        ...
+
+    def borrow(self, array: DeviceArray) -> Block:
+        """The memory of somebody's array as a block."""
+        ...
+
+
+@runtime_checkable
+class Pooling(Protocol):
+    """What a backend offers that takes its devices' memory from pools, of which others can have what is not in use."""
+
+    def memory(self, device: int) -> DeviceUse:
+        """How much of a device's memory is in use."""
+        ...
+
+    def release(self, device: int) -> None:
+        """Give back what no block uses."""
+        ...

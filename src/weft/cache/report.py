@@ -10,7 +10,7 @@ from weft.cache.limit import DAY_S, Entry, amount, cache_limit, entries, remove
 from weft.errors import WeftError
 
 #: The kinds of things kept, and what they are to people.
-KINDS = {"cc": "compiled kernels", "routines": "how routines run", "grammars": "parsers"}
+KINDS = {"cc": "compiled kernels", "cuda": "kernels for GPUs", "routines": "how routines run", "grammars": "parsers"}
 #: Below `tuned` in the cache; `weft tune` shows what it says.
 _TUNED = "tuned.jsonl"
 

@@ -10,17 +10,19 @@ axes, the rest output; `b`, `i` and `o` give their sizes instead.
 """
 
 import sys
+from typing import TYPE_CHECKING
 
-from weft.data.batching import Batches, batches, split
-from weft.data.characters import CharacterTokenizer, Tokenizer
-from weft.data.fetching import Prefetch, prefetch
-from weft.data.orders import permutation
-from weft.data.pairing import BytePairTokenizer, byte_pairs, load_tokenizer
-from weft.data.ragged import buckets, mask
 from weft.data.room import DataRoom
-from weft.data.sets import digits, mnist, names
-from weft.data.tokens import mapped, windows, write_tokens
-from weft.public import open_door
+
+if TYPE_CHECKING:  # `room.py` loads them when somebody asks for one
+    from weft.data.batching import Batches, batches, split
+    from weft.data.characters import CharacterTokenizer, Tokenizer
+    from weft.data.fetching import Prefetch, prefetch
+    from weft.data.orders import permutation
+    from weft.data.pairing import BytePairTokenizer, byte_pairs, load_tokenizer
+    from weft.data.ragged import buckets, mask
+    from weft.data.sets import digits, mnist, names
+    from weft.data.tokens import mapped, windows, write_tokens
 
 __all__ = [
     "Batches",
@@ -43,7 +45,5 @@ __all__ = [
     "windows",
     "write_tokens",
 ]
-
-open_door(globals(), __all__)
 
 sys.modules[__name__].__class__ = DataRoom

@@ -1,4 +1,7 @@
-"""The room as a function: `wf.data(array)` is a tensor of given values, `wf.data.batches` and others feed a step."""
+"""The room as a function: `wf.data(array)` is a tensor of given values, `wf.data.batches` and others feed a step.
+
+What feeds a step is loaded when somebody asks for it, so that a tensor of given values costs no more than that.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import WeftError
+from weft.lazy import LOADING
 from weft.public import exported, theirs
 from weft.tensor import leaves
 
@@ -23,6 +27,19 @@ if TYPE_CHECKING:
     import weft.data.tokens as _tokens
 
 _given = exported("weft", "data", leaves.data)
+
+#: The names of each module.
+_HOMES = {
+    "batching": "Batches batches split",
+    "characters": "CharacterTokenizer Tokenizer",
+    "fetching": "Prefetch prefetch",
+    "orders": "permutation",
+    "pairing": "BytePairTokenizer byte_pairs load_tokenizer",
+    "ragged": "buckets mask",
+    "sets": "digits mnist names",
+    "tokens": "mapped windows write_tokens",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 class DataRoom(ModuleType):
@@ -59,6 +76,16 @@ class DataRoom(ModuleType):
             except WeftError as error:
                 error.__traceback__ = theirs(error.__traceback__)
                 raise
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _HOME:
+                raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            with LOADING:
+                found = getattr(import_module(f"{self.__name__}.{_HOME[name]}"), name)
+                return self.__dict__.setdefault(name, exported(self.__name__, name, found))
+
+        def __dir__(self) -> list[str]:
+            return sorted({*super().__dir__(), *_HOME})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_module, (self.__name__,)

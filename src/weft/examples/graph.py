@@ -40,8 +40,8 @@ def main(nodes: int = 300, known: int = 15, steps: int = 150, width: int = 16) -
     h = wf.relu(messages(x, sources, targets, nodes=nodes, width=width, label="first"))
     h = wf.relu(h + messages(h, sources, targets, nodes=nodes, width=width, label="second"))
     logits = messages(h, sources, targets, nodes=nodes, width=3, label="last")
-    which = np.where(np.arange(nodes) < known, kind, -1)  # -1 names no class, and costs nothing
-    each = wf.cross_entropy(logits, wf.data(which, label="which"), "v, c => v")
+    which = np.where(np.arange(nodes) < known, kind, -1)  # -1 names no class
+    each = wf.cross_entropy(logits, wf.data(which, label="which"), "v, c => v", ignore_index=-1)
     loss = wf.einsum("v => 0", each) / known
     ctx = wf.Context()
     step = ctx.compile(wf.seq(wf.grad_update(loss), wf.optim.adamw(loss, lr=0.01, weight_decay=0.1)))

@@ -3,6 +3,7 @@
 from weft.loops.check import MalformedLoops as MalformedLoops, check as check
 from weft.loops.insert_casts import combine as combine, combined as combined, dtype_of as dtype_of, typed as typed
 from weft.loops.nodes import (
+    Ahead as Ahead,
     Blocks as Blocks,
     Buffer as Buffer,
     Cast as Cast,
@@ -21,6 +22,7 @@ from weft.loops.nodes import (
     Product as Product,
     Program as Program,
     Read as Read,
+    Registers as Registers,
     Remark as Remark,
     Role as Role,
     Set as Set,

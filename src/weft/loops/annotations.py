@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from weft.affine import Affine
-from weft.loops.nodes import Description, Let, Local, Product, Set, Staged, Stmt, Tile
+from weft.loops.nodes import Description, If, Inside, Let, Local, Product, Set, Staged, Stmt, Tile
 from weft.loops.semiring import Semiring, is_tiled
 from weft.loops.walk import Body, Loop, around, bottom_up, map_scalars, perfect, substituted, top_down
 from weft.ops import Call, Scalar
@@ -23,7 +23,10 @@ from weft.ops import Call, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A product's loops, where its sum starts, its operations, its two factors, and what is done with the sum."""
+    """A product's loops, where its sum starts, its operations, its two factors, and what is done with the sum.
+
+    There are no terms where `tests` do not hold, which say of factors whether they are inside of their tensors.
+    """
 
     left: tuple[Loop, ...]
     right: tuple[Loop, ...]
@@ -33,6 +36,7 @@ class Parts:
     ops: Semiring
     factors: tuple[Scalar, Scalar]
     rest: tuple[Stmt, ...]
+    tests: tuple[Inside, ...] = ()
 
 
 def parts_of(staged: Staged) -> Parts:
@@ -112,9 +116,11 @@ def staged_product(
     factors: tuple[Scalar, Scalar],
     rest: Sequence[Stmt],
     tile: Tile | None = None,
+    tests: tuple[Inside, ...] = (),
 ) -> Staged:
     """A staged product of these parts."""
-    core = around(sums, (Set(start.local, Call(ops[0], (start.local, Call(ops[1], factors)))),))
+    term: Body = (Set(start.local, Call(ops[0], (start.local, Call(ops[1], factors)))),)
+    core = around(sums, (If(tests, term),) if tests else term)
     what = Product(_names(left), _names(right), _names(sums), start.local.name, tile)
     return Staged(what, around([*left, *right], (start, *core, *rest)))
 
@@ -125,11 +131,15 @@ def _parts(what: Product, body: Sequence[Stmt]) -> Parts | None:
     if len(block) < 2 or not isinstance(block[0], Let):
         return None
     start, sums, core = block[0], *perfect(block[1:2], len(what.sums))
+    tests: tuple[Inside, ...] = ()
+    match core:
+        case (If(tests=tests, body=core),):
+            pass
     match core:
         case (Set(local=local, value=Call(op=op, args=(first, Call(op=combined, args=(one, other))))),):
             if local == first == start.local and is_tiled((op, combined)):
                 left, right = outer[: len(what.left)], outer[len(what.left) :]
-                return Parts(left, right, sums, local, start.value, (op, combined), (one, other), block[2:])
+                return Parts(left, right, sums, local, start.value, (op, combined), (one, other), block[2:], tests)
     return None
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weft.affine import Affine
 from weft.loops.annotations import mismatch
 from weft.loops.insert_casts import dtype_of
-from weft.loops.legality import beside_threads, illegal, is_shared, unfit
+from weft.loops.legality import beside_threads, illegal, is_on_grid, is_shared, unfit
 from weft.loops.nodes import (
     DEEPEST,
     For,
@@ -61,7 +61,7 @@ class _Around(NamedTuple):
 def _check_threads(body: Sequence[Stmt], shared: bool = False) -> None:
     """No thread shares what it does with others, and what each has for itself is used by no other."""
     for stmt in body:
-        inside = shared or is_shared(stmt)
+        inside = shared or is_shared(stmt) or is_on_grid(stmt)
         if problem := beside_threads(stmt):
             raise MalformedLoops(problem)
         if shared and is_shared(stmt):
@@ -107,8 +107,8 @@ def _typed(scalar: Scalar, dtype: str, scope: _Around) -> None:
 
 
 def _scalar(scalar: Scalar, scope: _Around) -> None:
-    if depth(scalar) > DEEPEST:
-        raise MalformedLoops(f"a scalar is nested {depth(scalar)} deep, more than {DEEPEST}")
+    if (deep := depth(scalar)) > DEEPEST:
+        raise MalformedLoops(f"a scalar is nested {deep} deep, more than {DEEPEST}")
     for one in reversed(walk(scalar)):  # innermost first
         match one:
             case Affine():

@@ -7,7 +7,10 @@ Parallel, Grid, Simt
 Simt        nor is anything stored outside of such loops by what has them inside, nor are there any inside of others,
             unless each is the whole body of the last
 Vector      nor does any, but for variables that each iteration adds to, once
+Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
+Registers   as for vectors, of variables that no iteration adds to; whole vectors
 Jam         each iteration adds to the same cells, one after another
+Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
 Tile        vectors lie in memory as it says, and end where tensors end
 """
 
@@ -22,6 +25,8 @@ from weft.loops.annotations import Parts, parts_of, placed_parts
 from weft.loops.effects import accumulation, effects
 from weft.loops.nests import stride_of
 from weft.loops.nodes import (
+    Ahead,
+    Blocks,
     Buffer,
     Cast,
     Collapse,
@@ -30,11 +35,13 @@ from weft.loops.nodes import (
     Grid,
     If,
     Jam,
+    Lanes,
     Let,
     Local,
     Parallel,
     Product,
     Read,
+    Registers,
     Role,
     Set,
     Simt,
@@ -47,9 +54,22 @@ from weft.loops.nodes import (
     Vector,
 )
 from weft.loops.reaching import covered
-from weft.loops.semiring import TYPES, asks_for_numbers, is_rounded
+from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
 from weft.loops.sites import Site, separated, sites
-from weft.loops.walk import Loop, around, body_of, everything, free, own_accesses, parts, perfect, reads, walk
+from weft.loops.streams import fetched_by
+from weft.loops.walk import (
+    Loop,
+    around,
+    body_of,
+    everything,
+    free,
+    own_accesses,
+    parts,
+    perfect,
+    reads,
+    variables,
+    walk,
+)
 from weft.ops import Call, Scalar
 from weft.ops.dtypes import is_float, numpy_type
 
@@ -77,12 +97,16 @@ def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
     loops, body = collapsed_loops(loop)
-    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Unroll)]
+    exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Registers | Unroll)]
     if len(exclusive) > 1:
         return f"{' and '.join(exclusive)} exclude each other"
     for one in loop.how:
         match one:
-            case Collapse(loops=count) if problem := _scattered(loops, body, count):
+            case Collapse(loops=count) if problem := _uncollapsible(loop, loops, body, count):
+                return problem
+            case Grid(block=block) | Lanes(block=block) if block & (block - 1) or block < 1:
+                return f"{block} lanes are no power of two"
+            case Lanes() if problem := _not_in_lanes(loops, body):
                 return problem
             case Parallel() | Grid() | Simt() if problem := carried(loops, body):
                 return problem
@@ -90,7 +114,16 @@ def illegal(loop: For) -> str:
                 return problem
             case Vector() if problem := _in_order(loops, body):
                 return problem
+            case Registers(lanes=lanes) if problem := _unwritten(loops, body, lanes):
+                return problem
+            case Ahead() if len(loops) > 1 or not fetched_by(loop):
+                return "no loop inside could fetch what it touches"
     return ""
+
+
+def is_on_grid(stmt: Stmt) -> bool:
+    """Do programs or threads of a GPU share a statement?"""
+    return isinstance(stmt, For) and any(isinstance(one, Grid | Simt) for one in stmt.how)
 
 
 def is_shared(stmt: Stmt) -> bool:
@@ -137,17 +170,16 @@ def carried(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     done = effects(body)
     for local in done.sets - done.lets:
         return f"`{local.name}` is carried from one iteration to the next"
-    private = [one for one in done.buffers if one.role is Role.PRIVATE]
+    private = {one for one in done.buffers if one.role is Role.PRIVATE}
     for buffer, touched in sites(body, private).items():
         if not covered(touched):
             return f"`{buffer.name}` may hold what another iteration wrote"
-    return _shared(loops, body, private)
+    return _shared(loops, body, done.buffers - private)
 
 
-def _shared(loops: Sequence[Loop], body: Sequence[Stmt], private: Collection[Buffer] = ()) -> str:
-    written = sorted(effects(body).buffers.difference(private), key=lambda one: one.id)
+def _shared(loops: Sequence[Loop], body: Sequence[Stmt], written: Collection[Buffer]) -> str:
     touched = sites(around(loops, tuple(body)), written)
-    for buffer in written:
+    for buffer in sorted(written, key=lambda one: one.id):
         for outer, (name, size) in enumerate(loops):
             if size > 1 and not iterations_apart(name, touched[buffer], outer):
                 return f"iterations share cells of `{buffer.name}`"
@@ -185,16 +217,48 @@ def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     uses = [one for stmt in inside for part in parts(stmt) for one in walk(part) if one in sums]
     if len(set(sums)) < len(sums) or len(uses) > len(sums):
         return f"`{sums[0].name}` is used before all is added"
-    return _shared(loops, body)
+    return _shared(loops, body, effects(body).buffers)
+
+
+def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
+    """Why iterations cannot run in the lanes of a program."""
+    done, inside = effects(body), everything(body)
+    for local in done.sets - done.lets:
+        taken = [accumulation(one) for one in inside if isinstance(one, Set) and one.local == local]
+        uses = sum(variables(part).count(local) for one in inside for part in parts(one))
+        operations = {one[0] for one in taken if one is not None}
+        if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
+            return f"`{local.name}` is carried from one iteration to the next"
+    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE])
+
+
+def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
+    """Why iterations cannot be written out on vectors."""
+    if lanes < 2 or points(loops) % lanes:
+        return f"{points(loops)} iterations are no whole number of vectors"
+    if sums := sums_of(body):
+        return f"`{sums[0].name}` is a variable"
+    return _in_order(loops, body)
 
 
 # Memory
 
 
+def _uncollapsible(loop: For, loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
+    """Why loops cannot run as one; on a grid or in lanes their indices are divided out, wherever their cells lie."""
+    if any(isinstance(one, Grid | Lanes) for one in loop.how):
+        return "" if 1 < len(loops) == count else _too_few(count)
+    return _scattered(loops, body, count)
+
+
+def _too_few(count: int) -> str:
+    return f"there are not {count} plain loops, each the whole body of the last"
+
+
 def _scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
     """Why loops cannot run as one."""
     if not 1 < len(loops) == count:
-        return f"there are not {count} plain loops, each the whole body of the last"
+        return _too_few(count)
     for (outer, _), (inner, size) in pairwise(loops):
         if not follow(outer, (inner, size), body):
             return f"cells of `{outer}` do not follow those of `{inner}`"
@@ -203,8 +267,9 @@ def _scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
 
 def follow(outer: str, inner: Loop, body: Sequence[Stmt]) -> bool:
     """Does an iteration of a loop go as far in memory as all of the loop inside it?"""
-    plain = (not isinstance(stmt, If | Staged | Fill) for stmt in everything(body))
-    return all(plain) and all(_follow(stmt, outer, *inner) for stmt in everything(body))
+    inside = everything(body)
+    plain = not any(isinstance(stmt, If | Staged | Fill) for stmt in inside)
+    return plain and all(_follow(stmt, outer, *inner) for stmt in inside)
 
 
 def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:
@@ -260,7 +325,9 @@ def _unjammed(loops: Sequence[Loop], body: Sequence[Stmt], times: int) -> str:
 
 
 def unfit(staged: Staged) -> str:
-    """Why a product cannot run in its tiles; nothing if it can, or has none."""
+    """Why a product cannot run in its tiles or blocks; nothing if it can, or has none."""
+    if staged.what.blocks is not None:
+        return _unfit_blocks(staged.what.blocks, parts_of(staged))
     if (tile := staged.what.tile) is None:
         return ""
     if problem := _uncollapsed(parts_of(staged), tile.collapse):
@@ -280,6 +347,16 @@ def unfit(staged: Staged) -> str:
         or (rest_in_order(found, along) if tile.vector else "")
         or (shared_product(staged, tile.shared) if tile.shared else "")
     )
+
+
+def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
+    """Why a product cannot run in blocks."""
+    sizes = blocks.rows, blocks.columns, blocks.sums
+    if any(one < 16 or one & (one - 1) for one in sizes):
+        return "its blocks are no powers of two from 16 on"
+    if found.ops != SUM_OF_PRODUCTS or found.total.dtype != "float32":
+        return "blocks are of sums of products in single precision"
+    return "" if blocks.precision in ("ieee", "tf32") and blocks.splits == 1 else "there are no such blocks"
 
 
 def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:

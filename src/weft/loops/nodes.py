@@ -50,6 +50,8 @@ class Role(Enum):
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"
     STRIPS = "a buffer with one of its axes cut into strips: strip-mining"
     COPY = "a buffer computed once more: rematerialisation"
+    NARROW = "a buffer in a narrower type, for those who multiply it"
+    TURNED = "a buffer with its axes in another order, for those who multiply it"
     PACKED = "a buffer laid out anew for those who read it often: packing"
     FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"
     PRIVATE = "a buffer that outlasts no iteration of a loop: each of the threads that share the loop has one"
@@ -205,8 +207,28 @@ class Simt:
         return f"on simt threads by {self.block}"
 
 
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """All iterations are written out on vectors of so many: what the loop around accumulates stays in registers."""
+
+    lanes: int
+
+    def __str__(self) -> str:
+        return f"in registers of {self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What an iteration touches in one piece is fetched while the one so many before it runs, by the loops inside."""
+
+    iterations: int
+
+    def __str__(self) -> str:
+        return f"fetching {self.iterations} ahead"
+
+
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Grid | Lanes | Simt
+How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Registers | Ahead | Grid | Lanes | Simt
 
 
 @dataclass(frozen=True, slots=True)

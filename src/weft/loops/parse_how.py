@@ -6,7 +6,21 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from weft.loops.nodes import Blocks, Collapse, Grid, How, Jam, Lanes, Parallel, Simt, Tile, Unroll, Vector
+from weft.loops.nodes import (
+    Ahead,
+    Blocks,
+    Collapse,
+    Grid,
+    How,
+    Jam,
+    Lanes,
+    Parallel,
+    Registers,
+    Simt,
+    Tile,
+    Unroll,
+    Vector,
+)
 from weft.notation import Mistake, span_of
 
 if TYPE_CHECKING:
@@ -21,6 +35,8 @@ _LOOP: Mapping[str, Callable[..., How]] = {
     r"on a grid by (\d+) with (\d+) warps?": Grid,
     r"in lanes by (\d+)": Lanes,
     r"on simt threads by (\d+)": Simt,
+    r"in registers of (\d+)": Registers,
+    r"fetching (\d+) ahead": Ahead,
 }
 _TILE = re.compile(
     r"in tiles of (?P<rows>\d+) rows? by (?P<vectors>\d+) (?:vectors?|columns?(?P<dot>, along sums on vectors)) of "

@@ -47,6 +47,8 @@ from weft.ops import Call, Scalar
 Body: TypeAlias = tuple[Stmt, ...]
 #: The statements that have others inside.
 BLOCKS = (For, If, Remark, Staged)
+#: The scalars that have others inside.
+INNER = frozenset({Call, Read, Cast})
 #: A loop: its name and size.
 Loop: TypeAlias = tuple[str, int]
 #: A cell by its buffer and subscripts.
@@ -87,15 +89,15 @@ def with_children(scalar: Scalar, new: tuple[Scalar, ...]) -> Scalar:
 def walk(scalar: Scalar) -> list[Scalar]:
     """The scalar and everything inside it, subscripts of reads included, in the order written."""
     found = [scalar]
-    _walk(scalar, found)
+    if type(scalar) in INNER:
+        _walk(scalar, found)
     return found
 
 
 def _walk(scalar: Scalar, found: list[Scalar]) -> None:
     for one in children(scalar):
         found.append(one)
-        kind = type(one)
-        if kind is Call or kind is Read or kind is Cast:
+        if type(one) in INNER:
             _walk(one, found)
 
 
@@ -138,26 +140,27 @@ def operations_in(scalar: Scalar) -> int:
 
 
 def reads(scalar: Scalar) -> list[Read]:
-    return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Read]
+    return [one for one in walk(scalar) if type(one) is Read] if type(scalar) in INNER else []
 
 
 def variables(scalar: Scalar) -> list[Local]:
     """The variables a scalar mentions, as often as it does."""
-    return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Local]
+    return [one for one in walk(scalar) if type(one) is Local] if type(scalar) is not Affine else []
 
 
 def free(scalar: Scalar) -> list[str]:
     """The loops and static indices a scalar mentions."""
+    if type(scalar) is Affine:
+        return [name for _, name in scalar.terms]
     return [name for one in walk(scalar) if isinstance(one, Affine) for _, name in one.terms]
 
 
 def depth(scalar: Scalar) -> int:
     """How deep a scalar is nested, which may be deeper than the language allows."""
-    deepest, rest = 0, [(scalar, 1)]
-    while rest:
-        one, level = rest.pop()
-        deepest = max(deepest, level)
-        rest += [(part, level + 1) for part in children(one)]
+    deepest, level = 0, [scalar]
+    while level:
+        deepest += 1
+        level = [part for one in level if type(one) in INNER for part in children(one)]
     return deepest
 
 
@@ -341,6 +344,8 @@ class Access(NamedTuple):
 
 def own_accesses(stmt: Stmt) -> list[Access]:
     """The accesses of a statement itself, without those of its body, in the order written."""
+    if type(stmt) is For:
+        return []
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
             return [*_reads((value, *at)), Access(buffer, at, True)]
@@ -352,7 +357,8 @@ def own_accesses(stmt: Stmt) -> list[Access]:
 
 
 def _reads(scalars: Iterable[Scalar]) -> list[Access]:
-    return [Access(read.buffer, read.at, False) for scalar in scalars for read in reads(scalar)]
+    inner = [one for one in scalars if type(one) in INNER]
+    return [Access(read.buffer, read.at, False) for scalar in inner for read in reads(scalar)] if inner else []
 
 
 def accesses(body: Sequence[Stmt]) -> list[Access]:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from weft.errors import ShapeError
 from weft.nn.checks import below_one, one_of, positive
 from weft.ops import Scalar, call, where
+from weft.ops.dtypes import is_float
 from weft.tensor import functions, reductions
 from weft.tensor.activations import softplus
 from weft.tensor.einsum import einsum
@@ -120,13 +121,13 @@ def cross_entropy(
     below_one("cross_entropy", smoothing=smoothing)
     one_of("cross_entropy", _REDUCTIONS, reduction=reduction)
     x, ids = as_tensor(logits, "cross_entropy"), as_tensor(ids, "cross_entropy")
-    found = reductions.cross_entropy(x, ids, spec)
+    found = reductions.cross_entropy(x, ids, spec, ignore_index=ignore_index)
     if smoothing:
         found = (1.0 - smoothing) * found + smoothing * (logsumexp(x, spec) - mean(x, spec))
     if ignore_index is None:
         return reduced_loss("cross_entropy", found, reduction, label)
     counts = not_equal(ids, ignore_index)
-    found = functions.where(counts, found, 0.0)
+    found = functions.where(counts, found, 0.0) if smoothing else found
     if reduction != "mean":
         return reduced_loss("cross_entropy", found, reduction, label)
     counted: Tensor = maximum(reductions.sum(cast(counts, "int32"), _ALL), 1)
@@ -190,6 +191,9 @@ def same_shape(user: str, value: Callable[..., Scalar], x: TensorLike, y: Tensor
     except ShapeError as error:
         notes = [f"{one.label} is {one.shape}" for one in tensors[:2]]
         fix = "the axes of both are alike: wf.data(y, batch=1) says how many of them hold examples"
+        stored = tensors[1].node.precision.settled
+        if stored and not is_float(stored) and tensors[0].dims.batch == tensors[1].dims.batch:
+            fix += f"; ids of classes are for wf.nn.cross_entropy, or wf.one_hot({tensors[1].label}, n) spells them out"
         raise ShapeError(f"{user} compares tensors of one shape", notes=notes, fix=fix) from error
 
 

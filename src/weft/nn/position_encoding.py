@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.einsum import parse_spec
 from weft.errors import WeftError
 from weft.nn.decoding import current_decoding
+from weft.ops import Scalar, call
 from weft.tensor.einsum import einsum
 from weft.tensor.functions import cast, cos, sin
+from weft.tensor.groups import related
 from weft.tensor.layers import op
-from weft.tensor.leaves import data, offsets
+from weft.tensor.leaves import constant, data, offsets
 from weft.tensor.params import normal, param
 from weft.tensor.tensor import Tensor
 
@@ -60,13 +63,13 @@ def sinusoidal_position_encoding(*, d_model: int, max_len: int) -> Tensor:
     return data(np.where(wave % 2, np.cos(angle), np.sin(angle)).astype("float32"), label="sinusoids")
 
 
-def rope_frequencies(*, half_d: int, base: float = 10000.0) -> Tensor:
+def rope_frequencies(*, half_d: int, base: float = 10000.0, dtype: str = "float32") -> Tensor:
     """How far each of `half_d` pairs turns from one position to the next.
 
     >>> print(ctx[wf.nn.rope_frequencies(half_d=2)])
     [1.   0.01]
     """
-    return data((base ** (-np.arange(half_d) / half_d)).astype("float32"), label="frequencies")
+    return data((base ** (-np.arange(half_d) / half_d)).astype(dtype), label="frequencies")
 
 
 def position_indices(*, seq_len: int) -> Tensor:
@@ -81,7 +84,8 @@ def position_indices(*, seq_len: int) -> Tensor:
 def rope(x: Tensor, *, d: int, base: float = 10000.0, interleaved: bool = True) -> Tensor:
     """Queries or keys `...,t|...,d` with pairs of their last axis turned by angles that grow with the position.
 
-    Pairs are neighbours; `interleaved=False` pairs the first half of the axis with the second.
+    Pairs are neighbours; `interleaved=False` pairs the first half of the axis with the second. Angles are computed in
+    float64, so that those of far positions are right.
 
     >>> x = wf.data(np.array([[1.0, 0.0], [1.0, 0.0]]), batch=1)
     >>> print(ctx[wf.nn.rope(x, d=2)].round(3))
@@ -90,21 +94,30 @@ def rope(x: Tensor, *, d: int, base: float = 10000.0, interleaved: bool = True) 
     """
     if d % 2:
         raise WeftError(f"rotary positions turn pairs, and d = {d} is odd", fix="give each head an even size")
-    frequencies, decoding = rope_frequencies(half_d=d // 2, base=base), current_decoding()
+    frequencies, decoding = rope_frequencies(half_d=d // 2, base=base, dtype="float64"), current_decoding()
     if decoding is None:
         time = "t"
-        angle = einsum("t; k => t|k", cast(offsets(label="position"), "float32"), frequencies)
+        angle = einsum("t; k => t|k", cast(offsets(label="position"), "float64"), frequencies)
     else:
         time = "..., t"
-        angle = einsum("...|0; k => ...|k", cast(decoding.positions, "float32"), frequencies)
+        angle = einsum("...|0; k => ...|k", cast(decoding.positions, "float64"), frequencies)
+    cosines, sines = cos(angle), sin(angle)
     first, second = _pairs(x, d // 2, interleaved)
 
-    def turned(by: Tensor, one: Tensor) -> Tensor:
-        return einsum(f"..., t|..., k; {time}|k => ..., t|..., k", one, by)
+    spec = parse_spec(f"..., t|..., k; {time}|k; 0 => ..., t|..., k")
 
-    real = turned(cos(angle), first) - turned(sin(angle), second)
-    imaginary = turned(sin(angle), first) + turned(cos(angle), second)
+    def turned(by: Tensor, one: Tensor) -> Tensor:
+        operands = (one, by, constant(1.0, dtype="float32"))
+        return related("turned", _turned, list(zip(spec.operands, operands, strict=True)), spec.result)
+
+    real = turned(cosines, first) - turned(sines, second)
+    imaginary = turned(sines, first) + turned(cosines, second)
     return _joined(real, imaginary, interleaved)
+
+
+def _turned(one: Scalar, by: Scalar, least: Scalar) -> Scalar:
+    """A product in the type of the first, or in that of `least` if that has more digits."""
+    return one * call("type_as", by, one * least)
 
 
 def _pairs(x: Tensor, half: int, interleaved: bool) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.ops.dtypes import digits, is_float, numpy_type
+from weft.ops.dtypes import digits, is_float, name_of, numpy_type
 
 #: Which types hold all numbers of a float type.
 _WIDER = {
@@ -26,14 +26,14 @@ _WIDER = {
 def convert(value: Any, dtype: str) -> Any:
     """A value in another element type."""
     array = np.asarray(value)
-    if array.dtype.name == dtype:
+    if array.dtype == numpy_type(dtype):
         return value
     if dtype == "bool":
         return (array != 0)[()]
     if is_float(dtype):
         wide = array if dtype in ("float32", "float64") else array.astype(np.float32)
         return wide.astype(numpy_type(dtype))[()]
-    if is_float(array.dtype.name):
+    if is_float(name_of(array.dtype)):
         return _cut_off(array.astype(np.float64), dtype)[()]
     return array.astype(numpy_type(dtype))[()]
 

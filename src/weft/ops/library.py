@@ -28,9 +28,11 @@ def _recip(x: Number) -> Scalar:
     return call("recip", x)
 
 
-def _row(name: str, meaning: Callable[..., Any], gradient: Partials, arity: int, c: str, typed: Typing) -> Op:
+def _row(
+    name: str, meaning: Callable[..., Any], gradient: Partials, arity: int, c: str, typed: Typing, triton: str = ""
+) -> Op:
     given = f"({', '.join(f'{{{at}}}' for at in range(arity))})"
-    return Op(name, arity, name, meaning, c + given, f"libdevice.{name}{given}", gradient, typed)
+    return Op(name, arity, name, meaning, c + given, (triton or f"libdevice.{name}") + given, gradient, typed)
 
 
 def _library(name: str, meaning: Callable[..., Any], gradient: Partials, arity: int = 1) -> Op:
@@ -45,7 +47,7 @@ def _special(name: str, meaning: Callable[..., Any], gradient: Partials, arity: 
 
 def _number(name: str, meaning: Callable[..., Any], gradient: Partials, arity: int = 1) -> Op:
     """A row that leaves whole numbers whole."""
-    return _row(name, meaning, gradient, arity, f"weft_{name}_{{t}}", typing.alike)
+    return _row(name, meaning, gradient, arity, f"weft_{name}_{{t}}", typing.alike, f"weft_{name}_{{t}}")
 
 
 def _hypot(*args: Any) -> Any:

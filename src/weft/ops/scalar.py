@@ -88,6 +88,7 @@ class Call(Scalar):
 
 
 Number: TypeAlias = Scalar | float | int
+_NUMBERS = (Scalar, int, float, np.number)
 
 
 def scalar(value: Number) -> Scalar:
@@ -104,7 +105,7 @@ def scalar(value: Number) -> Scalar:
 
 def call(op: str, *args: Number) -> Call:
     """The application of an operation; plain numbers become constants."""
-    return Call(op, tuple(scalar(arg) for arg in args))
+    return Call(op, tuple([arg if isinstance(arg, Scalar) else scalar(arg) for arg in args]))
 
 
 def leaves(expression: Scalar) -> Iterator[Scalar]:
@@ -178,5 +179,5 @@ def where(condition: Number, then: Number, otherwise: Number) -> Call:
 
 def _operate(op: str, left: Number, right: Number) -> Scalar:
     """The application of an operator; where one side is neither number nor scalar, the other side decides."""
-    known = all(isinstance(one, Scalar | int | float | np.number) for one in (left, right))
+    known = isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)
     return call(op, left, right) if known else cast(Scalar, NotImplemented)

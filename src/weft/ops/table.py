@@ -71,54 +71,54 @@ _ROWS: tuple[Op, ...] = (
     # one operand
     unary("identity", lambda x: x, "{0}", "{0}", lambda x, y: (1,), "id", typing.first, idempotent=True),
     unary(
-        "relu", lambda x: np.maximum(x, 0), "weft_relu_{t}({0})", "tl.maximum({0}, 0)",
+        "relu", lambda x: np.maximum(x, 0), "weft_relu_{t}({0})", "weft_relu_{t}({0})",
         lambda x, y: (call("lt", 0, x),), "?/", idempotent=True, unsigned=True,
     ),
     unary(
         "sat01", lambda x: np.minimum(np.maximum(x, 0), 1), "weft_sat01_{t}({0})",
-        "tl.minimum(tl.maximum({0}, 0), 1)", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
+        "weft_sat01_{t}({0})", lambda x, y: (call("and", call("lt", 0, x), call("lt", x, 1)),), "?^",
         idempotent=True, unsigned=True,
     ),
     unary(
-        "exp", np.exp, "weft_exp_{t}({0})", "tl.exp({0})", lambda x, y: (y,), typing=typing.reals, unsigned=True,
+        "exp", np.exp, "weft_exp_{t}({0})", "libdevice.exp({0})", lambda x, y: (y,), typing=typing.reals, unsigned=True,
         vectorised=True,
     ),
     unary(
-        "log", np.log, "weft_log_{t}({0})", "tl.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals,
+        "log", np.log, "weft_log_{t}({0})", "libdevice.log({0})", lambda x, y: (call("recip", x),), typing=typing.reals,
         vectorised=True,
     ),
     unary(
-        "exp2", np.exp2, "exp2({0})", "tl.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals,
+        "exp2", np.exp2, "exp2({0})", "libdevice.exp2({0})", lambda x, y: (y * float(np.log(2)),), typing=typing.reals,
         unsigned=True,
     ),
     unary(
-        "log2", np.log2, "log2({0})", "tl.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),),
+        "log2", np.log2, "log2({0})", "libdevice.log2({0})", lambda x, y: (call("recip", x * float(np.log(2))),),
         typing=typing.reals,
     ),
     unary(
-        "sin", np.sin, "weft_sin_{t}({0})", "tl.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals,
+        "sin", np.sin, "weft_sin_{t}({0})", "libdevice.sin({0})", lambda x, y: (call("cos", x),), typing=typing.reals,
         vectorised=True,
     ),
     unary(
-        "cos", np.cos, "weft_cos_{t}({0})", "tl.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals,
+        "cos", np.cos, "weft_cos_{t}({0})", "libdevice.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals,
         vectorised=True,
     ),
-    unary("sqrt", np.sqrt, "sqrt({0})", "tl.sqrt({0})", lambda x, y: (0.5 / y,), typing=typing.reals, instruction=True),
+    unary("sqrt", np.sqrt, "sqrt({0})", "weft_sqrt_{t}({0})", lambda x, y: (0.5 / y,), typing=typing.reals, instruction=True),
     unary(
-        "recip", lambda x: 1 / x, "(1 / {0})", "(1 / {0})", lambda x, y: (-(y * y),), typing=typing.reals,
+        "recip", lambda x: 1 / x, "(1 / {0})", "weft_recip_{t}({0})", lambda x, y: (-(y * y),), typing=typing.reals,
         instruction=True,
     ),
     unary(
-        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "tl.rsqrt({0})", lambda x, y: (-0.5 * (y * y * y),),
+        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "weft_recip_sqrt_{t}({0})", lambda x, y: (-0.5 * (y * y * y),),
         typing=typing.reals, instruction=True,
     ),
-    unary("neg", np.negative, "weft_neg_{t}({0})", "(-{0})", lambda x, y: (-1,), "~-"),
+    unary("neg", np.negative, "weft_neg_{t}({0})", "weft_neg_{t}({0})", lambda x, y: (-1,), "~-"),
     unary(
         "tanh", np.tanh, "weft_tanh_{t}({0})", "libdevice.tanh({0})", lambda x, y: (1 - y * y,), typing=typing.reals,
         vectorised=True,
     ),
     unary(
-        "sigmoid", sigmoid, "weft_sigmoid_{t}({0})", "(1 / (1 + tl.exp(-({0}))))",
+        "sigmoid", sigmoid, "weft_sigmoid_{t}({0})", "weft_sigmoid_{t}({0})",
         lambda x, y: (y * call("sigmoid", -x),), typing=typing.reals, unsigned=True, vectorised=True,
     ),
     unary(
@@ -126,13 +126,13 @@ _ROWS: tuple[Op, ...] = (
         typing=typing.reals, vectorised=True,
     ),
     unary(
-        "abs", np.abs, "weft_abs_{t}({0})", "tl.abs({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
+        "abs", np.abs, "weft_abs_{t}({0})", "weft_abs_{t}({0})", lambda x, y: (where(x < 0, -1, call("lt", 0, x)),),
         idempotent=True, unsigned=True,
     ),
-    unary("floor", np.floor, "weft_floor_{t}({0})", "tl.floor({0})", flat, idempotent=True),
-    unary("rint", keeps_whole(np.rint), "weft_rint_{t}({0})", "libdevice.rint({0})", flat, idempotent=True),
+    unary("floor", np.floor, "weft_floor_{t}({0})", "weft_floor_{t}({0})", flat, idempotent=True),
+    unary("rint", keeps_whole(np.rint), "weft_rint_{t}({0})", "weft_rint_{t}({0})", flat, idempotent=True),
     unary(
-        "sign", sign, "weft_sign_{t}({0})", "tl.where({0} > 0, 1, tl.where({0} < 0, -1, {0}))", flat,
+        "sign", sign, "weft_sign_{t}({0})", "weft_sign_{t}({0})", flat,
         idempotent=True,
     ),
     unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
@@ -156,11 +156,11 @@ _ROWS: tuple[Op, ...] = (
         commutative=True, associative=True, over=("add",),
     ),
     Op(
-        "div", 2, "/", np.divide, "({0} / {1})", "({0} / {1})", lambda x, y, z: (call("recip", y), -(z / y)),
+        "div", 2, "/", np.divide, "({0} / {1})", "weft_div_{t}({0}, {1})", lambda x, y, z: (call("recip", y), -(z / y)),
         typing=typing.reals, start=_one, instruction=True,
     ),
     Op(
-        "floordiv", 2, "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv({0}, {1})", flat,
+        "floordiv", 2, "//", floor_divide, "weft_floordiv_{t}({0}, {1})", "weft_floordiv_{t}({0}, {1})", flat,
     ),
     Op(
         "pow", 2, "**", power, "weft_pow_{t}({0}, {1})", "libdevice.pow({0}, {1})",
@@ -168,12 +168,12 @@ _ROWS: tuple[Op, ...] = (
     ),
     Op(
         "relu_gate", 2, "-?/", lambda x, y: np.where(x > 0, y, 0), "weft_relu_gate_{t}({0}, {1})",
-        "tl.where({0} > 0, {1}, 0)",
+        "weft_relu_gate_{t}({0}, {1})",
         lambda x, y, z: (0, call("lt", 0, x)), start=_one,
     ),
     Op(
         "sat01_gate", 2, "-?^", lambda x, y: np.where((x > 0) & (x < 1), y, 0), "weft_sat01_gate_{t}({0}, {1})",
-        "tl.where(({0} > 0) & ({0} < 1), {1}, 0)",
+        "weft_sat01_gate_{t}({0}, {1})",
         lambda x, y, z: (0, call("and", call("lt", 0, x), call("lt", x, 1))),
     ),
     Op(
@@ -181,17 +181,17 @@ _ROWS: tuple[Op, ...] = (
         "tl.where({0}, {1}, 0)", lambda c, x, y: (0, call("ne", c, 0)), typing=typing.selection,
     ),
     Op(
-        "max", 2, "@^", np.maximum, "weft_max_{t}({0}, {1})", "tl.maximum({0}, {1})",
+        "max", 2, "@^", np.maximum, "weft_max_{t}({0}, {1})", "weft_max_{t}({0}, {1})",
         lambda x, y, z: (call("le", y, x), call("lt", x, y)), neutral=_lowest,
         commutative=True, associative=True, idempotent=True, over=("min",),
     ),
     Op(
-        "min", 2, "^^", np.minimum, "weft_min_{t}({0}, {1})", "tl.minimum({0}, {1})",
+        "min", 2, "^^", np.minimum, "weft_min_{t}({0}, {1})", "weft_min_{t}({0}, {1})",
         lambda x, y, z: (call("le", x, y), call("lt", y, x)), neutral=_highest,
         commutative=True, associative=True, idempotent=True, over=("max",),
     ),
     Op(
-        "mod", 2, "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod({0}, {1})",
+        "mod", 2, "%", np.mod, "weft_mod_{t}({0}, {1})", "weft_mod_{t}({0}, {1})",
         lambda x, y, z: (1, -call("floor", x / y)),
     ),
     Op("lt", 2, "<", np.less, "({0} < {1})", "({0} < {1})", flat, typing=typing.compared),
@@ -224,7 +224,7 @@ _ROWS: tuple[Op, ...] = (
         lambda c, x, y, z: (0, call("ne", c, 0), call("eq", c, 0)), typing.selection,
     ),
     Op(
-        "fma", 3, "fma", fused_multiply_add, "weft_fma_{t}({0}, {1}, {2})", "tl.fma({0}, {1}, {2})",
+        "fma", 3, "fma", fused_multiply_add, "weft_fma_{t}({0}, {1}, {2})", "weft_fma_{t}({0}, {1}, {2})",
         lambda x, y, z, w: (y, x, 1),
     ),
     *LIBRARY,
@@ -315,9 +315,8 @@ def result_type(op: str, *types: str) -> str:
 
 
 def _constant_type(value: Scalar) -> str | None:
-    match value:
-        case Num(value=bool()):
-            return "bool"
-        case Num(value=constant):
-            return WEAK_INT if isinstance(constant, int) else WEAK_FLOAT
-    return None
+    if not isinstance(value, Num):
+        return None
+    if isinstance(value.value, bool):
+        return "bool"
+    return WEAK_INT if isinstance(value.value, int) else WEAK_FLOAT

@@ -29,6 +29,19 @@ def ordered(nest: Nest) -> Nest:
     return replace(nest, loops=(*nest.loops[: len(nest.shared)], *_with_order_of(nest, (*outer, innermost))))
 
 
+def sums_innermost(nest: Nest) -> Nest:
+    """The nest with the loops of its cells outside, in memory order, and its sums inside, the closest cells innermost."""
+    own = nest.own_loops
+    if len(own) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
+        return nest
+    kept = [loop for loop in _by_axis(nest) if loop in own]
+    summed = [loop for loop in own if loop not in kept]
+    summed.sort(
+        key=lambda loop: -min((abs(step) for one in nest.reads if (step := stride_of(one, loop[0]))), default=0)
+    )
+    return replace(nest, loops=(*nest.loops[: len(nest.shared)], *_with_order_of(nest, (*kept, *summed))))
+
+
 def _with_order_of(nest: Nest, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
     """The loops, where data decides which cells are written: those that do not tell cells apart as they were."""
     if all(isinstance(one, Affine) for one in nest.core.at):

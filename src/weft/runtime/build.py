@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from weft.assign import Code, Fingerprint, Node, lower
 from weft.backends import Backend, Bindable, Lasting, Placing, Played
 from weft.loops import Buffer, Program, check
+from weft.optimise.round_factors import with_rounded_factors
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled, RunCheck, Stages
 from weft.runtime.crashes import as_compiled, compiled
@@ -15,8 +16,6 @@ from weft.runtime.fork import LOWERING
 from weft.runtime.layout import Layout
 from weft.runtime.routine_cache import halved, key_of, recall, remember
 from weft.schedule import (
-    PASSES,
-    UNOPTIMISED,
     Clock,
     CompileOptions,
     Kernel,
@@ -24,6 +23,7 @@ from weft.schedule import (
     Schedule,
     Task,
     as_kernels,
+    passes_for,
     schedule,
     stages,
 )
@@ -116,9 +116,7 @@ class Request:
     @property
     def passes(self) -> tuple[Pass, ...]:
         """What happens between loops and kernels. The oracle runs loops as they are."""
-        if self.fuses:
-            return PASSES
-        return UNOPTIMISED if self.backend.fuses else ()
+        return passes_for(self.task, optimising=self.fuses) if self.backend.fuses else ()
 
     def _key(self, backend: Lasting) -> tuple[str, list[Buffer]]:
         """What it is kept under, and the buffers of its tensors, by number."""
@@ -173,7 +171,10 @@ class Request:
 
     def _lowered(self, clock: Clock) -> Program:
         with clock("loops"):
-            return check(lower(self.code, self.layout.buffer, self.sizes), self.sizes)
+            lowered = lower(self.code, self.layout.buffer, self.sizes)
+            if self.options.factors:
+                lowered = with_rounded_factors(lowered, self.options.factors)
+            return check(lowered, self.sizes)
 
     def _stages(self, lowered: Program, task: Task, clock: Clock) -> Stages:
         planned = self._scheduled(lowered, task, clock) if self.fuses else None

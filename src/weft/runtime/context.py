@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Code, seq
-from weft.backends import Array, Backend, find_backend
+from weft.backends import Array, Backend, Exchanging, find_backend
 from weft.display import Shown, show_values
 from weft.display.values import BOXES, COLUMNS, ROWS
+from weft.dlpack import CPU, DeviceArray
 from weft.errors import WeftError, user_origin
 from weft.habits import not_pickled
 from weft.public import public_methods
@@ -21,9 +22,10 @@ from weft.runtime.default_context import DefaultContext
 from weft.runtime.device import Device, checked_node
 from weft.runtime.engine import Engine
 from weft.runtime.function import Function
+from weft.runtime.memory_use import MemoryUse, memory_use
 from weft.runtime.routine import Routine
 from weft.runtime.state import Restored, read_state, restore_state
-from weft.runtime.values import holds
+from weft.runtime.values import holds, value_there
 from weft.runtime.variables import Stateful, variables_of
 from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
@@ -163,6 +165,10 @@ class Context:
         label, value = checked_node(tensor).label, self[tensor]
         return show_values(label, tensor.dims, value, rows=rows, columns=columns, boxes=boxes)
 
+    def memory(self) -> MemoryUse:
+        """How many bytes the tensors here hold, on each device. Printed, it is a table."""
+        return MemoryUse(tuple(map(memory_use, self._engine.devices)))
+
     def synchronize(self) -> None:
         """Return when everything enqueued on any device is done; raise what went wrong and was not raised yet."""
         self._engine.synchronize()
@@ -184,6 +190,16 @@ class Context:
             self.close()
         else:
             self._engine.close()
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        """Where its tensors lie, as DLPack says it."""
+        backend = self._engine.backend
+        return backend.place(0) if isinstance(backend, Exchanging) else CPU
+
+    def _export(self, tensor: Tensor) -> DeviceArray:
+        """The value of a tensor as an array where it lies, of the caller's own."""
+        return value_there(self._engine.devices[0], checked_node(tensor))
 
     def _holds(self, tensor: Tensor) -> bool:
         """Is a value stored here of the tensor, or of anything it is computed from?"""
@@ -211,7 +227,7 @@ def unlisted(backend: str | Backend | None) -> Context:
 
 #: Of the process.
 listed = DefaultContext(unlisted)
-evaluator.evaluate = listed
+evaluator.evaluate, evaluator.place, evaluator.export = listed, listed.place, listed.export
 
 
 def _checked_count(backend: Backend, devices: int) -> int:

@@ -24,7 +24,7 @@ def compiled(backend: Backend, kernels: Sequence[Kernel]) -> tuple[tuple[Kernel,
             raise
         found = compiled(backend, [plain.get(at, one) for at, one in enumerate(kernels)])
         for why in dict.fromkeys(crash.kernels.values()):
-            _warn([kernels[at] for at, one in crash.kernels.items() if one is why], why)
+            _warn([kernels[at] for at, one in crash.kernels.items() if one is why], why, crash)
         return found
 
 
@@ -33,15 +33,15 @@ def as_compiled(planned: Schedule, kernels: tuple[Kernel, ...]) -> Schedule:
     return replace(planned, kernels=kernels, plan=planned.plan.with_private(kernels))
 
 
-def _warn(kernels: Sequence[Kernel], why: WeftError) -> None:
+def _warn(kernels: Sequence[Kernel], why: WeftError, crash: CompilerCrash) -> None:
     """Say which kernels run in plain loops; they are alike."""
     first, *others = kernels
     more = f", and {len(others)} more that {'are' if len(others) > 1 else 'is'} like it" if others else ""
     warn(
         WeftError(
-            f"the C compiler breaks down on a kernel, which runs in plain loops instead: {assignments(first)}{more}",
+            f"{crash.compiler} breaks down on a kernel, which runs in plain loops instead: {assignments(first)}{more}",
             origin=user_origin(),
             notes=[why.what, *why.notes],
-            fix="set WEFT_CC to another compiler, or to another version of this one",
+            fix=crash.mending,
         )
     )

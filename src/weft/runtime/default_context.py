@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from weft.backends import Array, Backend
+from weft.dlpack import CPU, DeviceArray
 from weft.errors import WeftError
 from weft.runtime.weak import Weak
 from weft.tensor.tensor import Tensor
@@ -47,6 +48,23 @@ class DefaultContext:
         return [one for one in reversed(list(self._contexts)) if not one._engine.closed]
 
     def __call__(self, tensor: Tensor) -> Array:
+        """The value of a tensor."""
+        able, asked = self._asked(tensor)
+        return _agreed(tensor, able) if len(able) > 1 else asked[tensor]
+
+    def export(self, tensor: Tensor) -> DeviceArray:
+        """The value of a tensor where whoever is asked has it, if that is not the processor's memory."""
+        able, asked = self._asked(tensor)
+        if len(able) > 1:
+            _agreed(tensor, able)
+        return asked._export(tensor)
+
+    def place(self, tensor: Tensor) -> tuple[int, int]:
+        """Where whoever is asked has it."""
+        return CPU if self._backend is None else self._asked(tensor)[1]._place
+
+    def _asked(self, tensor: Tensor) -> tuple[list[Context], Context]:
+        """The contexts that hold it and can compute it, and the one to ask."""
         if self._backend is None:
             raise WeftError(f"no context can compute `{tensor.label}`", fix="create a wf.Context")
         alive = self._alive
@@ -54,12 +72,10 @@ class DefaultContext:
             what = f"no context can compute `{tensor.label}`: the one that held its parameters is gone"
             raise WeftError(what, fix="keep the context in a variable")
         if not alive:
-            return self._make(self._backend)[tensor]
+            return [], self._make(self._backend)
         holding = [one for one in alive if one._holds(tensor)]
         able = [one for one in holding if tensor in one]
-        if len(able) > 1:
-            return _agreed(tensor, able)
-        return (able or holding or alive)[0][tensor]
+        return able, (able or holding or alive)[0]
 
 
 def _agreed(tensor: Tensor, contexts: list[Context]) -> Array:

@@ -22,7 +22,7 @@ from weft.runtime.initial_values import in_shape
 from weft.runtime.queue import Queue
 from weft.runtime.routine import Routine
 from weft.runtime.values import has_value, read, receive, value, write
-from weft.tensor.leaves import numbers
+from weft.tensor.leaves import where_it_lies
 from weft.tensor.tensor import Tensor
 
 
@@ -52,12 +52,15 @@ class Device:
         if node.definition is not None:
             raise errors.is_computed(node)
         buffer = self._state.engine.layout.buffer(node)
-        array = numbers(given)
-        if array.shape not in (buffer.shape, ()):
+        array = where_it_lies(given)
+        if array.shape != buffer.shape and (array.shape or not isinstance(array, np.ndarray)):
             array = in_shape(node, array, user_origin())
-        if array.dtype != numpy_type(buffer.dtype):
-            array = self._state.memory.converted(array, buffer)
-        write(self._state, node, np.broadcast_to(array, buffer.shape))
+        if isinstance(array, np.ndarray):
+            if array.dtype != numpy_type(buffer.dtype):
+                array = self._state.memory.converted(array, buffer)
+            array = np.broadcast_to(array, buffer.shape)
+        self._state.memory.check_place(buffer, array)
+        write(self._state, node, array)
 
     def __contains__(self, tensor: Tensor) -> bool:
         """Is there a value of it here: stored, computable from what is, or a first value to begin with?"""

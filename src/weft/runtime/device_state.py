@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weft.assign import Node
-from weft.backends import BoundProgram, Prompt
+from weft.backends import BoundProgram, InOrder, Prompt
 from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.hazards import Hazards
@@ -40,7 +40,9 @@ class DeviceState:
         self.ready: tuple[Routine, Installed] | None = None
         self._queues: Weak[Queue, None] = Weak()
         self.queue = self.new_queue()
-        self.synchronize = None if isinstance(engine.backend, Prompt) else engine.backend.synchronize
+        self._synchronize = None if isinstance(engine.backend, Prompt) else engine.backend.synchronize
+        #: What a run waits with for its end, where what follows might not find it done.
+        self.synchronize = None if isinstance(engine.backend, InOrder) else self._synchronize
 
     def new_queue(self) -> Queue:
         """A queue of this device."""
@@ -70,7 +72,7 @@ class DeviceState:
     # Waiting
 
     def wait(self) -> None:
-        """Return when the backend has done what it was asked to do here."""
+        """Return when the backend has done what it was asked to do here, or what it is asked next finds it done."""
         if self.synchronize is not None:
             self.synchronize(self.index)
 
@@ -80,7 +82,12 @@ class DeviceState:
             waiting = self.hazards.under_way()
         for event in waiting:
             event.settle()
-        self.wait()
+        self.finish()
+
+    def finish(self) -> None:
+        """Return when the backend has done all that it was asked to do here."""
+        if self._synchronize is not None:
+            self._synchronize(self.index)
 
     def tell(self) -> None:
         """Raise what went wrong and was not raised yet. Called with the lock held."""

@@ -11,10 +11,11 @@ from weft.assign import Awaited, Code, Keep, Node, complete, seq, symbols
 from weft.assign.check import check
 from weft.assign.definitions import initial
 from weft.assign.lint import doubts
+from weft.assign.nodes import Symbol
 from weft.assign.show import Printer
-from weft.backends import Backend
+from weft.backends import Backend, Pooling
 from weft.config import config
-from weft.errors import WeftError, user_origin, warn
+from weft.errors import Origin, WeftError, user_origin, warn
 from weft.gc_pause import gc_paused
 from weft.loops import Buffer
 from weft.runtime import errors
@@ -39,6 +40,8 @@ from weft.tensor.slices import StaticIndex
 R = TypeVar("R")
 
 
+#: Static indices that code uses, and where.
+_Used: TypeAlias = Sequence[tuple[Symbol, Origin | None]]
 #: A program that computes one tensor from leaves, what it finds, its counters. It does not keep that tensor alive.
 Computation: TypeAlias = tuple[Compiled, Footprint, tuple[StaticIndex, ...]]
 
@@ -98,9 +101,10 @@ class Engine:
                     raise errors.nothing_to_keep(node)
             close_all(node.shape for node in touched)
             footprint = footprint_of(full).without(inputs)
-            counters = _counters(full, static)
+            used = list(symbols(full))
+            counters = _counters(used, static)
             indices = {**static, **counters}
-            _check_bound(full, indices)
+            _check_bound(used, indices)
             check(full)
             for doubt in doubts(full):
                 _tell(doubt, options.strict)
@@ -279,6 +283,8 @@ class Engine:
                 self.closed = True
                 for device in self.devices:
                     device.clear()
+                    if isinstance(self.backend, Pooling):
+                        self.backend.release(device.index)
             finally:
                 held.close()
             for device in self.devices:
@@ -296,14 +302,14 @@ def _tell(doubt: WeftError, strict: bool) -> None:
     warn(doubt)
 
 
-def _counters(code: Code, static: Mapping[str, StaticIndex]) -> dict[str, StaticIndex]:
+def _counters(used: _Used, static: Mapping[str, StaticIndex]) -> dict[str, StaticIndex]:
     """The static indices of code that count; whoever lists one among the bindings counts himself."""
-    found = (StaticIndex(one.name, one.size, True) for one, _ in symbols(code) if one.counts)
+    found = (StaticIndex(one.name, one.size, True) for one, _ in used if one.counts)
     return {one.name: one for one in found if one.name not in static}
 
 
-def _check_bound(code: Code, static: Mapping[str, StaticIndex]) -> None:
-    for symbol, origin in symbols(code):
+def _check_bound(used: _Used, static: Mapping[str, StaticIndex]) -> None:
+    for symbol, origin in used:
         name, size = symbol.name, symbol.size
         if name not in static:
             raise WeftError(

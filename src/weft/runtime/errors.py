@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from weft.assign import Merge, Node
 from weft.assign.check import made_at
+from weft.backends import DeviceUse
 from weft.cache.limit import amount
+from weft.dlpack import CPU, ExchangeError, place_name
 from weft.errors import Origin, OutOfMemory, WeftError
 from weft.loops import Buffer
 from weft.schedule.memory_plan import size_of
@@ -58,9 +60,13 @@ def out_of_date(node: Node, changed: str, device: int) -> WeftError:
 
 
 def no_memory(
-    parts: Sequence[Buffer], whole: Buffer, device: int, origin: Callable[[Buffer], Origin | None]
+    parts: Sequence[Buffer],
+    whole: Buffer,
+    device: int,
+    origin: Callable[[Buffer], Origin | None],
+    held: Sequence[str] = (),
 ) -> OutOfMemory:
-    """Memory that cannot be had: for one tensor, or for several that lie together."""
+    """Memory that cannot be had: for one tensor, or for several that lie together; `held` says what others have."""
     largest = sorted(parts, key=size_of, reverse=True)[:3]
     notes = []
     for buffer in largest:
@@ -71,9 +77,32 @@ def no_memory(
     rest = f"and {len(parts) - len(largest)} smaller ones"
     return OutOfMemory(
         f"there is no memory for {named}{_where(device)}: {amount(size_of(whole))}",
-        notes=[*notes, rest] if len(parts) > len(largest) else notes,
+        notes=[*notes, *([rest] if len(parts) > len(largest) else []), *held],
         fix="make it smaller: fewer examples at a time, or sizes that a line above shows to be a mistake",
     )
+
+
+def elsewhere(buffer: Buffer, lies: tuple[int, int], here: tuple[int, int]) -> ExchangeError:
+    """An array is given for a tensor on another device."""
+    places = f"lies on {place_name(lies)}, and this context computes on {place_name(here)}"
+    what = f"what is given for `{buffer.name}` {places}"
+    there = 'x.cpu() in PyTorch, or compute where it is: wf.Context("cuda")' if here == CPU else "x.to(…) in PyTorch"
+    return ExchangeError(what, fix=f"move it: {there}")
+
+
+def other_type(buffer: Buffer, dtype: str) -> ExchangeError:
+    """An array on a GPU has another type than the tensor it is given for."""
+    what = f"`{buffer.name}` is {buffer.dtype}, and what is given for it on its GPU is {dtype}"
+    return ExchangeError(what, fix=f"convert it there: x.to(torch.{buffer.dtype}) in PyTorch")
+
+
+def memory_held(use: DeviceUse, buffers: Sequence[Buffer], device: int) -> list[str]:
+    """What the memory of a device is used for, and by which tensors most."""
+    largest = sorted(buffers, key=size_of, reverse=True)[:3]
+    named = ", ".join(f"`{one.name}` {amount(size_of(one))}" for one in largest)
+    free = f"device {device} has {amount(use.free)} free of {amount(use.total)}"
+    notes = [f"{free}; this process holds {amount(use.held)}"]
+    return [*notes, f"{len(buffers)} tensors of this context hold most of it: {named}"] if named else notes
 
 
 def _sizes(buffer: Buffer) -> str:

@@ -20,6 +20,7 @@ from weft.assign import Awaited, Code, Keep, Node, complete, seq, statements, sy
 from weft.assign.specialise import specialised
 from weft.backends import Array
 from weft.config import config
+from weft.dlpack import DeviceArray
 from weft.errors import WeftError
 from weft.habits import not_pickled
 from weft.loops import Buffer
@@ -129,6 +130,9 @@ class Function:
                 state = self.engine.devices[0]
                 return self.enqueue(state, state.queue, arrays, named)
             bound, given, instance = self._bound(arrays, named)
+            for buffer, array in zip(instance.inputs, bound, strict=True):
+                if not isinstance(array, np.ndarray):
+                    self.engine.devices[0].memory.check_place(buffer, array)
             exchange = Exchange(instance.inputs, bound, instance.outputs)
             instance.routine.run(given, exchange)
         except WeftError as error:
@@ -139,6 +143,9 @@ class Function:
     def enqueue(self, state: DeviceState, queue: Queue, positional: Sequence[Any], named: Mapping[str, Any]) -> Pending:
         """Let a queue of a device run it on copies of arrays."""
         arrays, given, instance = self._bound(positional, named)
+        if any(isinstance(one, DeviceArray) for one in arrays):
+            what = "what is enqueued works on copies of its arrays, and some of them lie on a GPU"
+            raise WeftError(what, fix="call the function itself: it need not copy them")
         exchange = Exchange(instance.inputs, [np.array(array) for array in arrays], instance.outputs)
         return Pending(instance.routine.enqueue(state, queue, given, exchange), exchange, self._structure)
 

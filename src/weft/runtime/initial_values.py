@@ -10,6 +10,7 @@ import numpy as np
 from weft.assign import Cells, Copied, Data, File, Node
 from weft.assign.definitions import initial, inputs_of
 from weft.backends import Array
+from weft.dlpack import DeviceArray
 from weft.errors import Origin, ShapeError, WeftError
 from weft.loops import Buffer
 from weft.ops.convert import convert
@@ -64,6 +65,8 @@ def given_values(node: Node, buffer: Buffer) -> Array | None:
         raise ShapeError(
             f"`{node.label}` holds {array.size} values and its shape {node.shape} needs {count}", origin=node.origin
         )
+    if isinstance(array, DeviceArray):
+        return array.reshape(buffer.shape)
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(convert(array, buffer.dtype)).reshape(buffer.shape)
 

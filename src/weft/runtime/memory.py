@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from weft.backends import Array, Backend, Block, BoundProgram
+from weft.backends import Array, Backend, Block, BoundProgram, Exchanging, Pooling
+from weft.dlpack import CPU, DeviceArray
 from weft.errors import Origin
 from weft.loops import Buffer
 from weft.ops.convert import convert
+from weft.ops.dtypes import numpy_type
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
 
@@ -32,7 +34,14 @@ class DeviceMemory:
         try:
             return self._backend.allocate(buffer, self._device)
         except MemoryError:
-            raise errors.no_memory(list(parts) or [buffer], buffer, self._device, self._origin) from None
+            held = self._held()
+            raise errors.no_memory(list(parts) or [buffer], buffer, self._device, self._origin, held) from None
+
+    def _held(self) -> list[str]:
+        """What the memory of a device is used for, where it is not that of the process."""
+        if not isinstance(self._backend, Pooling):
+            return []
+        return errors.memory_held(self._backend.memory(self._device), list(self.blocks), self._device)
 
     def download(self, buffer: Buffer, block: Block) -> Array:
         """The values of a block, as an array of the caller's own."""
@@ -82,6 +91,7 @@ class DeviceMemory:
 
     def adopt(self, buffer: Buffer, array: Array) -> None:
         """The values of an array of the buffer's shape and type."""
+        self.check_place(buffer, array)
         block = self._backend.adopt(buffer, array, self._device)
         if block is None:
             block = self.new(buffer)
@@ -89,6 +99,27 @@ class DeviceMemory:
         else:
             self._adopted[buffer] = block
         self.put(buffer, block)
+
+    def upload(self, buffer: Buffer, array: Array, block: Block) -> None:
+        """Copy an array, of as many values, into a block of a buffer."""
+        self.check_place(buffer, array)
+        self._backend.upload(array if array.shape == buffer.shape else array.reshape(buffer.shape), block)
+
+    def check_place(self, buffer: Buffer, array: Array) -> None:
+        """Refuse an array of a GPU on another device."""
+        if isinstance(array, DeviceArray):
+            here = self._backend.place(self._device) if isinstance(self._backend, Exchanging) else CPU
+            if array.device != here:
+                raise errors.elsewhere(buffer, array.device, here)
+            if array.dtype != numpy_type(buffer.dtype):
+                raise errors.other_type(buffer, array.dtype.name)
+
+    def lent(self, buffer: Buffer, block: Block) -> DeviceArray:
+        """The values of a block, as an array of the caller's own on this device."""
+        assert isinstance(self._backend, Exchanging)
+        own = self.new(buffer)
+        self._backend.copy(block, own)
+        return self._backend.lend(own)
 
     def _own(self, buffers: Iterable[Buffer]) -> None:
         """Blocks that may be written, with the values they have."""
@@ -106,7 +137,7 @@ class DeviceMemory:
         """Let a buffer have an array's values, in as many axes or fewer; if nothing uses it, it has no block."""
         block = self.blocks.get(buffer)
         if block is not None:
-            self._backend.upload(array if array.shape == buffer.shape else array.reshape(buffer.shape), block)
+            self.upload(buffer, array, block)
 
     def drop(self, buffer: Buffer) -> None:
         """Let go of a block: nobody can ask for it any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -42,14 +42,20 @@ class Profile:
 
 
 def measured(
-    kernels: Sequence[Kernel], calls: Sequence[BoundProgram], given: Mapping[str, int], times: int, machine: Machine
+    kernels: Sequence[Kernel],
+    calls: Sequence[BoundProgram],
+    given: Mapping[str, int],
+    times: int,
+    machine: Machine,
+    wait: Callable[[], None],
 ) -> Profile:
-    """Run kernels in their order so many times, and keep the best time of each."""
+    """Run kernels in their order so many times, each until it is done, and keep the best time of each."""
     best = [float("inf")] * len(calls)
     for _ in range(times):
         for number, call in enumerate(calls):
             start = perf_counter()
             call(given)
+            wait()
             best[number] = min(best[number], perf_counter() - start)
     bounds = [bound(cost(kernel), machine) for kernel in kernels]
     return Profile(tuple(Timed(*one) for one in zip(kernels, best, bounds, strict=True)))

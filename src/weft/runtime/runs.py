@@ -160,7 +160,7 @@ def profile(
         state.hazards.begin(work, routine.footprint)
         return calls
 
-    return in_order(state, ask, lambda calls: measured(kernels, calls, given, times, machine))
+    return in_order(state, ask, lambda calls: measured(kernels, calls, given, times, machine, state.finish))
 
 
 # A run to come

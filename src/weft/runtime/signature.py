@@ -16,7 +16,7 @@ from weft.errors import ShapeError, WeftError
 from weft.ops.convert import convert
 from weft.ops.dtypes import is_float, limits, name_of
 from weft.shape.nodes import Dim, OpenSize
-from weft.tensor.leaves import numbers
+from weft.tensor.leaves import where_it_lies
 from weft.tensor.slices import StaticIndex
 from weft.tensor.tensor import Tensor
 
@@ -47,11 +47,11 @@ class Argument:
         do not go into whole numbers.
         """
         try:
-            found = numbers(given)
+            found: Array = where_it_lies(given)
         except WeftError as error:
             raise self._refused(f"input `{self.name}` was given no array of numbers: {error.what}", error.fix) from None
         kind = name_of(found.dtype)
-        if kind == self.dtype:
+        if kind == self.dtype or not isinstance(found, np.ndarray):
             return found
         if found.size and is_float(kind) and not is_float(self.dtype):
             what = f"input `{self.name}` is {self.dtype}, and was given {kind}: fractions do not go into whole numbers"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft.assign import Merge, Node, Operand
 from weft.backends import Array, Block, BoundProgram
+from weft.dlpack import DeviceArray
 from weft.loops import Buffer
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
@@ -22,19 +23,29 @@ from weft.runtime.sources import key_of, leaves_of
 if TYPE_CHECKING:
     from weft.runtime.device_state import DeviceState
 
+#: Makes an array of what a block of a buffer holds.
+Take: TypeAlias = Callable[[Buffer, Block], Any]
 
-def value(state: DeviceState, node: Node) -> Array:
-    """The value of a node: as stored if that is up to date, else computed from leaves."""
+
+def value(state: DeviceState, node: Node, take: Take | None = None) -> Array:
+    """The value of a node: as stored if that is up to date, else computed from leaves. `take` gets it off a block."""
     changed: int | None = None
     with state.lock:
         stored = state.residency.stores(node.id) and not state.residency.being_computed(node)
         if stored:
             changed = _changed_since(state, node)
     if node.definition is not None and (not stored or changed is not None):
-        return _compute(state, node, changed)
+        return _compute(state, node, changed, take)
     if node.gradient_of is not None and not stored:
         raise errors.not_stored(node, state.index)
-    return read(state, node)
+    return read(state, node, take)
+
+
+def value_there(state: DeviceState, node: Node) -> DeviceArray:
+    """The value of a node as an array of the caller's own that lies on the device."""
+    found: Any = value(state, node, state.memory.lent)
+    assert isinstance(found, DeviceArray)
+    return found
 
 
 def has_value(state: DeviceState, node: Node) -> bool:
@@ -62,9 +73,10 @@ def _changed_since(state: DeviceState, node: Node) -> int | None:
 # Reading
 
 
-def read(state: DeviceState, node: Node) -> Array:
+def read(state: DeviceState, node: Node, take: Take | None = None) -> Array:
     """The value of a node, stored or its initial one."""
-    return _found(state, (node,), Footprint((state.engine.layout.buffer(node),), needs=(node,)))[0]
+    work = Footprint((state.engine.layout.buffer(node),), needs=(node,))
+    return _found(state, (node,), work, take=take)[0]
 
 
 def read_all(state: DeviceState, nodes: Sequence[Node], from_zero: Collection[Node]) -> list[Array]:
@@ -73,11 +85,11 @@ def read_all(state: DeviceState, nodes: Sequence[Node], from_zero: Collection[No
     return _found(state, nodes, Footprint(reads, needs=tuple(nodes), recurrent=frozenset(from_zero)))
 
 
-def _compute(state: DeviceState, node: Node, changed: int | None) -> Array:
+def _compute(state: DeviceState, node: Node, changed: int | None, take: Take | None) -> Array:
     """Compute a node from leaves, in memory of its own: what routines left stored is not touched."""
     program, work, counters = state.engine.computing(node, changed)
     given = state.engine.counters.now(counters) if counters else {}
-    return _found(state, (node,), work, program, lambda: state.engine.show_computing(node), given)[0]
+    return _found(state, (node,), work, program, lambda: state.engine.show_computing(node), given, take)[0]
 
 
 def _found(
@@ -87,6 +99,7 @@ def _found(
     program: Compiled | None = None,
     reader: Callable[[], str] | None = None,
     given: Mapping[str, int] = MappingProxyType({}),
+    take: Take | None = None,
 ) -> list[Array]:
     """The values of nodes once everything that work reads is there, and the program has run."""
     buffers, residency, memory = list(map(state.engine.layout.buffer, nodes)), state.residency, state.memory
@@ -109,7 +122,7 @@ def _found(
         for call in calls:
             call(given)
         state.wait()
-        return [memory.download(*one) for one in zip(buffers, found, strict=True)]
+        return [(take or memory.download)(*one) for one in zip(buffers, found, strict=True)]
 
     return in_order(state, ask, do)
 
@@ -136,7 +149,8 @@ def write_all(state: DeviceState, arrays: Mapping[Node, Array]) -> None:
 
     def do(written: Mapping[Operand, tuple[Buffer, Block]]) -> None:
         for node, array in arrays.items():
-            state.engine.backend.upload(array, written[node][1])
+            buffer, block = written[node]
+            state.memory.upload(buffer, array, block)
 
     in_order(state, ask, do, tell=False)
 

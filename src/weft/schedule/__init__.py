@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from weft.loops import Program
+from weft.loops import Grid, Program
 from weft.schedule.annotate import annotate as annotate, in_plain_loops as in_plain_loops
 from weft.schedule.compile_options import CompileOptions as CompileOptions
 from weft.schedule.driver import BrokenPass as BrokenPass, stages as stages
+from weft.schedule.gpu import GPU_PASSES as GPU_PASSES, GPU_UNOPTIMISED as GPU_UNOPTIMISED
 from weft.schedule.nodes import (
     Kernel as Kernel,
     Schedule as Schedule,
@@ -23,9 +24,16 @@ from weft.schedule.text import (
 from weft.schedule.timings import Clock as Clock
 
 
+def passes_for(task: Task, *, optimising: bool = True) -> tuple[Pass, ...]:
+    """The passes that cut programs into kernels for what a backend has."""
+    if Grid in task.places:
+        return GPU_PASSES if optimising else GPU_UNOPTIMISED
+    return PASSES if optimising else UNOPTIMISED
+
+
 def schedule(program: Program, task: Task, *, clock: Clock | None = None) -> Schedule:
     """Cut a lowered program into kernels."""
-    *_, (_, last) = stages(program, task, clock=clock)
+    *_, (_, last) = stages(program, task, passes=passes_for(task), clock=clock)
     assert last.plan is not None
     return Schedule(last.kernels, last.verdicts, last.plan)
 

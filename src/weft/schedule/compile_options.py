@@ -16,6 +16,7 @@ from weft.thresholds import USUAL, Thresholds
 
 #: The least that numbers may be, where that is not 1; and the most, where there is one.
 _LEAST = {"threads": 0, "reuse": 0, "recompute_operations": 0, "recompute_share": 0}
+_PRODUCTS = ("float32", "tf32", "bfloat16", "float16")
 _MOST = {"threads": 256, "single_terms": 10, "short_loop": 64, "jam_iterations": 64}
 
 
@@ -30,7 +31,8 @@ class CompileOptions:
     `strict`: what is legal but hardly meant is an error, not a warning. `verify`: check the program after every pass;
     the environment variable WEFT_VERIFY=1 sets it from the start. `threads`: how many share a kernel at most; 0 stands
     for as many as there are processors that the process may use, and no more than OMP_NUM_THREADS. What is computed
-    does not depend on it.
+    does not depend on it. `products`: what the factors of contractions in single precision are rounded to before they
+    are multiplied: "bfloat16" or "float16", which sums are not; "tf32", where a GPU has it; or nothing, "float32".
 
     Where passes draw lines: `inline_operations` and `kernel_operations` are the most that inlining and fusion put
     together, `fusion_tries` is how many kernels a nest tries to join. A sum of products is a contraction from
@@ -61,6 +63,7 @@ class CompileOptions:
     strict: bool = False
     verify: bool = False
     threads: int = 0
+    products: str = "float32"
     inline_operations: int = 128
     kernel_operations: int = 256
     fusion_tries: int = 16
@@ -109,6 +112,11 @@ class CompileOptions:
         )
 
     @property
+    def factors(self) -> str:
+        """The type that factors of contractions in single precision are rounded to, whatever runs them; or none."""
+        return self.products if self.products in ("bfloat16", "float16") else ""
+
+    @property
     def key(self) -> str:
         """All that compiled code depends on, but for what tuning found: not how it is checked on the way, nor how much
         of it is kept."""
@@ -134,6 +142,8 @@ def _refused(name: str, kind: type, value: object) -> str | None:
     least, most = _LEAST.get(name, 1), _MOST.get(name)
     if kind is bool:
         return None if type(value) is bool else "True or False"
+    if name == "products":
+        return None if value in _PRODUCTS else f"one of {', '.join(map(repr, _PRODUCTS))}"
     if kind is str:
         return None if isinstance(value, str) else "the path of a file, or empty"
     if kind not in (int, float):

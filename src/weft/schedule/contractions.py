@@ -99,7 +99,8 @@ class Contracting:
     def staged(self) -> Staged:
         """As a product, of each batch."""
         what, start = self.what, Let(self.total, self.start)
-        return staged_product(what.left, what.right, what.sums, start, what.ops, what.factors, self.rest)
+        loops = what.left, what.right, what.sums
+        return staged_product(*loops, start, what.ops, what.factors, self.rest, tests=what.tests)
 
 
 def contracting(stmt: Stmt) -> Contracting | None:
@@ -265,22 +266,31 @@ def is_placed(found: Contracting | None, points: int) -> bool:
     return found is not None and found.what.points >= points and not found.what.why
 
 
-def stage(kernels: Sequence[Kernel], points: int, fits: Callable[[Staged], bool] = lambda _: True) -> list[Kernel]:
+def stage(
+    kernels: Sequence[Kernel],
+    points: int,
+    fits: Callable[[Staged], bool] = lambda _: True,
+    under_tests: bool = False,
+) -> list[Kernel]:
     """The kernels with contractions of so many points as products, if a backend may place them; others say why not.
 
     Sums of floats become products in any case, others where a tile fits them: as loops they are faster than those.
+    Those without some terms do where the backend places them `under_tests`.
     """
-    found = once(kernels, lambda one, _: _staged(one.template, points, one.recurrence, fits))
+    asked = points, fits, under_tests
+    found = once(kernels, lambda one, _: _staged(one.template, one.recurrence, *asked))
 
     def with_reason(kernel: Kernel, body: Body, why: str) -> Kernel:
         if why and kernel.template is not kernel.body:  # it says so by its own names
-            _, why = _staged(kernel.body, points, kernel.recurrence, fits)
+            _, why = _staged(kernel.body, kernel.recurrence, *asked)
         return replace(kernel.with_template(body), plain=why)
 
     return [with_reason(one, *result) for one, result in zip(kernels, found, strict=True)]
 
 
-def _staged(body: Body, points: int, recurrence: bool, fits: Callable[[Staged], bool]) -> tuple[Body, str]:
+def _staged(
+    body: Body, recurrence: bool, points: int, fits: Callable[[Staged], bool], under_tests: bool
+) -> tuple[Body, str]:
     """The statements of a kernel in which every nest is asked, the outermost first; and why some are no products."""
     why: dict[str, None] = {}
 
@@ -289,6 +299,8 @@ def _staged(body: Body, points: int, recurrence: bool, fits: Callable[[Staged], 
         if found is None or found.what.points < points:
             return None
         if found.what.is_conditional and not found.what.why:
+            if under_tests and found.what.gate is None and is_rounded(found.what.ops, found.total.dtype):
+                return found.placed
             return (stmt,)  # it runs where a product of all points would not do (`pad_windows.py`)
         if is_placed(found, points):
             found = _forwards(found)

@@ -6,7 +6,7 @@
 Loops and variables go by the names they have in any kernel that does the same (`canonical.py`); a product goes by that
 of its sum, and a loop over the tiles of `i0`, which is cut, is `t0`. `order` has the loops of perfect nests, from the
 outermost in. What is not mentioned runs as it is written, and a product as loops. Annotations are spelled as the loop
-language spells them. The last five passes make such decisions by rules; here they are put in place, if they are legal.
+language spells them. The last six passes make such decisions by rules; here they are put in place, if they are legal.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from weft.loops import (
+    Ahead,
     Collapse,
     For,
     How,
     Jam,
     Parallel,
     Product,
+    Registers,
     Staged,
     Stmt,
     Unroll,
@@ -42,6 +44,8 @@ _RANGES: Mapping[type, tuple[int, int]] = {
     Jam: (2, 64),
     Vector: RANGES["lanes"],
     Unroll: (1, RANGES["unroll"][1]),
+    Registers: (2, RANGES["lanes"][1]),
+    Ahead: (1, 64),
 }
 _PRODUCT = re.compile(
     r"product of (?:left (?P<left>[\w, ]+?))?(?:; )?(?:right (?P<right>[\w, ]+?))?(?:; )?(?:sums (?P<sums>[\w, ]+?))?"

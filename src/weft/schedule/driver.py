@@ -8,7 +8,7 @@ from weft.loops import MalformedLoops, Program, check
 from weft.loops.nests import nests
 from weft.loops.walk import Body, identical
 from weft.schedule.nodes import as_kernels
-from weft.schedule.pipeline import PASSES, UNOPTIMISED
+from weft.schedule.pipeline import PASSES
 from weft.schedule.rematerialise import Rematerialised
 from weft.schedule.stage import Pass, Stage, Task
 from weft.schedule.timings import Clock
@@ -39,7 +39,7 @@ def stages(
 
 def _first_stage(program: Program, passes: tuple[Pass, ...]) -> Stage:
     """The program before any pass: its nests, or where no pass makes kernels of them, a kernel for each assignment."""
-    if passes is UNOPTIMISED:
+    if all(one.name != "inline" for one in passes):
         return Stage(Rematerialised(()), as_kernels(program))
     return Stage(Rematerialised(tuple(nests(program))))
 

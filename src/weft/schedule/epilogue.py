@@ -41,6 +41,12 @@ def started(mine: Contracting, stmt: Stmt) -> Contracting | None:
     return replace(mine, start=value) if own and alone else None
 
 
+def may_follow(mine: Contracting, stmt: Stmt) -> bool:
+    """Has a nest as many loops as a contraction has cells to run over, and as long ones? Then it is worth a look."""
+    loops, _, _ = enclosing_loops(stmt)
+    return sorted([size for _, size in loops]) == sorted([size for _, size in mine.what.kept])
+
+
 def followed(mine: Contracting, stmt: Stmt) -> Contracting | None:
     """The contraction with a pointwise nest after it as its epilogue; None if the nest is no such."""
     loops, lets, block = enclosing_loops(stmt)

@@ -5,8 +5,8 @@ touches, that is so if both index the same axes by the shared loops alone: they 
 where they still run in their order. Other subscripts are decided by isl (`dependence.py`). A nest joins the nearest
 earlier kernel it shares data with, past kernels that are independent of it. Clearing a buffer is delayed until the
 first nest that touches it and joins that; where their loops differ, it runs before everything else. What is to be
-written late joins no kernel before the first that is. What finds what is checked of a run joins nothing that writes
-what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
+written late joins no kernel before the first that is. What finds what is checked of a run joins its like alone, and
+runs before what writes what outlasts it (`check_first.py`). Whether fusion pays is estimated (`fusion_cost.py`).
 
 A contraction that a backend places is a kernel of its own: what initialises its cells and pointwise work on its result
 join it (`epilogue.py`); anything else shares its batch loops, or nothing. Another contraction shares them if what one
@@ -28,7 +28,7 @@ from weft.loops.walk import Access, accesses
 from weft.schedule.check_first import early_kernels
 from weft.schedule.compile_options import CompileOptions
 from weft.schedule.contractions import Contracting, contracting, may_contract
-from weft.schedule.epilogue import followed, started
+from weft.schedule.epilogue import followed, may_follow, started
 from weft.schedule.fusion_cost import FusionCost
 from weft.schedule.loop_tree import Level, LoopNames, Shared, Touched, bound_names, new_names, renamed, reuses
 from weft.schedule.nodes import Kernel
@@ -41,23 +41,22 @@ def fused(
     placing: bool = False,
     checked: Collection[Buffer] = (),
     lasting: Collection[Buffer] = (),
+    cost: type[FusionCost] = FusionCost,
 ) -> list[Kernel]:
     """Join kernels where that saves passes over memory: nests first, then what has become of them.
 
     What writes a buffer of `late` joins no kernel before the first that does. With `placing`, contractions are kernels
-    of their own.
+    of their own. Whether fusion pays, `cost` says.
     """
     options = options or CompileOptions()
     found = [_Part.of(one, options, placing) for one in parts]
     for at in early_kernels(parts, checked, lasting):
         found[at].early = True
-    for part in found:
-        part.lasting = any(one.writes for buffer in lasting for one in part.level.touched.get(buffer, ()))
     shared = parts[0].shared if parts else ()
     for together in (False, True):  # contractions join one another when all that joins one of them has
         before = len(found) + 1
         while len(found) < before:
-            before, fusing = len(found), _Fusing(late, FusionCost(options, together))
+            before, fusing = len(found), _Fusing(late, cost(options, together))
             for part in found:
                 fusing.take(part)
             found = fusing.finished
@@ -86,9 +85,8 @@ class _Part:
     lead: tuple[Stmt, ...] = ()
     why: str = ""
     recurrence: bool = False
-    #: Does it find what is checked, before what lasts is written, or does it write that?
+    #: Does it find what is checked, before what lasts is written?
     early: bool = False
-    lasting: bool = False
 
     @staticmethod
     def of(kernel: Kernel, options: CompileOptions, placing: bool) -> _Part:
@@ -109,32 +107,34 @@ class _Part:
         """Take another part in; or leave both as they are and say why not."""
         if (self.recurrence and other.product) or (other.recurrence and self.product):
             return "a contraction runs by itself, not in the iterations of a recurrence"
-        if (self.early and other.lasting) or (self.lasting and other.early):
+        if self.early != other.early:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
-        names = new_names(other.names, self.names)
-        why = "" if self._join_cells(other, names) else self._join_loops(other, names, scales)
+        why = "" if self._join_cells(other, scales.leads) else self._join_loops(other, scales)
         if not why:
             self.remarks += other.remarks
-            self.names.update(names.values())
             self.tiled |= other.tiled
             self.placed = self.product is not None or (self.placed and other.placed)
             self.recurrence |= other.recurrence
-            self.early |= other.early
-            self.lasting |= other.lasting
             self.length += other.length
         return why
 
-    def _join_cells(self, other: _Part, names: LoopNames) -> bool:
-        """Join as the initialisation of a contraction, as its epilogue or as what runs before it, if it is that."""
+    def _new_names(self, other: _Part) -> LoopNames:
+        """What another part's loops and variables are called here, where they are not shared."""
+        return new_names(other.names, self.names)
+
+    def _join_cells(self, other: _Part, leads: bool) -> bool:
+        """Join as the initialisation of a contraction, as its epilogue or, if it `leads`, as what runs before it."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
-            *before, nest = renamed(other.level.body, names)
-            if _comes_first(before, self.level.touched):
+            *before, nest = other.level.body
+            first = _comes_first(before, self.level.touched) if leads else not before
+            if first and may_follow(self.product, nest):
+                *before, nest = renamed(other.level.body, self._new_names(other))
                 found, lead = followed(self.product, nest), (*self.lead, *before)
         elif other.product is not None:
-            if _is_straight(self.level.body) and all(old == new for old, new in names.items()):
+            if leads and _is_straight(self.level.body) and self.names.isdisjoint(other.names):
                 found, lead = other.product, (*self.level.body, *other.lead)
             elif len(self.level.items) == 1 and _comes_first(other.lead, self.level.touched):
                 found = started(other.product, self.level.body[0])
@@ -143,10 +143,10 @@ class _Part:
         batch = len(found.what.batch)
         self.product, self.lead, self.shareable = found, lead, (batch, batch)
         self.level = Level.of((*lead, *found.body))
-        self.names |= other.names
+        self.names |= {*other.names, *self._new_names(other).values()}
         return True
 
-    def _join_loops(self, other: _Part, names: LoopNames, scales: FusionCost) -> str:
+    def _join_loops(self, other: _Part, scales: FusionCost) -> str:
         """Share loops: of a contraction its batch loops alone."""
         limits = [one for one in (self.shareable[1], other.shareable[0]) if one is not None]
         most, both = min(limits, default=None), self.tiled and other.tiled
@@ -155,6 +155,9 @@ class _Part:
         if limits and (most == 0 or self.level.first_loop is None or other.level.first_loop is None):
             return "only pointwise work on its result joins a contraction"
 
+        if (straight := _straight(self.level, other.level)) is not None and (why := scales.beside(straight)):
+            return why
+
         def weighed(mine: Level, theirs: Level, shared: Shared) -> str:
             if most is not None and len(shared) > most:
                 return f"`{shared[most][0]}` is a loop of the contraction itself"
@@ -162,10 +165,17 @@ class _Part:
                 return scales.batched(mine, theirs, shared)
             return (scales.chained if self.tiled or other.tiled else scales.obstacle)(mine, theirs, shared)
 
+        names = self._new_names(other)
         why = self.level.join(other.level, names, weighed)
         if not why:
+            self.names.update(names.values())
             self.product, self.shareable = None, (self.shareable[0], other.shareable[1])
         return why
+
+
+def _straight(one: Level, other: Level) -> Level | None:
+    """The nests, where one of two is straight-line code and the other has loops."""
+    return other if one.first_loop is None else one if other.first_loop is None else None
 
 
 def _is_straight(body: Sequence[Stmt]) -> bool:

@@ -31,17 +31,24 @@ class FusionCost:
     together: bool = True
 
     @property
+    def leads(self) -> bool:
+        """May straight-line code run before a contraction, as one kernel?"""
+        return True
+
+    @property
     def machine(self) -> Machine:
         return self.options.machine
+
+    def beside(self, nests: Level) -> str:
+        """Why straight-line code is better not one kernel with some nests; empty if it is."""
+        return ""
 
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
         """Why two nests are better not joined in the loops they could share; empty if they are better joined."""
         if not shared:
             return ""
-        loop, both = shared[-1][0], ((mine, theirs), (theirs, mine))
-        if self.options.machine.cores > 1 and any(
-            self._is_long(one) and _alone_parallel(one, other) for one, other in both
-        ):
+        loop = shared[-1][0]
+        if self.options.machine.cores > 1 and self._one_is_parallel(mine, theirs):
             return f"sharing `{shared[0][0]}` would leave both to one thread"
         saved, lost = self._saved(mine, theirs), self._scalar_work(mine, theirs, shared)
         if lost > saved:
@@ -98,13 +105,18 @@ class FusionCost:
             sum(map(_functions, alone)) * points * (self.machine.scalar_function_ns - self.machine.vector_function_ns)
         )
 
-    def _is_long(self, level: Level) -> bool:
-        return _points(level) >= 2 * self.options.chunk_ns * self.machine.points_per_ns
+    def _one_is_parallel(self, *both: Level) -> bool:
+        """Is one of two nests parallel, and long enough to be shared, and the other not?"""
+        long = [points_of(one) >= 2 * self.options.chunk_ns * self.machine.points_per_ns for one in both]
+        if not any(long):
+            return False
+        parallel = list(map(_is_parallel, both))
+        return parallel[0] != parallel[1] and long[parallel.index(True)]
 
 
-def _points(level: Level) -> int:
+def points_of(level: Level) -> int:
     """How many iterations the loops of a level have, those inside others counted each time."""
-    return level.size * max(1, sum(_points(one) for one in level.items if isinstance(one, Level)))
+    return level.size * max(1, sum(points_of(one) for one in level.items if isinstance(one, Level)))
 
 
 def _short_strips(mine: Level, theirs: Level, points: int) -> tuple[Level, Level] | None:
@@ -137,11 +149,6 @@ def _functions(level: Level) -> int:
     stmts = everything([item for item in level.items if not isinstance(item, Level)])
     scalars = (one for stmt in stmts for part in parts(stmt) for one in walk(part))
     return sum(isinstance(one, Call) and OPS[one.op].vectorised for one in scalars)
-
-
-def _alone_parallel(level: Level, other: Level) -> bool:
-    """Is a nest parallel, and the other not?"""
-    return _is_parallel(level) and not _is_parallel(other)
 
 
 def _is_parallel(level: Level) -> bool:

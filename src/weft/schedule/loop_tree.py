@@ -33,11 +33,13 @@ class Level:
     touched: Touched = field(default_factory=dict)
     #: The loops inside, and this one, with their sizes.
     sizes: dict[str, int] = field(default_factory=dict)
+    #: The items as statements, until others join them.
+    known: Body | None = None
 
     @staticmethod
     def of(body: Sequence[Stmt], loop: str = "", size: int = 1) -> Level:
         """The level of a block."""
-        level = Level(loop, size, [], sizes={loop: size} if loop else {})
+        level = Level(loop, size, [], sizes={loop: size} if loop else {}, known=tuple(body))
         for stmt in body:
             if isinstance(stmt, For):
                 inner = Level.of(stmt.body, stmt.loop, stmt.size)
@@ -51,8 +53,12 @@ class Level:
         return level
 
     @property
-    def body(self) -> tuple[Stmt, ...]:
-        return tuple(For(one.loop, one.size, one.body) if isinstance(one, Level) else one for one in self.items)
+    def body(self) -> Body:
+        if self.known is None:
+            self.known = tuple(
+                [For(one.loop, one.size, one.body) if isinstance(one, Level) else one for one in self.items]
+            )
+        return self.known
 
     @property
     def first_loop(self) -> int | None:
@@ -71,8 +77,9 @@ class Level:
         if why and not shared:
             return why
         new = {**names, **{theirs: mine for mine, theirs in shared}}
-        if any(old != name for old, name in new.items()):
-            other = Level.of(renamed(other.body, new))
+        body = renamed(other.body, new)
+        if body is not other.body:
+            other = Level.of(body)
         self._take(other, len(shared))
         return ""
 
@@ -111,6 +118,7 @@ class Level:
 
     def _take(self, other: Level, shared: int) -> None:
         """Run another level's items after these, but for what shares this many loops."""
+        self.known = None
         at = other.first_loop if shared else None
         if at is None:
             self.items += other.items
@@ -160,6 +168,8 @@ def new_names(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
 
 def renamed(body: Sequence[Stmt], names: LoopNames) -> Body:
     """A block with other names for loops, its own and those around it, and for its variables."""
+    if all(old == new for old, new in names.items()):
+        return tuple(body)
     return rename(body, lambda stmt: names.get(_bound(stmt), _bound(stmt)), dict(names.items()))
 
 

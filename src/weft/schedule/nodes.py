@@ -82,18 +82,18 @@ def with_shared_loops(
             continue
         parts = joined(with_shared_loops(inside, joined, depth + 1))
         remarks = dict.fromkeys(line for one in parts for line in one.remarks)
-        loop = For(number[1], number[2], _told_apart(number[1], parts))
+        loop = For(number[1], number[2], told_apart([one.body for one in parts], number[1]))
         done.append(Kernel(tuple(remarks), (loop,), shared=inside[0].shared[:depth], recurrence=True))
     return done
 
 
-def _told_apart(loop: str, kernels: Iterable[Kernel]) -> tuple[Stmt, ...]:
-    """The statements of kernels one after another in a loop, no two loops or variables of theirs called alike."""
-    taken, done = {loop}, list[Stmt]()
-    for one in kernels:
-        names = new_names(bound_names(one.body), taken)
+def told_apart(bodies: Iterable[Body], *loops: str) -> Body:
+    """Blocks one after another, in some loops, no two loops or variables of theirs called alike."""
+    taken, done = set(loops), list[Stmt]()
+    for body in bodies:
+        names = new_names(bound_names(body), taken)
         taken.update(names.values())
-        done += renamed(one.body, names) if any(old != new for old, new in names.items()) else one.body
+        done += renamed(body, names) if any(old != new for old, new in names.items()) else body
     return tuple(done)
 
 

@@ -43,16 +43,16 @@ def partitioned(body: Sequence[Stmt], options: CompileOptions, placing: bool = F
             return (stmt,)
         found = accumulated_in(stmt)
         most = min(options.thresholds.most_chunks, int(ns // options.chunk_ns), _worth(found, ns, options))
-        strips = _strips(stmt.size, most)
+        strips = strips_in(stmt.size, most)
         if not found or strips < 2:
             return None
         strip = names.fresh("strip")
-        return _in_strips(stmt, (strip, strips), [one.in_strips(strips, next(ids), names) for one in found])
+        return in_strips_of(stmt, (strip, strips), [one.in_strips(strips, next(ids), names) for one in found])
 
     return top_down(body, rule)
 
 
-def _strips(size: int, most: int) -> int:
+def strips_in(size: int, most: int) -> int:
     """How many strips a loop is cut into: of about as many, those that leave least over, the most of them."""
     most = min(most, size)
     return min(range(most, max(most // 2, 1), -1), key=lambda one: size % one, default=1)
@@ -64,7 +64,7 @@ def _worth(found: Sequence[Accumulated], ns: float, options: CompileOptions) -> 
     return int(options.thresholds.joining_share * ns / max(each, 1.0))
 
 
-def _in_strips(loop: For, strip: tuple[str, int], found: Sequence[Accumulator]) -> list[Stmt]:
+def in_strips_of(loop: For, strip: tuple[str, int], found: Sequence[Accumulator]) -> list[Stmt]:
     """A loop in so many strips."""
     (name, strips), here = strip, Affine.of(strip[0])
     length, over = divmod(loop.size, strips)

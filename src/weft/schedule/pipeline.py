@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from weft.loops import (
+    Ahead,
     Buffer,
     Collapse,
     Jam,
     Product,
+    Registers,
     Simt,
     Vector,
 )
@@ -39,6 +41,7 @@ from weft.schedule.apply_decisions import recalled
 from weft.schedule.block_loops import blocked
 from weft.schedule.check_first import checks_first
 from weft.schedule.collapse import collapsed
+from weft.schedule.fetch_ahead import fetching_ahead
 from weft.schedule.fold_storage import folded
 from weft.schedule.forward_stores import forwarded
 from weft.schedule.fuse import fused
@@ -60,7 +63,7 @@ from weft.schedule.unroll_jam import jammed
 from weft.schedule.vectorise import vectorised
 
 
-def _with_nests(stage: Stage, nests: Sequence[Nest]) -> Stage:
+def with_nests(stage: Stage, nests: Sequence[Nest]) -> Stage:
     """The stage with other nests, of which nothing is known yet."""
     return replace(stage, rematerialised=Rematerialised(tuple(nests)))
 
@@ -70,7 +73,7 @@ def distribute(stage: Stage, task: Task) -> Stage:
 
     for t: { u[t] = …;  h[t + 1] = h[t] + u[t] }    becomes    for t: u[t] = …;  for t: h[t + 1] = h[t] + u[t]
     """
-    return _with_nests(stage, distributed(stage.nests, task.options.thresholds.filled_tiles))
+    return with_nests(stage, distributed(stage.nests, task.options.thresholds.filled_tiles))
 
 
 def reuse_copies(stage: Stage, task: Task) -> Stage:
@@ -78,7 +81,7 @@ def reuse_copies(stage: Stage, task: Task) -> Stage:
 
     for t: { z[t] = …;  h[t + 1] = z[t] };  y[t] = z[t]    becomes    for t: { …;  h[t + 1] = z[t] };  y[t] = h[t + 1]
     """
-    return _with_nests(stage, reusing_copies(stage.nests, task.kept))
+    return with_nests(stage, reusing_copies(stage.nests, task.kept))
 
 
 def scatter_to_gather(stage: Stage, task: Task) -> Stage:
@@ -87,7 +90,7 @@ def scatter_to_gather(stage: Stage, task: Task) -> Stage:
     for o: for k: dx[o + k] += dy[o] * w[k]    becomes    for i: for k: if 0 <= i - k < 28: dx[i] += dy[i - k] * w[k]
     """
     found = gathering(stage.nests, task.options.contraction_points) if task.placing else stage.nests
-    return _with_nests(stage, found)
+    return with_nests(stage, found)
 
 
 def order_loops(stage: Stage, task: Task) -> Stage:
@@ -96,7 +99,7 @@ def order_loops(stage: Stage, task: Task) -> Stage:
     for i: for j: y[j, i] = x[j, i]    becomes    for j: for i: y[j, i] = x[j, i]
     """
     ordered = [arranged(nest, task.options.schedule) for nest in stage.nests]
-    return _with_nests(stage, ordered)
+    return with_nests(stage, ordered)
 
 
 def strip_mine(stage: Stage, task: Task) -> Stage:
@@ -108,7 +111,7 @@ def strip_mine(stage: Stage, task: Task) -> Stage:
         return stage
     cost = StripCost(task.options.machine, thresholds=task.options.thresholds)
     found = strip_mined(stage.nests, task.kept, task.options.large_contraction_points, cost)
-    return _with_nests(stage, found)
+    return with_nests(stage, found)
 
 
 def rematerialise(stage: Stage, task: Task) -> Stage:
@@ -194,14 +197,18 @@ def fuse(stage: Stage, task: Task) -> Stage:
 
     for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
     """
-    order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
 
     def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
         late, options = stage.rematerialised.late, task.options
         return fused(parts, late, options, task.placing, task.checked, task.lasting)
 
-    found = joined(with_shared_loops(stage.parts, joined))
-    return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in found))
+    return with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
+
+
+def with_remarks_in_order(stage: Stage, kernels: Sequence[Kernel]) -> Stage:
+    """The stage with kernels, the remarks of each in the order of the program."""
+    order = {line: at for at, line in enumerate(dict.fromkeys(line for nest in stage.nests for line in nest.remarks))}
+    return replace(stage, formed=tuple(replace(one, remarks=_in_order(one.remarks, order)) for one in kernels))
 
 
 def _in_order(remarks: Collection[str], order: Mapping[str, int]) -> tuple[str, ...]:
@@ -406,7 +413,16 @@ def vectorise(stage: Stage, task: Task) -> Stage:
 
     for i in range(64): y[i] = x[i] * 2    becomes    for i in range(64) on vectors: y[i] = x[i] * 2
     """
-    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options))
+    registers = Registers in task.places
+    return _decided(stage, task, Vector, lambda body: vectorised(body, task.options, registers))
+
+
+def fetch_ahead(stage: Stage, task: Task) -> Stage:
+    """Fetch the next row from memory while loops pass over one several times.
+
+    for i: { for j: s = s + x[i, j];  … }    becomes    for i fetching 1 ahead: { for j: s = s + x[i, j];  … }
+    """
+    return _decided(stage, task, Ahead, lambda body: fetching_ahead(body, task.options))
 
 
 def launch(stage: Stage, task: Task) -> Stage:
@@ -459,6 +475,7 @@ PASSES = (
     Pass("unroll_jam", unroll_jam),
     Pass("vectorise", vectorise),
     Pass("launch", launch),
+    Pass("fetch_ahead", fetch_ahead),
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from weft.loops import Buffer, Collapse, For, How, Jam, Parallel, Staged, Stmt, Unroll, Vector
+from weft.loops import Buffer, Collapse, For, How, Jam, Parallel, Registers, Staged, Stmt, Unroll, Vector
 from weft.loops.annotations import plain
 from weft.loops.legality import illegal
 from weft.loops.walk import everything, perfect
@@ -56,7 +56,7 @@ def _of_loop(loop: For, options: CompileOptions, body: Sequence[Stmt], own: Coll
     yield annotation_knob(loop.loop, (Collapse,), [None, *_collapses(loop)])
     if with_private(annotated(loop, Parallel(1)), loop, options, body, own) is not None:
         yield annotation_knob(loop.loop, (Parallel,), [None, *map(Parallel, chunk_sizes(loop.size, options))])
-    yield annotation_knob(loop.loop, (Jam, Vector, Unroll), [None, *_iterations(loop)])
+    yield annotation_knob(loop.loop, (Jam, Vector, Registers, Unroll), [None, *_iterations(loop)])
 
 
 def _collapses(loop: For) -> list[How]:

@@ -6,6 +6,11 @@ A compiler is asked for vectors loop by loop and invents none (`backends/cc/comp
 added in any order. A sum in one cell becomes a variable first, in double precision:
 
     for i: y[0] += x[i]      becomes      y_sum: float64 = 0;  for i: y_sum = y_sum + float64(x[i]);  y[0] += y_sum
+
+A loop over the lanes of accumulators, few enough for registers, is written out on vectors: compilers keep in registers
+what a loop around it accumulates, if no loop is between.
+
+    for i: for l in range(64): part[l] += x[64 i + l]      becomes      for i: for l in range(64) in registers of 16: …
 """
 
 from __future__ import annotations
@@ -13,13 +18,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.loops import Cast, For, Let, Local, Read, Set, Stmt, Store, Unroll, Update, Vector, combine, reads
+from weft.loops import (
+    Buffer,
+    Cast,
+    For,
+    Let,
+    Local,
+    Read,
+    Registers,
+    Role,
+    Set,
+    Stmt,
+    Store,
+    Unroll,
+    Update,
+    Vector,
+    combine,
+    reads,
+)
+from weft.loops.effects import effects
 from weft.loops.legality import NARROWEST, collapsed_loops, illegal, points, sums_of
 from weft.loops.names import BlockNames
-from weft.loops.walk import around, free
+from weft.loops.walk import around, everything, free, parts, subexpressions
 from weft.machine import Machine
-from weft.ops import Num
+from weft.ops import Call, Num
 from weft.ops.dtypes import numpy_type
+from weft.optimise.latency import is_long_latency
 from weft.schedule.annotate import annotated, is_innermost, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 
@@ -27,27 +51,53 @@ from weft.schedule.compile_options import DEFAULTS, CompileOptions
 _FEWEST = NARROWEST // numpy_type("float32").itemsize
 
 
-def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> tuple[Stmt, ...]:
-    """A block with its innermost loops on vectors; or unrolled, where that is asked and they are no sums."""
+def vectorised(body: Sequence[Stmt], options: CompileOptions = DEFAULTS, registers: bool = True) -> tuple[Stmt, ...]:
+    """A block with its innermost loops on vectors, or unrolled, where that is asked and they are no sums.
+
+    Those over lanes are written out for registers, if a backend can.
+    """
     names = BlockNames(body)
 
     def change(loop: For) -> Sequence[Stmt] | None:
         if not is_innermost(collapsed_loops(loop)[1]):
             return None
         before, one, after = in_variable(loop, names)
-        return (*before, _chosen(one, options), *after)
+        return (*before, _chosen(one, options, registers), *after)
 
     return replaced(body, change)
 
 
-def _chosen(loop: For, options: CompileOptions) -> For:
+def _chosen(loop: For, options: CompileOptions, registers: bool) -> For:
     loops, block = collapsed_loops(loop)
     size, sums, unroll = points(loops), sums_of(block), options.schedule.unroll
+    given = options.schedule.lanes or unroll
+    if registers and not given and (found := _in_registers(loop, options)) is not None:
+        return found
     lanes = options.schedule.lanes or (_lanes(size // options.short_loop, options.machine) if sums else 0)
     vector = annotated(loop, Vector(lanes))
     if size >= (options.short_loop if sums else _FEWEST) and (sums or not unroll) and not illegal(vector):
         return vector
     return annotated(loop, Unroll(unroll)) if unroll else loop
+
+
+def _in_registers(loop: For, options: CompileOptions) -> For | None:
+    """A loop over the lanes of accumulators that registers hold, written out; None if it is none, or too long."""
+    held = [one for one in effects(loop.body).buffers if _is_partial(one) and one.shape == (loop.size,)]
+    if not held or len(collapsed_loops(loop)[0]) > 1:
+        return None
+    lanes = options.machine.vector_bytes // max(numpy_type(one.dtype).itemsize for one in held)
+    vectors = loop.size // lanes
+    stmts = everything(loop.body)
+    calls = [one for one in subexpressions(*(part for stmt in stmts for part in parts(stmt))) if isinstance(one, Call)]
+    fits = vectors > 1 and vectors * len(held) <= options.machine.registers // 2
+    short = (len(stmts) + len(calls)) * vectors <= options.thresholds.written_operations
+    found = annotated(loop, Registers(lanes))
+    return found if fits and short and not any(map(is_long_latency, calls)) and not illegal(found) else None
+
+
+def _is_partial(buffer: Buffer) -> bool:
+    """Is a buffer one of partial accumulators, of a thread perhaps, or one of their numbers?"""
+    return buffer.role is Role.PARTIAL or (buffer.of is not None and _is_partial(buffer.of))
 
 
 def _lanes(most: int, machine: Machine) -> int:

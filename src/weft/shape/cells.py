@@ -24,7 +24,6 @@ the two ends are laid over each other. Hence no equation between words of axes i
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from types import MappingProxyType
@@ -100,8 +99,11 @@ class Cap(NamedTuple):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Propagator(ABC):
-    """A monotone rule over cells that an operation states; `queued` keeps it in the queue at most once."""
+class Propagator:
+    """A monotone rule over cells that an operation states; `queued` keeps it in the queue at most once.
+
+    No `ABC`: what a rule is, is asked all the time, and is slow to answer of those.
+    """
 
     why: Why
     queued: bool = field(default=False, init=False)
@@ -116,9 +118,9 @@ class Propagator(ABC):
         """The axes it relates. A rule over rows has none: what it lays over each other gets rules of its own."""
         return ()
 
-    @abstractmethod
     def run(self, solver: Solver) -> None:
         """Let every fact flow that the rule says."""
+        raise NotImplementedError
 
     def after(self, before: Why | None) -> Why:
         """How a fact is derived by the rule from an earlier one."""

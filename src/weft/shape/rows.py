@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,9 @@ class _Aligning(Propagator):
     from_front: int = field(default=0, init=False)
     from_back: int = field(default=0, init=False)
 
-    @abstractmethod
     def tie(self, solver: Solver, inner: AxisCell, outer: AxisCell, span: Span | None = None) -> None:
         """Say what holds of two axes that lie over each other."""
+        raise NotImplementedError
 
     def align(
         self, solver: Solver, inner: RowCell, outer: RowCell, front: int, back: int, lead: int = 0, trail: int = 0

@@ -14,7 +14,7 @@ from weft.comprehension.operator import check_types
 from weft.comprehension.signature import Template
 from weft.errors import WeftError
 from weft.ops.dtypes import is_float, name_of, numpy_type
-from weft.tc.arrays import as_array, as_number, written
+from weft.tc.arrays import as_array, as_number, share_memory, written
 
 #: The shapes of a flat definition's tensors.
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -93,7 +93,7 @@ class Arguments:
         for result, (name, array) in zip(flat.results, outputs.items(), strict=False):
             _check_like(array, shapes[result], flat.types[result], f"`{name}`", "the output given for it is")
         for (one, first), (other, second) in combinations(outputs.items(), 2):
-            if np.may_share_memory(first, second) and np.shares_memory(first, second):
+            if share_memory(first, second):
                 what = f"the outputs given for `{one}` and `{other}` share memory"
                 raise WeftError(what, fix="pass a different array for each")
 

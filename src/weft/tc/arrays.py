@@ -10,19 +10,19 @@ import numpy as np
 
 from weft.backends import Array
 from weft.comprehension.operator import check_number
-from weft.dlpack import CPU, ExchangeError, borrow, is_producer, to_capsule, type_name
+from weft.dlpack import CPU, DeviceArray, ExchangeError, borrow, is_producer, on_device, to_capsule, type_name
 from weft.errors import WeftError, user_origin
 from weft.ops.dtypes import is_float, numpy_type
-from weft.tensor.leaves import numbers
+from weft.tensor.leaves import where_it_lies
 
 #: Rounding differs with the order of sums.
 _CLOSE = 1e-3
 
 
-def as_array(value: Any, name: str) -> Array:
+def as_array(value: Any, name: str) -> Any:
     """An argument as an array, on the same memory where that can be."""
     try:
-        return numbers(value)
+        return where_it_lies(value)
     except WeftError as error:
         error.what = f"`{name}`: {error.what}"
         error.origin = error.origin or user_origin()
@@ -36,11 +36,15 @@ def as_number(value: float, dtype: str, name: str) -> Array:
         return np.asarray(float(value) if is_float(dtype) else value).astype(numpy_type(dtype))
 
 
-def written(value: Any, name: str) -> Array:
+def written(value: Any, name: str) -> Any:
     """An argument that is written: its own memory, whatever its strides."""
     reason = "it gives no memory"
     if isinstance(value, np.ndarray) or is_producer(value):
         try:
+            if (there := on_device(value)) is not None:
+                if there.writable:
+                    return there
+                raise ExchangeError("its memory is read-only")
             array = value if isinstance(value, np.ndarray) else borrow(value, copy=False)
             if array.flags.writeable and not _overlaps(array):
                 return array
@@ -80,7 +84,21 @@ def kind_of(given: Sequence[Any]) -> Callable[[Array], Any]:
     if first is None or isinstance(first, np.ndarray | np.generic):
         return lambda array: array
     take = next((one for place in _libraries(first) if (one := getattr(place, "from_dlpack", None))), None)
-    return (lambda array: take(_Handed(array))) if take else lambda array: array
+    return (lambda array: take(_handed(array))) if take else lambda array: array
+
+
+def _handed(array: Array | DeviceArray) -> Any:
+    return array if isinstance(array, DeviceArray) else _Handed(array)
+
+
+def share_memory(one: Array | DeviceArray, other: Array | DeviceArray) -> bool:
+    """Do cells of two arrays lie in the same memory?"""
+    if isinstance(one, DeviceArray) and isinstance(other, DeviceArray):
+        apart = one.address + one.nbytes <= other.address or other.address + other.nbytes <= one.address
+        return one.device == other.device and not apart
+    if isinstance(one, DeviceArray) or isinstance(other, DeviceArray):
+        return False
+    return np.may_share_memory(one, other) and np.shares_memory(one, other)
 
 
 def _libraries(array: Any) -> Iterator[Any]:

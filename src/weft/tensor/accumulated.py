@@ -17,10 +17,6 @@ def accumulated_axes(spec: Spec, monoid: Monoid) -> ShapeSpec:
     looked = {label.name for label in spec.positions.values()}
     read = [name for name in dict.fromkeys(_all_names(spec.operands)) if name not in looked]
     kept = [name for name in axis_names(spec.result) if name in read]
-    if not looked.isdisjoint(axis_names(spec.result)):
-        what = f"what `{monoid.name}` accumulates in a cell is where positions say"
-        fix = 'scatter by an operation of one number: accum="+", "*", "max" or "min"'
-        raise EinsumError(what, text=spec.text, fix=fix)
     if any(isinstance(axis, ConcatAxis) for axis in _axes(spec)):
         what = f"`{monoid.name}` accumulates along axes that are joined or split"
         raise EinsumError(what, text=spec.text, fix="join or split in an einsum of its own")
@@ -56,7 +52,7 @@ def _row(spec: Spec, kind: Kind, kept: Collection[str], left: Sequence[str], mon
     written = spec.result.row(kind)
     every = {row.var.name: at for shape in spec.operands for at in KINDS if (row := shape.row(at)).var}
     own = [name for name, at in every.items() if at == kind and name in left]
-    if len(own) + bool(written.var) > 1 or (own and not monoid.commutative):
+    if len(own) + bool(written.var) > 1 or (own and len(left) > 1 and not monoid.commutative):
         what = f"`{monoid.name}` accumulates along axes that the spec does not name"
         raise EinsumError(what, text=spec.text, fix="name each of them")
     var = RowVar(own[0]) if own else written.var

@@ -75,9 +75,12 @@ def contract(
         return made
     from weft.tensor.joins import differentiable_by_joins  # it is made of einsums
 
-    def values(result: str, names: Collection[str], operands: Sequence[Tensor], op: str = op) -> Tensor:
+    def values(
+        other: str, names: Collection[str], operands: Sequence[Tensor], op: str = op, accum: str | Monoid = "+"
+    ) -> Tensor:
         given = {name: size for name, size in sizes.items() if name in names}
-        return contract(result, operands, op=op, outside=outside, sizes=given)
+        beyond: Outside = outside if parse_spec(other).positions else "check"
+        return contract(other, operands, accum=accum, op=op, outside=beyond, sizes=given)
 
     return differentiable_by_joins(made, gather.monoid, parsed, values)
 

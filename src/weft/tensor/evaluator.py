@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy.typing as npt
 
+from weft.dlpack import DeviceArray
 from weft.tensor.tensor import Tensor
 
 
 class Evaluator:
     """Whom tensors ask."""
 
-    __slots__ = ("evaluate",)
+    __slots__ = ("evaluate", "export", "place")
+    #: Its value.
     evaluate: Callable[[Tensor], npt.NDArray[Any]]
+    #: Where whoever has it has it, as DLPack says it; and its value there.
+    place: Callable[[Tensor], tuple[int, int]]
+    export: Callable[[Tensor], DeviceArray]
 
 
 evaluator = Evaluator()
-
-
-def value_of(tensor: Tensor) -> npt.NDArray[Any]:
-    return evaluator.evaluate(tensor)

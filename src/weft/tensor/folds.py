@@ -47,7 +47,7 @@ States = list[Tensor]
 
 def joined_along_groups(monoid: Monoid, groups: Groups, states: States) -> States:
     """The states of each group as one, along axes that have size 1 then."""
-    axes = _Axes.of(states[0], groups)
+    axes = Axes.of(states[0], groups)
     for name in reversed(axes.reduced):
         states = _Joining(monoid, axes, name).joined(states)
     return states
@@ -66,7 +66,7 @@ def numbers_of(value: Scalar) -> tuple[list[int], Scalar]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axes:
+class Axes:
     """The axes of a tensor by name, those that are reduced in order, and their sizes as far as they are known."""
 
     whole: ShapeSpec
@@ -74,7 +74,7 @@ class _Axes:
     sizes: Mapping[str, int | None]
 
     @staticmethod
-    def of(x: Tensor, groups: Groups) -> _Axes:
+    def of(x: Tensor, groups: Groups) -> Axes:
         names, kept = FreshNames(groups.names(groups.operand)), groups.names(groups.group)
         rows, reduced = list[Row](), list[str]()
         for kind in KINDS:
@@ -91,7 +91,7 @@ class _Axes:
         whole = ShapeSpec(batch, input, output)
         spec = Spec((whole,), ShapeSpec(Row(), Row(), Row((), None, (Position(0),))))
         labels = infer(Einsum(spec), [x.shape], title="joins", origin=user_origin()).labels
-        return _Axes(whole, tuple(reduced), {name: labels[name].size for name in reduced})
+        return Axes(whole, tuple(reduced), {name: labels[name].size for name in reduced})
 
     def read(self, name: str, axis: Axis) -> ShapeSpec:
         """All axes, one of them read in its own way."""
@@ -117,7 +117,8 @@ def _rank(x: Tensor, kind: Kind) -> int:
     return row.lo
 
 
-def _led_by(axis: Axis, row: Row) -> Row:
+def led_by(axis: Axis, row: Row) -> Row:
+    """A row with one more axis on the left."""
     return replace(row, lead=(axis, *row.lead)) if row.var else Row((), None, (axis, *row.trail))
 
 
@@ -126,7 +127,7 @@ class _Joining:
     """Values along one axis, which are joined to one."""
 
     monoid: Monoid
-    axes: _Axes
+    axes: Axes
     along: str
 
     def joined(self, states: States) -> States:
@@ -135,7 +136,7 @@ class _Joining:
 
     def _in_order(self, states: States) -> States:
         step = self.axes.read(self.along, Position(0))
-        front = show_spec(Spec((self.axes.whole,), replace(step, batch=_led_by(self._label, step.batch))))
+        front = show_spec(Spec((self.axes.whole,), replace(step, batch=led_by(self._label, step.batch))))
         _, last = scan(self._cell, [contract(front, [one]) for one in states], init=list(self.monoid.start))
         return list(last)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 
-from weft.assign import Extent, SizeOf, Slot, in_code
+from weft.assign import Extent, Node, SizeOf, Slot, in_code
 from weft.einsum import parse_spec
 from weft.einsum.nodes import (
     KINDS,
@@ -95,13 +95,12 @@ class Groups:
         return self._left_of(self.element)
 
     def _left_of(self, shape: ShapeSpec) -> ShapeSpec:
-        kept = self.names(self.group)
-        return _each_row(lambda kind, row: _without(row, kept), shape)
+        return without(shape, self.names(self.group))
 
     @property
     def element(self) -> ShapeSpec:
         """The operand with all its axes: those that are not written are there as `...`, and belong to one group."""
-        return _each_row(lambda kind, row: row if row.var else Row((), RowVar(kind), row.trail), self.operand)
+        return each_row(lambda kind, row: row if row.var else Row((), RowVar(kind), row.trail), self.operand)
 
     @property
     def named(self) -> ShapeSpec:
@@ -114,7 +113,7 @@ class Groups:
         def each(kind: Kind, row: Row) -> Row:
             return replace(row, lead=tuple(map(name, row.lead)), trail=tuple(map(name, row.trail)))
 
-        return _each_row(each, self.element)
+        return each_row(each, self.element)
 
     def positions(self, shape: ShapeSpec, dtype: str) -> tuple[ShapeSpec, Tensor]:
         """Where each element of a shape lies in its group, counted in memory order along the axes left out."""
@@ -150,7 +149,7 @@ class Groups:
             lead, trail = tuple(axes[: len(row.lead)]), tuple(axes[len(row.lead) :])
             return Row(lead, row.var or RowVar(one("rest")), trail)
 
-        return _each_row(exact, self.group), sizes
+        return each_row(exact, self.group), sizes
 
 
 def reduce_groups(x: TensorLike, spec: str, sizes: Mapping[str, int], *, accum: str = "+", label: str = "") -> Tensor:
@@ -194,6 +193,7 @@ def related(
     sizes: Mapping[str, int] | None = None,
     dtype: str | None = None,
     outside: Outside = "check",
+    watched: Sequence[Node] = (),
 ) -> Tensor:
     """What `value` makes of one element of each tensor, wherever these are read together; assigned, or accumulated.
 
@@ -210,12 +210,18 @@ def related(
             v[:] = found
 
     tensors, logic = [tensor for _, tensor in reads], Einsum(spec, outside=outside)
-    return Operator(name, None, forward).apply(logic, tensors, label=label, sizes=dims, dtype=dtype)
+    return Operator(name, None, forward).apply(logic, tensors, label=label, sizes=dims, dtype=dtype, watched=watched)
 
 
-def _each_row(change: Callable[[Kind, Row], Row], shape: ShapeSpec) -> ShapeSpec:
+def each_row(change: Callable[[Kind, Row], Row], shape: ShapeSpec) -> ShapeSpec:
+    """A shape of other rows."""
     batch, input, output = (change(kind, shape.row(kind)) for kind in KINDS)
     return ShapeSpec(batch, input, output)
+
+
+def without(shape: ShapeSpec, names: Sequence[str]) -> ShapeSpec:
+    """A shape less the axes and row variables by these names."""
+    return each_row(lambda kind, row: _without(row, names), shape)
 
 
 def _without(row: Row, kept: Sequence[str]) -> Row:

@@ -17,9 +17,9 @@ from math import inf
 from typing import Concatenate
 
 from weft.assign import Node, NodeName
-from weft.einsum.nodes import Label, Spec
+from weft.einsum.nodes import KINDS, Label, ShapeSpec, Spec
 from weft.einsum.show import show_spec
-from weft.errors import WeftError
+from weft.errors import EinsumError, WeftError
 from weft.ops import Monoid, Num, Scalar, call, leaves
 from weft.ops.monoid import Formal
 from weft.ops.monoids import top_positions
@@ -31,6 +31,7 @@ from weft.tensor.functions import each_point
 from weft.tensor.grad import pulled_back, shaped
 from weft.tensor.groups import Groups, reduce_groups, related
 from weft.tensor.scan import inside_loops, loops_around
+from weft.tensor.segments import Scatter
 from weft.tensor.tensor import Tensor, stop_gradient
 
 #: The values that an einsum accumulates, as a tensor: by another spec, the names whose sizes it may say, its operands.
@@ -75,16 +76,49 @@ class _Joins:
         spec, operation = self.spec, self.y.operation
         assert operation is not None
         assert isinstance(operation.logic, Einsum)
-        operands, skips = self.y.children[: len(spec.operands)], operation.logic.outside == "skip"
-        element = accumulated_axes(spec, self.monoid)
-        computed = show_spec(Spec(spec.operands, element))
-        names = [name for one in spec.operands for name in axis_names(one)]
-        x, read = self.values(computed, names, operands), None
-        if skips or leaves_some_out(spec):
-            held = spec.positions
-            ones = [one if slot in held else stop_gradient(_ones(one)) for slot, one in enumerate(operands, 1)]
-            read = self.values(computed, names, ones, op="*")
+        self._check_axes()
+        element, slots = accumulated_axes(spec, self.monoid), range(1, len(spec.operands) + 1)
+        if not {label.name for label in spec.positions.values()}.isdisjoint(axis_names(spec.result)):
+            return self._of_scattered(Scatter(self.y, spec, element))
+        x, read = self._computed(slots, element, skips=operation.logic.outside == "skip")
         return _joins(self.monoid, show_spec(Spec((element,), spec.result)), x, read)
+
+    def _check_axes(self) -> None:
+        """Refuse axes of operands that the spec does not write: what is computed by itself would add them up."""
+        for shape, operand in zip(self.spec.operands, self.y.children, strict=False):
+            for kind in KINDS:
+                written, there = shape.row(kind), operand.shape.row(kind).axes or ()
+                unwritten = () if written.var else there[: len(there) - len(written.axes)]
+                if any(dim.size != 1 for dim in unwritten):
+                    what = (
+                        f"`{self.monoid.name}` accumulates along axes of `{operand.label}` that the spec does not write"
+                    )
+                    raise EinsumError(what, text=self.spec.text, fix="name each of them")
+
+    def _of_scattered(self, scatter: Scatter) -> Tensor:
+        """What a monoid makes of updates, in the cells that positions say."""
+        monoid, spec = self.monoid, self.spec
+        x, read = self._computed(scatter.read_slots, scatter.value_axes, skips=False)
+        updates = scatter.updates(x)
+        if monoid.ranks:
+            names = [name for one in (*spec.operands, spec.result) for name in axis_names(one)]
+            operands = self.y.children[: len(spec.operands)]
+            return updates.picked(self.values(spec.text, names, operands, accum=top_positions(monoid.ranks)))
+        states = _constant_fields(monoid, _lifted(monoid, updates.groups, updates.flat))
+        if read is not None:
+            states = _read_only(monoid, states, scatter.updates(read).flat)
+        return updates.placed(_result(monoid, updates.joined(monoid, states)))
+
+    def _computed(self, slots: Sequence[int], axes: ShapeSpec, skips: bool) -> tuple[Tensor, Tensor | None]:
+        """What an einsum of these operands computes, and where anything is read, if not everywhere."""
+        spec = Spec(tuple(self.spec.operands[slot - 1] for slot in slots), axes)
+        names = [name for one in spec.operands for name in axis_names(one)]
+        operands, held = [self.y.children[slot - 1] for slot in slots], spec.positions
+        x = self.values(show_spec(spec), names, operands)
+        if not skips and not leaves_some_out(spec):
+            return x, None
+        ones = [one if slot in held else stop_gradient(_ones(one)) for slot, one in enumerate(operands, 1)]
+        return x, self.values(show_spec(spec), names, ones, op="*")
 
 
 def _ones(x: Tensor) -> Tensor:
@@ -98,15 +132,22 @@ def _joins(monoid: Monoid, spec: str, x: Tensor, read: Tensor | None = None) -> 
         return _picked(monoid, groups, spec, x, read)
     states = _constant_fields(monoid, _lifted(monoid, groups, x))
     if read is not None:
-        states = [_read_only(state, read, start) for state, start in zip(states, monoid.start, strict=True)]
-    ends = [reduce_groups(one, spec, {}) for one in joined_along_groups(monoid, groups, states)]
+        states = _read_only(monoid, states, read)
+    return _result(monoid, [reduce_groups(one, spec, {}) for one in joined_along_groups(monoid, groups, states)])
+
+
+def _result(monoid: Monoid, states: States) -> Tensor:
     used, value = numbers_of(monoid.result)
-    return each_point("result", over_given(value), *(ends[number] for number in used))
+    return each_point("result", over_given(value), *(states[number] for number in used))
 
 
-def _read_only(state: Tensor, read: Tensor, nothing: float | int | bool) -> Tensor:
+def _read_only(monoid: Monoid, states: States, read: Tensor) -> States:
     """States of what is read, and of nothing elsewhere."""
-    return each_point("read", lambda one, there: call("where", there, one, Num(nothing)), state, read)
+    return [_where_read(state, read, nothing) for state, nothing in zip(states, monoid.start, strict=True)]
+
+
+def _where_read(x: Tensor, read: Tensor, nothing: float | int | bool) -> Tensor:
+    return each_point("read", lambda one, there: call("where", there, one, Num(nothing)), x, read)
 
 
 def _picked(monoid: Monoid, groups: Groups, spec: str, x: Tensor, read: Tensor | None) -> Tensor:
@@ -115,7 +156,7 @@ def _picked(monoid: Monoid, groups: Groups, spec: str, x: Tensor, read: Tensor |
     def found(x: Scalar, at: Scalar, position: Scalar) -> Scalar:
         return call("select", call("eq", at, position), x)
 
-    x = x if read is None else _read_only(x, read, -inf)
+    x = x if read is None else _where_read(x, read, -inf)
     positions = contract(spec, [x], accum=top_positions(monoid.ranks))
     reads = [(groups.element, x), (groups.group, positions), groups.positions(groups.element, "int32")]
     return related("picked", found, reads, groups.group, accum="add")

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.assign import Cells, Data, Declared, Fetch, File, Node, NodeName, Offset, Precision
-from weft.dlpack import ExchangeError, borrow, is_producer, type_name
+from weft.dlpack import ExchangeError, borrow, is_producer, on_device, place_name, type_name
 from weft.errors import ShapeError, WeftError, user_origin
 from weft.ops import Number, scalar, scalar_type
 from weft.ops.dtypes import ELEMENT_TYPES, WEAK_FLOAT, WEAK_INT, element_type, is_float, name_of, numpy_type
@@ -41,7 +41,7 @@ def data(
     `x` is an array of NumPy or of a library that speaks DLPack, a buffer, or nested lists. Memory that lies in the
     order of the axes is used as it is; else `x` is copied here and now. `copy=True` copies always, `copy=False` never.
     """
-    values = numbers(x, copy=copy)
+    values = where_it_lies(x, copy)
     shape = data_shape(values.shape, label, batch, input, said_sizes(b, i, o))
     laid = values.reshape(shape.array_shape)
     return given_values(Literal(shape, claims=values.ndim > 0), laid, label, given=values.shape)
@@ -49,7 +49,8 @@ def data(
 
 def from_dlpack(x: Any, *, batch: int = 0, input: int = 0, label: str = "data", copy: bool | None = None) -> Tensor:
     """`wf.data` of an object with `__dlpack__`, or of a DLPack capsule."""
-    return data(borrow(x, None if copy else copy), batch=batch, input=input, label=label, copy=copy)
+    found = on_device(x) or borrow(x, None if copy else copy)
+    return data(found, batch=batch, input=input, label=label, copy=copy)
 
 
 def counted(array: npt.ArrayLike, *, label: str = "data") -> Tensor:
@@ -125,6 +126,15 @@ def _computed(
     called, precision = NodeName(name, inline=not label), precision_of(value, dtype)
     node = Node(called, shape, precision, origin=origin, declared=declared)
     return Tensor(node.defined(Fetch(node, Cells(scalar(value)), origin)))
+
+
+def where_it_lies(array: Any, copy: bool | None = None) -> Any:
+    """What was given, as `numbers` has it; what lies in the memory of a GPU stays there, as a `DeviceArray`."""
+    found = on_device(array)
+    if found is not None and copy:
+        what = f"{type_name(array)} lies on {place_name(found.device)}, where nothing copies it yet"
+        raise ExchangeError(what, fix="copy it there: x.clone() in PyTorch, x.copy() in CuPy")
+    return numbers(array, copy) if found is None else found
 
 
 def numbers(array: Any, copy: bool | None = None) -> npt.NDArray[Any]:

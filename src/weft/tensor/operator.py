@@ -8,8 +8,9 @@ into `g1`, `g2`, … and may use everything. Without a gradient function it is d
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any, overload
 
 from weft.assign import (
@@ -81,8 +82,12 @@ class Operator:
         label: str = "",
         sizes: Mapping[str, Dim] | None = None,
         dtype: str | None = None,
+        watched: Sequence[Node] = (),
     ) -> Tensor:
-        """Build the tensor this operator computes from `operands`, stored in `dtype` if one is given."""
+        """Build the tensor this operator computes from `operands`, stored in `dtype` if one is given.
+
+        What is `watched` is computed before it, and has a check.
+        """
         tensors = tuple(as_tensor(operand, self.name) for operand in operands)
         origin = user_origin()
         name = label or self.name
@@ -98,6 +103,7 @@ class Operator:
         precision = Precision.given(element_type(dtype)) if dtype else Precision.from_operands()
         node = Node(NodeName(name, inline=not label), operation.result, precision, origin=origin)
         lookups = lookups_of(operation, {slot: one.operand for slot, one in enumerate(tensors, 1)}, origin)
+        lookups = replace(lookups, watched=(*lookups.watched, *watched))
         code = self._forward(node, operation, lookups, tensors)
         reached = any(tensor.differentiable for tensor in tensors) and (dtype is None or is_float(dtype))
         differentiable = reached and not (self.run_gradient is None and _is_flat(code))
@@ -202,12 +208,12 @@ def _numbered(name: str, operands: Sequence[Operand | None], operation: Operatio
 
 def _call(function: Callable[..., None], slots: Mapping[str, Slot], what: str) -> None:
     """Call an operator's function with the slots its parameters name."""
-    wanted = inspect.signature(function).parameters
-    named = {**slots, **{name.replace("v", "t", 1): slot for name, slot in slots.items() if name.startswith("v")}}
-    named |= {("rhs" + name[1:] if name[1:] else "lhs"): slot for name, slot in slots.items() if name.startswith("v")}
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in wanted.values()):
+    wanted = _parameters(function)
+    if wanted is None:
         function(*slots.values())
         return
+    named = {**slots, **{name.replace("v", "t", 1): slot for name, slot in slots.items() if name.startswith("v")}}
+    named |= {("rhs" + name[1:] if name[1:] else "lhs"): slot for name, slot in slots.items() if name.startswith("v")}
     for name in wanted:
         if name not in named:
             raise WeftError(
@@ -215,3 +221,17 @@ def _call(function: Callable[..., None], slots: Mapping[str, Slot], what: str) -
                 fix="its parameters are v, v1, v2, … and in a gradient also g, g1, g2, …",
             )
     function(**{name: named[name] for name in wanted})
+
+
+def _parameters(function: Callable[..., None]) -> Collection[str] | None:
+    """The parameters of a function by name; None if it takes as many as it is given."""
+    if isinstance(function, FunctionType) and not vars(function):  # much quicker than asking for the signature
+        code = function.__code__
+        if not code.co_flags & inspect.CO_VARKEYWORDS:
+            return (
+                None
+                if code.co_flags & inspect.CO_VARARGS
+                else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            )
+    found = inspect.signature(function).parameters
+    return None if any(one.kind is one.VAR_POSITIONAL for one in found.values()) else found

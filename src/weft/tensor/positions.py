@@ -40,14 +40,17 @@ from weft.einsum import Label, parse_spec
 from weft.errors import EinsumError, IndexOutOfBounds, Origin
 from weft.lazy import lazy_property
 from weft.loops.intervals import ANY, Interval, inside, interval_of
-from weft.ops import Num, call
+from weft.ops import Num, Scalar, call
 from weft.ops.dtypes import is_float, limits
+from weft.shape.cells import ShapeVar
 from weft.shape.close import close
 from weft.shape.infer import Operation, infer
 from weft.shape.logic import Einsum, Literal, read_by
 from weft.shape.nodes import Dim, Shape
 
 _ALL = "...|...->..."
+#: What an assignment of one operand reads.
+ONE_OPERAND = Arg(0)
 
 
 def lookups_of(operation: Operation, operands: Mapping[int, Operand], origin: Origin | None) -> Lookups:
@@ -92,21 +95,28 @@ def _watched(
         size = operation.labels[label.name].size
         if size is not None and inside(_interval(operand), (0, size - 1)):
             continue
-        held = node_of(operand)
-        name = f"{held.label}.extremes"
-        shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
-        check: Check = PositionsInside(held, slot, label, operation)
-        around = held.iterations.indices if held.iterations else ()
-        for _ in around:
-            check = EachIteration(check, held)
-        each = Iterations(around) if around else None
-        node = Node(NodeName(name), shape, held.precision, origin=origin, check=check, iterations=each)
-        found = []
-        for at, accum in enumerate(("min", "max")):
-            logic = Einsum(parse_spec(f"{_ALL} => {at}"))
-            extreme = infer(logic, [held.shape], title=name, origin=origin, result=shape, code=code)
-            found.append(Accum(node, accum, False, Arg(0), (operand,), Record(extreme, 0, (1,)), origin))
-        yield node.defined(seq(Fetch(node, Cells(Num(0))), *found))
+        yield watched(operand, PositionsInside(node_of(operand), slot, label, operation), code, origin)
+
+
+def watched(operand: Operand, check: Check, code: bool, origin: Origin | None, value: Scalar = ONE_OPERAND) -> Node:
+    """A node of two numbers that a check is about: the least and the greatest of what a tensor holds, and of 0.
+
+    `value` is what counts of what it holds; `code`, whether that is read as code has it.
+    """
+    held = node_of(operand)
+    name = f"{held.label}.extremes"
+    shape = infer(Literal(Shape(output=(Dim(2),))), name=name, origin=origin, code=code).result
+    around = held.iterations.indices if held.iterations else ()
+    for _ in around:
+        check = EachIteration(check, held)
+    each = Iterations(around) if around else None
+    node = Node(NodeName(name), shape, held.precision, origin=origin, check=check, iterations=each)
+    found = []
+    for at, accum in enumerate(("min", "max")):
+        logic = Einsum(parse_spec(f"{_ALL} => {at}"))
+        extreme = infer(logic, [held.shape], title=name, origin=origin, result=shape, code=code)
+        found.append(Accum(node, accum, False, value, (operand,), Record(extreme, 0, (1,)), origin))
+    return node.defined(seq(Fetch(node, Cells(Num(0))), *found))
 
 
 def _interval(operand: Operand, depth: int = 8) -> Interval:
@@ -144,25 +154,26 @@ class PositionsInside:
         size = self._size
         if (least >= 0 and greatest < size) or not close(self.operation.slots[self.slot]).count:
             return
+        stray = where_it_stands(least if least < 0 else greatest, self.of, self.operation.slots[self.slot], of)
         shown = f"from 0 to {size - 1}" if size else "none, for it is empty"
         raise IndexOutOfBounds(
-            f"{self._stray(least if least < 0 else greatest, of)}, "
-            f"and the positions along `{self.label.name}` are {shown}",
+            f"{stray}, and the positions along `{self.label.name}` are {shown}",
             origin=self.operation.step.origin,
             text=self.operation.step.text,
             spans=[self.label.span],
             fix='pass others, or say what is meant: outside="clip" takes the nearest one, outside="skip" none',
         )
 
-    def _stray(self, value: int, of: Callable[[], npt.NDArray[Any]] | None) -> str:
-        """Which position is outside, and where it stands if that can be seen; a lone output axis of 1 is none."""
-        there = np.argwhere(of() == value) if of else np.zeros((0, 1))
-        if not len(there):
-            return f"`{self.of.label}` holds {value} somewhere"
-        shape, at = close(self.operation.slots[self.slot]), there[0].tolist()
-        if shape.batch and [dim.size for dim in shape.output] == [1]:
-            del at[len(shape.batch)]
-        return f"`{self.of.label}[{', '.join(map(str, at))}]` is {value}"
+
+def where_it_stands(value: int, of: Node, shape: ShapeVar, values: Callable[[], npt.NDArray[Any]] | None) -> str:
+    """What a node holds, and where if that can be seen; a lone output axis of 1 is none."""
+    there = np.argwhere(values() == value) if values else np.zeros((0, 1))
+    if not len(there):
+        return f"`{of.label}` holds {value} somewhere"
+    dims, at = close(shape), there[0].tolist()
+    if dims.batch and [dim.size for dim in dims.output] == [1]:
+        del at[len(dims.batch)]
+    return f"`{of.label}[{', '.join(map(str, at))}]` is {value}"
 
 
 @dataclass(frozen=True, slots=True)

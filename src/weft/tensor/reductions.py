@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from weft.einsum.nodes import KINDS
-from weft.errors import EinsumError, ShapeError, WeftError
+from weft.errors import EinsumError, ShapeError
 from weft.ops import Scalar, call, where
-from weft.ops.dtypes import is_float
 from weft.shape.text import as_dim
-from weft.tensor.functions import cast, each_point, pointwise
+from weft.tensor.class_ids import named_classes, whole_ids
+from weft.tensor.functions import each_point, pointwise
 from weft.tensor.groups import OUTPUT_ROW, Groups, group_size, reduce_groups, related
 from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor, TensorLike, stop_gradient
@@ -132,18 +133,24 @@ def log_softmax(x: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **siz
 
 
 def cross_entropy(
-    logits: TensorLike, ids: TensorLike, spec: str = OUTPUT_ROW, *, label: str = "", **sizes: int
+    logits: TensorLike,
+    ids: TensorLike,
+    spec: str = OUTPUT_ROW,
+    *,
+    ignore_index: int | None = None,
+    label: str = "",
+    **sizes: int,
 ) -> Tensor:
     """How unlikely softmax finds the class that each id names, as minus its logarithm: a number for each example.
 
-    An id that names no class, -1 for instance, costs nothing. The classes lie along the output row, or along what the
-    spec leaves out; ids have the shape of its result.
+    The classes lie along the output row, or along what the spec leaves out; ids have the shape of its result. What is
+    `ignore_index` costs nothing; any other id that names no class is refused when it is met.
 
     >>> x, ids = wf.data(np.eye(3), batch=1), wf.data(np.array([0, 1, -1]), batch=1)
-    >>> print(ctx[wf.cross_entropy(x, ids)].ravel().round(4))
+    >>> print(ctx[wf.cross_entropy(x, ids, ignore_index=-1)].ravel().round(4))
     [0.5514 0.5514 0.    ]
     """
-    x, ids = as_tensor(logits, "cross_entropy"), _whole(ids, "cross_entropy")
+    x, ids = as_tensor(logits, "cross_entropy"), whole_ids(ids, "cross_entropy")
     spec = _ONE_AXIS if spec == OUTPUT_ROW and len(x.shape.output.axes or ()) == 1 else spec
     groups = Groups.plain(spec, "cross_entropy")
     x, top, logs = _log_weights(x, spec, groups, sizes)
@@ -153,8 +160,9 @@ def cross_entropy(
         reads.append((replace(one_each, along=along), ids))
     else:
         reads += [(one_each, ids), groups.positions(groups.element, _POSITION)]
+    count = group_size(logs.children[0], groups)
     try:
-        return related(
+        found = related(
             "cross_entropy",
             _unlikely if along else _unlikely_if_named,
             reads,
@@ -163,9 +171,11 @@ def cross_entropy(
             label=label,
             sizes={**sizes, **ones},
             outside="skip" if along else "check",
+            watched=[named_classes(ids, count, ignore_index, "cross_entropy")],
         )
     except ShapeError:
-        raise _unlike("cross_entropy", ids, f"{x.label} is {x.shape}, and results in {top.dims}") from None
+        raise _unlike("cross_entropy", ids, f"{x.label} is {x.shape}, and results in {top.dims}", x) from None
+    return found if ignore_index is None else each_point("counted", partial(_counted, ignore_index), found, ids)
 
 
 def one_hot(
@@ -181,7 +191,7 @@ def one_hot(
      [1 0 0]]
     """
     groups = Groups.plain(spec, "one_hot")
-    ids = _whole(ids, "one_hot")
+    ids = whole_ids(ids, "one_hot")
     new = groups.left_out
     if len(new) != 1 or new[0] in KINDS:
         what = f"one_hot makes one axis, and the spec leaves out {len(new)}"
@@ -258,6 +268,10 @@ def _unlikely_if_named(x: Scalar, top: Scalar, logs: Scalar, number: Scalar, pos
     return call("select", _same(number, position), _unlikely(x, top, logs))
 
 
+def _counted(ignored: int, cost: Scalar, number: Scalar) -> Scalar:
+    return where(call("eq", number, ignored), 0, cost)
+
+
 def _same(number: Scalar, position: Scalar) -> Scalar:
     return call("eq", number, position)
 
@@ -267,20 +281,12 @@ def _root(square: Scalar) -> Scalar:
     return where(call("eq", square, 0), 0, call("sqrt", square))
 
 
-def _whole(ids: TensorLike, user: str) -> Tensor:
-    """Ids as a tensor of whole numbers, which truth values are; what is stored as fractions names no position."""
-    found = as_tensor(ids, user)
-    stored = found.node.precision.settled
-    if stored and is_float(stored):
-        what = f"{user} takes whole numbers as ids, and `{found.label}` is {stored}"
-        raise WeftError(what, fix='convert them: wf.cast(ids, "int32"), or wf.argmax(ids) of one-hot ones')
-    return cast(found, _POSITION) if stored == "bool" else found
-
-
-def _unlike(user: str, ids: Tensor, groups: str) -> ShapeError:
+def _unlike(user: str, ids: Tensor, groups: str, x: Tensor | None = None) -> ShapeError:
     """Ids do not fit the groups they are to name an element of."""
-    return ShapeError(
-        f"{user} takes ids of the shape that its spec results in",
-        notes=[f"{ids.label} is {ids.shape}", groups],
-        fix=f'say which axes ids have, and which is that of classes: wf.{user}(…, "...|t, c => ...|t")',
-    )
+    fix = f'say which axes ids have, and which is that of classes: wf.{user}(…, "...|t, c => ...|t")'
+    if x is not None and x.dims == ids.dims:
+        fix = f"they have the shape of `{x.label}`: if they are one-hot, wf.argmax({ids.label}) has their ids"
+    elif x is not None and x.shape.batch.axes == () and ids.dims.array_shape != (1,):
+        fix = f"`{x.label}` has no batch axis: if the first axes of data hold examples, wf.data(…, batch=1) says so"
+    what = f"{user} takes ids of the shape that its spec results in"
+    return ShapeError(what, notes=[f"{ids.label} is {ids.shape}", groups], fix=fix)

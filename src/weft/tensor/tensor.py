@@ -372,12 +372,16 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Its value by the context made last: what from_dlpack of other libraries asks for."""
+        """Its value by the context made last, where that has it: what from_dlpack of other libraries asks for."""
+        if dl_device != CPU and (there := _placed(self)) != CPU:
+            return _fresh_value(self, copy, there=True).__dlpack__(
+                stream=stream, max_version=max_version, dl_device=dl_device or there
+            )
         value = _fresh_value(self, copy)
         return to_capsule(value, max_version=max_version, copy=copy, stream=stream, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CPU
+        return _placed(self)
 
     def __bool__(self) -> bool:
         raise WeftError(
@@ -451,15 +455,21 @@ _UFUNCS: Mapping[str, Callable[..., Tensor]] = {
 }
 
 
-def _fresh_value(tensor: Tensor, copy: bool | None) -> npt.NDArray[Any]:
-    from weft.tensor.evaluator import value_of
+def _placed(tensor: Tensor) -> tuple[int, int]:
+    from weft.tensor.evaluator import evaluator
+
+    return evaluator.place(tensor)
+
+
+def _fresh_value(tensor: Tensor, copy: bool | None, *, there: bool = False) -> Any:
+    from weft.tensor.evaluator import evaluator
 
     if copy is False:
         raise ExchangeError(
             f"`{tensor.label}` is a tensor to be computed: its value cannot be had without a copy",
             fix="leave out copy=False",
         )
-    return value_of(tensor)
+    return evaluator.export(tensor) if there else evaluator.evaluate(tensor)
 
 
 def _rebound(target: Tensor, sign: str, value: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy.typing as npt
 
 from weft.backends import Array
 from weft.data.checked import checked_whole, examples
-from weft.errors import WeftError
+from weft.einsum import parse_spec
+from weft.errors import ShapeError, WeftError
+from weft.ops import call
 from weft.runtime import Context
-from weft.tensor.functions import equal
+from weft.tensor.groups import related
 from weft.tensor.reductions import argmax, mean
 from weft.tensor.tensor import Tensor
 from weft.train.feed import feed_of
@@ -23,6 +26,9 @@ from weft.train.tally import Tally
 Measure: TypeAlias = Callable[..., Any]
 Measures: TypeAlias = Mapping[str, Measure]
 
+#: A number for each example of both, and no more.
+_ONE_EACH = parse_spec("...|one, ; ...|one => ...|one")
+
 
 def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     """The share of examples whose largest output is that of their label: a measure.
@@ -31,7 +37,15 @@ def accuracy(logits: Tensor, labels: Tensor) -> Tensor:
     >>> wf.Context("interp")[wf.train.accuracy(logits, labels)].item()
     0.5
     """
-    return mean(equal(argmax(logits), labels), "...|... => 0", label="accuracy")
+    found = argmax(logits)
+    try:
+        reads = list(zip(_ONE_EACH.operands, (found, labels), strict=True))
+        right = related("right", partial(call, "eq"), reads, _ONE_EACH.result, sizes={"one": 1})
+    except ShapeError:
+        what = f"accuracy compares the class of each example with its id, and `{labels.label}` is {labels.shape}"
+        fix = f"give one id for each example, wf.data(ids, batch=1); of one-hot labels it is wf.argmax({labels.label})"
+        raise ShapeError(what, notes=[f"{logits.label} is {logits.shape}"], fix=fix) from None
+    return mean(right, "...|... => 0", label="accuracy")
 
 
 def evaluate(

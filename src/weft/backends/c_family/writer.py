@@ -27,19 +27,9 @@ from weft.loops import (
     combined,
     dtype_of,
 )
-from weft.loops.walk import free, parts, scoped
 from weft.ops import OPS, Call, Num, Scalar
 
 W = TypeVar("W", bound="Writer")
-
-
-def static_in(body: Sequence[Stmt]) -> tuple[str, ...]:
-    """The static indices a block uses: the names that no loop binds."""
-    names: dict[str, None] = {}
-    for stmt, scope in scoped(body):
-        bound = dict(scope.loops)
-        names |= {name: None for part in parts(stmt) for name in free(part) if name not in bound}
-    return tuple(names)
 
 
 def word(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from weft.backends.host_memory import HostMemory, aligned
 from weft.backends.protocol import Array, Bindable, BoundProgram, CompilerCrash, Executable, KernelCall, Memory
 from weft.cache import cache_folder
 from weft.errors import WeftError
-from weft.loops import Collapse, Jam, Parallel, Product, Unroll, Vector
+from weft.loops import Ahead, Collapse, Jam, Parallel, Product, Registers, Unroll, Vector
 from weft.schedule.nodes import Kernel
 
 __all__ = ["Cc"]
@@ -41,6 +42,11 @@ class Cc(HostMemory):
         self.compiler: Compiler = found
         self.folder: Path = cache_folder("cc")
 
+    @property
+    def description(self) -> str:
+        """What it compiles with, for people."""
+        return shlex.join(self.compiler.command)
+
     def compile(self, kernels: Sequence[Kernel]) -> Executable:
         pieces = CFunctions(tuple(kernels))
         texts = {piece.call.kernel: piece.text for piece in pieces.all}
@@ -52,7 +58,7 @@ class Cc(HostMemory):
 
     @property
     def places(self) -> frozenset[type]:
-        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll])
+        return frozenset([Product, Collapse, Parallel, Jam, Vector, Unroll, Registers, Ahead])
 
     @property
     def identity(self) -> str:

@@ -6,6 +6,7 @@ panel before. Panel and sums lie in scratch memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.backends.cc.lines import Lines, indented, loop, simd, steps
@@ -124,12 +125,12 @@ class Placed(LookingTiles):
         return [*self._panel_of(column), *body]
 
     def _panel_of(self, at: str) -> Lines:
-        return [self._length("columns", self.columns.size, at, "wide")]
+        return [self._length("columns", self.columns.size, at, "wide", self.widths)]
 
-    def _length(self, side: str, size: int, at: str, most: str) -> str:
+    def _length(self, side: str, size: int, at: str, most: str, met: Sequence[str]) -> str:
         """How many rows or columns a tile has: known to the compiler where all have as many."""
-        even = f"{self.name}_last_{side} == {most}"
-        return f"const int64_t {side} = {even} || {size} - {at} > {most} ? {most} : {size} - {at};"
+        length = f"{self.name}_{met[0]}" if len(met) == 1 else f"{size} - {at} > {most} ? {most} : {size} - {at}"
+        return f"const int64_t {side} = {length};"
 
     def _rows(self) -> Lines:
         """The loop over rows, tile by tile."""
@@ -147,7 +148,7 @@ class Placed(LookingTiles):
         return self._from(self.rows.loop[0]) if self.rows.loop else "row_from"
 
     def _tile_of(self, at: str) -> Lines:
-        return [self._length("rows", self.rows.size, at, "tall")]
+        return [self._length("rows", self.rows.size, at, "tall", self.heights)]
 
     def _groups(self, first: str, step: str) -> Lines:
         """The loop over groups of rows; of each, over blocks of sums, panels, and tiles."""
@@ -209,7 +210,7 @@ class Placed(LookingTiles):
         return lines
 
     def _rest(self) -> Lines:
-        """The epilogue of a tile: of a whole one, whose sizes the compiler knows, or of one at an edge."""
+        """The epilogue of a tile: of a whole one, or of one at an edge. Where tiles have two sizes, both are known."""
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
         found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}sums[r * wide + c]"
         first = self.ops.joined(start, self.writer.value(start), found)
@@ -218,11 +219,12 @@ class Placed(LookingTiles):
             if side.loop:
                 word = self.writer.variable(side.loop[0])
                 point = [f"const int64_t {word} = {self._from(side.loop[0])} + {step};", *point]
-        whole = (
-            f"({self.name}_last_rows == tall || rows == tall) && ({self.name}_last_columns == wide || columns == wide)"
-        )
-        known, edge = (self._at_points(point, *sizes) for sizes in (("tall", "wide"), ("rows", "columns")))
-        return [f"if ({whole}) {{", *indented(known), "} else {", *indented(edge), "}"]
+        (first, *_), *others = self._met()
+        if not others or first != "whole":
+            return self._at_points(point, "rows", "columns")
+        edge = [f"{self.name}_{size}" for size in others[0][1:]] if len(others) == 1 else ["rows", "columns"]
+        known, ragged = self._at_points(point, "tall", "wide"), self._at_points(point, *edge)
+        return [f"if ({self._is('rows', 'wide')}) {{", *indented(known), "} else {", *indented(ragged), "}"]
 
     def _at_points(self, point: Lines, rows: str, columns: str) -> Lines:
         """Something at each point of a tile of so many rows and columns."""

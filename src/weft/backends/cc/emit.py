@@ -22,10 +22,12 @@ from weft.backends.cc.lines import simd
 from weft.backends.cc.shared import SharedWork, shared_in
 from weft.backends.cc.written_out import all_written_out
 from weft.loops import (
+    Ahead,
     Buffer,
     Fill,
     For,
     Parallel,
+    Registers,
     Staged,
     Stmt,
     Unroll,
@@ -34,7 +36,11 @@ from weft.loops import (
 from weft.loops.annotations import placed_parts
 from weft.loops.effects import effects
 from weft.loops.legality import sums_of
+from weft.loops.streams import MemoryStream, fetched_by
 from weft.loops.walk import everything
+
+#: The bytes of a cache line.
+_LINE = 64
 
 
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
@@ -86,9 +92,11 @@ class Writer(c_family.Writer):
     products: Mapping[Staged, Placed] = field(default_factory=dict)
     #: What threads share; inside of it, nothing.
     shared: Mapping[Stmt, SharedWork] = field(default_factory=dict)
+    #: Loops that fetch what iterations to come will touch: a line for each stream.
+    fetching: Mapping[Stmt, Sequence[str]] = field(default_factory=dict)
 
     def loop(self, stmt: For, indent: str) -> Iterator[str]:
-        name, first, end = word(stmt.loop), "0", str(stmt.size)
+        name, first, end, inside, lead = word(stmt.loop), "0", str(stmt.size), self, list(self.fetching.get(stmt, ()))
         for one in stmt.how:
             match one:
                 case Parallel():
@@ -97,9 +105,46 @@ class Writer(c_family.Writer):
                     yield f"{indent}#pragma GCC unroll {times}"
                 case Vector(lanes=lanes):
                     yield indent + simd([word(local.name) for local in sums_of(stmt.body)], lanes)
+                case Registers(lanes=lanes):
+                    yield from self._in_registers(stmt, lanes, indent)
+                    return
+                case Ahead(iterations=iterations):
+                    last = stmt.size - 1
+                    lead.append(
+                        f"const int64_t {name}ahead = {name} + {iterations} < {last} ? {name} + {iterations} : {last};"
+                    )
+                    inside = self._fetching(stmt)
         yield f"{indent}for (int64_t {name} = {first}; {name} < {end}; {name}++) {{"
-        yield from self.block(stmt.body, indent + "    ")
+        yield from (f"{indent}    {line}" for line in lead)
+        yield from inside.block(stmt.body, indent + "    ")
         yield indent + "}"
+
+    def _in_registers(self, stmt: For, lanes: int, indent: str) -> Iterator[str]:
+        """A loop whose vectors are written out."""
+        name, count = word(stmt.loop), stmt.size // lanes
+        yield f"{indent}#pragma GCC unroll {count}"
+        yield f"{indent}for (int64_t {name}vector = 0; {name}vector < {count}; {name}vector++) {{"
+        yield f"{indent}    {simd(lanes=lanes)}"
+        yield f"{indent}    for (int64_t {name}lane = 0; {name}lane < {lanes}; {name}lane++) {{"
+        yield f"{indent}        const int64_t {name} = {lanes} * {name}vector + {name}lane;"
+        yield from self.block(stmt.body, indent + "        ")
+        yield indent + "    }"
+        yield indent + "}"
+
+    def _fetching(self, stmt: For) -> Writer:
+        """A writer for what is inside of a loop, parts of which fetch what a later iteration touches."""
+        ahead = self.calling({stmt.loop: f"{word(stmt.loop)}ahead"})
+
+        def fetched(one: MemoryStream, by: For) -> str:
+            lines = -(-one.size // (_LINE * by.size))
+            cells = f"{self.buffers[one.buffer]} + {ahead.value(one.first)}"
+            how = "weft_fetch_to_write" if one.written else "weft_fetch"
+            return f"{how}({cells}, {lines} * {word(by.loop)}, {lines});"
+
+        found: dict[Stmt, Sequence[str]] = {
+            by: [fetched(one, by) for one in streams] for by, streams in fetched_by(stmt).items()
+        }
+        return replace(self, fetching={**self.fetching, **found})
 
     def statement(self, stmt: Stmt, indent: str) -> Iterator[str]:
         if stmt in self.shared:

@@ -92,17 +92,31 @@ class Tiles:
         packs = [*(self._pack() if self.tile.panel else []), *(self._pack_rows() if self.tile.strips else [])]
         return [*self._sizes(), *tiles, *self._kinds(), *self._any(), *packs]
 
+    @property
+    def wide(self) -> int:
+        """How many columns a whole tile has."""
+        return self.tile.vectors * (1 if self.tile.dot else self.tile.lanes)
+
+    @property
+    def heights(self) -> list[str]:
+        """The numbers of rows that its tiles have, by name: that of a whole tile first, if there is one."""
+        return _met(self.rows.size, self.tile.rows, "rows", "last_rows")
+
+    @property
+    def widths(self) -> list[str]:
+        """The same of columns."""
+        return _met(self.columns.size, self.wide, "wide", "last_columns")
+
     def _sizes(self) -> Lines:
         name, tile, rows, columns = self.name, self.tile, self.rows.size, self.columns.size
-        wide = tile.vectors * (1 if tile.dot else tile.lanes)
         return [
             f"/* A product of {rows} rows, {columns} columns and {points(self.parts.sums)} sums. */",
             "enum {",
             f"    {name}_lanes = {tile.lanes},",
-            f"    {name}_wide = {wide},",
+            f"    {name}_wide = {self.wide},",
             f"    {name}_rows = {tile.rows},",
-            f"    {name}_last_rows = {rows - (rows - 1) // tile.rows * tile.rows},",
-            f"    {name}_last_columns = {columns - (columns - 1) // wide * wide}",
+            f"    {name}_last_rows = {_last(rows, tile.rows)},",
+            f"    {name}_last_columns = {_last(columns, self.wide)}",
             "};",
         ]
 
@@ -247,7 +261,7 @@ class Tiles:
         given = ", ".join(f"{kind} {name}" for kind, name in self._given())
         names = ", ".join(name for _, name in self._given())
         lines, quick = [], "false, " if self.ops.asks else ""
-        for kind, rows, columns in _KINDS:
+        for kind, rows, columns in self._met():
             call = f"{self.name}_tile({quick}{self.name}_{rows}, {self.name}_{columns}, {names});"
             lines.append(f"static WEFT_FUSED void {self.name}_{kind}({given}) {{ {call} }}")
         if self.ops.asks:
@@ -274,14 +288,11 @@ class Tiles:
             ]
             body = body if len(self.parts.sums) == 1 else self._summing(body, self.parts.sums[:-1])
         else:
-            row, known = [f"panel[c] = {self._value(side, 'c')};"], f"{self.name}_last_columns == {wide}"
-            body = [
-                f"const int count = {known} ? {wide} : columns;",
-                simd(),
-                *loop("c", "0", "count", row),
-                *loop("c", "count", wide, ["panel[c] = 0;"]),
-                f"panel += {wide};",
-            ]
+            count, zeros = wide, Lines()
+            if self.widths != ["wide"]:
+                count, zeros = "columns", loop("c", "columns", wide, ["panel[c] = 0;"])
+            row = [f"panel[c] = {self._value(side, 'c')};"]
+            body = [simd(), *loop("c", "0", count, row), *zeros, f"panel += {wide};"]
             body = self._summing(body)
         text = ", ".join(f"{kind} {name}" for kind, name in given)
         return [f"static WEFT_APART void {self.name}_pack({text})", "{", *indented(body), "}"]
@@ -323,22 +334,28 @@ class Tiles:
         return self._summing(body)
 
     def _any(self) -> Lines:
-        """The function that calls the one for a tile of its size; at which edges there are others is known here."""
+        """The function that calls the one for a tile of its size."""
         name, given = self.name, ", ".join(f"{kind} {name}" for kind, name in self._given())
         names = ", ".join(name for _, name in self._given())
         asks, exact = self.ops.asks, f"    if (looked != looked) {{ {name}_exact(rows, columns, {names}); return; }}"
+        *others, (last, _, _) = self._met()
         return [
             f"static inline void {name}_any({f'{self.scalar} looked, ' * asks}int64_t rows, int64_t columns, {given})",
             "{",
             *([exact] if asks else []),
-            f"    const bool tall = {name}_last_rows == {name}_rows || rows == {name}_rows;",
-            f"    const bool wide = {name}_last_columns == {name}_wide || columns == {name}_wide;",
-            f"    if (tall && wide) {name}_whole({names});",
-            f"    else if (wide) {name}_short({names});",
-            f"    else if (tall) {name}_narrow({names});",
-            f"    else {name}_corner({names});",
+            *(f"    if ({self._is(*sizes)}) {{ {name}_{kind}({names}); return; }}" for kind, *sizes in others),
+            f"    {name}_{last}({names});",
             "}",
         ]
+
+    def _met(self) -> list[tuple[str, str, str]]:
+        """The kinds of tiles there are: what is never called costs the compiler as much as what is."""
+        return [one for one in _KINDS if one[1] in self.heights and one[2] in self.widths]
+
+    def _is(self, rows: str, columns: str) -> str:
+        """Does a tile have so many rows and columns? Only what it may have besides is compared, in C."""
+        sides = (("rows", rows, self.heights), ("columns", columns, self.widths))
+        return " && ".join(f"{side} == {self.name}_{size}" for side, size, all_of in sides if len(all_of) > 1)
 
     # Names and parameters
 
@@ -400,6 +417,16 @@ class Tiles:
             CLoop(self.writer.variable(name), *end, self.tile.unroll and 0 < at == len(sums) - 1)
             for at, ((name, _), end) in enumerate(zip(sums, ends, strict=True))
         ]
+
+
+def _last(size: int, each: int) -> int:
+    """How long the last of the pieces is that a loop is cut into."""
+    return size - (size - 1) // each * each
+
+
+def _met(size: int, each: int, whole: str, last: str) -> list[str]:
+    """The lengths of these pieces, by name."""
+    return [whole] * (size >= each) + [last] * (size % each > 0)
 
 
 #: Tiles by what they are called, and how many rows and columns they have.

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from weft.affine import AccessMap, Affine, injective
-from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, combined, dtype_of
+from weft.loops import Buffer, Fill, For, If, Let, Program, Remark, Set, Staged, Stmt, Store, Update, dtype_of
 from weft.loops.interp.blocks import run_block
-from weft.loops.interp.values import Array, Env, Memory, cells_of, evaluated, updated
+from weft.loops.interp.values import Array, Env, Memory, cells_of, combination, evaluated, updated
 from weft.loops.walk import accesses, everything, perfect, reads
 from weft.ops import OPS, Scalar
 from weft.ops.convert import convert, typed_constant
@@ -49,7 +49,7 @@ def _walk(stmt: Stmt, memory: Memory, env: Env) -> None:
         case Store(buffer=buffer, at=at, value=value):
             memory[buffer][cells_of(at, memory, env)] = evaluated(value, memory, env)
         case Update(buffer=buffer, at=at):
-            memory[buffer][cells_of(at, memory, env)] = evaluated(combined(stmt), memory, env)
+            memory[buffer][cells_of(at, memory, env)] = combination(stmt, memory, env)
         case Fill(buffer=buffer, value=number):
             memory[buffer][...] = typed_constant(number, buffer.dtype)
         case Let(local=local, value=value):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, Local, Read, Update, combined, dtype_of, show_scalar
+from weft.loops import Buffer, Cast, Local, Read, Update, combine, show_scalar
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.convert import convert, typed_constant
 from weft.ops.dtypes import numpy_type
@@ -23,31 +24,52 @@ Env: TypeAlias = dict[Any, Any]
 
 def evaluated(scalar: Scalar, memory: Memory, env: Env) -> Any:
     """The value of a scalar of a typed program."""
+    return _with_type(scalar, memory, env)[0]
+
+
+def _with_type(scalar: Scalar, memory: Memory, env: Env) -> tuple[Any, str]:
+    """The value of a scalar and its type, so that what it is part of need not look for it."""
     match scalar:
         case Cast(dtype=dtype, value=Num(value=value)):
-            return typed_constant(value, dtype)
+            return typed_constant(value, dtype), dtype
         case Cast(dtype=dtype, value=value):
-            return convert(evaluated(value, memory, env), dtype)
-        case Local():
-            return env[scalar][0]
+            return convert(evaluated(value, memory, env), dtype), dtype
+        case Local(dtype=dtype):
+            return env[scalar][0], dtype
         case Affine(terms=terms, offset=offset):
-            total: Any = np.int64(offset)
+            total: Any = offset
             for coefficient, name in terms:
-                total = total + coefficient * np.asarray(env[name], np.int64)
-            return total
+                total = total + coefficient * env[name]
+            return np.asarray(total, np.int64)[()], "int64"
         case Read(buffer=buffer, at=at):
-            return memory[buffer][cells_of(at, memory, env)]
+            return memory[buffer][cells_of(at, memory, env)], buffer.dtype
         case Call(op=op, args=args):
-            value = OPS[op].meaning(*(evaluated(arg, memory, env) for arg in args))
-            return np.asarray(value).astype(numpy_type(dtype_of(scalar)), copy=False)[()]
+            parts = [_with_type(arg, memory, env) for arg in args]
+            dtype = OPS[op].typing(*[own for _, own in parts])[1]
+            made = np.asarray(OPS[op].meaning(*[one for one, _ in parts]))
+            return made.astype(numpy_type(dtype), copy=False)[()], dtype
     raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
 
 def updated(stmt: Update, memory: Memory, env: Env) -> Any:
     """What becomes of a cell; where memory holds it in a wider type it is not rounded to its own."""
     if memory[stmt.buffer].dtype == numpy_type(stmt.buffer.dtype):
-        return evaluated(combined(stmt), memory, env)
+        return combination(stmt, memory, env)
     return OPS[stmt.op].meaning(memory[stmt.buffer][cells_of(stmt.at, memory, env)], evaluated(stmt.value, memory, env))
+
+
+def combination(stmt: Update, memory: Memory, env: Env) -> Any:
+    """What an update stores, in the type of its buffer."""
+    value, own = _with_type(stmt.value, memory, env)
+    old, new, stored = _combined(stmt.op, stmt.buffer.dtype, own)
+    return evaluated(stored, memory, {old: [memory[stmt.buffer][cells_of(stmt.at, memory, env)]], new: [value]})
+
+
+@cache
+def _combined(op: str, dtype: str, own: str) -> tuple[Local, Local, Scalar]:
+    """The old value and the new one as variables, and what is stored: the same for all updates of such types."""
+    old, new = Local("old", dtype), Local("new", own)
+    return old, new, combine(op, old, new, dtype)
 
 
 def cells_of(at: tuple[Scalar, ...], memory: Memory, env: Env) -> tuple[Any, ...]:

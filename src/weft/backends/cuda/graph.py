@@ -1,0 +1,182 @@
+"""A list of calls as one CUDA graph: its pointers are fixed when it is bound to memory, and a run is a single launch.
+
+Static indices are values in device memory. Other values than in the last run are copied there first, from memory that
+the GPU reads by itself; the graph stays as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from weft.backends.cuda.gpu import Gpu, GpuBytes
+from weft.backends.cuda.gpu_memory import GpuBlock
+from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
+from weft.backends.cuda.source import Launch
+from weft.backends.protocol import BoundProgram, KernelCall, Memory
+
+_WORD = 8
+
+
+class Graph:
+    """Calls of kernels; binding makes a graph of them on a GPU."""
+
+    def __init__(self, calls: Sequence[KernelCall], launches: Mapping[str, Launch], gpu: Callable[[int], Gpu]) -> None:
+        self.calls = calls
+        self._launches = launches
+        self._gpu = gpu
+
+    def bind(self, memory: Memory) -> BoundProgram:
+        """The graph on blocks of one GPU, uploaded: nothing is left to do but launch it."""
+        blocks = {buffer: memory[buffer] for call in self.calls for buffer in call.buffers}
+        if not self.calls:
+            return _nothing
+        gpu = _gpu_of(list(blocks.values())) or self._gpu(0)
+        given = _Given.of(gpu, self.calls)
+        with gpu.lock, gpu.current:
+            run = _instantiated(gpu, self._nodes(gpu, blocks, given))
+        gpu.released(run, partial(_destroy, gpu, run.handle))
+        launch = run.launcher(gpu, (blocks, given))
+        return partial(given.run, launch) if given.names else launch
+
+    def _nodes(self, gpu: Gpu, blocks: Memory, given: _Given) -> list[_Node]:
+        nodes, at = list[_Node](), 0
+        for call in self.calls:
+            launch = self._launches[call.kernel]
+            pointers = [blocks[one].address for one in call.buffers]
+            if call.given:
+                pointers.append(given.address + _WORD * at)
+                at += len(call.given)
+            nodes.append(_node(gpu.function(launch), launch, pointers + [0] * launch.trailing))
+        return nodes
+
+
+def _gpu_of(blocks: Sequence[GpuBlock]) -> Gpu | None:
+    gpus = {one.gpu for one in blocks}
+    assert len(gpus) <= 1, "all memory of a run is one GPU's"
+    return next(iter(gpus), None)
+
+
+def _nothing(given: Mapping[str, int]) -> None:
+    """A program without kernels."""
+
+
+@dataclass(slots=True, eq=False)
+class _Given:
+    """The static indices of all calls, one after another: the numbers they begin with, and those that runs are given.
+
+    `sent` are the values in device memory; `names` says which of them are whose. `since` is how often everything had
+    been waited for when they were sent: memory that a copy may still be reading is not written.
+    """
+
+    gpu: Gpu
+    sent: list[int]
+    names: tuple[tuple[int, str], ...]
+    there: GpuBytes | None = None
+    here: GpuBytes | None = None
+    since: int = -1
+
+    @staticmethod
+    def of(gpu: Gpu, calls: Sequence[KernelCall]) -> _Given:
+        all_given = [one for call in calls for one in call.given]
+        names = tuple([(at, one) for at, one in enumerate(all_given) if isinstance(one, str)])
+        made = _Given(gpu, [one if isinstance(one, int) else 0 for one in all_given], names)
+        if all_given:
+            made.there, made.here = gpu.take(_WORD * len(all_given)), gpu.pinned(_WORD * len(all_given))
+            made.send()
+        return made
+
+    @property
+    def address(self) -> Handle:
+        return self.there.address if self.there is not None else 0
+
+    def send(self) -> None:
+        """Copy the values to the GPU."""
+        if self.here is None or self.there is None:
+            return
+        if self.since == self.gpu.waits:
+            self.gpu.synchronize()
+        int64s(self.here.address, len(self.sent))[:] = self.sent
+        with self.gpu.current:
+            copied = (self.there.address, self.here.address, self.here.size, self.gpu.stream)
+            self.gpu.driver.call("cuMemcpyHtoDAsync_v2", *copied)
+        self.since = self.gpu.waits
+
+    def run(self, launch: BoundProgram, given: Mapping[str, int]) -> None:
+        """Run with static indices bound."""
+        sent, changed = self.sent, False
+        for at, name in self.names:
+            if sent[at] != given[name]:
+                sent[at] = given[name]
+                changed = True
+        if changed:
+            self.send()
+        launch(given)
+
+
+class _Node(KernelNode):
+    """A kernel node, with what its parameters point to."""
+
+    alive: object
+
+
+class _GraphExec:
+    """A graph that can be launched."""
+
+    __slots__ = ("__weakref__", "handle")
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def launcher(self, gpu: Gpu, alive: object) -> BoundProgram:
+        """What launches it, and keeps alive what it works on."""
+        launch, handle, stream = gpu.driver.function("cuGraphLaunch"), *map(ctypes.c_void_p, (self.handle, gpu.stream))
+        current, error = gpu.current, gpu.driver.error
+
+        def run(given: Mapping[str, int], _alive: object = (self, alive)) -> None:
+            with current:
+                code = launch(handle, stream)
+            if code:
+                raise error(code, "cuGraphLaunch")
+
+        return run
+
+
+def _destroy(gpu: Gpu, handle: Handle) -> None:
+    """Destroy a graph once it does not run any more."""
+    gpu.synchronize()
+    gpu.driver.call("cuGraphExecDestroy", handle)
+
+
+def _node(function: Handle, launch: Launch, pointers: Sequence[int]) -> _Node:
+    """A launch; the driver copies what parameters point to when it is added to a graph."""
+    values = (ctypes.c_uint64 * max(len(pointers), 1))(*pointers)
+    first = ctypes.addressof(values)
+    parameters = (ctypes.c_void_p * max(len(pointers), 1))(*(first + _WORD * at for at in range(len(pointers))))
+    node = _Node(
+        function=function,
+        grid=(launch.programs, 1, 1),
+        block=(launch.threads, 1, 1),
+        shared=launch.shared,
+        parameters=ctypes.addressof(parameters),
+    )
+    node.alive = (values, parameters)
+    return node
+
+
+def _instantiated(gpu: Gpu, nodes: Sequence[_Node]) -> _GraphExec:
+    """Kernels one after another as a graph."""
+    driver = gpu.driver
+    graph = driver.handle("cuGraphCreate", 0)
+    try:
+        before, count = (ctypes.c_void_p * 1)(), 0
+        for node in nodes:
+            added = driver.handle("cuGraphAddKernelNode_v2", graph, before, count, ctypes.byref(node))
+            before[0], count = added, 1
+        made = _GraphExec(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
+    finally:
+        driver.call("cuGraphDestroy", graph)
+    driver.call("cuGraphUpload", made.handle, gpu.stream)
+    return made

@@ -1,0 +1,186 @@
+"""What the table of operations calls that Triton has no word for: functions of its own, written where a kernel uses them.
+
+Division and roots are rounded once, as IEEE says. Elementary functions are CUDA's libdevice: in single precision `exp`,
+`log`, `tanh` are within 2 units of the last place, `erf` within 2, `pow` within 9 (CUDA's tables). Extrema are not numbers
+where an operand is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from weft.ops import OPS
+from weft.ops.dtypes import limits
+
+_FLOATS, _SIGNED, _UNSIGNED = ("float32", "float64"), ("int64",), ("uint64",)
+_NUMBERS = (*_FLOATS, *_SIGNED, *_UNSIGNED)
+_NAN = "propagate_nan=tl.PropagateNan.ALL"
+
+#: By name and types: the parameters, and the lines of a function; {t} stands for the type.
+_TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
+    ("add", _NUMBERS, "x, y", ("return x + y",)),
+    ("mul", _NUMBERS, "x, y", ("return x * y",)),
+    ("or", ("bool",), "x, y", ("return x | y",)),
+    ("and", ("bool",), "x, y", ("return x & y",)),
+    ("max", _FLOATS, "x, y", (f"return tl.maximum(x, y, {_NAN})",)),
+    ("min", _FLOATS, "x, y", (f"return tl.minimum(x, y, {_NAN})",)),
+    ("max", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.maximum(x, y)",)),
+    ("min", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.minimum(x, y)",)),
+    ("relu", _FLOATS, "x", (f"return tl.maximum(x, 0.0, {_NAN})",)),
+    ("relu", _SIGNED, "x", ("return tl.maximum(x, 0)",)),
+    ("relu", _UNSIGNED, "x", ("return x",)),
+    ("sat01", _FLOATS, "x", (f"return tl.minimum(tl.maximum(x, 0.0, {_NAN}), 1.0, {_NAN})",)),
+    ("sat01", _SIGNED, "x", ("return tl.minimum(tl.maximum(x, 0), 1)",)),
+    ("sat01", _UNSIGNED, "x", ("return tl.where(x > 0, tl.full((), 1, tl.uint64), x)",)),
+    ("floor", _FLOATS, "x", ("return tl.floor(x)",)),
+    ("floor", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
+    ("rint", _FLOATS, "x", ("return libdevice.rint(x)",)),
+    ("rint", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
+    ("ceil", _FLOATS, "x", ("return tl.ceil(x)",)),
+    ("ceil", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
+    ("trunc", _FLOATS, "x", ("return libdevice.trunc(x)",)),
+    ("trunc", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
+    ("round", _FLOATS, "x", ("return libdevice.round(x)",)),
+    ("round", (*_SIGNED, *_UNSIGNED), "x", ("return x",)),
+    ("neg", _FLOATS, "x", ("return x * -1.0",)),  # 0 - x has no -0.0
+    ("neg", _SIGNED, "x", ("return -x",)),
+    ("neg", _UNSIGNED, "x", ("return tl.full((), 0, tl.uint64) - x",)),
+    ("abs", (*_FLOATS, *_SIGNED), "x", ("return tl.abs(x)",)),
+    ("abs", _UNSIGNED, "x", ("return x",)),
+    (
+        "sign",
+        (*_FLOATS, *_SIGNED),
+        "x",
+        ("return tl.where(x > 0, tl.full((), 1, tl.{t}), tl.where(x < 0, tl.full((), -1, tl.{t}), x))",),
+    ),
+    ("sign", _UNSIGNED, "x", ("return tl.where(x > 0, tl.full((), 1, tl.uint64), x)",)),
+    ("div", ("float32",), "x, y", ("return tl.div_rn(x, y)",)),
+    ("div", ("float64",), "x, y", ("return x / y",)),
+    ("recip", ("float32",), "x", ("return tl.div_rn(tl.full((), 1.0, tl.float32), x)",)),
+    ("recip", ("float64",), "x", ("return tl.full((), 1.0, tl.float64) / x",)),
+    ("sqrt", ("float32",), "x", ("return tl.sqrt_rn(x)",)),
+    ("sqrt", ("float64",), "x", ("return libdevice.sqrt(x)",)),
+    ("recip_sqrt", _FLOATS, "x", ("return weft_recip_{t}(weft_sqrt_{t}(x))",)),
+    (
+        "sigmoid",
+        _FLOATS,
+        "x",
+        (
+            "power = libdevice.exp(-tl.abs(x))",
+            "return weft_div_{t}(tl.where(x < 0, power, tl.full((), 1.0, tl.{t})), 1.0 + power)",
+        ),
+    ),
+    ("floordiv", _FLOATS, "x, y", ("return tl.floor(weft_div_{t}(x, y))",)),
+    (
+        "floordiv",
+        _SIGNED,
+        "x, y",
+        (
+            "by = tl.where((y == 0) | (y == -1), tl.full((), 1, tl.int64), y)",
+            "quotient = x // by",
+            "rest = x - quotient * by",
+            "quotient = tl.where((rest != 0) & ((rest < 0) != (by < 0)), quotient - 1, quotient)",
+            "return tl.where(y == 0, tl.full((), 0, tl.int64), tl.where(y == -1, -x, quotient))",
+        ),
+    ),
+    (
+        "floordiv",
+        _UNSIGNED,
+        "x, y",
+        (
+            "by = tl.where(y == 0, tl.full((), 1, tl.uint64), y)",
+            "return tl.where(y == 0, tl.full((), 0, tl.uint64), x // by)",
+        ),
+    ),
+    (
+        "mod",
+        _FLOATS,
+        "x, y",
+        (
+            "rest = libdevice.fmod(x, y)",
+            "signed = tl.where((rest < 0) != (y < 0), rest + y, rest)",
+            "return tl.where(rest == 0, libdevice.copysign(rest, y), signed)",
+        ),
+    ),
+    (
+        "mod",
+        _SIGNED,
+        "x, y",
+        (
+            "by = tl.where((y == 0) | (y == -1), tl.full((), 1, tl.int64), y)",
+            "rest = x % by",
+            "return tl.where((rest != 0) & ((rest < 0) != (by < 0)), rest + by, rest)",
+        ),
+    ),
+    (
+        "mod",
+        _UNSIGNED,
+        "x, y",
+        (
+            "by = tl.where(y == 0, tl.full((), 1, tl.uint64), y)",
+            "return x % by",
+        ),
+    ),
+    ("relu_gate", _NUMBERS, "x, y", ("return tl.where(x > 0, y, tl.full((), 0, tl.{t}))",)),
+    ("sat01_gate", _NUMBERS, "x, y", ("return tl.where((x > 0) & (x < 1), y, tl.full((), 0, tl.{t}))",)),
+    ("where", (*_NUMBERS, "bool"), "c, x, y", ("return tl.where(c, x, y)",)),
+    ("fmax", _FLOATS, "x, y", ("return tl.maximum(x, y)",)),
+    ("fmin", _FLOATS, "x, y", ("return tl.minimum(x, y)",)),
+    ("fma", _FLOATS, "x, y, z", ("return tl.fma(x, y, z)",)),
+    ("fma", (*_SIGNED, *_UNSIGNED), "x, y, z", ("return x * y + z",)),
+)
+
+
+def _cut_off(source: str, target: str) -> tuple[str, tuple[str, ...]]:
+    """From floats to whole numbers: towards zero, the type's end where it lies beyond, 0 where it is not a number."""
+    low, high = (int(one) for one in limits(target))
+    return "x", (
+        f"inside = (x > {float(low)}) & (x < {float(high)})",
+        f"whole = tl.cast(tl.where(inside, x, 0.0), tl.{target})",
+        f"above, below = tl.full((), {high}, tl.{target}), tl.full((), {low}, tl.{target})",
+        f"zero = tl.full((), 0, tl.{target})",
+        f"ends = tl.where(x >= {float(high)}, above, tl.where(x <= {float(low)}, below, zero))",
+        "return tl.where(inside, whole, ends)",
+    )
+
+
+_WHOLE = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+_FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    **{
+        f"weft_{name}_{dtype}": (given, tuple(line.replace("{t}", dtype) for line in lines))
+        for name, types, given, lines in _TEMPLATES
+        for dtype in types
+    },
+    **{f"weft_{one}_to_{target}": _cut_off(one, target) for one in _FLOATS for target in _WHOLE},
+}
+_NOT_IN_LIBDEVICE = ("digamma", "trigamma")
+_CALLED = re.compile(r"\bweft_\w+")
+
+
+def is_spelled(op: str, dtype: str) -> bool:
+    """Can Triton say an operation computed in a type?"""
+    spelling = OPS[op].triton.format("", "", "", "", t=dtype)
+    if not OPS[op].triton or any(one not in _FUNCTIONS for one in _CALLED.findall(spelling)):
+        return False
+    return "libdevice." not in spelling or (dtype in _FLOATS and op not in _NOT_IN_LIBDEVICE)
+
+
+def functions(text: str) -> list[str]:
+    """The lines of all functions that a text calls, with those that these call, in an order that defines them first."""
+    found: dict[str, None] = {}
+    _collect(_CALLED.findall(text), found)
+    return [line for name in found for line in _lines(name)]
+
+
+def _collect(names: Iterable[str], found: dict[str, None]) -> None:
+    for name in names:
+        if name not in found:
+            _collect(_CALLED.findall("\n".join(_FUNCTIONS[name][1])), found)
+            found[name] = None
+
+
+def _lines(name: str) -> list[str]:
+    given, lines = _FUNCTIONS[name]
+    return ["@triton.jit", f"def {name}({given}):", *(f"    {one}" for one in lines), "", ""]

@@ -1,0 +1,228 @@
+"""Products in Triton: a program adds up a block of rows and columns, so many sums at a time, on tensor cores.
+
+    rows = … ;  columns = …
+    total_ = tl.zeros([128, 128], tl.float32)
+    for start in range(0, 4096, 64):
+        …
+        total_ = tl.dot(v1, v2, total_, input_precision="ieee")
+
+Loops on the left are the digits of a row's number, those on the right of a column's, sums of theirs. Factors and what
+follows the sums are the same scalar language as anywhere, on blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from weft.affine import Affine
+from weft.backends.cuda.triton_types import triton_type
+from weft.backends.cuda.triton_values import Here, Value, Values, divided
+from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
+from weft.loops.annotations import Parts, parts_of
+from weft.loops.legality import at_a_point
+from weft.loops.nodes import Blocks
+from weft.loops.walk import Loop
+from weft.ops import Scalar
+from weft.ops.dtypes import is_float
+
+#: The types that tensor cores multiply without rounding their products, and what others that are stored become there.
+_MULTIPLIED = {"bfloat16": "bfloat16", "float16": "float16", "float8_e4m3fn": "bfloat16", "float8_e5m2": "bfloat16"}
+_BOTH = frozenset([0, 1])
+
+
+@dataclass(frozen=True, slots=True)
+class ProductText:
+    """A product in blocks, in the loops of its batches."""
+
+    values: Values
+    batch: Sequence[Loop]
+    staged: Staged
+
+    @property
+    def parts(self) -> Parts:
+        return parts_of(self.staged)
+
+    @property
+    def _body(self) -> Sequence[Stmt]:
+        """What is done at a point, where loops may follow each other: not where tests look at each of them."""
+        body, tests = at_a_point(self.parts), self.parts.tests
+        return (If(tests, body),) if tests else body
+
+    @property
+    def blocks(self) -> Blocks:
+        assert self.staged.what.blocks is not None
+        return self.staged.what.blocks
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many blocks of rows and of columns there are."""
+        rows, columns = (_points(one) for one in (self.parts.left, self.parts.right))
+        return -(-rows // self.blocks.rows), -(-columns // self.blocks.columns)
+
+    @property
+    def launch(self) -> tuple[int, int, int]:
+        """How many programs there are, on how many warps each, and the stages of loads under way."""
+        return prod(self.counts) * _points(self.batch), self.blocks.warps, self.blocks.stages
+
+    def write(self, given: Mapping[str, Value], block: Callable[[Sequence[Stmt], Here], None]) -> None:
+        """The lines of it; `block` writes statements."""
+        parts, lines = self.parts, self.values.lines
+        at = {**given, **self._program()}
+        body, (down, across) = self._body, ("[:, None]", "[None, :]")
+        rows, row_mask = self._index("rows", "row", parts.left, self.blocks.rows, down)
+        columns, column_mask = self._index("columns", "column", parts.right, self.blocks.columns, across)
+        left = divided(parts.left, body, Value(rows, frozenset([0])), lines)
+        right = divided(parts.right, body, Value(columns, frozenset([1])), lines)
+        sizes = self.blocks.rows, self.blocks.columns
+        here = Here({**at, **left, **right}, _masks((row_mask, 0), (column_mask, 1)), sizes)
+        total = f"{parts.total.name}_"
+        lines.add(f"{total} = tl.zeros([{sizes[0]}, {sizes[1]}], {triton_type(parts.total.dtype)})")
+        before = dict(self.values.loaded)
+        self._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
+        self.values.loaded = before
+        self._begin(parts.total, parts.start, total, here)
+        block(parts.rest, here)
+
+    def _program(self) -> dict[str, Value]:
+        """Which block a program has: blocks of a group of rows follow each other for the same columns."""
+        lines, (rows, columns), group = self.values.lines, self.counts, self.blocks.group
+        lines.add("program = tl.program_id(0)")
+        tile = "program"
+        if self.batch:
+            lines.add(f"tile = program % {rows * columns}")
+            tile = "tile"
+        if columns == 1 or rows == 1:
+            lines.add(f"row_block, column_block = {f'0, {tile}' if rows == 1 else f'{tile}, 0'}")
+        else:
+            group = min(group, rows)
+            lines.add(f"first = {tile} // {group * columns} * {group}")
+            many = str(group) if rows % group == 0 else f"tl.minimum({rows} - first, {group})"
+            lines.add(f"row_block = first + {tile} % {group * columns} % {many}")
+            lines.add(f"column_block = {tile} % {group * columns} // {many}")
+        found: dict[str, Value] = {}
+        step = rows * columns
+        for at in range(len(self.batch) - 1, -1, -1):
+            name, size = self.batch[at]
+            over = f" % {size}" if at else ""
+            lines.add(f"{name}_ = program // {step}{over}")
+            found[name] = Value(f"{name}_")
+            step *= size
+        return found
+
+    def _index(self, name: str, one: str, loops: Sequence[Loop], block: int, shape: str) -> tuple[str, str]:
+        """The numbers of a program's rows or columns, and what says which of them there are."""
+        lines, size = self.values.lines, _points(loops)
+        lines.add(f"{name} = {one}_block * {block} + tl.arange(0, {block}){shape}")
+        if size % block == 0:
+            return name, ""
+        lines.add(f"{name}_in = {name} < {size}")
+        return name, f"{name}_in"
+
+    def _sums(self, left: Mapping[str, Value], right: Mapping[str, Value], outer: tuple[str, str], total: str) -> None:
+        """The loop over sums."""
+        parts, blocks, lines = self.parts, self.blocks, self.values.lines
+        size = _points(parts.sums)
+        start = "0"
+        if size > blocks.sums:
+            lines.add(f"for start in range(0, {size}, {blocks.sums}):")
+            lines.indent += 1
+            start = "start"
+        over = size % blocks.sums != 0
+        sides = (
+            (left, "sums_across", "[None, :]", 1, (blocks.rows, blocks.sums), outer[0]),
+            (right, "sums_down", "[:, None]", 0, (blocks.sums, blocks.columns), outer[1]),
+        )
+        found, dtype = list[str](), multiplied(parts)
+        still = self._still(start)
+        for (known, name, shape, axis, sizes, mask), factor in zip(sides, parts.factors, strict=True):
+            indices = self._across(name, shape, axis, start, still)
+            masks = _masks((mask, 1 - axis), (f"{name}_in" if over else "", axis))
+            here = Here({**known, **indices}, masks, sizes)
+            here = replace(here, masks=(*masks, *self._tests(here)))
+            found.append(self._factor(factor, dtype, here, axis))
+        precision = f', input_precision="{blocks.precision}"' if dtype == "float32" else ""
+        lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
+        if size > blocks.sums:
+            lines.indent -= 1
+
+    def _still(self, start: str) -> dict[str, Value]:
+        """The indices of sums where a step begins, if all but the last stand still in it; else nothing."""
+        lines, deep = self.values.lines, self.blocks.sums
+        known = len(lines.done), list(lines.done)
+        found = divided(self.parts.sums, self._body, Value(start), lines, "_at")
+        moving = [name for name, one in found.items() if one.text != "0"]
+        last = dict(self.parts.sums)[moving[0]] if start != "0" and moving else 1
+        if len(moving) > 1 and moving[0] == self.parts.sums[-1][0] and last % deep == 0:
+            return found
+        lines.done[known[0] :] = []
+        return {}
+
+    def _across(self, name: str, shape: str, axis: int, start: str, still: Mapping[str, Value]) -> dict[str, Value]:
+        """The indices of sums along an axis of a factor."""
+        lines, deep, size = self.values.lines, self.blocks.sums, _points(self.parts.sums)
+        lanes, axes = f"tl.arange(0, {deep}){shape}", frozenset([axis])
+        if still:
+            last = self.parts.sums[-1][0]
+            lines.add(f"{name} = {still[last].text} + {lanes}")
+            return {**still, last: Value(name, axes)}
+        lines.add(f"{name} = {'' if start == '0' else 'start + '}{lanes}")
+        if size % deep:
+            lines.add(f"{name}_in = {name} < {size}")
+        return divided(self.parts.sums, self._body, Value(name, axes), lines, f"_{name[5:]}")
+
+    def _tests(self, here: Here) -> Iterator[Value]:
+        """What holds where there is a term, as far as the loops of a factor say."""
+        ranges = dict([*self.batch, *self.parts.left, *self.parts.right, *self.parts.sums])
+        for test in self.parts.tests:
+            assert isinstance(test.index, Affine)
+            if all(name in here.indices for name in test.index.names):
+                index = self.values.affine(test.index, here)
+                low, high = test.index.bounds(ranges) or (-1, test.size)
+                held = [f"({index.text} >= 0)"] * (low < 0) + [f"({index.text} < {test.size})"] * (high >= test.size)
+                if held:
+                    yield self.values.named(Value(" & ".join(held), index.axes), "inside")
+
+    def _factor(self, factor: Scalar, dtype: str, here: Here, axis: int) -> str:
+        """The block of a factor, in the type it is multiplied in; 0 where there are no sums."""
+        plain = stored(factor) if dtype != "float32" else factor
+        value = self.values.value(plain, here)
+        text = value.text
+        if dtype_of(plain) != dtype:
+            text = f"tl.cast({text}, {triton_type(dtype)})"
+        if value.axes != _BOTH:
+            text = f"tl.broadcast_to({text}, {here.shape(_BOTH)})"
+        masked = [one.text for one in here.masks if axis in one.axes or one.text.startswith("inside")]
+        if masked and not (isinstance(plain, Read) and value.axes == _BOTH):
+            text = f"tl.where({' & '.join(masked)}, {text}, 0.0)"
+        return self.values.named(Value(text, _BOTH)).text
+
+    def _begin(self, local: Local, start: Scalar, total: str, here: Here) -> None:
+        """Add what the sums start from."""
+        found = self.values.value(start, here)
+        if found.text not in ("tl.full((), 0.0, tl.float32)", "tl.full((), 0.0, tl.float64)"):
+            self.values.lines.add(f"{total} = {found.text} + {total}")
+        self.values.locals[local] = Value(total, _BOTH)
+
+
+def multiplied(parts: Parts) -> str:
+    """The type in which a product's factors are multiplied: that in which both are stored, if nothing is lost."""
+    kept = {_MULTIPLIED.get(dtype_of(stored(one)), "") for one in parts.factors}
+    return kept.pop() if len(kept) == 1 and "" not in kept else parts.total.dtype
+
+
+def stored(factor: Scalar) -> Scalar:
+    """A factor as it lies in memory, if it is no more than that, converted."""
+    match factor:
+        case Cast(dtype="float32", value=Read() as read) if is_float(read.buffer.dtype):
+            return read
+    return factor
+
+
+def _masks(*masks: tuple[str, int]) -> tuple[Value, ...]:
+    return tuple(Value(text, frozenset([axis])) for text, axis in masks if text)
+
+
+def _points(loops: Sequence[Loop]) -> int:
+    return prod(size for _, size in loops)

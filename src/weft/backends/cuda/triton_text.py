@@ -1,0 +1,395 @@
+"""From loops to Triton: a function for each kernel, whose programs run blocks of its cells in lanes.
+
+    @triton.jit
+    def kernel(x0, x1):
+        i_ = tl.program_id(0) * 1024 + tl.arange(0, 1024)
+        v1 = tl.load(x0 + i_)
+        tl.store(x1 + i_, v1 * 2.0)
+
+Sizes are literals, so that compilers know what divides what. `x0` is the memory of the first buffer. Lanes that no
+iteration has are masked, where a block does not divide its loop. What lanes accumulate they keep in a block, which is
+reduced when their loop is done. Nothing is decided here: how loops run is written on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from weft.affine import Affine
+from weft.backends.cuda.source import Source
+from weft.backends.cuda.triton_library import functions
+from weft.backends.cuda.triton_product import ProductText
+from weft.backends.cuda.triton_types import full
+from weft.backends.cuda.triton_values import Axes, Here, Lines, Value, Values, divided
+from weft.loops import (
+    Buffer,
+    Fill,
+    For,
+    If,
+    Inside,
+    Let,
+    Local,
+    Product,
+    Remark,
+    Set,
+    Staged,
+    Stmt,
+    Store,
+    Update,
+    combined,
+)
+from weft.loops.constants import constant_value, neutral_of
+from weft.loops.effects import accumulation, effects, read_in
+from weft.loops.legality import collapsed_loops
+from weft.loops.nodes import Blocks, Grid, Lanes
+from weft.loops.walk import body_of
+from weft.ops import OPS, Scalar
+
+_HEADER = (
+    "import triton",
+    "import triton.language as tl",
+    "from triton.language.extra import libdevice",
+    "",
+    "",
+)
+
+
+def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> Source:
+    """The Triton function of a kernel on some buffers and static indices."""
+    called = {one: f"x{at}" for at, one in enumerate(buffers)}
+    wide = any(prod(one.shape) >= 1 << 31 for one in buffers)
+    text = _Text(Values(called, Lines(), wide), {one: f"given{at}_" for at, one in enumerate(given)})
+    text.kernel(body)
+    parameters = [*called.values(), *(["given"] if given else [])]
+    shapes = [f"    # {called[one]}: {one.name} {list(one.shape)} {one.dtype}" for one in buffers]
+    lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.done, ""]
+    source = "\n".join(lines)
+    whole = "\n".join([*_HEADER, *functions(source), source])
+    dtypes = tuple(one.dtype for one in buffers)
+    return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A variable that lanes accumulate in a block of their own, until their loop is done."""
+
+    local: Local
+    op: str
+    name: str
+    here: Here
+    #: How many masks there were where it is declared; and whether it takes values once, so that it starts with them.
+    masks: int
+    once: bool
+
+    @property
+    def axes(self) -> Axes:
+        return self.here.axes
+
+
+@dataclass(slots=True)
+class _Text:
+    """A kernel under construction."""
+
+    values: Values
+    given: Mapping[str, str]
+    programs: int = 1
+    warps: int = 4
+    stages: int = 1
+    #: Index variables of loops that run in lanes all at once, by axis, lanes and size.
+    indices: dict[tuple[int, int, int], tuple[str, Value | None]] = field(default_factory=dict)
+    #: What lanes accumulate, by variable and by how many lanes do; the variables that change, and their masks.
+    sums: dict[tuple[Local, tuple[int, ...]], _Sum] = field(default_factory=dict)
+    changing: set[Local] = field(default_factory=set)
+    masks: dict[Local, int] = field(default_factory=dict)
+    ranges: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> Lines:
+        return self.values.lines
+
+    def kernel(self, body: Sequence[Stmt]) -> None:
+        """The text of a kernel: one grid, or a product in blocks."""
+        while len(body) == 1 and isinstance(body[0], Remark):
+            self._remark(body[0])
+            body = body[0].body
+        indices: dict[str, Value] = {}
+        for at, (name, text) in enumerate(self.given.items()):
+            self.lines.add(f"{text} = tl.load(given + {at})")
+            indices[name] = Value(text)
+        self.changing = effects(body).sets
+        chain, inside = grid_loops(body)
+        match inside:
+            case (Staged(what=Product(blocks=Blocks())) as staged,):
+                product = ProductText(self.values, [(one.loop, one.size) for one in chain], staged)
+                self.programs, self.warps, self.stages = product.launch
+                product.write(indices, self.block)
+                return
+        rank = sum(block > 1 for _, _, block in map(_blocks, chain)) + _depth(inside)
+        self.block(inside, self._grid(chain, Here(indices, (), (1,) * rank)))
+
+    def _remark(self, stmt: Remark) -> None:
+        for line in stmt.text.splitlines():
+            self.lines.add(f"# {line}")
+
+    # Loops
+
+    def _grid(self, chain: Sequence[For], here: Here) -> Here:
+        """The indices of a program: blocks of its loops, those of the last one next to each other."""
+        blocks = list(map(_blocks, chain))
+        counts = [-(-size // block) for _, size, block in blocks]
+        self.programs = prod(counts)
+        self.warps = next((one.warps for loop in chain[:1] for one in loop.how if isinstance(one, Grid)), 1)
+        if self.programs > 1:
+            self.lines.add(f"program = tl.program_id(0){'.to(tl.int64)' if self.values.wide else ''}")
+        axis = 0
+        for at, (loop, (name, size, block), count) in enumerate(zip(chain, blocks, counts, strict=True)):
+            inner, outer = prod(counts[at + 1 :]), prod(counts[:at])
+            index = "program" if inner == 1 else f"program // {inner}"
+            index = "0" if count == 1 else index if outer == 1 else f"{index} % {count}"
+            if block == 1:
+                here = self._indexed(loop, Value(index if index.isalnum() else f"({index})"), here)
+                continue
+            start = "" if index == "0" else f"{index if index.isalnum() else f'({index})'} * {block} + "
+            here = self._lanes(loop, start, axis, here)
+            axis += 1
+        return here
+
+    def _lanes(self, loop: For, start: str, axis: int, here: Here) -> Here:
+        """Where lanes along an axis have the iterations of a loop from some start on."""
+        name, size, block = _blocks(loop)
+        rank = len(here.sizes)
+        shape = "" if rank == 1 else f"[{', '.join(':' if at == axis else 'None' for at in range(rank))}]"
+        self.lines.add(f"{name} = {start}tl.arange(0, {block}){shape}")
+        axes, masks = frozenset([axis]), here.masks
+        if size % block:
+            self.lines.add(f"{name}in = {name} < {size}")
+            masks = (*masks, Value(f"{name}in", axes))
+        sizes = tuple(block if at == axis else one for at, one in enumerate(here.sizes))
+        return self._indexed(loop, Value(name, axes), Here(here.indices, masks, sizes))
+
+    def _indexed(self, loop: For, index: Value, here: Here) -> Here:
+        """The indices of loops that run as one: those that follow each other in memory are, others are divided out."""
+        loops, body = collapsed_loops(loop)
+        found = divided(loops, body, index, self.lines)
+        self.ranges |= dict(loops)
+        if sum(one.text != "0" for one in found.values()) == 1:
+            self.ranges[loops[-1][0]] = prod(size for _, size in loops)
+        return replace(here, indices={**here.indices, **found})
+
+    def _loop(self, stmt: For, here: Here) -> None:
+        name, size, lanes = _blocks(stmt)
+        _, body = collapsed_loops(stmt)
+        own, axis = self._begun(stmt, here), _next_axis(here.sizes)
+        if lanes >= size > 1:
+            self.block(body, self._at_once(stmt, axis, here))
+        elif size == 1:
+            self.block(body, self._indexed(stmt, Value("0"), here))
+        else:
+            frame = dict(self.values.loaded), dict(self.indices)
+            changed = effects(stmt.body).buffers
+            self.values.forget(changed)
+            step = f"{name}start in range(0, {size}, {lanes})" if lanes > 1 else f"{name} in range({size})"
+            self.lines.add(f"for {step}:")
+            self.lines.indent += 1
+            if not changed.isdisjoint(read_in(stmt.body)):
+                self.values.barrier()
+            inside = self._lanes(stmt, f"{name}start + ", axis, here) if lanes > 1 else None
+            self.block(body, inside or self._indexed(stmt, Value(name), here))
+            self.lines.indent -= 1
+            self.values.loaded, self.indices = frame
+            self.values.forget(changed)
+            self.values.dirty |= changed
+        for one in own:
+            self._finished(one)
+
+    def _at_once(self, stmt: For, axis: int, here: Here) -> Here:
+        """Where all iterations of a loop run in lanes; those of the next loop of its size have the same indices."""
+        name, size, lanes = _blocks(stmt)
+        if (key := (axis, lanes, size)) not in self.indices:
+            inside = self._lanes(stmt, "", axis, here)
+            self.indices[key] = name, inside.masks[-1] if size % lanes else None
+            return inside
+        known, mask = self.indices[key]
+        sizes = tuple(lanes if at == axis else one for at, one in enumerate(here.sizes))
+        masks = (*here.masks, mask) if mask else here.masks
+        return self._indexed(stmt, Value(known, frozenset([axis])), Here(here.indices, masks, sizes))
+
+    # Sums
+
+    def _begun(self, stmt: For, here: Here) -> list[_Sum]:
+        """The accumulators of a loop's lanes, of variables that no loop around it accumulates in lanes."""
+        done = effects(stmt.body)
+        active = {local for local, _ in self.sums}
+        own: dict[tuple[Local, tuple[int, ...]], _Sum] = {}
+        sites = list(_set_sites((stmt,), here.sizes))
+        for one, sizes, repeated in sites:
+            key = one.local, sizes
+            if one.local in done.lets or one.local in active or sizes == here.sizes or key in own:
+                continue
+            found = accumulation(one)
+            assert found is not None, f"{one.local.name} is set in lanes"
+            once = not repeated and sum(1 for other, _, _ in sites if other.local == one.local) == 1
+            there = Here(here.indices, here.masks, sizes)
+            name = self.lines.fresh(f"{one.local.name}_sum")
+            own[key] = _Sum(one.local, found[0], name, there, self.masks[one.local], once)
+            if not once:
+                start = neutral_of(found[0], one.local.dtype)
+                self.lines.add(f"{name} = {full(constant_value(start), one.local.dtype, there.shape(there.axes))}")
+        self.sums |= own
+        return list(own.values())
+
+    def _finished(self, one: _Sum) -> None:
+        """Reduce what lanes accumulated, and take it into the variable."""
+        del self.sums[one.local, one.here.sizes]
+        local = self.values.locals[one.local]
+        text, dtype = one.name, one.local.dtype
+        if dtype == "bool":
+            text = f"tl.cast({text}, tl.int32)"
+        if not local.axes:
+            text = _reduced(text, None, one.op, dtype)
+        else:
+            for axis in sorted(one.axes - local.axes):
+                text = _reduced(text, axis, one.op, dtype)
+        if dtype == "bool":
+            text = f"({text} != 0)"
+        self.lines.add(f"{local.text} = {OPS[one.op].triton.format(local.text, text, t=dtype)}")
+
+    def _set(self, stmt: Set, here: Here) -> None:
+        if (own := self.sums.get((stmt.local, here.sizes))) is not None:
+            self._taken(stmt, own, here)
+            return
+        local, value = self.values.locals[stmt.local], self.values.value(stmt.value, here)
+        text = self._broadcast(value, local.axes, here)
+        if mask := _joined(here.masks[self.masks[stmt.local] :]):
+            text = f"tl.where({mask}, {text}, {local.text})"
+        self.lines.add(f"{local.text} = {text}")
+
+    def _taken(self, stmt: Set, own: _Sum, here: Here) -> None:
+        """Take a value into the accumulators of lanes, but for those that no iteration has."""
+        found = accumulation(stmt)
+        assert found is not None
+        value, neutral = self.values.value(found[1], here), neutral_of(own.op, stmt.local.dtype)
+        text = value.text
+        if mask := _joined(here.masks[own.masks :]):
+            text = f"tl.where({mask}, {text}, {full(constant_value(neutral), stmt.local.dtype)})"
+        if own.once:
+            axes = value.axes.union(*(one.axes for one in here.masks[own.masks :]))
+            self.lines.add(f"{own.name} = {self._broadcast(Value(text, axes), own.axes, here)}")
+        else:
+            self.lines.add(f"{own.name} = {OPS[own.op].triton.format(own.name, text, t=stmt.local.dtype)}")
+
+    def _broadcast(self, value: Value, axes: Axes, here: Here) -> str:
+        return value.text if value.axes == axes else f"tl.broadcast_to({value.text}, {here.shape(axes)})"
+
+    # Statements
+
+    def block(self, body: Sequence[Stmt], here: Here) -> None:
+        for stmt in body:
+            self._statement(stmt, here)
+
+    def _statement(self, stmt: Stmt, here: Here) -> None:
+        match stmt:
+            case Remark(body=body):
+                self._remark(stmt)
+                self.block(body, here)
+            case Staged(body=body):
+                self.block(body, here)
+            case For():
+                self._loop(stmt, here)
+            case If(tests=tests, body=body):
+                masks = [one for test in tests if (one := self._test(test, here)) is not None]
+                self.block(body, replace(here, masks=(*here.masks, *masks)))
+            case Store(buffer=buffer, at=at, value=value):
+                self.values.store(buffer, at, value, here)
+            case Update(buffer=buffer, at=at):
+                self.values.store(buffer, at, combined(stmt), here)
+            case Let(local=local, value=scalar):
+                self._let(local, scalar, here)
+            case Set():
+                self._set(stmt, here)
+            case Fill():
+                raise AssertionError("a fill runs on no grid")
+
+    def _let(self, local: Local, scalar: Scalar, here: Here) -> None:
+        value, name = self.values.value(scalar, here), f"{local.name}_"
+        if local in self.changing:
+            constant = constant_value(scalar)
+            shape = here.shape(here.axes)
+            text = self._broadcast(value, here.axes, here) if constant is None else full(constant, local.dtype, shape)
+            value = Value(text, here.axes)
+            self.masks[local] = len(here.masks)
+        self.lines.add(f"{name} = {value.text}")
+        self.values.locals[local] = Value(name, value.axes)
+
+    def _test(self, test: Inside, here: Here) -> Value | None:
+        """What holds where a test does; nothing where it always does."""
+        index = self.values.whole(test.index, here)
+        low, high = None, None
+        if isinstance(test.index, Affine) and (found := test.index.bounds(self.ranges)) is not None:
+            low, high = found
+        held = [] if low is not None and low >= 0 else [f"({index.text} >= 0)"]
+        held += [] if high is not None and high < test.size else [f"({index.text} < {test.size})"]
+        return self.values.named(Value(" & ".join(held), index.axes), "inside") if held else None
+
+
+def grid_loops(body: Sequence[Stmt]) -> tuple[list[For], tuple[Stmt, ...]]:
+    """The loops on a grid, each the whole body of the last, and the block inside them."""
+    found: list[For] = []
+    while len(body) == 1 and isinstance(body[0], For) and any(isinstance(one, Grid) for one in body[0].how):
+        found.append(body[0])
+        _, body = collapsed_loops(body[0])
+    return found, tuple(body)
+
+
+def _blocks(loop: For) -> tuple[str, int, int]:
+    """What the index of a loop is called, how many iterations it has, and how many of them lanes run at once."""
+    loops, _ = collapsed_loops(loop)
+    block = next((one.block for one in loop.how if isinstance(one, Grid | Lanes)), 1)
+    return "_".join([name for name, _ in loops]) + "_", prod(size for _, size in loops), block
+
+
+def _depth(body: Sequence[Stmt]) -> int:
+    """How many axes of lanes there are inside each other in a block."""
+    return max((_runs_in_lanes(one) + _depth(body_of(one)) for one in body), default=0)
+
+
+def _runs_in_lanes(stmt: Stmt) -> bool:
+    return isinstance(stmt, For) and _blocks(stmt)[2] > 1
+
+
+def _next_axis(sizes: Sequence[int]) -> int:
+    """The first axis that no lanes are along yet."""
+    return next((at + 1 for at in range(len(sizes) - 1, -1, -1) if sizes[at] > 1), 0)
+
+
+def _set_sites(
+    body: Sequence[Stmt], sizes: tuple[int, ...], repeated: bool = False
+) -> Iterator[tuple[Set, tuple[int, ...], bool]]:
+    """Where variables are set, with how many lanes along each axis, and whether that happens again and again."""
+    for stmt in body:
+        if isinstance(stmt, Set):
+            yield stmt, sizes, repeated
+        elif isinstance(stmt, For):
+            _, size, lanes = _blocks(stmt)
+            axis = _next_axis(sizes)
+            inside = tuple(lanes if at == axis else one for at, one in enumerate(sizes)) if lanes > 1 else sizes
+            yield from _set_sites(collapsed_loops(stmt)[1], inside, repeated or lanes < size)
+        else:
+            yield from _set_sites(body_of(stmt), sizes, repeated)
+
+
+def _reduced(text: str, axis: int | None, op: str, dtype: str) -> str:
+    """A block joined along an axis, which is kept with a size of 1, or along all."""
+    along = "" if axis is None else f", {axis}"
+    keep = "" if axis is None else ", keep_dims=True"
+    if dtype == "bool":
+        return f"tl.{'max' if op == 'or' else 'min'}({text}{along}{keep})"
+    if op == "add":
+        return f"tl.sum({text}{along}{keep})"
+    return f"tl.reduce({text}, {axis}, weft_{op}_{dtype}{keep})"
+
+
+def _joined(masks: Sequence[Value]) -> str:
+    return " & ".join(dict.fromkeys(one.text for one in masks))

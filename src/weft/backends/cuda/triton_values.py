@@ -1,0 +1,258 @@
+"""Values of a Triton program: scalars of the loop language, computed for all lanes of a block at once.
+
+A program has a few axes of lanes. A value that moves along some of them is a block of as many dimensions as there are
+axes, of size 1 along the others; what moves along none is a scalar. So blocks of any axes meet by broadcasting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from typing import TypeAlias
+
+from weft.affine import Affine
+from weft.backends.cuda.triton_types import converted, full, literal
+from weft.loops import Buffer, Cast, Local, Read, Role, Stmt, dtype_of
+from weft.loops.legality import follow
+from weft.loops.walk import Loop
+from weft.ops import OPS, Call, Num, Scalar
+
+Axes: TypeAlias = frozenset[int]
+NONE: Axes = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression, and the axes it moves along."""
+
+    text: str
+    axes: Axes = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where code stands: indices of loops, what holds of lanes, and how many lanes there are along each axis.
+
+    `sizes` has a number for every axis of the program, 1 for those that are not there yet.
+    """
+
+    indices: Mapping[str, Value]
+    masks: tuple[Value, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def axes(self) -> Axes:
+        return frozenset(at for at, size in enumerate(self.sizes) if size > 1)
+
+    def shape(self, axes: Axes) -> str:
+        """The shape of a block that moves along some axes."""
+        if not axes:
+            return "()"
+        return f"[{', '.join(str(size if at in axes else 1) for at, size in enumerate(self.sizes))}]"
+
+    def masked(self, axes: Axes | None = None) -> Value | None:
+        """What holds where a lane is one of those that run, as far as it moves along some axes, or any."""
+        found = [one for one in self.masks if axes is None or one.axes <= axes]
+        if not found:
+            return None
+        if len(found) == 1:
+            return found[0]
+        text = " & ".join(dict.fromkeys(one.text for one in found))
+        return Value(text if len(found) == 1 else f"({text})", frozenset().union(*(one.axes for one in found)))
+
+
+@dataclass(slots=True)
+class Lines:
+    """Text under construction."""
+
+    done: list[str] = field(default_factory=list)
+    indent: int = 1
+    numbers: int = 0
+
+    def add(self, line: str) -> None:
+        self.done.append("    " * self.indent + line)
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing else has."""
+        self.numbers += 1
+        return f"{base}{self.numbers}"
+
+
+#: A cell by its buffer, where it lies, and under which masks it is touched.
+_Cell: TypeAlias = tuple[Buffer, str, str]
+
+
+@dataclass(slots=True)
+class Values:
+    """Writes scalars as expressions, loads as lines before them, each cell once while nothing stores to its buffer."""
+
+    buffers: Mapping[Buffer, str]
+    lines: Lines
+    wide: bool = False
+    locals: dict[Local, Value] = field(default_factory=dict)
+    loaded: dict[_Cell, Value] = field(default_factory=dict)
+    kept: dict[Buffer, Value] = field(default_factory=dict)
+    dirty: set[Buffer] = field(default_factory=set)
+
+    # Whole numbers
+
+    def whole(self, scalar: Scalar, here: Here) -> Value:
+        """A whole number, as a subscript or in a test."""
+        return self.affine(scalar, here) if isinstance(scalar, Affine) else self.value(scalar, here)
+
+    def affine(self, index: Affine, here: Here, times: int = 1) -> Value:
+        terms, axes = list[str](), NONE
+        for factor, name in index.terms:
+            one = here.indices[name]
+            if one.text != "0":
+                terms.append(one.text if factor * times == 1 else f"{one.text} * {factor * times}")
+                axes |= one.axes
+        if index.offset or not terms:
+            terms.append(str(index.offset * times))
+        text = " + ".join(terms).replace("+ -", "- ")
+        return Value(text if len(terms) == 1 and " " not in text else f"({text})", axes)
+
+    def offset(self, buffer: Buffer, at: Sequence[Scalar], here: Here) -> Value:
+        """How many cells from the first one a cell lies."""
+        total, others, axes, stride = Affine(()), list[str](), NONE, 1
+        for index, size in zip(reversed(at), reversed(buffer.shape), strict=True):
+            if isinstance(index, Affine):
+                total = total + index * stride
+            else:
+                found = self.value(index, here)
+                others.append(found.text if stride == 1 else f"{found.text} * {stride}")
+                axes |= found.axes
+            stride *= size
+        if others and total == Affine(()):
+            return Value(f"({' + '.join(others)})", axes)
+        found = self.affine(total, here)
+        return Value(f"({' + '.join([*others, found.text])})" if others else found.text, axes | found.axes)
+
+    # Scalars
+
+    def value(self, scalar: Scalar, here: Here) -> Value:
+        match scalar:
+            case Cast(dtype=dtype, value=Num(value=number)):
+                return Value(full(number, dtype))
+            case Cast(dtype=dtype, value=inner):
+                found = self.value(inner, here)
+                return Value(converted(found.text, dtype_of(inner), dtype), found.axes)
+            case Affine(terms=()):
+                return Value(full(scalar.offset, "int64"))
+            case Affine():
+                found = self.affine(scalar, here)
+                return Value(f"tl.cast({found.text}, tl.int64)", found.axes)
+            case Local():
+                return self.locals[scalar]
+            case Read(buffer=buffer, at=at):
+                return self._read(buffer, at, here)
+            case Call(op=op, args=args):
+                return self._call(op, args, here)
+        raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
+
+    def _call(self, op: str, args: Sequence[Scalar], here: Here) -> Value:
+        found = [self.value(one, here) for one in args]
+        infix = OPS[op].triton.startswith("(")  # functions of libdevice want values of one type
+        bare = {at: _bare(one) if infix else None for at, one in enumerate(args)}
+        types = {dtype_of(one) for one in args if _bare(one) is None}
+        texts = [
+            short if short is not None and dtype_of(args[at]) in types else found[at].text for at, short in bare.items()
+        ]
+        axes = NONE.union(*(one.axes for one in found))
+        return Value(OPS[op].triton.format(*texts, t=dtype_of(args[-1])), axes)
+
+    # Memory
+
+    def _read(self, buffer: Buffer, at: Sequence[Scalar], here: Here) -> Value:
+        if buffer in self.kept:
+            return self.kept[buffer]
+        where = self.offset(buffer, at, here)
+        mask = here.masked(where.axes)
+        cell = buffer, where.text, mask.text if mask else ""
+        if cell not in self.loaded:
+            if buffer in self.dirty:
+                self.barrier()
+            name = self.lines.fresh("v")
+            text = self.load(f"{self.buffers[buffer]} + {where.text}", buffer.dtype, mask)
+            self.lines.add(f"{name} = {text}")
+            self.loaded[cell] = Value(name, where.axes)
+        return self.loaded[cell]
+
+    @staticmethod
+    def load(pointer: str, dtype: str, mask: Value | None) -> str:
+        zero = "False" if dtype == "bool" else "0.0" if "float" in dtype else "0"
+        zero = "0" if dtype == "bool" else zero
+        guarded = f", mask={mask.text}, other={zero}" if mask else ""
+        loaded = f"tl.load({pointer}{guarded})"
+        return f"({loaded} != 0)" if dtype == "bool" else loaded
+
+    def store(self, buffer: Buffer, at: Sequence[Scalar], scalar: Scalar, here: Here) -> None:
+        value = self.named(self.value(scalar, here))
+        if buffer.role is Role.PRIVATE:
+            self.kept[buffer] = value
+            return
+        where = self.offset(buffer, at, here)
+        mask = here.masked()
+        if not (value.axes | (mask.axes if mask else NONE)) <= where.axes:  # one of the lanes alone has a cell
+            where = Value(f"({where.text} + tl.zeros({here.shape(here.axes)}, tl.int32))", here.axes)
+        text = value.text if buffer.dtype != "bool" else f"tl.cast({value.text}, tl.int8)"
+        guarded = f", mask={mask.text}" if mask else ""
+        self.lines.add(f"tl.store({self.buffers[buffer]} + {where.text}, {text}{guarded})")
+        self.forget([buffer])
+        self.loaded[buffer, where.text, mask.text if mask else ""] = value
+        self.dirty.add(buffer)
+
+    def barrier(self) -> None:
+        """Let all lanes see what others stored."""
+        self.lines.add("tl.debug_barrier()")
+        self.dirty.clear()
+
+    def forget(self, buffers: Sequence[Buffer] | set[Buffer]) -> None:
+        """What was loaded from buffers is not what they hold any more."""
+        self.loaded = {cell: value for cell, value in self.loaded.items() if cell[0] not in buffers}
+
+    def named(self, value: Value, base: str = "v") -> Value:
+        """A value under a name, if it is more than that."""
+        if value.text.isidentifier():
+            return value
+        name = self.lines.fresh(base)
+        self.lines.add(f"{name} = {value.text}")
+        return Value(name, value.axes)
+
+
+def divided(
+    loops: Sequence[Loop], body: Sequence[Stmt], index: Value, lines: Lines, suffix: str = "_"
+) -> dict[str, Value]:
+    """The indices of loops that run as one: those that follow each other in memory are one, others are divided out."""
+    if not loops:
+        return {}
+    runs = [[loops[0]]]
+    for one, other in pairwise(loops):
+        if follow(one[0], other, body):
+            runs[-1].append(other)
+        else:
+            runs.append([other])
+    found, step = dict[str, Value](), 1
+    for at in range(len(runs) - 1, -1, -1):
+        size, last = prod(one for _, one in runs[at]), runs[at][-1][0]
+        text = index.text if step == 1 else f"{index.text} // {step}"
+        text = f"{text} % {size}" if at else text
+        if len(runs) > 1:
+            lines.add(f"{last}{suffix} = {text}")
+            text = f"{last}{suffix}"
+        found |= {one: Value("0") for one, _ in runs[at][:-1]}
+        found[last] = Value(text, index.axes)
+        step *= size
+    return found
+
+
+def _bare(scalar: Scalar) -> str | None:
+    """A number as it is written beside values of its type; None if it is none."""
+    match scalar:
+        case Cast(dtype=dtype, value=Num(value=number)):
+            return literal(number, dtype)
+        case Affine(terms=(), offset=offset):
+            return str(offset)
+    return None

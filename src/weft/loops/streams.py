@@ -1,0 +1,103 @@
+"""Streams: what each iteration of a loop touches of memory in one piece, and the loops inside that can fetch it.
+
+    for i: { for row: for lane: s[lane] += x[i, 64 row + lane];  …;  for j: y[i, j] = x[i, j] * t }
+
+has the streams x and y, a row at each iteration of i. A processor that walks along a row sees ahead, but not from one
+row to the next, nor that y comes after x: so loops such as `row` fetch the next row of each, a part at each iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from weft.affine import Affine
+from weft.loops.effects import effects
+from weft.loops.nests import stride_of
+from weft.loops.nodes import Buffer, For, If, Read
+from weft.loops.walk import own_accesses, scoped
+from weft.ops.dtypes import numpy_type
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStream:
+    """Cells of a buffer that follow each other: the place of the first, how many there are, are any written."""
+
+    buffer: Buffer
+    first: Affine
+    cells: int
+    written: bool
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.cells * numpy_type(self.buffer.dtype).itemsize
+
+
+def streams_of(loop: For) -> list[MemoryStream]:
+    """What an iteration of a loop touches, that moves with it, as it is touched first."""
+    written = effects(loop.body).buffers
+    found: dict[tuple[Buffer, tuple[tuple[int, str], ...]], list[MemoryStream]] = {}
+    for stmt, scope in scoped(loop.body):
+        for one in own_accesses(stmt):
+            if one.at is None or any(isinstance(step, If) for step in scope.steps):
+                continue
+            piece = _piece(Read(one.buffer, one.at), dict(scope.loops))
+            if piece is not None and loop.loop in piece.first.names:
+                stream = replace(piece, written=one.buffer in written)
+                found.setdefault((one.buffer, piece.first.terms), []).append(stream)
+    return list(chain.from_iterable(map(_merged, found.values())))
+
+
+def _piece(cell: Read, inner: dict[str, int]) -> MemoryStream | None:
+    """The cells that loops inside make of one, if these follow each other."""
+    names = {name for index in cell.at if isinstance(index, Affine) for name in index.names}
+    strides = {name: stride_of(cell, name) for name in names}
+    if not all(isinstance(index, Affine) for index in cell.at) or None in strides.values():
+        return None
+    cells = 1
+    for stride, size in sorted((strides[name] or 0, size) for name, size in inner.items() if name in names):
+        if stride != cells:
+            return None
+        cells *= size
+    terms = tuple((stride, name) for name, stride in sorted(strides.items()) if name not in inner and stride)
+    return MemoryStream(cell.buffer, Affine(terms, _offset(cell)), cells, written=False)
+
+
+def _offset(cell: Read) -> int:
+    """The place of a cell where all loops stand at 0."""
+    place, step = 0, 1
+    for index, size in zip(reversed(cell.at), reversed(cell.buffer.shape), strict=True):
+        assert isinstance(index, Affine)
+        place += step * index.offset
+        step *= size
+    return place
+
+
+def _merged(pieces: list[MemoryStream]) -> Iterator[MemoryStream]:
+    """Pieces of one buffer that move alike, those that overlap or follow each other as one."""
+    first, *rest = sorted(pieces, key=lambda one: one.first.offset)
+    for one in rest:
+        if one.first.offset > first.first.offset + first.cells:
+            yield first
+            first = one
+        else:
+            end = max(first.first.offset + first.cells, one.first.offset + one.cells)
+            first = replace(first, cells=end - first.first.offset)
+    yield first
+
+
+def fetched_by(loop: For) -> dict[For, list[MemoryStream]]:
+    """The loops inside that fetch the streams of the next iteration, dealt out as they are needed."""
+    fetching = [one for one in loop.body if isinstance(one, For) and _is_fetching(one)]
+    streams = streams_of(loop) if fetching else []
+    found: dict[For, list[MemoryStream]] = {}
+    for at, one in enumerate(streams):
+        found.setdefault(fetching[at * len(fetching) // len(streams)], []).append(one)
+    return found
+
+
+def _is_fetching(loop: For) -> bool:
+    """Has a loop iterations that do a part of the work each, on what another loop inside passes over?"""
+    return loop.size > 1 and not loop.how and len(loop.body) == 1 and isinstance(loop.body[0], For)

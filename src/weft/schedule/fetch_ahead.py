@@ -1,0 +1,51 @@
+"""Fetching ahead: while a row is worked on, the next one comes from memory.
+
+    for i: { for row: for lane: s[lane] += x[i, 64 row + lane];  …;  for j: y[i, j] = x[i, j] * t }
+
+    becomes
+
+    for i fetching 1 ahead: …
+
+A loop that passes over its rows several times, as softmax and layer norm do, waits for memory in the first pass alone,
+and for that to be written in the last; meanwhile memory has nothing to do. So the loops inside ask for a part of the
+next row each (`loops/streams.py`). It is worth it where all the rows are more than the second cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from weft.loops import Ahead, Buffer, For, Stmt
+from weft.loops.legality import illegal
+from weft.loops.streams import MemoryStream, fetched_by
+from weft.loops.walk import Body
+from weft.ops.dtypes import numpy_type
+from weft.schedule.annotate import annotated, replaced
+from weft.schedule.compile_options import DEFAULTS, CompileOptions
+
+
+def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> Body:
+    """A block whose loops over rows fetch the next ones."""
+
+    def change(loop: For) -> Sequence[Stmt] | None:
+        if sum(isinstance(one, For) for one in loop.body) < 2:
+            return None
+        streams = [one for found in fetched_by(loop).values() for one in found]
+        fetching = annotated(loop, Ahead(1))
+        return (fetching,) if streams and _is_worth_it(streams, options) and not illegal(fetching) else None
+
+    return replaced(body, change)
+
+
+def _is_worth_it(streams: Sequence[MemoryStream], options: CompileOptions) -> bool:
+    """Do buffers fill the second cache, but neither this row and the next, and are rows longer than a few lines?"""
+    machine = options.machine
+    row = sum(one.size for one in streams)
+    everywhere = sum(map(_size, {one.buffer for one in streams}))
+    long = min(one.size for one in streams) >= options.thresholds.fetched_lines * machine.line_bytes
+    return long and everywhere > machine.caches[1] and 4 * row <= machine.caches[1]
+
+
+def _size(buffer: Buffer) -> int:
+    return prod(buffer.shape) * numpy_type(buffer.dtype).itemsize

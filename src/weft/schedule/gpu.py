@@ -1,0 +1,179 @@
+"""From loops to launches on a GPU: the passes in their order, for a backend that has a grid.
+
+What is computed where is decided as for a processor (`pipeline.py`), with what a GPU costs. How loops run is not: a
+kernel is cut into launches (`launches.py`), long sums among programs (`split_sums.py`), and each launch is put on
+a grid of programs with lanes (`on_grid.py`), in blocks of a product (`gpu_products.py`), or on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from weft.loops.walk import Body
+from weft.optimise.factor_copies import with_narrow_factors, with_turned_factors
+from weft.optimise.forward_fills import with_forwarded_fills
+from weft.optimise.loop_order import sums_innermost
+from weft.schedule import contractions, pipeline
+from weft.schedule.alike import once, touched_by_one
+from weft.schedule.fuse import fused
+from weft.schedule.gpu_fusion_cost import GpuFusionCost
+from weft.schedule.gpu_model import USUAL_GPU
+from weft.schedule.gpu_products import in_blocks
+from weft.schedule.launches import launches
+from weft.schedule.memory_plan import planned
+from weft.schedule.nodes import Kernel, with_shared_loops
+from weft.schedule.on_grid import on_grid
+from weft.schedule.simt import on_simt
+from weft.schedule.spelled import unspelled
+from weft.schedule.split_sums import split_sums
+from weft.schedule.stage import Pass, Stage, Task, each_kernel
+from weft.schedule.straight_first import straight_first
+
+#: Contractions of so many points are worth a copy of a factor that tensor cores take as it lies.
+_TURNED = 1 << 24
+
+
+def copy_factors(stage: Stage, task: Task) -> Stage:
+    """Store factors of products as tensor cores take them: rounded, or with sums side by side.
+
+    h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
+    """
+    if task.options.factors:
+        return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
+    if task.options.products == "tf32":
+        return pipeline.with_nests(stage, with_turned_factors(stage.nests, _TURNED))
+    return stage
+
+
+def forward_fills(stage: Stage, task: Task) -> Stage:
+    """Store what is accumulated into cells that were cleared, each once.
+
+    g = 0;  for i: g[i] += x[i]    becomes    for i: g[i] = 0 + x[i]
+    """
+    return pipeline.with_nests(stage, with_forwarded_fills(stage.nests))
+
+
+def order_sums_inside(stage: Stage, task: Task) -> Stage:
+    """Order the loops of every nest so that each cell is finished before the next: programs share cells.
+
+    for i: for j: y[j] += x[i, j]    becomes    for j: for i: y[j] += x[i, j]
+    """
+    return pipeline.with_nests(stage, [sums_innermost(nest) for nest in stage.nests])
+
+
+def join_straight(stage: Stage, task: Task) -> Stage:
+    """Run straight-line code early and together: it is a launch of one program.
+
+    for i: w[i] = …;  n = n + 1;  for i: v[i] = …;  m = m * 2    becomes    n = n + 1;  m = m * 2;  for i: w[i] = …;  …
+    """
+    return replace(stage, formed=tuple(straight_first(stage.parts)))
+
+
+def fuse_on_grid(stage: Stage, task: Task) -> Stage:
+    """Join kernels that touch the same cells at the same points, where programs enough are left.
+
+    for i: y[i] = …;  for i: z[i] = y[i] …    becomes    for i: { y[i] = …;  z[i] = y[i] … }
+    """
+
+    def joined(parts: Sequence[Kernel]) -> Sequence[Kernel]:
+        late = stage.rematerialised.late
+        return fused(parts, late, task.options, task.placing, task.checked, task.lasting, GpuFusionCost)
+
+    return pipeline.with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
+
+
+def place_contractions(stage: Stage, task: Task) -> Stage:
+    """Stage contractions as products, with what works on their results; those without some terms too.
+
+    for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
+    """
+    kernels = contractions.stage(stage.kernels, task.options.contraction_points, lambda _: False, under_tests=True)
+    return replace(stage, formed=tuple(kernels)) if task.placing else stage
+
+
+def split_long_sums(stage: Stage, task: Task) -> Stage:
+    """Leave a partial sum for each strip of a long sum, and add those up, where programs are too few.
+
+    t = 0;  for i: t = t + x[i]    becomes    for strip: part[strip] = …;  t = 0;  for strip: t = t + part[strip]
+    """
+    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.products == "tf32"))
+
+
+def cut_launches(stage: Stage, task: Task) -> Stage:
+    """Cut kernels into launches, each a nest of its own.
+
+    for i: x[i] = a;  for j: y[j] = b    becomes    kernel 0: for i: x[i] = a    and    kernel 1: for j: y[j] = b
+    """
+    found = once(stage.kernels, lambda one, _: launches(one.template))
+    return replace(stage, formed=tuple(_several(stage.kernels, found)))
+
+
+def run_on_grid(stage: Stage, task: Task) -> Stage:
+    """Put each launch on a grid: outer loops on programs, inner ones in lanes, products in blocks; others on threads.
+
+    for i: for j: y[i, j] = x[i, j]    becomes    for i collapsed by 2, on a grid by 1024 with 4 warps: for j: …
+    """
+    own = touched_by_one(stage.kernels).difference(stage.outside) if stage.verdicts else set()
+
+    def run(kernel: Kernel, mine: frozenset[object]) -> Sequence[Body]:
+        body = kernel.template
+        if unspelled(body):
+            return [one.template for one in on_simt(kernel.with_body(body))]
+        return [in_blocks(body, USUAL_GPU, task.options.products == "tf32") or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
+
+    found = once(stage.kernels, run, own)
+    return replace(stage, formed=tuple(_several(stage.kernels, found)))
+
+
+def plan_launches(stage: Stage, task: Task) -> Stage:
+    """Give the buffers nobody wants afterwards offsets in one arena; none takes another's while both are touched.
+
+    u[i] = …;  v[i] = f(u[i])    becomes    the same, with places for u and v
+    """
+    return replace(stage, plan=planned(stage.kernels, stage.outside))
+
+
+def _several(kernels: Sequence[Kernel], found: Sequence[Sequence[Body]]) -> list[Kernel]:
+    """Kernels, with what became of the template of each: one or more."""
+    return [kernel.with_template(body) for kernel, bodies in zip(kernels, found, strict=True) for body in bodies]
+
+
+def _for_gpu(one: Pass) -> Pass:
+    """A pass of a processor that takes a GPU for one."""
+
+    def run(stage: Stage, task: Task) -> Stage:
+        options = task.options.but(machine=USUAL_GPU.as_machine(task.options.machine))
+        return one.run(stage, replace(task, options=options))
+
+    run.__doc__ = one.run.__doc__
+    return Pass(one.name, run)
+
+
+_OWN = (
+    Pass("forward_fills", forward_fills),
+    Pass("copy_factors", copy_factors),
+    Pass("order_loops", order_sums_inside),
+    Pass("join_straight", join_straight),
+    Pass("fuse", fuse_on_grid),
+    Pass("place_contractions", place_contractions),
+    Pass("split_long_sums", split_long_sums),
+    Pass("cut_launches", cut_launches),
+    Pass("run_on_grid", run_on_grid),
+    Pass("plan_memory", plan_launches),
+)
+_ORDER = (
+    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining "
+    "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
+    "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
+)
+
+#: What happens between loops and launches on a GPU, in order.
+GPU_PASSES: tuple[Pass, ...] = tuple(
+    _for_gpu({**{one.name: one for one in pipeline.PASSES}, **{one.name: one for one in _OWN}}[name])
+    for name in _ORDER.split()
+)
+#: What happens where nothing is optimised: every assignment is a launch, or a few.
+GPU_UNOPTIMISED = tuple(
+    one for one in GPU_PASSES if one.name in ("replace_aggregates", "check_first", "cut_launches", "run_on_grid")
+)

@@ -1,0 +1,68 @@
+"""The cost model of fusion on a GPU: a pass over memory and a launch less, against programs that run at once.
+
+Nests that share loops run in as many programs as those have iterations, where one of them has loops of its own besides;
+apart, each has a program for every few hundred of its points.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from weft.loops import For
+from weft.loops.sites import independent
+from weft.schedule.fusion_cost import FusionCost, points_of
+from weft.schedule.gpu_model import USUAL_GPU
+from weft.schedule.loop_tree import Level, Shared
+
+#: So many points a program has at least, where there are enough.
+_POINTS = 512
+_BYTES = 4
+#: So many points one program does as soon as several do that wait for each other.
+_ONE_PROGRAM = 1 << 13
+
+
+class GpuFusionCost(FusionCost):
+    """Weighs joining nests for a GPU."""
+
+    @property
+    def leads(self) -> bool:
+        """A contraction is many programs, of which none may write what others read."""
+        return False
+
+    def beside(self, nests: Level) -> str:
+        if any(isinstance(one, For) and independent(one) for one in nests.body):
+            return "many programs share a loop, and one runs straight-line code"
+        return ""
+
+    def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        if not shared:
+            return "they share no loop, and are launches of their own"
+        programs = prod(mine.sizes[loop] for loop, _ in shared)
+        points = [points_of(one) for one in (mine, theirs)]
+        if max(points) > _ONE_PROGRAM and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):
+            return f"sharing `{shared[0][0]}` would leave both to few programs"
+        if max(points) <= programs:
+            return ""
+        apart = sum(_ns(one, -(-one // _POINTS)) for one in points) + self._saved(mine, theirs)
+        together = _ns(sum(points), programs)
+        if together > apart:
+            return f"sharing `{shared[-1][0]}` would leave {programs} programs: {together:.0f} ns, not {apart:.0f}"
+        return ""
+
+    def chained(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        return "a contraction is a launch of its own" if shared else "they share no loop, and are launches of their own"
+
+    def batched(self, mine: Level, theirs: Level, shared: Shared) -> str:
+        return "a contraction is a launch of its own"
+
+
+def _is_shared(level: Level, loop: str) -> bool:
+    """Do programs share a loop of a level: none of its iterations waits for another?"""
+    return any(isinstance(one, For) and one.loop == loop and independent(one) for one in level.body)
+
+
+def _ns(points: int, programs: int) -> float:
+    """What so many points take that so many programs share."""
+    gpu = USUAL_GPU
+    busy = min(programs, gpu.multiprocessors)
+    return max(points * _BYTES / (busy * gpu.bytes_per_ns), gpu.program_ns / 4)

@@ -1,0 +1,155 @@
+"""Long sums among the programs of a GPU: a launch leaves a partial sum for each strip, another adds those up.
+
+    for j: { t = 0;  for i: t = t + x[i, j];  y[j] = t }
+
+    becomes
+
+    for strip: for j: { own = 0;  for i: own = own + x[512 strip + i, j];  part[strip, j] = own }
+    for j: { t = 0;  for strip: t = t + part[strip, j];  y[j] = t }
+
+How many strips there are follows from sizes alone, and they are added up in order: nothing depends on which is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from weft.affine import Affine
+from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Role, Set, Staged, Stmt, Store
+from weft.loops.annotations import parts_of, staged_product
+from weft.loops.constants import neutral_of
+from weft.loops.effects import accumulation, effects
+from weft.loops.legality import carried
+from weft.loops.names import BlockNames, fresh_ids
+from weft.loops.walk import Body, Loop, around, bottom_up, everything, map_scalars, perfect, substituted
+from weft.ops import Call, Scalar
+from weft.schedule.accumulators import accumulated_in
+from weft.schedule.gpu_model import Gpu
+from weft.schedule.gpu_products import best_splits
+from weft.schedule.launches import sunk
+from weft.schedule.partition import in_strips_of, strips_in
+
+#: A strip has so many points at least; a program of columns so many of these.
+_POINTS, _COLUMNS, _LONG = 2048, 64, 128
+
+
+def split_sums(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body:
+    """A kernel with its long sums in strips, where there are programs for them."""
+    splitting = _Splitting(gpu, tf32, BlockNames(body), fresh_ids(body, Role.PARTIAL))
+    return tuple(one for stmt in body for one in splitting.statement(stmt))
+
+
+class _Splitting:
+    def __init__(self, gpu: Gpu, tf32: bool, names: BlockNames, ids: Iterator[int]) -> None:
+        self.gpu, self.tf32, self.names, self.ids = gpu, tf32, names, ids
+
+    def statement(self, stmt: Stmt) -> Sequence[Stmt]:
+        batch, inside = perfect((stmt,))
+        match inside:
+            case (Staged() as staged,):
+                return self._product(batch, staged)
+        if not isinstance(stmt, For):
+            return (stmt,)
+        nest = sunk(stmt)
+        assert isinstance(nest, For)
+        if carried([(nest.loop, nest.size)], nest.body):
+            return self._all(nest)
+        return self._cells(nest)
+
+    def _all(self, stmt: For) -> Sequence[Stmt]:
+        """A loop that accumulates in variables: each strip has its own."""
+        found = accumulated_in(stmt)
+        most = min(self.gpu.programs, _points((stmt,)) // _POINTS)
+        strips = strips_in(stmt.size, most) if most > 1 else 1
+        if strips < 2 or not found or not all(isinstance(one.of, Local) for one in found):
+            return (stmt,)
+        own = [replace(one, terms=0).in_strips(strips, next(self.ids), self.names) for one in found]
+        return in_strips_of(stmt, (self.names.fresh("strip"), strips), own)
+
+    def _cells(self, stmt: For) -> Sequence[Stmt]:
+        """Loops of cells, each a sum of its own: strips of all cells, and the sums of their sums."""
+        cells, block = list[Loop](), tuple[Stmt, ...]((stmt,))
+        while len(block) == 1 and isinstance(block[0], For) and not carried([_loop(block[0])], block[0].body):
+            cells.append(_loop(block[0]))
+            block = block[0].body
+        loops = [one for one in block if isinstance(one, For)]
+        lets = [one for one in block if isinstance(one, Let)]
+        if len(loops) != 1 or not all(isinstance(one, Let) for one in block[: block.index(loops[0])]):
+            return (stmt,)
+        loop, found = loops[0], accumulated_in(loops[0])
+        if len(found) != 1 or not isinstance(found[0].of, Local) or effects(loop.body).buffers:
+            return (stmt,)
+        programs, length = -(-prod(size for _, size in cells) // _COLUMNS), _points((loop,))
+        strips = min(2 * self.gpu.programs // max(programs, 1) // 2, length // _LONG, loop.size)
+        if programs >= self.gpu.multiprocessors or strips < 2:
+            return (stmt,)
+        strips = strips_in(loop.size, strips)
+        return self._in_strips(cells, block, loop, found[0].of, strips) if lets else (stmt,)
+
+    def _in_strips(self, cells: list[Loop], block: Body, loop: For, total: Local, strips: int) -> Sequence[Stmt]:
+        strip, own = self.names.fresh("strip"), Local(self.names.fresh(f"{total.name}_own"), total.dtype)
+        op = next(found[0] for one in everything(loop.body) if isinstance(one, Set) and (found := accumulation(one)))
+        sizes = (strips, *(size for _, size in cells))
+        part = Buffer(next(self.ids), self.names.fresh(f"{total.name}_part"), sizes, total.dtype, Role.PARTIAL)
+        at = (Affine.of(strip), *(Affine.of(name) if size > 1 else Affine(()) for name, size in cells))
+        length = -(-loop.size // strips)
+        index = Affine(((length, strip), (1, loop.loop)))
+        inside = self._taking(loop, index, total, own)
+        if loop.size % strips:
+            inside = (If((Inside(index, loop.size),), inside),)
+        before = [one for one in block[: block.index(loop)] if isinstance(one, Let) and one.local != total]
+        neutral = Let(own, neutral_of(op, total.dtype))
+        first = (*before, neutral, For(loop.loop, length, inside), Store(part, at, own))
+        taken: Body = (Set(total, Call(op, (total, Read(part, at)))),)
+        where = block.index(loop)
+        second = (*block[:where], For(strip, strips, taken), *block[where + 1 :])
+        return *around([(strip, strips), *cells], first), *around(cells, second)
+
+    def _taking(self, loop: For, index: Affine, total: Local, own: Local) -> Body:
+        """The body of a loop at an index, whose values a strip's own accumulator takes."""
+
+        def rule(stmt: Stmt) -> Sequence[Stmt]:
+            match stmt:
+                case Set(local=local, value=Call(op=op, args=(_, value))) if local == total:
+                    return (Set(own, Call(op, (own, value))),)
+            return (stmt,)
+
+        moved = [map_scalars(one, lambda part: substituted(part, {loop.loop: index})) for one in loop.body]
+        return bottom_up(moved, rule)
+
+    def _product(self, batch: Sequence[Loop], staged: Staged) -> Sequence[Stmt]:
+        """A product whose parts of sums are batches."""
+        found, splits = parts_of(staged), best_splits(staged, prod(size for _, size in batch), self.gpu, self.tf32)
+        if splits == 1:
+            return around(batch, (staged,))
+        longest, size = max(found.sums, key=lambda one: one[1])
+        strip, length = self.names.fresh("strip"), size // splits
+        cells = [*batch, *found.left, *found.right]
+        sizes = (splits, *(one for _, one in cells))
+        part = Buffer(next(self.ids), self.names.fresh(f"{found.total.name}_part"), sizes, "float32", Role.PARTIAL)
+        at = (Affine.of(strip), *(Affine.of(name) if many > 1 else Affine(()) for name, many in cells))
+
+        def moved(scalar: Scalar) -> Scalar:
+            return substituted(scalar, {longest: Affine(((length, strip), (1, longest)))})
+
+        one, other = map(moved, found.factors)
+        tests = tuple(Inside(moved(test.index), test.size) for test in found.tests)
+        sums = tuple((name, length if name == longest else many) for name, many in found.sums)
+        own = Local(self.names.fresh(f"{found.total.name}_own"), found.total.dtype)
+        start = Let(own, neutral_of("add", own.dtype))
+        rest = (Store(part, at, own),)
+        made = staged_product(found.left, found.right, sums, start, found.ops, (one, other), rest, tests=tests)
+        taken: Body = (Set(found.total, Call("add", (found.total, Read(part, at)))),)
+        second = (Let(found.total, found.start), For(strip, splits, taken), *found.rest)
+        return *around([(strip, splits), *batch], (made,)), *around(cells, second)
+
+
+def _loop(loop: For) -> Loop:
+    return loop.loop, loop.size
+
+
+def _points(body: Sequence[Stmt]) -> int:
+    """How many iterations the loops of a block have, those inside others counted each time."""
+    return sum(one.size * max(1, _points(one.body)) for one in body if isinstance(one, For))

@@ -1,0 +1,159 @@
+"""A backend that runs Triton's text in Triton's interpreter: for a process in which TRITON_INTERPRET is 1.
+
+The interpreter has no libdevice, so NumPy stands in; it computes nothing in bfloat16.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from weft.backends.cuda.source import Source
+from weft.backends.cuda.triton_text import triton_source
+from weft.backends.host_memory import HostMemory
+from weft.backends.protocol import BoundProgram, Memory
+from weft.loops import For, Grid, Lanes, Product, Program, Simt, Staged, buffers_of, show
+from weft.loops.interp import run
+from weft.loops.walk import free, parts, scoped
+from weft.ops import OPS
+from weft.schedule.nodes import Kernel, as_program
+
+
+class _Array:
+    """As much of a tensor as the interpreter looks at, without copying."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array, self.dtype, self.shape = array, array.dtype, array.shape
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def stride(self) -> list[int]:
+        return [one // self.array.itemsize for one in self.array.strides]
+
+    def size(self) -> tuple[int, ...]:
+        return self.shape
+
+    def storage_offset(self) -> int:
+        return 0
+
+    def untyped_storage(self) -> _Array:
+        return self
+
+    cpu = untyped_storage
+
+    def new_empty(self, *_: Any, **__: Any) -> _Array:
+        return self
+
+    def set_(self, *_: Any) -> _Array:
+        return self
+
+    def copy_(self, other: object) -> None:
+        pass
+
+
+def _library() -> SimpleNamespace:
+    """Functions of libdevice, as the table of operations means them."""
+    import triton.language as tl
+    from triton.runtime.interpreter import TensorHandle
+
+    def lifted(meaning: Callable[..., Any]) -> Callable[..., Any]:
+        def function(*args: Any) -> Any:
+            first = next(one for one in args if isinstance(one, tl.core.tensor))
+            numbers = [one.handle.data if isinstance(one, tl.core.tensor) else one for one in args]
+            with np.errstate(all="ignore"):
+                found = np.asarray(meaning(*numbers)).astype(first.handle.data.dtype)
+            kind = first.type if found.shape == first.handle.data.shape else tl.block_type(first.dtype, found.shape)
+            return tl.core.tensor(TensorHandle(found, first.handle.dtype), kind)
+
+        return function
+
+    return SimpleNamespace(**{name: lifted(op.meaning) for name, op in OPS.items()})
+
+
+def _function(source: Source) -> Any:
+    name = f"<interpreted {hash(source.text)}>"
+    linecache.cache[name] = len(source.text), None, source.text.splitlines(True), name
+    module: dict[str, Any] = {"__name__": name}
+    exec(compile(source.text, name, "exec"), module)
+    module["libdevice"] = _library()
+    return module[source.entry]
+
+
+def is_triton(kernel: Kernel) -> bool:
+    """Does a kernel run on a grid, or in blocks?"""
+    first = kernel.body[0]
+    blocks = isinstance(first, Staged) and first.what.blocks is not None
+    return blocks or (isinstance(first, For) and any(isinstance(one, Grid) for one in first.how))
+
+
+def given_in(kernel: Kernel) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for stmt, scope in scoped(kernel.body):
+        bound = dict(scope.loops)
+        names |= {name: None for part in parts(stmt) for name in free(part) if name not in bound}
+    return tuple(names)
+
+
+COUNT = {"triton": 0, "other": 0}
+
+
+def source_of(kernel: Kernel, name: str = "kernel") -> Source:
+    return triton_source(name, kernel.body, buffers_of(Program(kernel.body)), given_in(kernel))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    kernels: Sequence[Kernel]
+
+    @property
+    def source(self) -> str:
+        return "\n".join(source_of(one).text if is_triton(one) else show(as_program([one])) for one in self.kernels)
+
+    def bind(self, memory: Memory) -> BoundProgram:
+        steps = [self._step(one, memory) for one in self.kernels]
+
+        def call(given: Mapping[str, int]) -> None:
+            for step in steps:
+                step(given)
+
+        return call
+
+    def _step(self, kernel: Kernel, memory: Memory) -> Callable[[Mapping[str, int]], None]:
+        from weft.schedule.spelled import unspelled
+
+        if not is_triton(kernel):
+            COUNT[unspelled(kernel.body)] = COUNT.get(unspelled(kernel.body), 0) + 1
+        COUNT["triton" if is_triton(kernel) else "other"] += 1
+        if not is_triton(kernel):
+            return lambda given: run(as_program([kernel]), memory, given)
+        source, names = source_of(kernel), given_in(kernel)
+        function = _function(source)
+        arrays = [memory[one] for one in buffers_of(Program(kernel.body))]
+        arrays = [one.view(np.int8) if one.dtype == bool else one for one in arrays]
+
+        def step(given: Mapping[str, int]) -> None:
+            indices = [np.array([given[one] for one in names], np.int64)] if names else []
+            function[(source.programs,)](*map(_Array, [*arrays, *indices]))
+
+        return step
+
+
+@dataclass(frozen=True, slots=True)
+class InterpretedTriton(HostMemory):
+    """Runs kernels in Triton's interpreter."""
+
+    name: str = "triton"
+    fuses: bool = True
+
+    @property
+    def places(self) -> frozenset[type]:
+        return frozenset({Product, Grid, Lanes, Simt})
+
+    def compile(self, kernels: Sequence[Kernel]) -> _Bound:
+        return _Bound(tuple(kernels))
