@@ -165,7 +165,7 @@ def test_comprehensions(entry: Entry) -> None:
         assert_near(array, wanted)
 
 
-@pytest.mark.parametrize("entry", [one for one in CORPUS if one.differentiable][::3], ids=lambda one: one.name)
+@pytest.mark.parametrize("entry", [one for one in CORPUS if one.differentiable][::6], ids=lambda one: one.name)
 def test_gradients_of_comprehensions(entry: Entry) -> None:
     inputs, gradients = entry.make(np.random.default_rng(0), 0), []
     seeds: tuple[np.ndarray | None, ...] = ()
@@ -203,9 +203,8 @@ def test_texts(name: str, golden: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_text_compiles(architecture: str) -> None:
-    wanted = [
-        one for name in PROGRAMS for both in (True, False) for one in sources(kernels_of(name, both), f"{name}{both}")
-    ]
+    ways = (True, False) if architecture == "sm_90" else (True,)
+    wanted = [one for name in PROGRAMS for way in ways for one in sources(kernels_of(name, way), f"{name}{way}")]
     made = nvrtc.compile_all_cuda(wanted, architecture)
     assert [one.entry for one in made] == [one.entry for one in wanted]
     assert all(one.cubin.startswith(b"\x7fELF") and one.entry.encode() in one.cubin for one in made)
