@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from weft.loops import Buffer
 from weft.loops.walk import Body
-from weft.optimise.factor_copies import with_narrow_factors, with_turned_factors
+from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
 from weft.schedule import contractions, pipeline
@@ -33,7 +33,7 @@ from weft.schedule.straight_first import straight_first
 
 
 def copy_factors(stage: Stage, task: Task) -> Stage:
-    """Store factors of products as tensor cores take them: rounded, or with sums side by side.
+    """Store factors of products as they are multiplied: rounded, with sums side by side, or with columns.
 
     h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
     """
@@ -41,7 +41,7 @@ def copy_factors(stage: Stage, task: Task) -> Stage:
         return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
     if task.options.products == "tf32":
         return pipeline.with_nests(stage, with_turned_factors(stage.nests, USUAL_GPU.copied_points))
-    return stage
+    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, USUAL_GPU.copied_points))
 
 
 def forward_fills(stage: Stage, task: Task) -> Stage:

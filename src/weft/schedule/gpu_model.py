@@ -25,9 +25,9 @@ class Gpu:
     about `thread_lanes` of them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
-    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One program
-    does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a copy of a
-    factor that lies as tensor cores take it.
+    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
+    program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
+    copy of a factor that lies as they take it.
     """
 
     multiprocessors: int = 132
@@ -82,7 +82,7 @@ class Gpu:
     )
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (6, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
-    copied_points: int = 1 << 24
+    copied_points: int = 1 << 23
 
     @property
     def bytes_per_ns(self) -> float:
