@@ -16,6 +16,7 @@ from weft.backends.cuda.source import Launch, Source
 from weft.backends.written import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer, For, Grid, Product, Simt, Staged
+from weft.loops.effects import effects
 from weft.loops.walk import Body, everything
 from weft.schedule.nodes import Kernel
 
@@ -79,7 +80,9 @@ class GpuKernels:
         return name, replace(made, entry=name, text=made.text.replace(_NAME, name))
 
     def _emit(self, name: str, body: Body, buffers: Sequence[Buffer], given: Sequence[str]) -> Source:
-        return self.toolchains[language_of(body)].emit(name, body, buffers, given)
+        made = self.toolchains[language_of(body)].emit(name, body, buffers, given)
+        written = effects(body).buffers
+        return replace(made, writes=tuple(at for at, one in enumerate(buffers) if one in written))
 
     @lazy_property
     def readable(self) -> str:

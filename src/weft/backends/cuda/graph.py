@@ -1,5 +1,7 @@
 """A list of calls as one CUDA graph: its pointers are fixed when it is bound to memory, and a run is a single launch.
 
+Kernels wait for those whose bytes they touch (`order.py`): others run at the same time.
+
 Static indices are values in device memory. Other values than in the last run are copied there first, from memory that
 the GPU reads by itself; the graph stays as it is.
 """
@@ -14,6 +16,7 @@ from functools import partial
 from weft.backends.cuda.gpu_device import GpuBytes, GpuDevice
 from weft.backends.cuda.gpu_memory import GpuBlock
 from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
+from weft.backends.cuda.order import Touched, waits
 from weft.backends.cuda.source import Launch
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
@@ -40,7 +43,7 @@ class Graph:
         gpu = _gpu_of(list(blocks.values())) or self._gpu(0)
         given = _Given.of(gpu, self.calls)
         with gpu.lock, gpu.current:
-            run = _instantiated(gpu, self._nodes(gpu, blocks, given))
+            run = _instantiated(gpu, self._nodes(gpu, blocks, given), waits(self._touched(blocks)))
         gpu.released(run, partial(_destroy, gpu, run.handle))
         launch = run.launcher(gpu, (blocks, given))
         return partial(given.run, launch) if given.names else launch
@@ -55,6 +58,15 @@ class Graph:
                 at += len(call.given)
             nodes.append(_node(gpu.function(launch), launch, pointers + [0] * launch.trailing))
         return nodes
+
+    def _touched(self, blocks: Memory) -> list[Touched]:
+        """The bytes that each call reads and writes."""
+        found = list[Touched]()
+        for call in self.calls:
+            spans = [(one.address, one.address + one.size) for one in map(blocks.__getitem__, call.buffers)]
+            written = [spans[at] for at in self._launches[call.kernel].writes]
+            found.append(Touched(tuple(spans), tuple(written)))
+        return found
 
 
 def _gpu_of(blocks: Sequence[GpuBlock]) -> GpuDevice | None:
@@ -174,15 +186,15 @@ def _node(function: Handle, launch: Launch, pointers: Sequence[int]) -> _Node:
     return node
 
 
-def _instantiated(gpu: GpuDevice, nodes: Sequence[_Node]) -> _GraphExec:
-    """Kernels one after another as a graph."""
+def _instantiated(gpu: GpuDevice, nodes: Sequence[_Node], before: Sequence[Sequence[int]]) -> _GraphExec:
+    """Kernels as a graph, each after some `before` it."""
     driver = gpu.driver
     graph = driver.handle("cuGraphCreate", 0)
     try:
-        before, count = (ctypes.c_void_p * 1)(), 0
-        for node in nodes:
-            added = driver.handle("cuGraphAddKernelNode_v2", graph, before, count, ctypes.byref(node))
-            before[0], count = added, 1
+        added = list[Handle]()
+        for node, some in zip(nodes, before, strict=True):
+            waited = (ctypes.c_void_p * max(len(some), 1))(*(added[one] for one in some))
+            added.append(driver.handle("cuGraphAddKernelNode_v2", graph, waited, len(some), ctypes.byref(node)))
         made = _GraphExec(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
     finally:
         driver.call("cuGraphDestroy", graph)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
@@ -22,7 +22,7 @@ from weft.errors import WeftError
 
 #: What compilers are part of: another version is another compiler.
 PACKAGES = ("triton", "nvidia-cuda-nvrtc")
-_FACTS = ("entry", "programs", "threads", "shared", "trailing")
+_FACTS = ("entry", "programs", "threads", "shared", "trailing", "writes")
 #: The kernels of this process by where and under what they are kept.
 _known: dict[tuple[Path, str], Launch] = {}
 
@@ -67,7 +67,9 @@ class KernelStore:
         if not missing:
             return found, {}
         made = compiled_all(missing, self.architecture, toolchains)
-        good = {name: one for name, one in made.items() if isinstance(one, Launch)}
+        good = {
+            name: replace(one, writes=missing[name].writes) for name, one in made.items() if isinstance(one, Launch)
+        }
         self.keep(good)
         return {**found, **good}, {name: one for name, one in made.items() if isinstance(one, WeftError)}
 
@@ -84,7 +86,8 @@ def _launch(entry: bytes | None) -> Launch | None:
     if entry is None:
         return None
     facts, _, cubin = entry.partition(b"\n")
-    return Launch(cubin=cubin, **json.loads(facts))
+    known = json.loads(facts)
+    return Launch(cubin=cubin, **{**known, "writes": tuple(known["writes"])})
 
 
 @cache
