@@ -22,10 +22,10 @@ from schedule.programs import PROGRAMS
 from schedule.test_schedule_random import OPTIMISERS, agree as agree_on_models
 from tensor.models import Model, models
 from weft.affine import Affine
-from weft.backends.c_family.writer import static_in
 from weft.backends.cuda import nvrtc
 from weft.backends.cuda.simt import simt_source
 from weft.backends.cuda.source import Source
+from weft.backends.written import static_in
 from weft.loops import Buffer, Cast, For, Program, Read, Simt, Store, buffers_of, parse, show, typed
 from weft.loops.interp import run_scalar
 from weft.ops import OPS, Num, Op
@@ -165,7 +165,7 @@ def test_comprehensions(entry: Entry) -> None:
         assert_near(array, wanted)
 
 
-@pytest.mark.parametrize("entry", [one for one in CORPUS if one.differentiable][::3], ids=lambda one: one.name)
+@pytest.mark.parametrize("entry", [one for one in CORPUS if one.differentiable][::6], ids=lambda one: one.name)
 def test_gradients_of_comprehensions(entry: Entry) -> None:
     inputs, gradients = entry.make(np.random.default_rng(0), 0), []
     seeds: tuple[np.ndarray | None, ...] = ()
@@ -203,9 +203,8 @@ def test_texts(name: str, golden: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_text_compiles(architecture: str) -> None:
-    wanted = [
-        one for name in PROGRAMS for both in (True, False) for one in sources(kernels_of(name, both), f"{name}{both}")
-    ]
+    ways = (True, False) if architecture == "sm_90" else (True,)
+    wanted = [one for name in PROGRAMS for way in ways for one in sources(kernels_of(name, way), f"{name}{way}")]
     made = nvrtc.compile_all_cuda(wanted, architecture)
     assert [one.entry for one in made] == [one.entry for one in wanted]
     assert all(one.cubin.startswith(b"\x7fELF") and one.entry.encode() in one.cubin for one in made)

@@ -6,16 +6,20 @@ The interpreter has no libdevice, so NumPy stands in; it computes nothing in bfl
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+import weft as wf
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_text import triton_source
 from weft.backends.host_memory import HostMemory
+from weft.backends.interp import Interp
 from weft.backends.protocol import BoundProgram, Memory
 from weft.loops import For, Grid, Lanes, Product, Program, Simt, Staged, buffers_of, show
 from weft.loops.interp import run
@@ -100,9 +104,6 @@ def given_in(kernel: Kernel) -> tuple[str, ...]:
     return tuple(names)
 
 
-COUNT = {"triton": 0, "other": 0}
-
-
 def source_of(kernel: Kernel, name: str = "kernel") -> Source:
     return triton_source(name, kernel.body, buffers_of(Program(kernel.body)), given_in(kernel))
 
@@ -125,11 +126,6 @@ class _Bound:
         return call
 
     def _step(self, kernel: Kernel, memory: Memory) -> Callable[[Mapping[str, int]], None]:
-        from weft.schedule.spelled import unspelled
-
-        if not is_triton(kernel):
-            COUNT[unspelled(kernel.body)] = COUNT.get(unspelled(kernel.body), 0) + 1
-        COUNT["triton" if is_triton(kernel) else "other"] += 1
         if not is_triton(kernel):
             return lambda given: run(as_program([kernel]), memory, given)
         source, names = source_of(kernel), given_in(kernel)
@@ -157,3 +153,61 @@ class InterpretedTriton(HostMemory):
 
     def compile(self, kernels: Sequence[Kernel]) -> _Bound:
         return _Bound(tuple(kernels))
+
+
+@dataclass(frozen=True, slots=True)
+class OnGrid(Interp):
+    """The oracle, given launches on a grid."""
+
+    name: str = "grid"
+
+    @property
+    def fuses(self) -> bool:
+        return True
+
+    @property
+    def places(self) -> frozenset[type]:
+        return frozenset({Product, Grid, Lanes, Simt})
+
+
+def check_generators() -> None:
+    """Draws of generators of random programs, each checked against the oracle."""
+    import generators
+    from weft import backends
+
+    backends._BACKENDS["cc"] = InterpretedTriton
+    for number, name in enumerate(("nests", "windows", "special", "values", "subscripts", "scatters", "shapes")):
+        for at in range(6):
+            generators.attempt(import_module(f"generators.{name}").check, 17 + number, at)
+
+
+def check_programs() -> None:
+    """Products, sums, softmax and the like, of sizes that blocks divide and that they do not."""
+    random = np.random.default_rng(5)
+
+    def values(*shape: int, batch: int | None = 1) -> wf.Tensor:
+        return wf.data(random.normal(size=shape).astype(np.float32), **({} if batch is None else {"batch": batch}))
+
+    h = values(20, 37)
+    kernel = values(5, 3, 3, 32, batch=None)
+    programs = {
+        "softmax": wf.nn.softmax()(h),
+        "layer norm": wf.nn.layer_norm()(h),
+        "transpose": wf.einsum("i|j => j|i", h) + 1.0,
+        "all": wf.einsum("i|j => 0", values(700, 65)),
+        "columns": wf.einsum("i|j => j", values(700, 65)),
+        "largest": wf.einsum("i|j => j", h, accum="max"),
+        "rows": wf.einsum("i|j => i", values(3, 9000)),
+        "running": wf.cumsum(h),
+        "product": wf.gelu(wf.einsum("i,k;k,j=>i,j", values(33, 40, batch=None), values(40, 17, batch=None))),
+        "long product": wf.einsum("i,k;k,j=>i,j", values(20, 2000, batch=None), values(2000, 17, batch=None)),
+        "batches": wf.einsum("b,i,k;b,k,j=>b,i,j", values(3, 18, 20, batch=None), values(3, 20, 17, batch=None)),
+        "windows": wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", values(2, 6, 5, 32), kernel, p=3, q=3),
+    }
+    for name, tensor in programs.items():
+        ours, meant = (wf.Context(one) for one in (InterpretedTriton(), "interp"))
+        np.testing.assert_allclose(ours[tensor], meant[tensor], rtol=2e-5, atol=2e-4, err_msg=name)
+
+
+if __name__ == "__main__":
+    {"generators": check_generators, "programs": check_programs}[sys.argv[1]]()

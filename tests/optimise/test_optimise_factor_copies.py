@@ -8,7 +8,7 @@ import pytest
 from weft.loops import Program, buffers_of, check, parse, show
 from weft.loops.interp import run
 from weft.loops.nests import nests
-from weft.optimise.factor_copies import with_narrow_factors, with_turned_factors
+from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
 
 HEAD = "a: float32[4, 6]\nb: float32[6, 5]\nc: float32[4, 5]\nd: float32[4, 5]\nh: float32[4, 6]\n"
 PRODUCT = """
@@ -93,3 +93,16 @@ def test_turned_factors_give_the_same_values() -> None:
         run(check(program), memory, {})
         found.append(next(array for one, array in memory.items() if one.name == "c"))
     np.testing.assert_array_equal(*found)
+
+
+def test_columns_that_do_not_lie_side_by_side_are_turned() -> None:
+    text = WIDE.replace("b[k, j]", "h[j, k]").replace("range(5)", "range(4)")
+    before = nests(parse(HEAD + text))
+    lines = [
+        line.strip()
+        for one in with_columns_in_memory(before, 1)
+        for line in show(Program((one.stmt,))).splitlines()
+        if "=" in line
+    ]
+    assert lines == ["h_turned[i1, i0] = h[i0, i1]", "c[i, j] += a[i, k] * h_turned[k, j]"]
+    assert with_columns_in_memory(nests(parse(HEAD + WIDE)), 1) == nests(parse(HEAD + WIDE))

@@ -81,6 +81,8 @@ WIDTHS = tuple(NARROWEST << at for at in range((WIDEST // NARROWEST).bit_length(
 #: A tile has no more vectors than this: what registers do not hold lies on the stack. No more tiles, panels or strips
 #: than these have scratch memory at once.
 MOST_VECTORS, MOST_AT_ONCE = 64, 1024
+#: A block of a GPU's product has so many rows, columns and sums at least.
+SMALLEST_BLOCK = 16
 
 
 def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
@@ -352,8 +354,8 @@ def unfit(staged: Staged) -> str:
 def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
     """Why a product cannot run in blocks."""
     sizes = blocks.rows, blocks.columns, blocks.sums
-    if any(one < 16 or one & (one - 1) for one in sizes):
-        return "its blocks are no powers of two from 16 on"
+    if any(one < SMALLEST_BLOCK or one & (one - 1) for one in sizes):
+        return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
     if found.ops != SUM_OF_PRODUCTS or found.total.dtype != "float32":
         return "blocks are of sums of products in single precision"
     return "" if blocks.precision in ("ieee", "tf32") and blocks.splits == 1 else "there are no such blocks"

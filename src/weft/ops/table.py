@@ -103,14 +103,17 @@ _ROWS: tuple[Op, ...] = (
         "cos", np.cos, "weft_cos_{t}({0})", "libdevice.cos({0})", lambda x, y: (-call("sin", x),), typing=typing.reals,
         vectorised=True,
     ),
-    unary("sqrt", np.sqrt, "sqrt({0})", "weft_sqrt_{t}({0})", lambda x, y: (0.5 / y,), typing=typing.reals, instruction=True),
+    unary(
+        "sqrt", np.sqrt, "sqrt({0})", "weft_sqrt_{t}({0})", lambda x, y: (0.5 / y,), typing=typing.reals,
+        instruction=True,
+    ),
     unary(
         "recip", lambda x: 1 / x, "(1 / {0})", "weft_recip_{t}({0})", lambda x, y: (-(y * y),), typing=typing.reals,
         instruction=True,
     ),
     unary(
-        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "weft_recip_sqrt_{t}({0})", lambda x, y: (-0.5 * (y * y * y),),
-        typing=typing.reals, instruction=True,
+        "recip_sqrt", lambda x: 1 / np.sqrt(x), "(1 / sqrt({0}))", "weft_recip_sqrt_{t}({0})",
+        lambda x, y: (-0.5 * (y * y * y),), typing=typing.reals, instruction=True,
     ),
     unary("neg", np.negative, "weft_neg_{t}({0})", "weft_neg_{t}({0})", lambda x, y: (-1,), "~-"),
     unary(

@@ -9,8 +9,8 @@
     b_turned[j, k] = b[k, j];  c[i, j] += a[i, k] * b_turned[j, k]
 
 Every value is what it was. A rounded factor has half the bytes, and tensor cores take it as it is; those that round to
-tf32 want sums side by side. A copy follows what was written last, so that it joins that; where nobody else reads what it
-is a copy of, that is not stored at all.
+tf32 want sums side by side, and without any columns are to be. A copy follows what was written last, so that it joins
+that; where nobody else reads what it is a copy of, that is not stored at all.
 """
 
 from __future__ import annotations
@@ -71,6 +71,11 @@ def with_narrow_factors(nests: Sequence[Nest]) -> list[Nest]:
 def with_turned_factors(nests: Sequence[Nest], points: int) -> list[Nest]:
     """Nests whose contractions of so many points read factors that lie side by side along their sums."""
     return _with_copies(nests, lambda nest: _across(nest, points))
+
+
+def with_columns_in_memory(nests: Sequence[Nest], points: int) -> list[Nest]:
+    """Nests whose contractions of so many points read columns that lie side by side, where their results do."""
+    return _with_copies(nests, lambda nest: _astride(nest, points))
 
 
 def _with_copies(nests: Sequence[Nest], asked: Callable[[Nest], _Wanted]) -> list[Nest]:
@@ -134,6 +139,22 @@ def _across(nest: Nest, points: int) -> _Wanted:
                 axes = range(len(inside))
                 order = (*(at for at in axes if not inside[at]), *(at for at in axes if inside[at]))
                 wanted[one] = _Copy(one.buffer, "float32", order)
+    return wanted
+
+
+def _astride(nest: Nest, points: int) -> _Wanted:
+    """The factor of a large contraction that has the columns of its result, and lies along another loop."""
+    found = contraction_of(nest)
+    if found is None or found.ops != SUM_OF_PRODUCTS or found.points < points or nest.tests or not nest.core.at:
+        return {}
+    columns = {name for name, _ in (*found.left, *found.right) if _is_along(nest.core.at[-1], {name})}
+    wanted = dict[Scalar, _Copy]()
+    for one in found.factors:
+        if isinstance(one, Read) and one.buffer.dtype == "float32" and not _is_along(one.at[-1], columns):
+            for at, index in enumerate(one.at):
+                if _is_along(index, columns):
+                    order = (*(other for other in range(len(one.at)) if other != at), at)
+                    wanted[one] = _Copy(one.buffer, "float32", order)
     return wanted
 
 

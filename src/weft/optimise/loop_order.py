@@ -30,7 +30,7 @@ def ordered(nest: Nest) -> Nest:
 
 
 def sums_innermost(nest: Nest) -> Nest:
-    """The nest with the loops of its cells outside, in memory order, and its sums inside, the closest cells innermost."""
+    """The nest with the loops of its cells outside, in memory order, its sums inside, the closest cells innermost."""
     own = nest.own_loops
     if len(own) < 2 or not (isinstance(nest.core, Store) or OPS[nest.core.op].reorderable):
         return nest

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from weft.loops import Buffer
 from weft.loops.walk import Body
-from weft.optimise.factor_copies import with_narrow_factors, with_turned_factors
+from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
 from weft.schedule import contractions, pipeline
@@ -30,20 +31,17 @@ from weft.schedule.split_sums import split_sums
 from weft.schedule.stage import Pass, Stage, Task, each_kernel
 from weft.schedule.straight_first import straight_first
 
-#: Contractions of so many points are worth a copy of a factor that tensor cores take as it lies.
-_TURNED = 1 << 24
-
 
 def copy_factors(stage: Stage, task: Task) -> Stage:
-    """Store factors of products as tensor cores take them: rounded, or with sums side by side.
+    """Store factors of products as they are multiplied: rounded, with sums side by side, or with columns.
 
     h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
     """
     if task.options.factors:
         return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
     if task.options.products == "tf32":
-        return pipeline.with_nests(stage, with_turned_factors(stage.nests, _TURNED))
-    return stage
+        return pipeline.with_nests(stage, with_turned_factors(stage.nests, USUAL_GPU.copied_points))
+    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, USUAL_GPU.copied_points))
 
 
 def forward_fills(stage: Stage, task: Task) -> Stage:
@@ -116,11 +114,12 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
     """
     own = touched_by_one(stage.kernels).difference(stage.outside) if stage.verdicts else set()
 
-    def run(kernel: Kernel, mine: frozenset[object]) -> Sequence[Body]:
+    def run(kernel: Kernel, mine: frozenset[Buffer]) -> Sequence[Body]:
         body = kernel.template
-        if unspelled(body):
-            return [one.template for one in on_simt(kernel.with_body(body))]
-        return [in_blocks(body, USUAL_GPU, task.options.products == "tf32") or on_grid(body, set(mine), USUAL_GPU)]  # type: ignore[arg-type]
+        if unspelled(body) or kernel.recurrence:
+            return [one.template for one in on_simt(kernel.with_body(body), task.options)]
+        product = in_blocks(body, USUAL_GPU, task.options.products == "tf32")
+        return [product or on_grid(body, mine, USUAL_GPU)]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))

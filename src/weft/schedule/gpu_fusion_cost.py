@@ -14,12 +14,6 @@ from weft.schedule.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.loop_tree import Level, Shared
 
-#: So many points a program has at least, where there are enough.
-_POINTS = 512
-_BYTES = 4
-#: So many points one program does as soon as several do that wait for each other.
-_ONE_PROGRAM = 1 << 13
-
 
 class GpuFusionCost(FusionCost):
     """Weighs joining nests for a GPU."""
@@ -39,11 +33,11 @@ class GpuFusionCost(FusionCost):
             return "they share no loop, and are launches of their own"
         programs = prod(mine.sizes[loop] for loop, _ in shared)
         points = [points_of(one) for one in (mine, theirs)]
-        if max(points) > _ONE_PROGRAM and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):
+        if max(points) > USUAL_GPU.alone_points and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):
             return f"sharing `{shared[0][0]}` would leave both to few programs"
         if max(points) <= programs:
             return ""
-        apart = sum(_ns(one, -(-one // _POINTS)) for one in points) + self._saved(mine, theirs)
+        apart = sum(_ns(one, -(-one // USUAL_GPU.fused_points)) for one in points) + self._saved(mine, theirs)
         together = _ns(sum(points), programs)
         if together > apart:
             return f"sharing `{shared[-1][0]}` would leave {programs} programs: {together:.0f} ns, not {apart:.0f}"
@@ -65,4 +59,4 @@ def _ns(points: int, programs: int) -> float:
     """What so many points take that so many programs share."""
     gpu = USUAL_GPU
     busy = min(programs, gpu.multiprocessors)
-    return max(points * _BYTES / (busy * gpu.bytes_per_ns), gpu.program_ns / 4)
+    return max(points * 4 / (busy * gpu.bytes_per_ns), gpu.program_ns / 4)

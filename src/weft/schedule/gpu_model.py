@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from weft.machine import Machine
+
+#: Rows, columns, sums, warps and stages of a program's block.
+BlockShape: TypeAlias = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +16,18 @@ class Gpu:
     """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second.
 
     `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
-    `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`.
+    `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
+    `step_ns`, and the second cache is `cache_speed` times as fast as memory.
+
+    What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
+    `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
+    of two loops along which different cells lie, `column_lanes` of columns with `column_rows` of each. A thread has
+    about `thread_lanes` of them. A strip of a long sum has `strip_points`.
+    A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
+    Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
+    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
+    program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
+    copy of a factor that lies as they take it.
     """
 
     multiprocessors: int = 132
@@ -23,6 +38,51 @@ class Gpu:
     tensor_flops_per_s: float = 7.9e14
     launch_ns: float = 1500.0
     program_ns: float = 1000.0
+    step_ns: float = 200.0
+    cache_speed: float = 1.5
+    point_lanes: int = 1024
+    row_lanes: int = 16384
+    part_lanes: int = 2048
+    block_lanes: int = 4096
+    square_lanes: int = 64
+    column_lanes: int = 64
+    column_rows: int = 32
+    thread_lanes: int = 16
+    fused_points: int = 512
+    strip_points: int = 4096
+    block_rows: int = 4
+    splits: int = 64
+    narrow_blocks: tuple[BlockShape, ...] = (
+        (128, 256, 64, 8, 3),
+        (128, 128, 64, 8, 4),
+        (64, 128, 64, 8, 4),
+        (128, 64, 64, 4, 4),
+        (64, 64, 64, 4, 4),
+        (64, 32, 64, 4, 4),
+        (32, 32, 64, 4, 4),
+        (16, 32, 64, 2, 4),
+        (16, 16, 64, 1, 4),
+    )
+    tf32_blocks: tuple[BlockShape, ...] = (
+        (128, 256, 32, 8, 3),
+        (128, 128, 32, 8, 4),
+        (128, 64, 32, 4, 4),
+        (64, 64, 32, 4, 4),
+        (64, 32, 32, 4, 4),
+        (32, 32, 32, 4, 4),
+        (16, 32, 32, 2, 4),
+        (16, 16, 32, 1, 4),
+    )
+    single_blocks: tuple[BlockShape, ...] = (
+        (64, 64, 32, 4, 3),
+        (32, 64, 32, 4, 3),
+        (32, 32, 32, 4, 3),
+        (16, 32, 64, 4, 3),
+        (16, 16, 64, 2, 3),
+    )
+    thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (6, 64), (1 << 20, 32))
+    alone_points: int = 1 << 13
+    copied_points: int = 1 << 23
 
     @property
     def bytes_per_ns(self) -> float:

@@ -5,63 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TypeAlias
 
 from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, parts_of, staged_product
-from weft.loops.legality import unfit
-from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect
+from weft.loops.legality import SMALLEST_BLOCK, unfit
+from weft.loops.nests import stride_of
+from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect, reads
 from weft.ops import Scalar
-from weft.schedule.gpu_model import Gpu
-
-#: Rows, columns and sums of a block, warps and stages, for factors of two bytes and of four, the largest first.
-_NARROW = (
-    (128, 256, 64, 8, 3),
-    (128, 128, 64, 8, 4),
-    (64, 128, 64, 8, 4),
-    (128, 64, 64, 4, 4),
-    (64, 64, 64, 4, 4),
-    (64, 32, 64, 4, 4),
-    (32, 32, 64, 4, 4),
-    (16, 32, 64, 2, 4),
-    (16, 16, 64, 1, 4),
-)
-_TF32 = (
-    (128, 256, 32, 8, 3),
-    (128, 128, 32, 8, 4),
-    (128, 64, 32, 4, 4),
-    (64, 64, 32, 4, 4),
-    (64, 32, 32, 4, 4),
-    (32, 32, 32, 4, 4),
-    (16, 32, 32, 2, 4),
-    (16, 16, 32, 1, 4),
-)
-_WIDE = (
-    (64, 64, 32, 4, 3),
-    (32, 64, 32, 4, 3),
-    (32, 32, 32, 4, 3),
-    (16, 32, 64, 4, 3),
-    (16, 16, 64, 2, 3),
-)
-#: Into how many parts sums may be cut. A step of a loop of loads takes so long at least, and the second cache is so many
-#: times as fast as memory.
-_SPLITS, _STEP_NS, _NEAR = (1, 2, 4, 8, 16, 32, 64), 200.0, 1.5
-#: Where what follows touches up to so many tensors, a thread has so many cells at most.
-_CELLS = ((3, 128), (6, 64), (1 << 20, 32))
-_Shape: TypeAlias = tuple[int, int, int, int, int]
-#: Fewer rows or columns than these are no block: each cell is a sum of its own.
-_FEWEST = 4
+from weft.schedule.gpu_model import BlockShape, Gpu
 
 
 def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     """A launch that is a product, in blocks, the loops around it on a grid; None if it is none that runs so."""
     batch, inside = perfect(body)
     match inside:
-        case (Staged() as staged,) if _is_blocked(staged):
+        case (Staged() as staged,) if _is_blocked(staged, gpu):
             pass
         case _:
             return None
-    staged = _along_columns(staged)
+    staged = _along_columns(_with_sums_in_order(staged))
     parts = parts_of(staged)
     blocks = _chosen(parts, prod(size for _, size in batch), gpu, tf32)
     made = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
@@ -79,13 +41,30 @@ def _along_columns(staged: Staged) -> Staged:
     if last is None or not {name for name, _ in parts.left} & set(free(last)):
         return staged
     start, factors = Let(parts.total, parts.start), parts.factors[::-1]
-    return staged_product(parts.right, parts.left, parts.sums, start, parts.ops, factors, parts.rest)
+    return staged_product(parts.right, parts.left, parts.sums, start, parts.ops, factors, parts.rest, tests=parts.tests)
 
 
-def _is_blocked(staged: Staged) -> bool:
+def _with_sums_in_order(staged: Staged) -> Staged:
+    """A product whose last sum fills steps, so that the others stand still in each, and lies along memory if it can."""
+    found = parts_of(staged)
+
+    def fills(loop: Loop) -> tuple[bool, int, int]:
+        cells = [read for factor in found.factors for read in reads(factor)]
+        along = sum(stride_of(cell, loop[0]) == 1 for cell in cells)
+        return loop[1] % SMALLEST_BLOCK == 0, along, loop[1]
+
+    if len(found.sums) < 2 or fills(found.sums[-1])[0]:
+        return staged
+    last = max(found.sums, key=fills)
+    sums = (*(one for one in found.sums if one != last), last)
+    start = Let(found.total, found.start)
+    return staged_product(found.left, found.right, sums, start, found.ops, found.factors, found.rest, tests=found.tests)
+
+
+def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
     """Has a product enough rows and columns for blocks, of types that have them?"""
     parts = parts_of(staged)
-    few = min(_points(parts.left), _points(parts.right)) < _FEWEST
+    few = min(_points(parts.left), _points(parts.right)) < gpu.block_rows
     return parts.total.dtype == "float32" and parts.ops == ("add", "mul") and not few
 
 
@@ -93,7 +72,9 @@ def best_splits(staged: Staged, batches: int, gpu: Gpu, tf32: bool) -> int:
     """Into how many parts the sums of a product are best cut, each a block of its own, added up afterwards."""
     parts = parts_of(staged)
     longest = max((size for _, size in parts.sums), default=1)
-    fitting = [one for one in _SPLITS if longest % one == 0] if _is_blocked(staged) else [1]
+    fitting = [one for one in range(1, gpu.splits + 1) if longest % one == 0] if _is_blocked(staged, gpu) else [1]
+    whole = [one for one in fitting if longest // one % SMALLEST_BLOCK == 0]
+    fitting = whole or fitting
     return min(fitting, key=lambda one: (_best(parts, batches, one, gpu, tf32)[0], one))
 
 
@@ -101,35 +82,39 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
     """The blocks that take the least time."""
     _, (high, wide, deep, warps, stages) = _best(parts, batches, 1, gpu, tf32)
     sums, precision = _points(parts.sums), "tf32" if tf32 else "ieee"
-    return Blocks(high, wide, min(deep, max(16, 1 << (sums - 1).bit_length())), warps, stages, 8, 1, precision)
+    deep = min(deep, max(SMALLEST_BLOCK, 1 << (sums - 1).bit_length()))
+    while deep > SMALLEST_BLOCK and sums % deep and sums % SMALLEST_BLOCK == 0:
+        deep //= 2
+    return Blocks(high, wide, deep, warps, stages, 8, 1, precision)
 
 
-def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, _Shape]:
+def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     width = max(map(_bytes, parts.factors))
-    shapes = [one for one in (_NARROW if width < 4 else _TF32 if tf32 else _WIDE) if _is_light(one, parts)]
+    every = gpu.narrow_blocks if width < 4 else gpu.tf32_blocks if tf32 else gpu.single_blocks
+    shapes = [one for one in every if _is_light(one, parts, gpu)]
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     own = 0.0 if splits == 1 else gpu.launch_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
 
-    def ns(shape: _Shape) -> float:
+    def ns(shape: BlockShape) -> float:
         high, wide, deep, warps, stages = shape
         programs = splits * batches * -(-rows // high) * -(-columns // wide)
         steps = -(-sums // (splits * deep))
         compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / speed * gpu.multiprocessors * 1e9
-        load = (high + wide) * deep * width / (_NEAR * gpu.bytes_per_ns)
+        load = (high + wide) * deep * width / (gpu.cache_speed * gpu.bytes_per_ns)
         resident = max(1, min(64 // warps, gpu.shared_bytes // (stages * (high + wide) * deep * width), 8))
-        alone = -(-programs // (gpu.multiprocessors * resident)) * steps * _STEP_NS
+        alone = -(-programs // (gpu.multiprocessors * resident)) * steps * gpu.step_ns
         return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
     return min((ns(one), one) for one in shapes)
 
 
-def _is_light(shape: _Shape, parts: Parts) -> bool:
+def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
     """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
     high, wide, _, warps, _ = shape
     touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
-    return high * wide <= 32 * warps * next(most for few, most in _CELLS if touched <= few)
+    return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
 
 
 def _bytes(factor: Scalar) -> int:

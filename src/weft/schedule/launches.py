@@ -50,7 +50,7 @@ def without_fills(body: Sequence[Stmt]) -> Body:
 
 
 def sunk(stmt: Stmt) -> Stmt:
-    """A nest with variables that its loops compute on the way in computed inside: perfect, where nothing else is there."""
+    """A nest with variables that its loops compute on the way in computed inside: perfect, if nothing else is there."""
     if not isinstance(stmt, For):
         return stmt
     body, lets = stmt.body, list[Let]()

@@ -11,7 +11,7 @@ multiprocessors, and that registers hold what a program has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -37,16 +37,8 @@ from weft.loops.walk import (
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.launches import sunk
 
-#: So many lanes a program has of points that are alike, of a row at once, of a part of one that is longer.
-_POINTS, _ROW, _PART = 1024, 16384, 2048
-#: A block of two loops of which each is contiguous for other cells; of columns, and rows of them at once.
-_SQUARE, _COLUMNS, _ROWS = 64, 64, 32
-#: So many lanes a program has, where loops of which one is inside another both run in lanes; so many a thread, about.
-_BLOCK = 4096
-_EACH = 16
 
-
-def on_grid(body: Sequence[Stmt], own: set[Buffer], gpu: Gpu) -> Body:
+def on_grid(body: Sequence[Stmt], own: Collection[Buffer], gpu: Gpu) -> Body:
     """A launch on a grid; `own` are the buffers that no other one touches."""
     stmt = sunk(body[0]) if len(body) == 1 else None
     chain: list[Loop] = []
@@ -74,10 +66,11 @@ def _pointwise(chain: Sequence[Loop], body: Body, gpu: Gpu) -> Body:
     """Loops around straight-line code."""
     turned = _turned(chain, body)
     if turned is not None:
-        blocks = {name: min(_SQUARE, _power(size)) for name, size in chain if name in turned}
+        blocks = {name: min(gpu.square_lanes, _power(size)) for name, size in chain if name in turned}
         return _gridded(chain, body, blocks, 8)
+    chain = _along_memory(chain, body)
     points = prod(size for _, size in chain)
-    block = _POINTS
+    block = gpu.point_lanes
     while block > 128 and points < block * gpu.multiprocessors:
         block //= 2
     block = min(block, _power(points))
@@ -88,10 +81,18 @@ def _turned(chain: Sequence[Loop], body: Body) -> set[str] | None:
     """The loops along which cells are next to each other, if there are two that each have enough of them."""
     if len(chain) < 2:
         return None
-    along = {name for name, _ in map(lambda cell: _contiguous(cell, chain), _cells(body)) if name}
+    along = {name for name, _ in (_contiguous(cell, chain) for cell in _cells(body)) if name}
     sizes = dict(chain)
     found = [name for name in along if sizes[name] >= 16]
     return set(found[:2]) if len(found) > 1 else None
+
+
+def _along_memory(chain: Sequence[Loop], body: Body) -> list[Loop]:
+    """Loops in the order in which they walk through what is stored first."""
+    cells = [Read(one.buffer, one.at) for one in accesses(body) if one.writes and one.at is not None]
+    if not cells:
+        return list(chain)
+    return sorted(chain, key=lambda one: -abs(stride_of(cells[0], one[0]) or 0))
 
 
 def _contiguous(cell: Read, loops: Sequence[Loop]) -> tuple[str, int]:
@@ -127,24 +128,24 @@ def _power(size: int) -> int:
 # Loops inside
 
 
-def _reducing(chain: Sequence[Loop], body: Body, own: set[Buffer], gpu: Gpu) -> Body:
+def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: Gpu) -> Body:
     """Loops around others: rows in lanes, or columns."""
     longest = max((prod(size for _, size in loops) for loops in _inner(body)), default=1)
     columns = _columns(chain, body)
     if columns is not None:
         name, size = columns
-        wide = min(_COLUMNS, _power(size))
-        block = min(_power(longest), max(1, _COLUMNS * _ROWS // wide))
-        warps = max(1, min(8, wide * block // (32 * _EACH) * 2))
-        made = _gridded(chain, _in_lanes(body, block, block), {name: wide}, warps)
+        wide = min(gpu.column_lanes, _power(size))
+        block = min(_power(longest), max(1, gpu.column_lanes * gpu.column_rows // wide))
+        warps = max(1, min(8, wide * block // (32 * gpu.thread_lanes) * 2))
+        made = _gridded(chain, _in_lanes(body, _Lanes(block, block, gpu.block_lanes)), {name: wide}, warps)
         return _kept(made, own)
-    row = _power(longest) if longest <= _ROW else _PART
-    many, points = max(1, _POINTS // row), prod(size for _, size in chain)
+    row = _power(longest) if longest <= gpu.row_lanes else gpu.part_lanes
+    many, points = max(1, gpu.point_lanes // row), prod(size for _, size in chain)
     while many > 1 and points < many * gpu.programs:
         many //= 2
     many = min(many, _power(points))
-    inside = _in_lanes(body, row, _PART)
-    warps = max(1, min(16, many * _widest(inside) // (32 * _EACH)))
+    inside = _in_lanes(body, _Lanes(row, gpu.part_lanes, gpu.block_lanes))
+    warps = max(1, min(16, many * _widest(inside) // (32 * gpu.thread_lanes)))
     return _kept(_flat(chain, inside, many, warps), own)
 
 
@@ -175,26 +176,34 @@ def _inner(body: Sequence[Stmt]) -> Iterator[tuple[Loop, ...]]:
             yield from _inner(body_of(stmt))
 
 
-def _in_lanes(body: Sequence[Stmt], row: int, part: int) -> Body:
-    """A block with its innermost loops in lanes, where they can: all at once up to so many, or in parts."""
-    return tuple([_lane(stmt, row, part) for stmt in body])
+class _Lanes(NamedTuple):
+    """How many lanes loops have: all at once up to a `row`, else in parts; those inside each other at most so many."""
+
+    row: int
+    part: int
+    most: int
 
 
-def _lane(stmt: Stmt, row: int, part: int) -> Stmt:
+def _in_lanes(body: Sequence[Stmt], lanes: _Lanes) -> Body:
+    """A block with its loops in lanes, where they can."""
+    return tuple([_lane(stmt, lanes) for stmt in body])
+
+
+def _lane(stmt: Stmt, lanes: _Lanes) -> Stmt:
     if not isinstance(stmt, For):
-        return with_body(stmt, _in_lanes(body_of(stmt), row, part)) if body_of(stmt) else stmt
+        return with_body(stmt, _in_lanes(body_of(stmt), lanes)) if body_of(stmt) else stmt
     stmt = sunk(stmt)
     assert isinstance(stmt, For)
     loops, inside = perfect((stmt,))
     if not any(isinstance(one, For) for one in everything(inside)):
         for count in range(len(loops), 0, -1):
-            found = _as_lanes(loops, inside, count, row, part)
+            found = _as_lanes(loops, inside, count, lanes)
             if found is not None:
                 return found
         return stmt
-    loop = with_body(stmt, _in_lanes(stmt.body, row, part))
+    loop = with_body(stmt, _in_lanes(stmt.body, lanes))
     assert isinstance(loop, For)
-    block = min(_power(loop.size), _BLOCK // max(_widest(loop.body), 1))
+    block = min(_power(loop.size), lanes.most // max(_widest(loop.body), 1))
     wide = replace(loop, how=(Lanes(block),))
     return loop if block < 2 or illegal(wide) else wide
 
@@ -208,11 +217,11 @@ def _widest(body: Sequence[Stmt]) -> int:
     return max(found, default=1)
 
 
-def _as_lanes(loops: Sequence[Loop], body: Body, count: int, row: int, part: int) -> Stmt | None:
+def _as_lanes(loops: Sequence[Loop], body: Body, count: int, lanes: _Lanes) -> Stmt | None:
     """Loops around straight-line code, the last of them in lanes as one; None if they cannot."""
     outer, (first, *rest) = loops[: len(loops) - count], loops[len(loops) - count :]
     points = prod(size for _, size in (first, *rest))
-    block = _power(points) if _power(points) <= row else min(part, _power(points))
+    block = _power(points) if _power(points) <= lanes.row else min(lanes.part, _power(points))
     how = (Collapse(count), Lanes(block)) if rest else (Lanes(block),)
     loop = For(*first, around(rest, body), how)
     return None if illegal(loop) else around(outer, (loop,))[0]
@@ -221,7 +230,7 @@ def _as_lanes(loops: Sequence[Loop], body: Body, count: int, row: int, part: int
 # What a program keeps
 
 
-def _kept(body: Body, own: set[Buffer]) -> Body:
+def _kept(body: Body, own: Collection[Buffer]) -> Body:
     """A launch whose programs keep buffers of their own in registers, where each lane reads what it wrote."""
     private = {
         one: one.beside(Role.PRIVATE) for one in own if one in effects(body).buffers and _stays_in_lanes(body, one)

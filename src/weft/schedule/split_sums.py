@@ -17,22 +17,19 @@ from dataclasses import replace
 from math import prod
 
 from weft.affine import Affine
-from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Role, Set, Staged, Stmt, Store
+from weft.loops import Buffer, For, If, Inside, Let, Local, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.annotations import parts_of, staged_product
 from weft.loops.constants import neutral_of
 from weft.loops.effects import accumulation, effects
 from weft.loops.legality import carried
 from weft.loops.names import BlockNames, fresh_ids
-from weft.loops.walk import Body, Loop, around, bottom_up, everything, map_scalars, perfect, substituted
+from weft.loops.walk import Body, Loop, around, bottom_up, everything, free, map_scalars, perfect, substituted
 from weft.ops import Call, Scalar
 from weft.schedule.accumulators import accumulated_in
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.gpu_products import best_splits
 from weft.schedule.launches import sunk
 from weft.schedule.partition import in_strips_of, strips_in
-
-#: A strip has so many points at least; a program of columns so many of these.
-_POINTS, _COLUMNS, _LONG = 2048, 64, 128
 
 
 def split_sums(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body:
@@ -61,7 +58,7 @@ class _Splitting:
     def _all(self, stmt: For) -> Sequence[Stmt]:
         """A loop that accumulates in variables: each strip has its own."""
         found = accumulated_in(stmt)
-        most = min(self.gpu.programs, _points((stmt,)) // _POINTS)
+        most = min(self.gpu.programs, _points((stmt,)) // self.gpu.strip_points)
         strips = strips_in(stmt.size, most) if most > 1 else 1
         if strips < 2 or not found or not all(isinstance(one.of, Local) for one in found):
             return (stmt,)
@@ -81,8 +78,9 @@ class _Splitting:
         loop, found = loops[0], accumulated_in(loops[0])
         if len(found) != 1 or not isinstance(found[0].of, Local) or effects(loop.body).buffers:
             return (stmt,)
-        programs, length = -(-prod(size for _, size in cells) // _COLUMNS), _points((loop,))
-        strips = min(2 * self.gpu.programs // max(programs, 1) // 2, length // _LONG, loop.size)
+        many, length = prod(size for _, size in cells), _points((loop,))
+        programs, near = -(-many // self.gpu.column_lanes), min(many, self.gpu.column_lanes)
+        strips = min(self.gpu.programs // max(programs, 1), length * near // self.gpu.strip_points, loop.size)
         if programs >= self.gpu.multiprocessors or strips < 2:
             return (stmt,)
         strips = strips_in(loop.size, strips)
@@ -101,7 +99,7 @@ class _Splitting:
             inside = (If((Inside(index, loop.size),), inside),)
         before = [one for one in block[: block.index(loop)] if isinstance(one, Let) and one.local != total]
         neutral = Let(own, neutral_of(op, total.dtype))
-        first = (*before, neutral, For(loop.loop, length, inside), Store(part, at, own))
+        first: Body = (*before, neutral, For(loop.loop, length, inside), Store(part, at, own))
         taken: Body = (Set(total, Call(op, (total, Read(part, at)))),)
         where = block.index(loop)
         second = (*block[:where], For(strip, strips, taken), *block[where + 1 :])
@@ -126,7 +124,7 @@ class _Splitting:
             return around(batch, (staged,))
         longest, size = max(found.sums, key=lambda one: one[1])
         strip, length = self.names.fresh("strip"), size // splits
-        cells = [*batch, *found.left, *found.right]
+        cells = _as_stored([*batch, *found.left, *found.right], found.rest)
         sizes = (splits, *(one for _, one in cells))
         part = Buffer(next(self.ids), self.names.fresh(f"{found.total.name}_part"), sizes, "float32", Role.PARTIAL)
         at = (Affine.of(strip), *(Affine.of(name) if many > 1 else Affine(()) for name, many in cells))
@@ -144,6 +142,13 @@ class _Splitting:
         taken: Body = (Set(found.total, Call("add", (found.total, Read(part, at)))),)
         second = (Let(found.total, found.start), For(strip, splits, taken), *found.rest)
         return *around([(strip, splits), *batch], (made,)), *around(cells, second)
+
+
+def _as_stored(cells: Sequence[Loop], rest: Sequence[Stmt]) -> list[Loop]:
+    """Loops in the order of the axes of what is stored first."""
+    first = next((one for one in rest if isinstance(one, Store | Update)), None)
+    names = [name for index in first.at for name in free(index)] if first else []
+    return sorted(cells, key=lambda one: names.index(one[0]) if one[0] in names else -1)
 
 
 def _loop(loop: For) -> Loop:

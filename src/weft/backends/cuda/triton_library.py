@@ -1,7 +1,7 @@
-"""What the table of operations calls that Triton has no word for: functions of its own, written where a kernel uses them.
+"""What the table of operations calls that Triton has no word for: functions that are written where a kernel uses them.
 
 Division and roots are rounded once, as IEEE says. Elementary functions are CUDA's libdevice: in single precision `exp`,
-`log`, `tanh` are within 2 units of the last place, `erf` within 2, `pow` within 9 (CUDA's tables). Extrema are not numbers
+`log`, `tanh` and `erf` are within 2 units of the last place, `pow` within 9 (CUDA's tables). Extrema are not numbers
 where an operand is none.
 """
 
@@ -127,6 +127,10 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
     ("where", (*_NUMBERS, "bool"), "c, x, y", ("return tl.where(c, x, y)",)),
     ("fmax", _FLOATS, "x, y", ("return tl.maximum(x, y)",)),
     ("fmin", _FLOATS, "x, y", ("return tl.minimum(x, y)",)),
+    ("fmax", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.maximum(x, y)",)),
+    ("fmin", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.minimum(x, y)",)),
+    ("fdim", _FLOATS, "x, y", ("return libdevice.fdim(x, y)",)),
+    ("fdim", (*_SIGNED, *_UNSIGNED), "x, y", ("return tl.where(x > y, x - y, tl.full((), 0, tl.{t}))",)),
     ("fma", _FLOATS, "x, y, z", ("return tl.fma(x, y, z)",)),
     ("fma", (*_SIGNED, *_UNSIGNED), "x, y, z", ("return x * y + z",)),
 )

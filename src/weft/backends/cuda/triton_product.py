@@ -165,7 +165,7 @@ class ProductText:
         lanes, axes = f"tl.arange(0, {deep}){shape}", frozenset([axis])
         if still:
             last = self.parts.sums[-1][0]
-            lines.add(f"{name} = {still[last].text} + {lanes}")
+            lines.add(f"{name} = tl.multiple_of({still[last].text}, {deep}) + {lanes}")
             return {**still, last: Value(name, axes)}
         lines.add(f"{name} = {'' if start == '0' else 'start + '}{lanes}")
         if size % deep:

@@ -144,7 +144,7 @@ class _Text:
         if self.programs > 1:
             self.lines.add(f"program = tl.program_id(0){'.to(tl.int64)' if self.values.wide else ''}")
         axis = 0
-        for at, (loop, (name, size, block), count) in enumerate(zip(chain, blocks, counts, strict=True)):
+        for at, (loop, (_, _, block), count) in enumerate(zip(chain, blocks, counts, strict=True)):
             inner, outer = prod(counts[at + 1 :]), prod(counts[:at])
             index = "program" if inner == 1 else f"program // {inner}"
             index = "0" if count == 1 else index if outer == 1 else f"{index} % {count}"

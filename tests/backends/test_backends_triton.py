@@ -1,0 +1,195 @@
+"""Kernels as Triton: what their text looks like, that it compiles for every architecture, and what it computes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft as wf
+from backends.triton_interpreted import OnGrid, is_triton, source_of
+from weft.affine import Affine
+from weft.backends.cuda.source import Source
+from weft.backends.cuda.triton_library import is_spelled
+from weft.backends.cuda.triton_text import triton_source
+from weft.loops import Buffer, For, Grid, Program, Read, Store, buffers_of, parse
+from weft.ops import OPS, Call
+from weft.ops.dtypes import is_float
+from weft.schedule.spelled import unspelled
+
+pytest.importorskip("triton")
+
+
+def zeros(*shape: int, label: str, dtype: object = np.float32, batch: int | None = None) -> wf.Tensor:
+    given = {} if batch is None else {"batch": batch}
+    return wf.data(np.zeros(shape, dtype), label=label, **given)  # type: ignore[arg-type]
+
+
+def matrix(rows: int = 64, columns: int = 48) -> wf.Tensor:
+    return zeros(rows, columns, label="x", batch=1)
+
+
+def convolution() -> wf.Tensor:
+    x, w = zeros(2, 8, 8, 32, label="x", batch=1), zeros(16, 3, 3, 32, label="w")
+    return wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", x, w, p=3, q=3)
+
+
+def product(dtype: object = np.float32, size: int = 64) -> wf.Tensor:
+    a, b = zeros(size, size, label="a", dtype=dtype), zeros(size, size, label="b", dtype=dtype)
+    return wf.gelu(wf.einsum("i,k;k,j=>i,j", a, b) + zeros(size, label="bias", dtype=dtype))
+
+
+PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
+    "chain": lambda: wf.tanh(matrix() * 2.0 + 1.0),
+    "broadcast": lambda: matrix() + zeros(48, label="b"),
+    "transpose": lambda: wf.einsum("i|j => j|i", matrix()),
+    "rows": lambda: wf.einsum("i|j => i|0", matrix()),
+    "columns": lambda: wf.einsum("i|j => j", matrix()),
+    "all": lambda: wf.einsum("i|j => 0", matrix(512, 1024)),
+    "long_columns": lambda: wf.einsum("i|j => j", matrix(4096, 64), accum="max"),
+    "softmax": lambda: wf.nn.softmax()(matrix()),
+    "layer_norm": lambda: wf.nn.layer_norm()(matrix(1024, 48)),
+    "product": product,
+    "narrow_product": lambda: product(ml_dtypes.bfloat16, 256),
+    "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
+    "convolution": convolution,
+    "gather": lambda: wf.take(zeros(9, 5, label="table"), wf.data(np.zeros(7, np.int64), label="ids")),
+    "whole": lambda: wf.einsum("i|j => i|0", wf.data(np.zeros((20, 3), np.int32), batch=1) // 3, accum="min"),
+}
+
+
+def sources(tensor: wf.Tensor) -> list[Source]:
+    """The texts of a program's kernels."""
+    result = tensor.named("y")
+    routine = wf.Context(OnGrid()).compile(result.forward, keep=[result])
+    assert all(map(is_triton, routine.kernels))
+    return [source_of(one, f"kernel{at}") for at, one in enumerate(routine.kernels)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_text(name: str, golden: Callable[..., None]) -> None:
+    found = sources(PROGRAMS[name]())
+    launched = [f"# {one.programs} programs on {one.warps} warps, {one.stages} stages" for one in found]
+    golden("\n\n".join(f"{line}\n{one.text}" for line, one in zip(launched, found, strict=True)))
+
+
+COMPILING = """
+    import pickle, sys
+    from weft.backends.cuda.triton_build import compile_triton
+    for source, architecture in pickle.load(sys.stdin.buffer):
+        made = compile_triton(source, architecture)
+        assert made.cubin[:4] == b"\\x7fELF", source.text
+        assert (made.entry, made.programs, made.threads, made.trailing) == (
+            source.entry, source.programs, 32 * source.warps, 2)
+        print(source.entry, architecture, made.shared)
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What compiling everything once says: in a process of its own, with a cache of its own."""
+    import pickle
+
+    every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
+    every += [(one, "sm_80") for name in ("softmax", "product") for one in sources(PROGRAMS[name]())]
+    every += [(one, "sm_100") for name in ("rows", "narrow_product") for one in sources(PROGRAMS[name]())]
+    every += [(one, "sm_90") for one in rows_of_the_table()]
+    env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(COMPILING)], input=pickle.dumps(every), capture_output=True, env=env, timeout=600
+    )
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    assert len(done.stdout.splitlines()) == len(every)
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_it_compiles(architecture: str, compiled: str) -> None:
+    assert architecture in compiled
+
+
+def rows_of_the_table() -> list[Source]:
+    """A kernel that computes with every operation that runs in lanes, for each type it is computed in."""
+    found = []
+    for dtype in ("float32", "float64", "int64", "uint64", "bool"):
+        stores, to = [], 100
+        for op in OPS.values():
+            given = (dtype,) * op.arity
+            if op.name in ("where", "select"):
+                given = ("bool", *given[1:])
+            if op.typing(*given)[0] != given or _unspelled(op.name, given):
+                continue
+            args = tuple(Read(Buffer(at, f"x{at}", (64,), one), (Affine.of("i"),)) for at, one in enumerate(given))
+            target = Buffer(to, op.name, (64,), op.typing(*given)[1])
+            stores.append(Store(target, (Affine.of("i"),), Call(op.name, args)))
+            to += 1
+        body = (For("i", 64, tuple(stores), (Grid(64, 1),)),)
+        found.append(triton_source(f"table_{dtype}", body, buffers_of(Program(body)), ()))
+    return found
+
+
+def _unspelled(op: str, given: tuple[str, ...]) -> bool:
+    args = tuple(Read(Buffer(at, "x", (1,), one), (Affine(()),)) for at, one in enumerate(given))
+    out = OPS[op].typing(*given)[1]
+    return bool(unspelled([Store(Buffer(9, "y", (1,), out), (Affine(()),), Call(op, args))]))
+
+
+def test_what_runs_in_lanes_is_spelled() -> None:
+    """The passes say what Triton has words for; the library has them."""
+    for op in OPS.values():
+        for dtype in ("float32", "float64", "int64", "uint64"):
+            given = (dtype,) * op.arity
+            if op.typing(*given)[0] == given and not _unspelled(op.name, given):
+                assert is_spelled(op.name, dtype), (op.name, dtype)
+    assert not is_float("int64")
+
+
+def test_every_row_is_compiled(compiled: str) -> None:
+    assert all(f"table_{one} sm_90" in compiled for one in ("float32", "float64", "int64", "uint64", "bool"))
+
+
+def test_a_kernel_that_does_not_compile_is_shown() -> None:
+    from weft.backends.cuda.triton_build import compile_triton
+
+    text = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x0):\n    tl.store(x0, nothing)\n"
+    with pytest.raises(wf.WeftError, match="Triton compiles no kernel `kernel` for sm_90") as caught:
+        compile_triton(Source("triton", "kernel", text, ("float32",), False, 1, 1), "sm_90")
+    assert "7      tl.store(x0, nothing)" in str(caught.value)
+
+
+def test_private_buffers_stay_in_registers() -> None:
+    """A softmax passes over memory once: what it divides is in registers."""
+    (source,) = sources(wf.nn.softmax()(matrix()))
+    assert source.text.count("tl.load(") == 1
+    assert source.text.count("tl.store(") == 1
+
+
+@pytest.mark.parametrize("part", ["generators", "programs"])
+def test_interpreted(part: str) -> None:
+    """Triton's interpreter gives what the oracle gives; it cannot run where Triton was imported to compile."""
+    tests = Path(__file__).parents[1]
+    env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])}
+    done = subprocess.run(
+        [sys.executable, "-m", "backends.triton_interpreted", part],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_text_of_a_given_index() -> None:
+    """Static indices are loaded from memory, so that another one is no other kernel."""
+    loop = "for i in range(8) on a grid by 8 with 1 warp:\n    y[i] = x[step, i] * 2.0\n"
+    body = parse(f"x: float32[4, 8]\ny: float32[8]\nstep: range(4)\n{loop}").body
+    found = triton_source("kernel", body, buffers_of(Program(body)), ("step",))
+    assert found.given
+    assert "given0_ = tl.load(given + 0)" in found.text

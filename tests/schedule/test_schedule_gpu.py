@@ -1,0 +1,241 @@
+"""The passes of a GPU: what runs on a grid, in lanes, in blocks or on threads, and that it is the same program."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import weft as wf
+from backends.triton_interpreted import OnGrid, is_triton
+from schedule.test_schedule_random import OPTIMISERS, agree
+from tensor.models import Model, models
+from weft.loops import For, MalformedLoops, Program, Role, Simt, check, declared as show_declared, parse, show
+from weft.loops.effects import effects
+from weft.loops.walk import everything
+from weft.schedule import GPU_PASSES, GPU_UNOPTIMISED
+from weft.schedule.gpu_model import USUAL_GPU
+from weft.schedule.launches import launches
+from weft.schedule.on_grid import on_grid
+from weft.schedule.split_sums import split_sums
+
+BUFFERS = {
+    "x": "float32[4096, 64]",
+    "y": "float32[64]",
+    "z": "float32[64]",
+    "s": "float32[1]",
+    "t": "float32[64, 4096]",
+}
+
+
+def read(text: str) -> Program:
+    used = {name: kind for name, kind in BUFFERS.items() if f"{name}[" in text}
+    return parse("".join(f"{name}: {kind}\n" for name, kind in used.items()) + dedent(text).strip() + "\n")
+
+
+def gridded(text: str) -> str:
+    made = Program(on_grid(read(text).body, (), USUAL_GPU))
+    check(made)
+    return show(made)
+
+
+def same(found: str, wanted: str) -> None:
+    assert found == dedent(wanted).strip()
+
+
+def test_points_are_one_loop_along_memory() -> None:
+    same(
+        gridded("""
+            for i in range(4096):
+                for j in range(64):
+                    t[j, i] = 2.0
+        """),
+        """
+            for j in range(64) collapsed by 2, on a grid by 1024 with 4 warps:
+                for i in range(4096):
+                    t[j, i] = 2.0
+        """,
+    )
+
+
+def test_a_transposition_has_blocks_of_both_loops() -> None:
+    same(
+        gridded("""
+            for i in range(4096):
+                for j in range(64):
+                    t[j, i] = x[i, j]
+        """),
+        """
+            for i in range(4096) on a grid by 64 with 8 warps:
+                for j in range(64) on a grid by 64 with 8 warps:
+                    t[j, i] = x[i, j]
+        """,
+    )
+
+
+def test_rows_are_in_lanes() -> None:
+    same(
+        gridded("""
+            for j in range(64):
+                a: float32 = 0
+                for i in range(4096):
+                    a = a + t[j, i]
+                y[j] = a
+        """),
+        """
+            for j in range(64) on a grid by 1 with 8 warps:
+                a: float32 = 0
+                for i in range(4096) in lanes by 4096:
+                    a = a + t[j, i]
+                y[j] = a
+        """,
+    )
+
+
+def test_columns_are_on_a_grid() -> None:
+    same(
+        gridded("""
+            for j in range(64):
+                a: float32 = 0
+                for i in range(4096):
+                    a = a + x[i, j]
+                y[j] = a
+        """),
+        """
+            for j in range(64) on a grid by 64 with 8 warps:
+                a: float32 = 0
+                for i in range(4096) in lanes by 32:
+                    a = a + x[i, j]
+                y[j] = a
+        """,
+    )
+
+
+def test_what_a_lane_alone_reads_is_its_own() -> None:
+    made = parse(
+        dedent("""
+            t: float32[64, 4096]
+            u: float32[64, 4096]
+            for j in range(64):
+                a: float32 = 0
+                for i in range(4096):
+                    u[j, i] = t[j, i] * 2.0
+                    a = a + t[j, i]
+                for k in range(4096):
+                    t[j, k] = u[j, k] + a
+        """).lstrip()
+    )
+    own = next(one for one in effects(made.body).buffers if one.name == "u")
+    assert {one.role for one in effects(on_grid(made.body, {own}, USUAL_GPU)).buffers if one.name == "u"} == {
+        Role.PRIVATE
+    }
+    longer = on_grid(parse(show_declared(made).replace("4096", "65536")).body, {own}, USUAL_GPU)
+    assert {one.role for one in effects(longer).buffers} == {Role.TENSOR}, "parts of a row are in memory"
+
+
+def test_long_sums_are_cut_into_strips() -> None:
+    made = split_sums(
+        read("""
+            for j in range(64):
+                a: float32 = 0
+                for i in range(4096):
+                    a = a + x[i, j]
+                y[j] = a
+        """).body,
+        USUAL_GPU,
+        False,
+    )
+    same(
+        show(check(Program(made))),
+        """
+            for strip in range(64):
+                for j in range(64):
+                    a_own: float32 = 0
+                    for i in range(64):
+                        a_own = a_own + x[64*strip + i, j]
+                    a_part[strip, j] = a_own
+            for j in range(64):
+                a: float32 = 0
+                for strip in range(64):
+                    a = a + a_part[strip, j]
+                y[j] = a
+        """,
+    )
+
+
+def test_statements_that_share_a_variable_are_one_launch() -> None:
+    found = launches(
+        read("""
+            a: float32 = z[0] * 2.0
+            for j in range(64):
+                y[j] = a
+            b: float32 = 0
+            for i in range(64):
+                b = b + x[i, 0]
+            s[0] = b
+        """).body
+    )
+    same(
+        "\n--\n".join(show(Program(one)) for one in found),
+        """
+            for j in range(64):
+                a: float32 = z[0] * 2.0
+                y[j] = a
+            --
+            b: float32 = 0
+            for i in range(64):
+                b = b + x[i, 0]
+            s[0] = b
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "body", "why"),
+    [
+        ("in lanes by 48", "y[i] = 1", "48 lanes are no power of two"),
+        ("on a grid by 3 with 1 warp", "y[i] = 1", "3 lanes are no power of two"),
+        ("in lanes by 64", "s[0] += y[i]", "iterations share cells of `s`"),
+        ("in lanes by 64", "a = y[i] - a", "`a` is carried from one iteration to the next"),
+        ("on a grid by 64 with 1 warp", "a = a + y[i]", "`a` is carried from one iteration to the next"),
+        ("collapsed by 2, in lanes by 64", "y[i] = 1", "there are not 2 plain loops"),
+    ],
+)
+def test_what_no_lanes_can_do(how: str, body: str, why: str) -> None:
+    text = f"a: float32 = 0\nfor i in range(64) {how}:\n    {body}\n"
+    with pytest.raises(MalformedLoops, match=why):
+        check(read(text))
+
+
+def test_sums_in_lanes_are_legal() -> None:
+    check(read("a: float32 = 0\nfor i in range(64) in lanes by 64:\n    a = a + y[i]\n"))
+
+
+def test_passes_say_what_they_do() -> None:
+    for one in GPU_PASSES:
+        first, *rest = (one.run.__doc__ or "").strip().splitlines()
+        assert first.endswith("."), one.name
+        assert "becomes" in "".join(rest), one.name
+    assert {one.name for one in GPU_UNOPTIMISED} < {one.name for one in GPU_PASSES}
+
+
+@pytest.mark.parametrize("optimise", [True, False])
+def test_everything_is_placed(optimise: bool) -> None:
+    x = wf.data(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), batch=1)
+    y = wf.nn.softmax()(wf.tanh(wf.param("w", o=5) @ x)).named("y")
+    with wf.config.using(optimise=optimise):
+        routine = wf.Context(OnGrid()).compile(y.forward, keep=[y])
+    for kernel in routine.kernels:
+        threads = any(
+            isinstance(how, Simt) for one in everything(kernel.body) if isinstance(one, For) for how in one.how
+        )
+        assert is_triton(kernel) or threads
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 4]))
+def test_launches_compute_what_the_program_does(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
+    with wf.config.using(verify=True, contraction_points=4):
+        agree(sample, optimiser, OnGrid(), visits)
