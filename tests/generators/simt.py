@@ -11,9 +11,8 @@ import numpy as np
 from backends.simt_host import OnHost
 from generators.nests import _Maker, _options
 from weft.schedule import Task, stages
-from weft.schedule.driver import UNOPTIMISED
 from weft.schedule.nodes import as_program
-from weft.schedule.pipeline import PASSES
+from weft.schedule.pipeline import PASSES, UNOPTIMISED
 from weft.thresholds import Thresholds
 
 

@@ -131,14 +131,14 @@ def test_a_variable_that_a_loop_sets_stays_outside_of_it() -> None:
         launched("""
             a: float32 = 0
             for i in range(64):
-                a = a + y[i]
+                a = max(a, y[i])
             for i in range(64):
                 z[i] = a
         """),
         """
             a: float32 = 0
             for i in range(64):
-                a = a + y[i]
+                a = max(a, y[i])
             for i in range(64) on simt threads by 256:
                 z[i] = a
         """,
@@ -150,14 +150,14 @@ def test_a_variable_that_is_carried_along_a_loop_keeps_it_together() -> None:
         launched("""
             a: float32 = 0
             for i in range(64):
-                a = a + y[i]
+                a = max(a, y[i])
                 z[i] = a
         """),
         """
             for alone in range(1) on simt threads by 256:
                 a: float32 = 0
                 for i in range(64):
-                    a = a + y[i]
+                    a = max(a, y[i])
                     z[i] = a
         """,
     )
@@ -235,6 +235,25 @@ def test_steps_with_work_for_many_threads_are_launches_of_their_own() -> None:
         ),
     )
     assert len(launched(text, simt_wide=64, simt_steps=3)) == len(launched(text, simt_wide=65)) == 1
+
+
+def test_a_long_sum_is_wide() -> None:
+    same(
+        launched("""
+            for k in range(8):
+                a: float32 = 0
+                for i in range(64):
+                    a = a + x[i, k]
+                y[k] = a
+        """),
+        """
+            for k in range(8) on simt threads by 256:
+                a: float64 = 0.0
+                for i in range(64):
+                    a = a + float64(x[i, k])
+                y[k] = float32(a)
+        """,
+    )
 
 
 def test_a_long_sum_is_cut_into_strips() -> None:

@@ -18,7 +18,8 @@ iterations of the loops on simt threads inside, and wait for each other after ea
 outside of such loops becomes one, of a single iteration. Where nothing at all is parallel, all is. One thread block is
 a small part of a GPU: where steps have work for many threads and are not too many, each is launches of its own.
 
-A sum that few threads would add up is first cut into strips, each of which has an accumulator (`partition.py`).
+A thread adds up one term after another, so long sums are wide (`optimise/wide_sums.py`). One that few threads would add
+up is first cut into strips, each of which has an accumulator (`partition.py`).
 
 What is folded keeps its loop from being shared, for different iterations have the same cells; threads have no buffers
 of their own. A GPU's pipeline does not fold storage.
@@ -51,6 +52,7 @@ from weft.loops.walk import (
     with_body,
 )
 from weft.ops import Num
+from weft.optimise.wide_sums import widened
 from weft.schedule.annotate import in_plain_loops
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.nodes import Kernel
@@ -76,6 +78,7 @@ def is_placed(kernel: Kernel) -> bool:
 def launches(kernel: Kernel, options: CompileOptions) -> list[Body]:
     """The statements of a kernel's template, cut into launches."""
     body = bottom_up(in_plain_loops(kernel, kernel.plain).template, _without_remarks)
+    body = widened(body, options.single_terms)
     names = BlockNames(body)
     body = bottom_up(body, lambda stmt: _filled(stmt, names) if isinstance(stmt, Fill) else (stmt,))
     return _Launches(options, names.fresh("alone")).of(body)
