@@ -21,7 +21,13 @@ from weft.schedule.launches import launches
 from weft.schedule.on_grid import on_grid
 from weft.schedule.split_sums import split_sums
 
-BUFFERS = {"x": "float32[4096, 64]", "y": "float32[64]", "z": "float32[64]", "s": "float32[1]", "t": "float32[64, 4096]"}
+BUFFERS = {
+    "x": "float32[4096, 64]",
+    "y": "float32[64]",
+    "z": "float32[64]",
+    "s": "float32[1]",
+    "t": "float32[64, 4096]",
+}
 
 
 def read(text: str) -> Program:
@@ -98,9 +104,9 @@ def test_columns_are_on_a_grid() -> None:
                 y[j] = a
         """),
         """
-            for j in range(64) on a grid by 64 with 8 warps:
+            for j in range(64) on a grid by 16 with 8 warps:
                 a: float32 = 0
-                for i in range(4096) in lanes by 32:
+                for i in range(4096) in lanes by 128:
                     a = a + x[i, j]
                 y[j] = a
         """,
@@ -122,7 +128,9 @@ def test_what_a_lane_alone_reads_is_its_own() -> None:
         """).lstrip()
     )
     own = next(one for one in effects(made.body).buffers if one.name == "u")
-    assert {one.role for one in effects(on_grid(made.body, {own}, USUAL_GPU)).buffers if one.name == "u"} == {Role.PRIVATE}
+    assert {one.role for one in effects(on_grid(made.body, {own}, USUAL_GPU)).buffers if one.name == "u"} == {
+        Role.PRIVATE
+    }
     longer = on_grid(parse(show_declared(made).replace("4096", "65536")).body, {own}, USUAL_GPU)
     assert {one.role for one in effects(longer).buffers} == {Role.TENSOR}, "parts of a row are in memory"
 
@@ -220,7 +228,9 @@ def test_everything_is_placed(optimise: bool) -> None:
     with wf.config.using(optimise=optimise):
         routine = wf.Context(OnGrid()).compile(y.forward, keep=[y])
     for kernel in routine.kernels:
-        threads = any(isinstance(how, Simt) for one in everything(kernel.body) if isinstance(one, For) for how in one.how)
+        threads = any(
+            isinstance(how, Simt) for one in everything(kernel.body) if isinstance(one, For) for how in one.how
+        )
         assert is_triton(kernel) or threads
 
 

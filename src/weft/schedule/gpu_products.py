@@ -48,9 +48,7 @@ def _with_sums_in_order(staged: Staged) -> Staged:
     last = max(found.sums, key=fills)
     sums = (*(one for one in found.sums if one != last), last)
     start = Let(found.total, found.start)
-    return staged_product(
-        found.left, found.right, sums, start, found.ops, found.factors, found.rest, tests=found.tests
-    )
+    return staged_product(found.left, found.right, sums, start, found.ops, found.factors, found.rest, tests=found.tests)
 
 
 def _is_blocked(staged: Staged, gpu: Gpu) -> bool:
@@ -86,7 +84,11 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     shapes = gpu.narrow_blocks if width < 4 else gpu.tf32_blocks if tf32 else gpu.single_blocks
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
-    own = 0.0 if splits == 1 else gpu.launch_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
+    own = (
+        0.0
+        if splits == 1
+        else gpu.launch_ns + gpu.program_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
+    )
 
     def ns(shape: BlockShape) -> float:
         high, wide, deep, warps, stages = shape
