@@ -21,7 +21,7 @@ test: lint ## lint, then run every test
 test-torch: $(VENV)/.installed-dev $(VENV)/.installed-bench ## test with the real torch and jax (installs them)
 	$(BIN)/python -m pytest bench/_torch -o filterwarnings=default
 
-test-cuda: $(VENV)/.installed-dev $(VENV)/.installed-cuda ## test on the GPU that is here; without one it fails
+test-cuda: $(VENV)/.installed-dev $(VENV)/.installed-interop ## test on the GPU that is here; without one it fails
 	$(BIN)/python -m pytest bench/_cuda -o filterwarnings=default
 
 lint: $(VENV)/.installed-dev ## style, types and the order of imports

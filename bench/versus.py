@@ -152,7 +152,9 @@ def worker(sources: Path) -> Iterator[tuple[list[str], Callable[[str], float]]]:
 
 
 def environment(sources: Path, cache: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(sources), "WEFT_CACHE": cache, "OMP_NUM_THREADS": "1"}
+    """What a process runs in: modules are compiled once, as installed ones are, and not in each process again."""
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**given, "PYTHONPATH": str(sources), "WEFT_CACHE": cache, "OMP_NUM_THREADS": "1"}
 
 
 def imported(sources: Path) -> dict[str, float]:

@@ -16,6 +16,7 @@ CLASSES: Mapping[str, str] = {
     **dict.fromkeys(("Cast", "Definition", "Dim", "Let", "Local", "Program", "Read", "Size"), _SYNTAX),
     **dict.fromkeys(("Access", "Affine", "Known", "Scope", "Statement"), _SYNTAX),
     **dict.fromkeys(("Array", "Memory"), _SAME),
+    "Source": "the text of a kernel, and that of a notation: no module sees both",
 }
 
 _DOOR = "every language has one"
@@ -59,6 +60,7 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(("errors", "build", "cli", "arguments", "function", "values", "scope", "signature"), _OF_ITS_ROOM),
     "contraction": "which code is one, how it is said, how it is written in C",
     "intervals": "where whole numbers lie, in either language",
+    "source": "the text of a kernel, and that of a notation",
     "specialise": "open sizes decided: of shapes, and of code",
 }
 

@@ -83,7 +83,7 @@ def test_the_wrong_device_is_an_error_that_names_both(ctx: wf.Context) -> None:
     x = wf.data(torch.ones(3, device="cuda"), label="x")
     with (
         wf.Context("cc") as other,
-        pytest.raises(ExchangeError, match="`x` lies on CUDA device 0, and this .* the CPU"),
+        pytest.raises(ExchangeError, match="`x` lies on CUDA device 0, and this context"),
     ):
         other[x * 2.0]
     assert ctx[x * 2.0].tolist() == [2, 2, 2]

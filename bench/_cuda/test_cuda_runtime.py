@@ -61,15 +61,18 @@ def test_memory_that_runs_out_is_refused_and_changes_nothing(ctx: wf.Context) ->
     cuda = backend(ctx)
     w = wf.param("w", o=1 << 20, init=1.0)
     assert ctx[w].sum() == 1 << 20
-    total, free = cuda.memory(0).total, cuda.memory(0).free
     with pytest.raises(MemoryError):
-        cuda.allocate(Buffer(0, "huge", (2 * total,), "uint8"), 0)
-    v = wf.param("v", o=free // 2, init=1.0)
+        cuda.allocate(Buffer(0, "huge", (2 * cuda.memory(0).total,), "uint8"), 0)
+    cuda.release(0)
+    hog = cuda.allocate(Buffer(0, "hog", (cuda.memory(0).free - (64 << 20),), "uint8"), 0)
+    v = wf.param("v", o=1 << 26, init=1.0)
     with pytest.raises(wf.OutOfMemory, match="there is no memory for") as caught:
         ctx[v]
     assert any("`w` 4 MiB" in one for one in caught.value.notes)
     assert ctx[w].sum() == 1 << 20
     assert ctx.memory().devices[0].tensors["w"] == 4 << 20
+    del hog
+    assert ctx[v][-1] == 1, "what was not there is there again"
 
 
 def test_memory_is_given_back(ctx: wf.Context) -> None:

@@ -54,11 +54,9 @@ def misuse(
     try:
         signature.bind(*args, **kwargs)
     except TypeError as unbound:
-        if what := _kind_mistake(function, args, kwargs):  # a layer may be configured before it is applied
-            return ArgumentError(what)
         known = {name: one for name, one in signature.parameters.items() if name != "self"}
         what, fix = _mismatch(_called(function), known, kwargs, str(unbound))
-        return ArgumentError(what, fix=fix)
+        return ArgumentError(_kind_mistake(function, args, kwargs) or what, fix=fix)
     while inner is not None:
         if not _is_library(inner.tb_frame.f_code.co_filename):
             return None  # something the user wrote went wrong

@@ -12,7 +12,7 @@ from rich.text import Text
 
 import weft
 from weft import demo
-from weft.backends.report import doctor
+from weft.backends.doctor import doctor
 from weft.cache.report import clear, report
 from weft.errors import WeftError
 from weft.project.plan import plan_einsum

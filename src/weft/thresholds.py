@@ -40,7 +40,8 @@ class Thresholds:
     fetched while the one before is worked on, where there are more of them than the second cache holds.
 
     **GPUs.** What runs a cell on a thread has thread blocks of `simt_block`. A sum that fewer threads would add up is
-    cut into `simt_strips` at most, which they share.
+    cut into `simt_strips` at most, which they share. A recurrence whose steps have work for `simt_wide` threads is one
+    launch or several for each step, `simt_steps` at most.
     """
 
     tile_rows: int = 8
@@ -80,6 +81,8 @@ class Thresholds:
     simt_block: int = 256
     fetched_lines: int = 8
     simt_strips: int = 1024
+    simt_wide: int = 4096
+    simt_steps: int = 512
 
     def __post_init__(self) -> None:
         for one in fields(self):

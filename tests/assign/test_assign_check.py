@@ -185,6 +185,12 @@ UNWRITTEN = {
         "`x` is 2,3|4,5, and the spec does not write its batch axes of 2,3, which mixes all examples",
         "write `...|rows, cols => ...|rows` to keep them apart, `...|rows, cols => rows` to reduce them on purpose",
     ),
+    "a batch that was not said": (
+        lambda: wf.einsum("i->o; ...|i => ...|o", wf.param("w", o=2), batched(32, 3, batch=0)),
+        1,
+        "`x` is 32,3, without a batch axis, and the spec does not write its output axis of 32, which is reduced",
+        "if it holds examples, say so: wf.data(…, batch=1); if not, write it in the spec",
+    ),
     "an assignment": (
         lambda: assigned("ij => i", batched(2, 3, 4)),
         1,

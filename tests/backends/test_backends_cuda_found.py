@@ -11,8 +11,8 @@ from standins.gpu import StandIn
 from weft import backends
 from weft.backends import find_backend
 from weft.backends.cuda import found
-from weft.backends.cuda.driver import FUNCTIONS, Driver
-from weft.backends.report import doctor
+from weft.backends.cuda.libcuda import FUNCTIONS, Driver
+from weft.backends.doctor import doctor
 
 ELSEWHERE = 'or run on the processor: wf.Context("cc")'
 
@@ -25,7 +25,7 @@ def looked_for_anew() -> None:
 
 def refused(driver: Driver) -> wf.WeftError:
     with pytest.raises(wf.WeftError) as caught:
-        found.checked(driver)
+        found.checked_driver(driver)
     return caught.value
 
 
@@ -75,7 +75,7 @@ def test_no_compilers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_driver_that_works() -> None:
     driver = StandIn().driver
-    assert found.checked(driver) is driver
+    assert found.checked_driver(driver) is driver
 
 
 def test_the_stand_in_has_every_function() -> None:
@@ -121,5 +121,5 @@ def test_what_the_doctor_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[3].startswith("cuda    works: driver of CUDA 13.0, triton ")
     assert lines[4:6] == [f"        GPU {at}: Stand-in {at}, sm_90, 16 MiB free of 16 MiB" for at in range(2)]
     assert lines[6] == "wf.Context() is interp, as WEFT_BACKEND says: 'interp'"
-    monkeypatch.setitem(backends._BACKENDS, "cuda", lambda: found.checked(StandIn(devices=0).driver))
+    monkeypatch.setitem(backends._BACKENDS, "cuda", lambda: found.checked_driver(StandIn(devices=0).driver))
     assert "cuda    does not work: the NVIDIA driver finds no GPU" in doctor()

@@ -59,11 +59,11 @@ KINDS = ("ik;kj=>ij", "ik;jk=>ij", "ki;kj=>ij", "ki;jk=>ji")
 EDGES = [(1, 300, 40), (40, 300, 1), (3, 5, 700), (9, 2100, 17), (600, 2100, 33), (530, 40, 600), (33, 16, 15)]
 
 
+@pytest.mark.usefixtures("shared_cache")
 @pytest.mark.parametrize("shape", EDGES, ids=lambda shape: "x".join(map(str, shape)))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_edges(shape: tuple[int, int, int], dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edges(shape: tuple[int, int, int], dtype: str) -> None:
     """Rows, columns and sums that fill no tile, or more than one panel."""
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     allowed = 16 * float(np.finfo(dtype).eps) * shape[1]
     ctx, made = wf.Context("cc"), {kind: spec(kind, *shape, dtype) for kind in KINDS}
     ctx.compile(wf.seq(*(tensor.forward for tensor, _ in made.values())))()
@@ -71,9 +71,9 @@ def test_edges(shape: tuple[int, int, int], dtype: str, tmp_path: Path, monkeypa
         np.testing.assert_allclose(ctx[tensor], meant, rtol=allowed, atol=allowed, err_msg=kind)
 
 
-def test_nan_and_infinity_stay_in_their_row_and_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("shared_cache")
+def test_nan_and_infinity_stay_in_their_row_and_column() -> None:
     """What is copied beyond the last column, or masked beyond the last sum, touches nothing."""
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
     for kind in KINDS[:2]:
         a, b = np.ones((13, 37), "float32"), np.ones((37, 21) if kind == KINDS[0] else (21, 37), "float32")
         a[3, 36], b[(36, 5) if kind == KINDS[0] else (5, 36)] = np.inf, np.nan

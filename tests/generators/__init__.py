@@ -6,6 +6,7 @@ a few draws of each; a campaign tries as many as one likes:
 
     python -m generators --seed 1 --count 5000            # from tests/, every generator
     python -m generators --only shapes --draw 1:4711      # one draw of one generator again
+    python -m generators --simt --count 25                # on the SIMT threads of a GPU, which run on the host
 """
 
 from __future__ import annotations

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
 
 from rich.progress import track
 
+from backends.simt_host import OnHost
 from generators import Check, attempt, generators
+from weft import backends
 
 
 def main() -> int:
@@ -19,7 +22,11 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the number of the first draw")
     parser.add_argument("--only", action="append", choices=sorted(generators()), help="this generator; may be repeated")
     parser.add_argument("--draw", metavar="SEED:NUMBER", help="one draw again, with its traceback")
+    parser.add_argument("--simt", action="store_true", help="what is compiled in C runs on SIMT threads, on the host")
     options = parser.parse_args()
+    if options.simt:
+        backends._BACKENDS["cc"] = OnHost
+        os.environ["WEFT_BACKEND"] = "cc"
     chosen = {name: check for name, check in generators().items() if not options.only or name in options.only}
     if options.draw:
         seed, number = map(int, options.draw.split(":"))

@@ -30,9 +30,9 @@ PLACES = (Product, Collapse, Parallel, Jam, Vector)
 def check(rng: np.random.Generator) -> None:
     maker = _Maker(rng)
     program = typed(Program(tuple(maker.nest() for _ in range(rng.integers(2, 6)))))
-    written = {nest.target for nest in nests(program)}
     found = [one for one in maker.values if rng.random() < 0.5] or [maker.values[0]]
-    kept = dict.fromkeys([*found, *(one for one in maker.positions if one in written)], "kept")  # it may be in part
+    found += [one for one in maker.positions if _is_needed(one, program) or rng.random() < 0.5]
+    kept = dict.fromkeys(found, "kept")
     threads = int(rng.integers(1, 3))
     options = CompileOptions(verify=True, threads=threads, chunk_ns=1, contraction_points=4)
     meant = _after(program, maker.memory())
@@ -44,6 +44,12 @@ def check(rng: np.random.Generator) -> None:
         memory = maker.memory(body)
         Cc().compile(stage.kernels).bind(memory)({})
         _agree(memory, meant, kept, "C", program, body)
+
+
+def _is_needed(buffer: Buffer, program: Program) -> bool:
+    """Must what a buffer held before stay, because it is written in part, or read first?"""
+    touching = [one for one in nests(program) if buffer in (one.target, *(read.buffer for read in one.reads))]
+    return any(one.target == buffer for one in touching) and not touching[0].fills
 
 
 Memory = dict[Buffer, np.ndarray]

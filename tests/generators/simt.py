@@ -11,9 +11,9 @@ import numpy as np
 from backends.simt_host import OnHost
 from generators.nests import _Maker, _options
 from weft.schedule import Task, stages
-from weft.schedule.driver import UNOPTIMISED
 from weft.schedule.nodes import as_program
-from weft.schedule.pipeline import PASSES
+from weft.schedule.pipeline import PASSES, UNOPTIMISED
+from weft.thresholds import Thresholds
 
 
 def check(rng: np.random.Generator) -> None:
@@ -21,7 +21,10 @@ def check(rng: np.random.Generator) -> None:
     maker = _Maker(rng)
     program = maker.program()
     meant, backend = maker.after(program), OnHost()
-    task = Task(dict.fromkeys(maker.kept, "kept"), places=backend.places, options=_options(rng))
+    strips, wide = int(rng.choice([2, 1024])), int(rng.choice([2, 4096]))
+    lines = Thresholds(simt_strips=strips, simt_wide=wide, joining_share=float(rng.choice([0.1, 100])))
+    options = _options(rng).but(thresholds=lines)
+    task = Task(dict.fromkeys(maker.kept, "kept"), places=backend.places, options=options)
     *_, (name, stage) = stages(program, task, passes=PASSES if rng.random() < 0.5 else UNOPTIMISED)
     body = as_program(stage.kernels)
     memory = maker.memory(body)

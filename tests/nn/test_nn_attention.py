@@ -155,6 +155,22 @@ def test_angles_of_far_positions_are_those_of_double_precision(interleaved: bool
     np.testing.assert_allclose(table[:, 1::2], np.cos(angle), atol=1e-6)
 
 
+def test_compiled_gradients_of_a_model_with_positions_are_those_of_the_oracle() -> None:
+    """Rows of tables that data names, positions that are computed once more, and tests that read them."""
+    ids = (np.arange(288) % 9).reshape(18, 16).astype("int32")
+    model = wf.nn.gpt(vocabulary=9, max_len=32, width=16, num_layers=1, num_heads=2, label="model")
+    x, y = (wf.data(one, batch=2) for one in (ids, (ids + 1) % 9))
+    loss = wf.mean(wf.nn.cross_entropy(model(x), y), "...|... => 0")
+    found = []
+    for backend in ("interp", "cc"):
+        wf.seed(0)
+        ctx = wf.Context(backend)
+        ctx.compile(wf.grad_update(loss), keep=[one.grad for one in loss.params])()
+        found.append([ctx[one.grad] for one in loss.params])
+    for param, meant, ours in zip(loss.params, *found, strict=True):
+        np.testing.assert_allclose(ours, meant, rtol=1e-4, atol=1e-7, err_msg=param.label)
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [

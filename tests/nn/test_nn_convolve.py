@@ -55,6 +55,25 @@ def test_images_without_an_axis_of_channels() -> None:
     check_block(layer, x, lambda x, p: conv(x[..., None], p["kernel"][..., None], axes=2) + p["bias"])
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape", "batch", "fix"),
+    [
+        (wf.nn.conv2d(out_channels=3), (6, 8, 4, 3), 0, "wf.data(array, batch=1)"),
+        (wf.nn.conv_transpose1d(out_channels=3), (6, 8, 3), 0, "wf.data(array, batch=1)"),
+        (wf.nn.max_pool2d(), (6, 8, 4, 3), 0, "wf.data(array, batch=1)"),
+        (wf.nn.conv2d(out_channels=3), (6, 8), 1, "array[..., None]"),
+        (wf.nn.depthwise_conv2d(), (6, 8, 4), 1, "array[..., None]"),
+        (wf.nn.batch_norm2d(), (6, 8, 4), 1, "array[..., None]"),
+        (wf.nn.global_avg_pool2d(), (6, 8, 4), 1, "array[..., None]"),
+    ],
+)
+def test_images_of_other_axes_are_told_how_to_have_them(layer: Any, shape: Any, batch: int, fix: str) -> None:
+    x = wf.data(np.ones(shape), batch=batch, label="x")
+    with pytest.raises(wf.ShapeError, match="and channels, and `x` is") as refused:
+        layer(x)
+    assert fix in refused.value.fix
+
+
 def test_channels_that_the_use_asks_for() -> None:
     layer = wf.nn.conv2d(label="conv")
     x = wf.data(IMAGES[2], batch=1, label="x")

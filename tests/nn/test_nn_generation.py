@@ -10,6 +10,7 @@ import pytest
 
 import weft as wf
 from weft.nn.generation import GenerationPlan
+from weft.nn.prompts import Source
 from weft.nn.sampling import Sampling
 
 IDS = np.random.default_rng(3).integers(0, 11, (2, 8)).astype("int32")
@@ -81,6 +82,84 @@ def test_compiled_it_is_the_same_for_every_position() -> None:
     for length in range(1, 9):
         _, scores = next(generator.steps([IDS[0, :length], IDS[1, :length]], Sampling(), 0))
         np.testing.assert_allclose(scores, whole[:, length - 1], rtol=1e-4, atol=1e-5)
+
+
+SOURCES, SOURCE_LENGTHS = IDS[::-1, :5].copy(), np.array([5, 3], "int32")
+
+
+def translator(positions: str = "learned") -> Any:
+    return wf.nn.transformer(
+        vocabulary=11,
+        num_encoder_layers=1,
+        num_decoder_layers=2,
+        num_heads=2,
+        d_enc=6,
+        d_dec=4,
+        d_ff=5,
+        max_len=16,
+        positions=positions,
+        label="translator",
+    )
+
+
+@pytest.mark.parametrize(("positions", "backend"), [("learned", "interp"), ("sinusoidal", "interp"), ("none", "cc")])
+@pytest.mark.parametrize("padded", [False, True])
+def test_from_a_source_all_scores_are_those_of_the_whole_sequences(positions: str, backend: str, padded: bool) -> None:
+    """The source is read with the first tokens alone, and not even given later."""
+    model, ctx, random = translator(positions), wf.Context(backend), np.random.default_rng(5)
+    lengths = SOURCE_LENGTHS if padded else np.array([5, 5], "int32")
+    known = {"source_lengths": wf.data(lengths, batch=1)} if padded else {}
+    logits = model(wf.data(SOURCES, batch=2), wf.data(IDS, batch=2), **known)
+    for param in model.params:
+        ctx[param] = random.normal(size=param.dims.array_shape, scale=0.7)
+    whole, source = ctx[logits], Source(SOURCES, lengths)
+    generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=3, source=5, padded=padded))
+    for counts in ((4, 4), (1, 5), (8, 2)):
+        prompts = [IDS[row, :count] for row, count in enumerate(counts)]
+        _, scores = next(generator.steps(prompts, Sampling(), 0, source))
+        expected = [whole[row, len(prompt) - 1] for row, prompt in enumerate(prompts)]
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+    later = [run for (_, first), run in generator._compiled.items() if not first]
+    assert all("source" not in [one.name for one in run.signature.arguments] for run in later)
+    sources = [one[:length] for one, length in zip(SOURCES, lengths, strict=True)]
+    found = model.generate([[1, 2], [3]], source=sources, max_new=4, context=ctx)
+    alone = [
+        model.generate(one, source=of, max_new=4, context=ctx) for one, of in zip([[1, 2], [3]], sources, strict=True)
+    ]
+    slow = model.generate([[1, 2], [3]], source=sources, max_new=4, context=ctx, cache=False)
+    assert [one.tolist() for one in found] == [one.tolist() for one in alone] == [one.tolist() for one in slow]
+
+
+def test_prompts_that_are_padded_are_those_that_are_not() -> None:
+    model = tiny_gpt()
+    ctx, _ = in_context(model, "interp")
+    padded, lengths = np.array([[1, 2, 3, 0], [4, 0, 0, 0]]), [3, 1]
+    found = model.generate(padded, lengths=lengths, max_new=3, context=ctx)
+    wanted = model.generate([[1, 2, 3], [4]], max_new=3, context=ctx)
+    assert [one.tolist() for one in found] == [one.tolist() for one in wanted]
+
+
+def test_a_layer_that_mixes_positions_by_itself_is_noticed() -> None:
+    """Once: a model that is right is not tried again."""
+    tried = list[int]()
+
+    @wf.nn.language_model
+    def mixed(ids: wf.Tensor, *, along: bool) -> wf.Tensor:
+        tried.append(1)
+        x = wf.nn.embedding(ids, vocabulary=7, o=4)
+        return wf.nn.linear(x + wf.cumsum(x, "..., t|d => ...|d") if along else x, o=7)
+
+    ctx, wrong, right = wf.Context("interp"), mixed(along=True, label="mine"), mixed(along=False)
+    with pytest.raises(wf.WeftError, match="`mine` mixes tokens in a way that is not known token by token") as refused:
+        wrong.generate([1, 2], max_new=4, context=ctx)
+    assert "give cache=False" in refused.value.fix
+    ids, expected = [1, 2], greedy(wrong, ctx, [1, 2], 6)
+    assert wrong.generate(ids, max_new=4, context=ctx, cache=False).tolist() == expected
+    tried.clear()
+    right.generate([1, 2], max_new=4, context=ctx)
+    first = len(tried)
+    right.generate([1, 2], max_new=4, context=ctx)
+    assert len(tried) == first
 
 
 def greedy(model: Any, ctx: wf.Context, prompt: list[int], length: int) -> list[int]:
@@ -187,6 +266,13 @@ def test_among_more_than_there_are() -> None:
         ({"prompt": ["text", "more"]}, "a prompt is of ids, whole numbers, not of text"),
         ({"prompt": [[1], []]}, "a prompt has at least one token, and this one is of shape (0,)"),
         ({"prompt": [0.5]}, "a prompt is of ids, whole numbers, not float64"),
+        (
+            {"prompt": [[1, 2]], "lengths": [3]},
+            "a prompt of 2 tokens, the rest of them padding, cannot have the length 3",
+        ),
+        ({"prompt": [[1, 2]], "lengths": [1, 1]}, "lengths say how many tokens each prompt has, and are of shape (2,)"),
+        ({"prompt": [[1], [2]], "source": [3]}, "there are 2 prompts and 1 sources"),
+        ({"source": "text"}, "a source is of ids, whole numbers, not of text"),
         ({"max_len": 3}, "a prompt of 3 tokens leaves none to be generated of max_len = 3"),
     ],
 )

@@ -199,6 +199,10 @@ def test_wrong_use_is_told(wrong: object, what: str) -> None:
             lambda: wf.train.accuracy(x, wf.data(ONE_HOT, batch=1, label="hot")),
             "labels it is wf.argmax(hot)",
         ),
+        (
+            lambda: wf.nn.cross_entropy(wf.nn.linear(wf.data(X), o=3, label="m"), wf.data(IDS)),
+            "`m` has no batch axis: if the first axes of data hold examples, wf.data(…, batch=1) says so",
+        ),
         (lambda: wf.train.accuracy(x, wf.data(IDS, label="ids")), "one id for each example, wf.data(ids, batch=1)"),
     ],
 )

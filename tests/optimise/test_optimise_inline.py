@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from loops.written import GIVEN, V, program, show
+from loops.written import GIVEN, C, V, program, show
 from weft.loops import Program, check
 from weft.loops.nests import nests
 from weft.optimise.inline import inlined
@@ -60,6 +60,42 @@ CASES = {
             H[k] = float16(V)
         """,
     ),
+    "what a test reads is computed before it": (
+        """
+        for i in range(4):
+            V[i] = W[i] + 1.0
+        for i in range(4):
+            for j in range(3):
+                if 0 <= int64(V[i]) < 4:
+                    X[int64(V[i]), j] += Y[i, j]
+        """,
+        """
+        for i in range(4):
+            V: float32 = W[i] + 1.0
+            for j in range(3):
+                if 0 <= int64(V) < 4:
+                    X[int64(V), j] += Y[i, j]
+        """,
+    ),
+    "and so is what the test of a writer reads": (
+        """
+        for i in range(4):
+            V[i] = W[i] + 1.0
+        for i in range(4):
+            if 0 <= int64(V[i]) < 4:
+                C[i] = W[i]
+        for k in range(4):
+            H[k] = C[k]
+        """,
+        """
+        for k in range(4):
+            C: float32 = 0
+            V: float32 = W[k] + 1.0
+            if 0 <= int64(V) < 4:
+                C = W[k]
+            H[k] = float16(C)
+        """,
+    ),
     "each cell that is read is computed, once": (
         """
         for i in range(4):
@@ -82,7 +118,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, after = map(dedent, CASES[name])
-    done = check(inlined(nests(program(before)), {V}, GIVEN), GIVEN)
+    done = check(inlined(nests(program(before)), {V, C}, GIVEN), GIVEN)
     body = tuple(inner for stmt in done.body for inner in stmt.body)  # type: ignore[union-attr]  # remarks
     assert show(Program(body)) == after.strip()
 

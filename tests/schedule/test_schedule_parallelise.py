@@ -87,6 +87,25 @@ def test_few_rows_are_shared_once_each_core_is_worth_a_panel(rows: int, head: st
     assert head in text(parallelised(before, SHARING)).splitlines()[1]
 
 
+@pytest.mark.parametrize(("columns", "head"), [(128, ", columns on threads by 2:"), (32, "along columns:")])
+def test_few_columns_are_shared_though_each_core_packs_all_rows(columns: int, head: str) -> None:
+    """Panels are too few for the rows that are packed beside each, and there is nothing else to share."""
+    before = f"""
+a: float32[512, 128]
+b: float32[512, {columns}]
+c: float32[128, {columns}]
+product of left i; right j; sums k in tiles of 8 rows by 2 vectors of 16, copied panels, copied strips of rows by 8, \
+groups of 32 tiles by 8 panels, parts of 64, then along columns:
+    for i in range(128):
+        for j in range({columns}):
+            t: float32 = 0
+            for k in range(512):
+                t = t + (a[k, i] * b[k, j])
+            c[i, j] = t
+"""
+    assert head in text(parallelised(parse(before).body, SHARING)).splitlines()[1]
+
+
 def test_inside_a_recurrence_loops_are_shared() -> None:
     before = program("for i in range(23):\n    for j in range(40):\n        B[i + 1, j] = B[i, j] * 2\n").body
     assert "    for j in range(40) on threads by 1:" in text(parallelised(before, SHARING))

@@ -12,6 +12,7 @@ from backends.simt_host import OnHost
 from weft.loops import MalformedLoops, Program, check, parse, show
 from weft.loops.legality import beside_threads
 from weft.schedule import Kernel
+from weft.schedule.compile_options import DEFAULTS
 from weft.schedule.simt import is_placed, on_simt
 
 BUFFERS = {"x": "float32[64, 8]", "y": "float32[64]", "z": "float32[64]", "s": "float32[1]", "ids": "int64[64]"}
@@ -23,10 +24,15 @@ def written(text: str) -> str:
     return "".join(f"{name}: {kind}\n" for name, kind in used.items()) + dedent(text).strip() + "\n"
 
 
-def launched(text: str) -> list[str]:
+def launched(text: str, **lines: float) -> list[str]:
     """What becomes of the loops of a kernel, a text for each launch."""
     kernel = Kernel(("remark",), parse(written(text)).body)
-    found = on_simt(kernel)
+    found = on_simt(
+        kernel,
+        DEFAULTS.but(
+            thresholds=wf.Thresholds(**lines)  # type: ignore[arg-type]
+        ),
+    )
     assert all(one.remarks == ("remark",) and is_placed(one) and not is_placed(kernel) for one in found)
     for one in found:
         check(Program(one.body))
@@ -125,16 +131,34 @@ def test_a_variable_that_a_loop_sets_stays_outside_of_it() -> None:
         launched("""
             a: float32 = 0
             for i in range(64):
-                a = a + y[i]
+                a = max(a, y[i])
             for i in range(64):
                 z[i] = a
         """),
         """
             a: float32 = 0
             for i in range(64):
-                a = a + y[i]
+                a = max(a, y[i])
             for i in range(64) on simt threads by 256:
                 z[i] = a
+        """,
+    )
+
+
+def test_a_variable_that_is_carried_along_a_loop_keeps_it_together() -> None:
+    same(
+        launched("""
+            a: float32 = 0
+            for i in range(64):
+                a = max(a, y[i])
+                z[i] = a
+        """),
+        """
+            for alone in range(1) on simt threads by 256:
+                a: float32 = 0
+                for i in range(64):
+                    a = max(a, y[i])
+                    z[i] = a
         """,
     )
 
@@ -187,6 +211,78 @@ def test_steps_in_which_cells_mix_run_in_one_thread_block() -> None:
                     s[0] = u[0]
                 for i in range(64) on simt threads by 256:
                     h[t + 1, i] = u[i] + s[0]
+        """,
+    )
+
+
+def test_steps_with_work_for_many_threads_are_launches_of_their_own() -> None:
+    text = """
+        for t in range(2):
+            for i in range(64):
+                u[i] = h[t, 63 - i]
+            for i in range(64):
+                h[t + 1, i] = u[i]
+    """
+    same(
+        launched(text, simt_wide=64),
+        *(
+            one
+            for t in (0, 1)
+            for one in (
+                f"for i in range(64) on simt threads by 256:\n    u[i] = h[{t}, -i + 63]",
+                f"for i in range(64) on simt threads by 256:\n    h[{t + 1}, i] = u[i]",
+            )
+        ),
+    )
+    assert len(launched(text, simt_wide=64, simt_steps=3)) == len(launched(text, simt_wide=65)) == 1
+
+
+def test_a_long_sum_is_wide() -> None:
+    same(
+        launched("""
+            for k in range(8):
+                a: float32 = 0
+                for i in range(64):
+                    a = a + x[i, k]
+                y[k] = a
+        """),
+        """
+            for k in range(8) on simt threads by 256:
+                a: float64 = 0.0
+                for i in range(64):
+                    a = a + float64(x[i, k])
+                y[k] = float32(a)
+        """,
+    )
+
+
+def test_a_long_sum_is_cut_into_strips() -> None:
+    same(
+        launched(
+            """
+            a: float64 = 0
+            for i in range(64):
+                a = a + float64(y[i])
+            s[0] = float32(a)
+        """,
+            simt_strips=2,
+            joining_share=100.0,
+        ),
+        """
+            for strip in range(2) on simt threads by 256:
+                a_own: float64 = 0
+                for i in range(32):
+                    a_own = a_own + float64(y[32*strip + i])
+                a_part[strip] = a_own
+        """,
+        """
+            for alone in range(1) on simt threads by 256:
+                a_all: float64 = 0
+                for strip in range(2):
+                    a_all = a_all + a_part[strip]
+                a: float64 = 0
+                a = a + a_all
+                s[0] = float32(a)
         """,
     )
 

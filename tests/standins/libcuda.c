@@ -5,6 +5,8 @@ a GPU that is slow, so whoever does not wait sees old values. Kernels are "machi
 and running one calls back. Calls are written down. */
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ typedef struct { int device; size_t reserved, used; } pool;
 typedef struct { char *image; int device; } module;
 typedef struct { char name[128]; int parameters, device, shared; } function;
 typedef struct { function *of; unsigned programs, threads, shared; void *values[64]; } node;
-typedef struct { node nodes[256]; int count; } graph;
+typedef struct { node nodes[256]; bool waits[256][256]; int count; } graph;
 typedef struct { void *start; size_t size; pool *of; } piece;
 typedef struct { stream *of; size_t upto; } event;
 
@@ -289,7 +291,11 @@ int cuGraphCreate(void **made, unsigned flags) { return *made = calloc(1, sizeof
 int cuGraphAddKernelNode_v2(void **made, graph *to, void **after, size_t count, const kernel_node *with)
 {
     if (to->count == 256 || with->extra || with->kernel || with->context) return INVALID_VALUE;
-    if (count != (to->count ? 1 : 0) || (count && after[0] != &to->nodes[to->count - 1])) return INVALID_VALUE;
+    for (size_t at = 0; at < count; at++) {
+        const ptrdiff_t before = (node *)after[at] - to->nodes;
+        if (before < 0 || before >= to->count) return INVALID_VALUE;
+        to->waits[to->count][before] = true;
+    }
     if (with->shared > (with->of->shared ? with->of->shared : 49152)) return INVALID_VALUE;
     CURRENT(with->of->device);
     node *new = &to->nodes[to->count++];
@@ -302,7 +308,18 @@ int cuGraphAddKernelNode_v2(void **made, graph *to, void **after, size_t count, 
 int cuGraphInstantiateWithFlags(void **made, const graph *of, uint64_t flags)
 {
     graph *copy = malloc(sizeof(graph));
+    bool done[256] = {false};
     *copy = *of;
+    /* Kernels run in the order that is least like the one they came in: the last that waits for nothing comes next. */
+    for (int place = 0; place < of->count; place++) {
+        int next = of->count - 1;
+        for (bool ready = false; !ready; next -= !ready) {
+            ready = !done[next];
+            for (int before = 0; before < of->count; before++) ready &= !of->waits[next][before] || done[before];
+        }
+        done[next] = true;
+        copy->nodes[place] = of->nodes[next];
+    }
     return *made = copy, note("instantiate", of->count), flags ? INVALID_VALUE : OK;
 }
 

@@ -10,12 +10,8 @@ import pytest
 import weft as wf
 from tensor.differences import EVERYTHING
 
+pytestmark = pytest.mark.usefixtures("shared_cache")
 BACKENDS = pytest.mark.parametrize("backend", ["interp", "cc"])
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path))
 
 
 @BACKENDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import weft as wf
@@ -34,3 +35,21 @@ WRONG: dict[str, Callable[[], object]] = {
 def test_wrong_use_is_an_error_of_weft(name: str) -> None:
     with pytest.raises(wf.WeftError):
         WRONG[name]()
+
+
+def test_habits_of_other_libraries_are_answered() -> None:
+    x = wf.data(np.ones((2, 6)), batch=1, label="x")
+    for wrong, what, fix in (
+        (lambda: wf.concat([x, x]), "concat takes tensors one by one, not a list of them", "write wf.concat(*tensors)"),
+        (lambda: wf.stack((x, x)), "stack takes tensors one by one, not a list of them", "write wf.stack(*tensors)"),
+        (
+            lambda: wf.pad(x, (1, 2)),
+            "`pad` takes a whole number for `before`, not (1, 2)",
+            "pad(x, before, after",
+        ),
+        (lambda: wf.top_k(x, 40), "there are no 40 largest along `v` of `x`, which is 2|6", "or fewer"),
+    ):
+        with pytest.raises(wf.WeftError) as refused:
+            wrong()  # type: ignore[no-untyped-call]
+        assert refused.value.what == what
+        assert fix in refused.value.fix

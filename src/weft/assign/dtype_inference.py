@@ -15,8 +15,10 @@ was written. It is settled when first asked for, with everything connected to it
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal, TypeAlias
 
 from weft.errors import Origin, WeftError, user_origin
@@ -157,6 +159,8 @@ class TypeRule:
     truth: bool
     origin: Origin | None
     asks: bool = True
+    #: Rules of operands come before those of what is computed from them.
+    number: int = field(default_factory=count().__next__)
     #: What operands of some types meet in, as far as it was asked.
     met: dict[tuple[str, ...], str] = field(default_factory=dict)
 
@@ -222,7 +226,7 @@ def _connected(start: Precision) -> tuple[list[Precision], list[TypeRule]]:
                 found = [one for one in _cells(rule) if one.settled is None and one not in cells]
                 cells |= dict.fromkeys(found)
                 stack += found
-    return list(cells), list(rules)
+    return list(cells), sorted(rules, key=lambda rule: rule.number)
 
 
 def _cells(rule: TypeRule) -> Iterator[Precision]:
@@ -236,7 +240,7 @@ class _Inference:
     def __init__(self, cells: list[Precision], rules: list[TypeRule]) -> None:
         self.types = {cell: cell.least for cell in cells}
         self.rules = rules
-        self.rising = dict.fromkeys(rules)
+        self.rising = OrderedDict.fromkeys(rules)
         self.taking = dict.fromkeys(rules)
         self.unheard: dict[TypeRule, None] = {}  # what must wait until bounds speak
         self.bounds_speak = False
@@ -261,7 +265,7 @@ class _Inference:
         """Raise what is computed from what rose; when nothing rises any more, what is used for what rose."""
         while self.rising or self.taking:
             while self.rising:
-                self._rise(self.rising.popitem()[0])
+                self._rise(self.rising.popitem(last=False)[0])
             wishes = [wish for rule in self.taking for wish in self._wishes(rule)]
             self.taking.clear()
             for cell, wish, speaker in wishes:

@@ -27,7 +27,7 @@ from weft.assign.nodes import (
     node_of,
 )
 from weft.loops import Buffer, Cast, Local, Read
-from weft.loops.walk import children
+from weft.loops.walk import INNER, children
 from weft.ops import OPS, Call, Scalar, fold_tree
 from weft.project.plan import label_sizes
 from weft.shape.cells import ShapeVar
@@ -138,5 +138,5 @@ def _value(value: Scalar, number: Callable[[str], int] | None = None) -> str:
                 return str(number(name))
         return repr(one.number if isinstance(one, Extent) else one)
 
-    last = fold_tree(value, combine, children)
+    last = fold_tree(value, combine, children) if type(value) in INNER else combine(value, ())
     return f"{';'.join(lines)};{last}"

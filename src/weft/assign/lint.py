@@ -1,6 +1,7 @@
 """What code says that is hardly meant. Every doubt is an error that is not raised yet: a warning, unless one is strict.
 
 - A batch axis that a spec neither writes nor covers by `...` is reduced: examples are mixed.
+- Output axes that a spec does not write are reduced, of a tensor that has no batch axis where the spec expects some.
 - A tensor without batch axes, as long as there are examples, stretches a batch of single numbers: each meets all.
 """
 
@@ -31,6 +32,7 @@ def doubts(code: Code) -> Iterator[WeftError]:
         match operation.logic:
             case Einsum(spec=spec):
                 yield from _unwritten(operation, spec)
+                yield from _unbatched(operation, spec)
             case Pointwise() if not _compares(statement):
                 yield from _stretched(operation)
 
@@ -48,6 +50,25 @@ def _unwritten(operation: Operation, spec: Spec) -> Iterator[WeftError]:
                 text=spec.text,
                 spans=[shape.span],
                 fix=_written(spec, further),
+            )
+
+
+def _unbatched(operation: Operation, spec: Spec) -> Iterator[WeftError]:
+    """Output axes that are reduced without a word, of what may have a batch, and has none."""
+    for shape, slot in zip(spec.operands, operation.slots[1:], strict=True):
+        closed = slot.closed
+        if closed is None or closed.batch or not (shape.batch.var or shape.batch.axes) or shape.output.var:
+            continue
+        axes = closed.output[: len(closed.output) - len(shape.output.axes)]
+        if shape.output.axes and prod(dim.size for dim in axes) > 1:
+            sizes = ("axis of " if len(axes) == 1 else "axes of ") + ",".join(map(str, axes))
+            yield ShapeError(
+                f"`{slot.name}` is {slot}, without a batch axis, and the spec does not write its output {sizes}, "
+                "which is reduced",
+                origin=operation.step.origin,
+                text=spec.text,
+                spans=[shape.span],
+                fix=f"if it holds examples, say so: wf.data(…, batch={len(axes)}); if not, write it in the spec",
             )
 
 

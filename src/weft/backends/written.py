@@ -25,28 +25,28 @@ Write: TypeAlias = Callable[[Body, Sequence[Buffer], Sequence[str]], tuple[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class Written(Generic[T]):
+class WrittenKernel(Generic[T]):
     """A kernel of a program under neutral names, and how this program calls it."""
 
     text: T
     call: KernelCall
 
 
-def written(kernels: Sequence[Kernel], write: Write[T]) -> tuple[Written[T], ...]:
+def written(kernels: Sequence[Kernel], write: Write[T]) -> tuple[WrittenKernel[T], ...]:
     """Kernels as calls of what is written once for all that are alike."""
     found = once(kernels, lambda kernel, _: _canonical(kernel, write))
     return tuple(map(_called, found, kernels))
 
 
-def _canonical(kernel: Kernel, write: Write[T]) -> Written[T]:
+def _canonical(kernel: Kernel, write: Write[T]) -> WrittenKernel[T]:
     body, fixed = anchored(kernel.template)
     neutral, buffers, given = canonical_kernel(Kernel((), body))
     ordered = sorted(buffers_of(Program(neutral.body)), key=lambda one: one.id)
     name, text = write(neutral.body, ordered, [f"s{at}" for at in range(len(given))])
-    return Written(text, KernelCall(name, buffers, tuple(fixed.get(one, one) for one in given), kernel.threads))
+    return WrittenKernel(text, KernelCall(name, buffers, tuple(fixed.get(one, one) for one in given), kernel.threads))
 
 
-def _called(one: Written[T], kernel: Kernel) -> Written[T]:
+def _called(one: WrittenKernel[T], kernel: Kernel) -> WrittenKernel[T]:
     """What is written of a template as a kernel calls it."""
     buffers = tuple(map(kernel.renaming.buffer, one.call.buffers))
     return replace(one, call=replace(one.call, buffers=buffers, threads=kernel.threads))

@@ -56,14 +56,19 @@ def own_identity() -> str:
 
     When a file last changed says more than its own time, which an archive may have set to anything.
     """
-    lines = sorted(
-        f"{one.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
-        for folder, _, _ in os.walk(Path(__file__).parent.parent, followlinks=True)
-        for one in os.scandir(folder)
-        if one.name.endswith((".py", ".h", ".lark"))
-        for info in [one.stat()]
-    )
+    lines = sorted(_stamps(str(Path(__file__).parent.parent)))
     return hashlib.sha256("\n".join([sys.version, *lines]).encode()).hexdigest()
+
+
+def _stamps(folder: str) -> Iterator[str]:
+    """What is known of the sources in a folder, and in those inside it, from a look at each."""
+    with os.scandir(folder) as found:
+        for one in found:
+            if one.name.endswith((".py", ".h", ".lark")):
+                info = one.stat()
+                yield f"{one.path} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns}"
+            elif one.name != "__pycache__" and one.is_dir():
+                yield from _stamps(one.path)
 
 
 def _user_cache() -> Path:

@@ -107,8 +107,8 @@ def _typed(scalar: Scalar, dtype: str, scope: _Around) -> None:
 
 
 def _scalar(scalar: Scalar, scope: _Around) -> None:
-    if depth(scalar) > DEEPEST:
-        raise MalformedLoops(f"a scalar is nested {depth(scalar)} deep, more than {DEEPEST}")
+    if (deep := depth(scalar)) > DEEPEST:
+        raise MalformedLoops(f"a scalar is nested {deep} deep, more than {DEEPEST}")
     for one in reversed(walk(scalar)):  # innermost first
         match one:
             case Affine():

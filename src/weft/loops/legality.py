@@ -172,17 +172,16 @@ def carried(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     done = effects(body)
     for local in done.sets - done.lets:
         return f"`{local.name}` is carried from one iteration to the next"
-    private = [one for one in done.buffers if one.role is Role.PRIVATE]
+    private = {one for one in done.buffers if one.role is Role.PRIVATE}
     for buffer, touched in sites(body, private).items():
         if not covered(touched):
             return f"`{buffer.name}` may hold what another iteration wrote"
-    return _shared(loops, body, private)
+    return _shared(loops, body, done.buffers - private)
 
 
-def _shared(loops: Sequence[Loop], body: Sequence[Stmt], private: Collection[Buffer] = ()) -> str:
-    written = sorted(effects(body).buffers.difference(private), key=lambda one: one.id)
+def _shared(loops: Sequence[Loop], body: Sequence[Stmt], written: Collection[Buffer]) -> str:
     touched = sites(around(loops, tuple(body)), written)
-    for buffer in written:
+    for buffer in sorted(written, key=lambda one: one.id):
         for outer, (name, size) in enumerate(loops):
             if size > 1 and not iterations_apart(name, touched[buffer], outer):
                 return f"iterations share cells of `{buffer.name}`"
@@ -220,7 +219,7 @@ def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     uses = [one for stmt in inside for part in parts(stmt) for one in walk(part) if one in sums]
     if len(set(sums)) < len(sums) or len(uses) > len(sums):
         return f"`{sums[0].name}` is used before all is added"
-    return _shared(loops, body)
+    return _shared(loops, body, effects(body).buffers)
 
 
 def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
@@ -232,7 +231,7 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         operations = {one[0] for one in taken if one is not None}
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
-    return _shared(loops, body, [one for one in done.buffers if one.role is Role.PRIVATE])
+    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE])
 
 
 def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
@@ -270,8 +269,9 @@ def _scattered(loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
 
 def follow(outer: str, inner: Loop, body: Sequence[Stmt]) -> bool:
     """Does an iteration of a loop go as far in memory as all of the loop inside it?"""
-    plain = (not isinstance(stmt, If | Staged | Fill) for stmt in everything(body))
-    return all(plain) and all(_follow(stmt, outer, *inner) for stmt in everything(body))
+    inside = everything(body)
+    plain = not any(isinstance(stmt, If | Staged | Fill) for stmt in inside)
+    return plain and all(_follow(stmt, outer, *inner) for stmt in inside)
 
 
 def _follow(stmt: Stmt, outer: str, inner: str, size: int) -> bool:

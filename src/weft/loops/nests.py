@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, takewhile
 
 from weft.affine import AccessMap, Affine, covers, injective
+from weft.lazy import lazy_property
 from weft.loops.nodes import (
     Buffer,
     Cast,
@@ -36,7 +37,7 @@ from weft.naming import FreshNames
 from weft.ops import Num, Scalar
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Nest:
     """One write under its loops and tests, with the assignments it came from, a line each.
 
@@ -54,24 +55,24 @@ class Nest:
     def target(self) -> Buffer:
         return self.core.buffer
 
-    @property
-    def reads(self) -> list[Read]:
+    @lazy_property
+    def reads(self) -> tuple[Read, ...]:
         """Everything it reads, its target's old values only where the value mentions them."""
         scalars = (self.core.value, *self.core.at, *(test.index for test in self.tests))
-        return [read for scalar in scalars for read in reads(scalar)]
+        return tuple([read for scalar in scalars for read in reads(scalar)])
 
     @property
     def accumulates(self) -> bool:
         """Does it combine values with what its cells held before?"""
         return isinstance(self.core, Update)
 
-    @property
+    @lazy_property
     def reduces(self) -> bool:
         """Does it write a cell in several iterations, or may it, as data says which cells it writes?"""
         mentioned = {name for one in self.core.at if isinstance(one, Affine) for name in one.names}
         return any(name not in mentioned for name, size in self.loops if size > 1)
 
-    @property
+    @lazy_property
     def fills(self) -> bool:
         """Does it store one value in every cell of its target, each once?"""
         at = tuple([index for index in self.core.at if isinstance(index, Affine)])

@@ -51,6 +51,7 @@ class Role(Enum):
     STRIPS = "a buffer with one of its axes cut into strips: strip-mining"
     COPY = "a buffer computed once more: rematerialisation"
     NARROW = "a buffer in a narrower type, for those who multiply it"
+    TURNED = "a buffer with its axes in another order, for those who multiply it"
     PACKED = "a buffer laid out anew for those who read it often: packing"
     FOLDED = "a buffer without the axes of loops that it does not outlast: storage folding"
     PRIVATE = "a buffer that outlasts no iteration of a loop: each of the threads that share the loop has one"

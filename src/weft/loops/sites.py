@@ -54,7 +54,7 @@ class Site:
 def sites(body: Sequence[Stmt], buffers: Collection[Buffer] | None = None) -> dict[Buffer, list[Site]]:
     """Every access in a block, to some buffers or all, by buffer and in the order written."""
     found: dict[Buffer, list[Site]] = {}
-    for stmt, scope in scoped(body):
+    for stmt, scope in scoped(body) if buffers is None or buffers else ():
         for access in own_accesses(stmt):
             if buffers is None or access.buffer in buffers:
                 found.setdefault(access.buffer, []).append(Site(access, scope.steps))

@@ -140,12 +140,12 @@ def operations_in(scalar: Scalar) -> int:
 
 
 def reads(scalar: Scalar) -> list[Read]:
-    return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Read]
+    return [one for one in walk(scalar) if type(one) is Read] if type(scalar) in INNER else []
 
 
 def variables(scalar: Scalar) -> list[Local]:
     """The variables a scalar mentions, as often as it does."""
-    return [] if type(scalar) is Affine else [one for one in walk(scalar) if type(one) is Local]
+    return [one for one in walk(scalar) if type(one) is Local] if type(scalar) is not Affine else []
 
 
 def free(scalar: Scalar) -> list[str]:
@@ -157,11 +157,10 @@ def free(scalar: Scalar) -> list[str]:
 
 def depth(scalar: Scalar) -> int:
     """How deep a scalar is nested, which may be deeper than the language allows."""
-    deepest, rest = 0, [(scalar, 1)]
-    while rest:
-        one, level = rest.pop()
-        deepest = max(deepest, level)
-        rest += [(part, level + 1) for part in children(one)]
+    deepest, level = 0, [scalar]
+    while level:
+        deepest += 1
+        level = [part for one in level if type(one) in INNER for part in children(one)]
     return deepest
 
 
@@ -345,6 +344,8 @@ class Access(NamedTuple):
 
 def own_accesses(stmt: Stmt) -> list[Access]:
     """The accesses of a statement itself, without those of its body, in the order written."""
+    if type(stmt) is For:
+        return []
     match stmt:
         case Store(buffer=buffer, at=at, value=value):
             return [*_reads((value, *at)), Access(buffer, at, True)]
@@ -356,7 +357,8 @@ def own_accesses(stmt: Stmt) -> list[Access]:
 
 
 def _reads(scalars: Iterable[Scalar]) -> list[Access]:
-    return [Access(read.buffer, read.at, False) for scalar in scalars for read in reads(scalar)]
+    inner = [one for one in scalars if type(one) in INNER]
+    return [Access(read.buffer, read.at, False) for scalar in inner for read in reads(scalar)] if inner else []
 
 
 def accesses(body: Sequence[Stmt]) -> list[Access]:

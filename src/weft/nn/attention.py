@@ -61,6 +61,8 @@ def multi_head_attention(
     if decoding is not None:
         _check_decoded(causal, mask, lengths)
         k, v = decoding.cached("k_cache", k, heads.keys), decoding.cached("v_cache", v, heads.values)
+    elif source is not None:
+        k, v = _of_source(k, v)
     scores = Mask(causal, window, mask, lengths).applied(heads.scores(q, k, temperature), heads.names, decoding)
     return _given_out(heads.mixed(_dropped(softmax(scores), dropout_rate), v), width, out_bias)
 
@@ -85,9 +87,15 @@ def cross_attention(
     2,5|8
     """
     heads = Heads(num_heads, d_k, d_v or d_k)
-    q, k, v = heads.queries(x, bias), *heads.keys_and_values(enc_output, bias)
+    q, (k, v) = heads.queries(x, bias), _of_source(*heads.keys_and_values(enc_output, bias))
     scores = Mask(lengths=lengths).applied(heads.scores(q, k, temperature), heads.names)
     return _given_out(heads.mixed(_dropped(softmax(scores), dropout_rate), v), None, bias)
+
+
+def _of_source(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values of another sequence: token by token, they are made once."""
+    decoding = current_decoding()
+    return (k, v) if decoding is None else (decoding.of_source("k_source", k), decoding.of_source("v_source", v))
 
 
 @op

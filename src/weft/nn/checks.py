@@ -11,6 +11,9 @@ from weft.errors import ShapeError, WeftError
 from weft.shape.text import as_dim
 from weft.tensor.tensor import Tensor
 
+#: What places are along.
+_PLACES = ("depth", "height", "width")
+
 
 def whole(user: str, **given: Any) -> None:
     """Refuse what is no whole number from 1 on."""
@@ -65,6 +68,22 @@ def divides(user: str, groups: int, channels: int, which: str = "channels") -> N
             f"{user} cannot share {channels} {which} among {groups} groups: {channels} is not a multiple of {groups}",
             fix=f"have {near} {which}, or other groups",
         )
+
+
+def of_places(user: str, x: Tensor, axes: int, least: int = 0) -> None:
+    """Refuse what is known not to have so many axes of places for each example, and then those of channels.
+
+    There are as many of channels as there may be, if any is batch; of examples without one, not even two.
+    """
+    there, examples = x.shape.output.axes, x.shape.batch
+    if there is None:
+        return
+    what = f"{user} takes {', '.join(_PLACES[-axes:])} and channels, and `{x.label}` is {x.shape}"
+    if len(there) < axes + least:
+        fix = "give it an axis of channels, also if there is one: array[..., None], before wf.data"
+        raise ShapeError(what, fix=fix)
+    if len(there) > axes + 1 and examples.axes == ():
+        raise ShapeError(what, fix="say which axes hold examples: wf.data(array, batch=1) has the first as its batch")
 
 
 def channels_of(x: Tensor, user: str) -> int:

@@ -10,7 +10,7 @@ centred and meet nothing beyond the edges, so that a stride of 1 keeps the size;
 from __future__ import annotations
 
 from weft.errors import WeftError
-from weft.nn.checks import channels_of, divides, whole
+from weft.nn.checks import channels_of, divides, of_places, whole
 from weft.tensor.einsum import contract, einsum
 from weft.tensor.layers import op
 from weft.tensor.params import param
@@ -158,6 +158,7 @@ def depthwise_conv2d(
     5|4,4,3
     """
     whole("depthwise_conv2d", kernel_size=kernel_size, stride=stride, dilation=dilation)
+    of_places("depthwise_conv2d", x, 2, 1)
     moved, places, window = windows(2, stride, dilation, padded)
     spec = f"...|{moved}, c; {window} -> c => ...|{places}, c"
     return contract(spec, [x, param("kernel")], sizes=dict.fromkeys(_WINDOW[:2], kernel_size))
@@ -181,6 +182,7 @@ def depthwise_separable_conv2d(
     5|8,8,16 3,3->3 3->16 16
     """
     whole("depthwise_separable_conv2d", kernel_size=kernel_size, stride=stride, dilation=dilation)
+    of_places("depthwise_separable_conv2d", x, 2, 1)
     moved, places, window = windows(2, stride, dilation, padded)
     sizes = dict.fromkeys(_WINDOW[:2], kernel_size)
     deep = contract(f"...|{moved}, c; {window} -> c => ...|{places}, c", [x, param("dw_kernel")], sizes=sizes)
@@ -210,6 +212,7 @@ def _convolution(
     bias: bool,
 ) -> Tensor:
     whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation, groups=groups)
+    of_places(user, x, axes)
     moved, places, window = windows(axes, stride, dilation, padded)
     sizes = dict.fromkeys(_WINDOW[:axes], kernel_size)
     if groups == 1:
@@ -234,6 +237,7 @@ def _transposed(
     bias: bool,
 ) -> Tensor:
     whole(user, kernel_size=kernel_size, stride=stride, dilation=dilation)
+    of_places(user, x, axes)
     moved, places, window = windows(axes, stride, dilation, padded)
     sizes = dict.fromkeys(_WINDOW[:axes], kernel_size) | _channels(user, out_channels)
     y = contract(f"...|{places}, ..i..; {window}, ..i.. -> o => ...|{moved}, o", [x, param("kernel")], sizes=sizes)

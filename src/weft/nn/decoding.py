@@ -30,7 +30,8 @@ from weft.tensor.tensor import Tensor
 class Decoding:
     """`count` tokens, the first of them in slot `at`, of `batch` sequences whose first slots are `starts`.
 
-    `nodes` are what layers keep by name: applied to other numbers of tokens, they find the same.
+    `nodes` are what layers keep by name: applied to other numbers of tokens, they find the same. Where the source of a
+    sequence is not `read`, it was before, and what layers made of it is kept.
     """
 
     at: StaticIndex
@@ -39,6 +40,7 @@ class Decoding:
     batch: int
     starts: Tensor
     nodes: dict[str, Tensor]
+    read: bool = True
     applied: Counter[str] = field(default_factory=Counter)
 
     def cached(self, name: str, rows: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -46,6 +48,13 @@ class Decoding:
         cache = self.kept(name, b=(self.batch, self.slots), o=sizes)
         cache[:, self.at : self.at + self.count] = rows
         return cache
+
+    def of_source(self, name: str, made: Tensor) -> Tensor:
+        """What a layer makes of a source, which all its tokens share: made where that is read, and found later."""
+        kept = self.kept(name)
+        if self.read:
+            kept[:] = made
+        return kept
 
     def kept(self, name: str, b: tuple[int, ...] | None = None, o: tuple[int, ...] | None = None) -> Tensor:
         """A node of the layer that is applied, by its name; counted where the layer is applied several times."""

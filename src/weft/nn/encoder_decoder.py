@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from weft.nn.attention import head_size
 from weft.nn.checks import one_of, whole
 from weft.nn.decoding import decoding
+from weft.nn.generation import language_model
 from weft.nn.linear import linear
 from weft.nn.position_encoding import learned_positions, sinusoidal_positions
 from weft.nn.transformer import POST_NORM, TransformerStyle, transformer_decoder, transformer_encoder
@@ -19,7 +20,7 @@ from weft.tensor.tensor import Tensor
 PositionKind: TypeAlias = Literal["learned", "sinusoidal", "none"]
 
 
-@op
+@language_model
 def transformer(
     source: Tensor,
     target: Tensor,
@@ -39,6 +40,8 @@ def transformer(
     source_lengths: Tensor | None = None,
 ) -> Tensor:
     """Scores of the token that follows each one of `target`, given `source`: ids `...,t|1` and `...,s|1`.
+
+    `model.generate(prompt, source=ids, max_new=20)` goes on with a target.
 
     >>> source, target = (wf.data(np.zeros((2, n), "int32"), batch=2) for n in (3, 5))
     >>> model = wf.nn.transformer(

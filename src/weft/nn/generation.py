@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from weft.errors import WeftError
+from weft.errors import WeftError, is_own
 from weft.nn.checks import whole
 from weft.nn.decoding import Decoding, decoding
+from weft.nn.prompts import Source, Tokens, prompts_of, with_sources
 from weft.nn.sampling import GREEDY, Draw, Sampling, Structure, next_token
 from weft.public import public_methods
 from weft.runtime import Context, Function
@@ -30,28 +31,34 @@ from weft.tensor.layers import Layer, op
 from weft.tensor.slices import index
 from weft.tensor.tensor import Tensor
 
-Tokens: TypeAlias = npt.NDArray[np.int32]
 Scores: TypeAlias = npt.NDArray[np.float32]
 _Drawn: TypeAlias = Callable[[int], Mapping[str, Any]]
+_Steps: TypeAlias = Iterator[tuple[Tokens, Scores]]
 
 #: Caches have a multiple of so many slots, so that prompts of about one length share what is compiled.
 _SLOTS = 64
 
 
+#: So many tokens of a prompt, and after it, are read in both ways to compare them, and how near the scores are then.
+_TRIED, _NEAR = 3, 1e-2
 #: So many generators a model keeps.
 _KEPT = 8
-_BEGINNING = "give it a token to begin with, such as one that stands for the start of a text"
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationPlan:
-    """What a generator is compiled for: how many sequences, of at most how many tokens, and how they go on."""
+    """What a generator is compiled for: how many sequences, of at most how many tokens, and how they go on.
+
+    `source` is how many tokens the sequences have that these are generated from, some of them perhaps `padded`.
+    """
 
     batch: int
     slots: int
     sampling: Structure = GREEDY
     chunk: int = 32
     cache: bool = True
+    source: int = 0
+    padded: bool = False
 
 
 class Generator:
@@ -64,45 +71,52 @@ class Generator:
     def __init__(self, model: Layer, ctx: Context, plan: GenerationPlan) -> None:
         self.model, self.ctx, self.plan = model, ctx, plan
         self._nodes: dict[str, Tensor] = {}
-        self._compiled: dict[int, Function] = {}
+        self._compiled: dict[tuple[int, bool], Function] = {}
 
     def __repr__(self) -> str:
         return f"<generator of {self.model.label}: {self.plan.batch} sequences of up to {self.plan.slots} tokens>"
 
-    def steps(self, prompts: Sequence[Tokens], numbers: Sampling, seed: int) -> Iterator[tuple[Tokens, Scores]]:
+    def steps(self, prompts: Sequence[Tokens], numbers: Sampling, seed: int, source: Source | None = None) -> _Steps:
         """The token that follows each prompt and all its scores, then the one that follows that, as long as asked."""
         run = self._cached if self.plan.cache else self._whole
-        yield from run(prompts, lambda step: self._draw(numbers, seed, step))
+        yield from run(prompts, lambda step: self._draw(numbers, seed, step), source)
 
-    def _cached(self, prompts: Sequence[Tokens], draw: _Drawn) -> Iterator[tuple[Tokens, Scores]]:
+    def _cached(
+        self, prompts: Sequence[Tokens], draw: _Drawn, source: Source | None
+    ) -> Iterator[tuple[Tokens, Scores]]:
         longest, chunk = max(map(len, prompts)), self.plan.chunk
         starts = np.array([longest - len(one) for one in prompts], np.int32)
         ids = np.stack([np.pad(one, (longest - len(one), 0)) for one in prompts])
         at = 0
         while longest - at > chunk > 1:  # the last token is left: what follows it is asked for
-            self._read(ids[:, at : at + chunk], starts, at, draw(0))
+            self._read(ids[:, at : at + chunk], starts, at, draw(0), source)
             at += chunk
         step = 0
         while at < self.plan.slots:
             count = chunk if longest - at == chunk else 1
-            token, scores = self._read(ids[:, at : at + count], starts, at, draw(step))
+            token, scores = self._read(ids[:, at : at + count], starts, at, draw(step), source)
             at += count
             if at >= longest:
                 yield token[:, 0], scores
                 ids, step = np.concatenate([ids, token], 1), step + 1
 
-    def _read(self, ids: Tokens, starts: Tokens, at: int, drawn: Mapping[str, Any]) -> tuple[Tokens, Scores]:
+    def _read(
+        self, ids: Tokens, starts: Tokens, at: int, drawn: Mapping[str, Any], source: Source | None
+    ) -> tuple[Tokens, Scores]:
         """Read tokens that begin in slot `at`, of which a model that forgets all but the last one need not know."""
-        run = self._step(ids.shape[1])
+        first = at == 0 and source is not None
+        run = self._step(ids.shape[1], first)
         indices: dict[str, Any] = {"at": at} if run.signature.indices else {}
-        found: tuple[Tokens, Scores] = run(ids, starts, **drawn, **indices)
+        given = source.inputs(whole=first) if source else {}
+        found: tuple[Tokens, Scores] = run(ids, starts, **given, **drawn, **indices)
         return found
 
-    def _whole(self, prompts: Sequence[Tokens], draw: _Drawn) -> Iterator[tuple[Tokens, Scores]]:
+    def _whole(self, prompts: Sequence[Tokens], draw: _Drawn, source: Source | None) -> _Steps:
         ends = np.array([len(one) - 1 for one in prompts], np.int32)
         ids = np.stack([np.pad(one, (0, self.plan.slots - len(one))) for one in prompts])
+        given = source.inputs(whole=True) if source else {}
         for step in range(self.plan.slots - int(ends.max())):
-            token, scores = self._step(self.plan.slots)(ids, ends, **draw(step))
+            token, scores = self._step(self.plan.slots)(ids, ends, **given, **draw(step))
             yield token[:, 0], scores
             ends = ends + 1
             if ends.max() < self.plan.slots:
@@ -113,34 +127,41 @@ class Generator:
         given = {"temperature": numbers.temperature, "top_p": numbers.top_p, "seed": seed, "step": step}
         return {name: given[name] for name in self.plan.sampling.inputs}
 
-    def _step(self, count: int) -> Function:
-        """The model applied to `count` tokens of each sequence, and the next token chosen."""
-        if count not in self._compiled:
-            self._compiled[count] = self._made(count)
-        return self._compiled[count]
+    def _step(self, count: int, first: bool = False) -> Function:
+        """The model applied to `count` tokens of each sequence, the `first` of a source, and the next token chosen."""
+        if (count, first) not in self._compiled:
+            self._compiled[count, first] = self._made(count, first)
+        return self._compiled[count, first]
 
-    def _made(self, count: int) -> Function:
-        ids = input("ids", b=(self.plan.batch, count), dtype="int32")
-        where = input("starts" if self.plan.cache else "ends", b=self.plan.batch, dtype="int32")
+    def _made(self, count: int, first: bool) -> Function:
+        plan = self.plan
+        ids = input("ids", b=(plan.batch, count), dtype="int32")
+        where = input("starts" if plan.cache else "ends", b=plan.batch, dtype="int32")
+        source = input("source", b=(plan.batch, plan.source), dtype="int32") if plan.source else None
+        lengths = input("source_lengths", b=plan.batch, dtype="int32") if plan.padded else None
         draw = Draw(*(input(name) for name in ("temperature", "top_p")), *(_counted(name) for name in ("seed", "step")))
-        at = index("at", self.plan.slots - count + 1)
+        at = index("at", plan.slots - count + 1)
         chosen, scores = node("chosen", dtype="int32"), node("scores")
 
         @cd
         def forward() -> None:
-            if self.plan.cache:
-                with decoding(Decoding(at, count, self.plan.slots, self.plan.batch, where, self._nodes)):
-                    last = einsum(f"..., {count - 1}|v => ...|v", self._applied(ids))
+            if plan.cache:
+                mode = Decoding(at, count, plan.slots, plan.batch, where, self._nodes, first or not plan.source)
+                with decoding(mode):
+                    last = einsum(f"..., {count - 1}|v => ...|v", self._applied(ids, source, lengths))
             else:
-                last = einsum("..., t|v; ...|@t => ...|v", self._applied(ids), where)
+                last = einsum("..., t|v; ...|@t => ...|v", self._applied(ids, source, lengths), where)
             scores[:] = last
-            chosen[:] = next_token(scores, self.plan.sampling, draw)
+            chosen[:] = next_token(scores, plan.sampling, draw)
 
-        drawn = [getattr(draw, name) for name in self.plan.sampling.inputs]
-        return self.ctx.function(ids, where, *drawn, code=forward(), returns=(chosen, scores))
+        read = [source] if source is not None and (first or not plan.cache) else []
+        drawn = [getattr(draw, name) for name in plan.sampling.inputs]
+        inputs = [ids, where, *read, *([lengths] if lengths is not None else []), *drawn]
+        return self.ctx.function(*inputs, code=forward(), returns=(chosen, scores))
 
-    def _applied(self, ids: Tensor) -> Tensor:
-        logits = self.model(ids)
+    def _applied(self, ids: Tensor, source: Tensor | None, lengths: Tensor | None) -> Tensor:
+        known = {} if lengths is None else {"source_lengths": lengths}
+        logits = self.model(ids) if source is None else self.model(source, ids, **known)
         if not isinstance(logits, Tensor):
             what = f"`{self.model.label}` gives a {type(logits).__name__}, and what goes on is chosen by scores"
             raise WeftError(what, fix="let the model return the scores of all tokens, `...,t|vocabulary`")
@@ -156,6 +177,8 @@ def generate(
     prompt: Any,
     *,
     max_new: int,
+    lengths: Any = None,
+    source: Any = None,
     context: Context | None = None,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -169,11 +192,15 @@ def generate(
     """The tokens with which a language model goes on after a prompt of ids; of several prompts, a list of them.
 
     A model is any layer from ids `batch,time|1` to scores `batch,time|vocabulary` that is built of layers of `wf.nn`,
-    whose positions see those before them. At `temperature` 0 the best token is taken; above, one is drawn, among the
-    `top_k` best, and the fewest best that have a probability of `top_p`. The same `seed` draws the same. It goes on for
-    `max_new` tokens, or up to the token `stop`, which is left out, or up to `max_len` tokens with the prompt. Without
-    `context`, the parameters are those of the context that holds them. The prompt is read `chunk` tokens at a time;
-    `cache=False` applies the model to whole sequences at every step, which any model allows that looks back only.
+    whose positions see those before them. Prompts are lists of any lengths, or rows of an array that are padded on the
+    right, of which the first `lengths` tokens count. Of a model from one sequence to another, `wf.nn.transformer`,
+    `source` has the ids to begin from, one sequence for each prompt.
+
+    At `temperature` 0 the best token is taken; above, one is drawn, among the `top_k` best, and the fewest best that
+    have a probability of `top_p`. The same `seed` draws the same. It goes on for `max_new` tokens, or up to the token
+    `stop`, which is left out, or up to `max_len` tokens with the prompt. Without `context`, the parameters are those of
+    the context that holds them. The prompt is read `chunk` tokens at a time; `cache=False` applies the model to whole
+    sequences at every step, which any model allows that looks back only.
 
     >>> model = wf.nn.gpt(vocabulary=50, max_len=16, width=8, num_layers=2, num_heads=2)
     >>> tokens = wf.nn.generate(model, [3, 14, 15], max_new=5, context=ctx)
@@ -182,13 +209,16 @@ def generate(
     """
     sampling = Sampling(temperature, top_k, top_p)
     whole("generate", max_new=max_new, chunk=chunk)
-    prompts, single = _prompts(prompt)
+    prompts, single, given = with_sources(*prompts_of(prompt, lengths), source)
     slots = _slots(max(map(len, prompts)), max_new, max_len, cache)
     held = context or listed.holder(model.params if model.scope.applied else (), f"`{model.label}`")
     if held is None:
         raise WeftError(f"there is no context that holds parameters of `{model.label}`", fix="create a wf.Context")
-    generator = _generator(model, held, GenerationPlan(len(prompts), slots, sampling.structure, chunk, cache))
-    found = _collected(generator.steps(prompts, sampling, seed), len(prompts), max_new, stop)
+    size, padded = (given.ids.shape[1], given.padded) if given else (0, False)
+    plan = GenerationPlan(len(prompts), slots, sampling.structure, chunk, cache, size, padded)
+    if cache:
+        _check_by_token(model, held, prompts[0], min(max_new, slots - len(prompts[0])), given)
+    found = _collected(_generator(model, held, plan).steps(prompts, sampling, seed, given), len(prompts), max_new, stop)
     return found[0] if single else found
 
 
@@ -199,6 +229,7 @@ class LanguageModel(Layer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.generators: LRU[tuple[Context, GenerationPlan], Generator] = LRU(_KEPT)
+        self.checked = False
 
     generate = generate
 
@@ -221,7 +252,39 @@ def _generator(model: Layer, ctx: Context, plan: GenerationPlan) -> Generator:
     return model.generators.get((ctx, plan)) or model.generators.put((ctx, plan), Generator(model, ctx, plan))
 
 
-def _collected(steps: Iterator[tuple[Tokens, Scores]], batch: int, max_new: int, stop: int | None) -> list[Tokens]:
+def _check_by_token(model: Layer, ctx: Context, prompt: Tokens, more: int, source: Source | None) -> None:
+    """Refuse a model of a user that mixes positions by itself: what it makes of a token alone is then something else.
+
+    A few tokens are read one by one and as a whole, once, and the scores compared.
+    """
+    code = getattr(model.body.function, "__code__", None)
+    if (code and is_own(code.co_filename)) or (isinstance(model, LanguageModel) and model.checked):
+        return
+    prompt, more = prompt[:_TRIED], min(more, _TRIED)
+    first = source and Source(source.ids[:1], source.lengths[:1])
+    size, padded = (first.ids.shape[1], first.padded) if first else (0, False)
+    both = [
+        Generator(model, ctx, GenerationPlan(1, len(prompt) + more, GREEDY, 1, cache, size, padded)).steps(
+            [prompt], Sampling(), 0, first
+        )
+        for cache in (True, False)
+    ]
+    for step, ((token, scores), (other, wanted)) in enumerate(islice(zip(*both, strict=False), more)):
+        apart, spread = float(np.abs(scores - wanted).max()), float(np.ptp(wanted))
+        if not apart <= _NEAR * spread and np.isfinite(spread):
+            raise WeftError(
+                f"`{model.label}` mixes tokens in a way that is not known token by token: its scores after "
+                f"{len(prompt) + step} tokens differ by {apart:.3g} from those of the whole sequence",
+                fix="give cache=False, if it looks back only; or let layers of wf.nn mix positions: causal attention, "
+                "recurrences",
+            )
+        if token[0] != other[0]:
+            return
+    if isinstance(model, LanguageModel):
+        model.checked = len(prompt) + more > 2
+
+
+def _collected(steps: _Steps, batch: int, max_new: int, stop: int | None) -> list[Tokens]:
     """The tokens of each sequence, up to the one where it stops."""
     found: list[list[int]] = [[] for _ in range(batch)]
     going = set(range(batch))
@@ -232,23 +295,6 @@ def _collected(steps: Iterator[tuple[Tokens, Scores]], batch: int, max_new: int,
         if not going:
             break
     return [np.array(one, np.int32) for one in found]
-
-
-def _prompts(prompt: Any) -> tuple[list[Tokens], bool]:
-    """Prompts of ids, and whether one was given by itself."""
-    if isinstance(prompt, str) or (isinstance(prompt, list | tuple) and any(isinstance(one, str) for one in prompt)):
-        fix = "encode the text first: model.generate(tokenizer.encode(text), max_new=20), and decode what comes"
-        raise WeftError("a prompt is of ids, whole numbers, not of text", fix=fix)
-    single = len(prompt) > 0 and np.ndim(prompt[0]) == 0
-    prompts = [np.asarray(one) for one in ([prompt] if single else prompt)]
-    for one in prompts:
-        if one.ndim != 1 or not one.size:
-            raise WeftError(f"a prompt has at least one token, and this one is of shape {one.shape}", fix=_BEGINNING)
-        if one.dtype.kind not in "iu":
-            raise WeftError(f"a prompt is of ids, whole numbers, not {one.dtype}", fix="encode the text first")
-    if not prompts:
-        raise WeftError("there is no prompt to go on with", fix=_BEGINNING)
-    return [one.astype(np.int32) for one in prompts], single
 
 
 def _slots(longest: int, max_new: int, max_len: int | None, cache: bool) -> int:

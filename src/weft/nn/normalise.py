@@ -8,7 +8,7 @@ instance_norm   "...|..., c => ...|c"            each channel of an example, ove
 from __future__ import annotations
 
 from weft.einsum.nodes import ShapeSpec
-from weft.nn.checks import channels_of, divides, fraction, positive, whole
+from weft.nn.checks import channels_of, divides, fraction, of_places, positive, whole
 from weft.nn.mode import current_training
 from weft.ops import Scalar, call
 from weft.tensor.assignments import cd
@@ -120,6 +120,7 @@ def batch_norm2d(x: Tensor, *, momentum: float = 0.1, eps: float = 1e-5) -> Tens
       gamma: 3
       beta: 3>
     """
+    of_places("batch_norm2d", x, 2, 1)
     return _batch_norm("batch_norm2d", x, "...|h, w, ..c.. => ..c..", momentum, eps)
 
 

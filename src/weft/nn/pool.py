@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.nn.checks import whole
+from weft.nn.checks import of_places, whole
 from weft.nn.convolve import windows
 from weft.tensor.einsum import contract, dim, einsum
 from weft.tensor.layers import op
@@ -105,6 +105,7 @@ def global_avg_pool2d(x: Tensor) -> Tensor:
     >>> print(wf.nn.global_avg_pool2d(wf.data(np.ones((5, 8, 8, 3)), batch=1)).dims)
     5|1,1,3
     """
+    of_places("global_avg_pool2d", x, 2, 1)
     total = einsum("...|h, w, c => ...|0, 0, c", x)
     return total / dim(total, "h") / dim(total, "w")
 
@@ -112,6 +113,7 @@ def global_avg_pool2d(x: Tensor) -> Tensor:
 def _pool(user: str, x: Tensor, axes: int, accum: str, window_size: int, stride: int | None, padded: bool) -> Tensor:
     stride = window_size if stride is None else stride
     whole(user, window_size=window_size, stride=stride)
+    of_places(user, x, axes)
     moved, places, window = windows(axes, stride, 1, padded)
     sizes = dict.fromkeys(window.split(", "), window_size)
     y = contract(f"...|{moved}, ..c.. => ...|{places}, ..c..", [x], accum=accum, sizes=sizes, left=True)

@@ -25,12 +25,31 @@ class Formal(Scalar):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ShortCut:
+    """How values one after another accumulate in less: in as many numbers as a state has, which `closed` makes one of.
+
+    `begun` is given the state of the first value of all; `taken` what is accumulated, the state of a value, no matter
+    if it is the first one, that comes after all that were, and the state of the first; `joined` what two of several
+    accumulated, of values in any order; `closed` what all did, the state of the first, and how many they are. There
+    may be `most` at most, so that the result is as good; with `narrow`, states must be wider than values are.
+    """
+
+    begun: tuple[Scalar, ...]
+    taken: tuple[Scalar, ...]
+    joined: tuple[Scalar, ...]
+    closed: tuple[Scalar, ...]
+    most: int
+    narrow: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Monoid:
     """How values accumulate. `of` is given a value and its position among those accumulated; `combine` two states.
 
     `dtype` is what the result is stored in, if not in what it is computed in. Of fewer values than `fewest` there is no
     result. `wide`: fractions are carried in double precision. With `ranks` there are so many results, along an axis:
     `result` is given a rank after the state. With `ends` an infinite start is the end of whichever type values have.
+    A `short_cut` is for values that come one after another.
     """
 
     name: str
@@ -44,6 +63,7 @@ class Monoid:
     wide: bool = False
     ranks: int = 0
     ends: bool = False
+    short_cut: ShortCut | None = None
 
     def __repr__(self) -> str:
         return f"<monoid {self.name}>"
@@ -97,8 +117,18 @@ class Monoid:
         def call(one: Call, args: Sequence[str]) -> str:
             return number(f"{one.op}({','.join(args)})")
 
-        ends = [computed(one, repr, call) for one in (*self.of, *self.combine, self.result)]
-        facts = (self.commutative, self.dtype, self.fewest, self.wide, self.ranks, self.ends)
+        cut = self.short_cut
+        short = (*cut.begun, *cut.taken, *cut.joined, *cut.closed) if cut else ()
+        ends = [computed(one, repr, call) for one in (*self.of, *self.combine, self.result, *short)]
+        facts = (
+            self.commutative,
+            self.dtype,
+            self.fewest,
+            self.wide,
+            self.ranks,
+            self.ends,
+            cut and (cut.most, cut.narrow),
+        )
         return f"{self.start} {ends} {list(numbers)} {facts}"
 
 

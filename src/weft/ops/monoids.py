@@ -8,16 +8,40 @@ from math import inf, nan
 
 from weft.errors import WeftError
 from weft.ops.declare import interned, traced
-from weft.ops.monoid import Monoid
-from weft.ops.scalar import Number, Scalar, call, where
+from weft.ops.monoid import Formal, Monoid, ShortCut
+from weft.ops.scalar import Number, Scalar, call, scalar, where
 
 #: A position that comes after all others, and what it is where there are no others.
 NOWHERE, NONE = 2**31 - 1, -1
 #: So many of the largest a state holds at most.
 MOST_RANKS = 32
+#: Any number of values.
+ANY = 2**63 - 1
 
 Pair = tuple[Scalar, Scalar]
 Triple = tuple[Scalar, Scalar, Scalar]
+StateTuple = tuple[Scalar, ...]
+MadeNumbers = tuple[Number, ...]
+Comparison = Callable[[Scalar, Scalar], Scalar]
+
+
+def _short_cut(
+    size: int,
+    begun: Callable[[StateTuple], MadeNumbers],
+    taken: Callable[[StateTuple, StateTuple, StateTuple], MadeNumbers],
+    joined: Callable[[StateTuple, StateTuple], MadeNumbers],
+    closed: Callable[[StateTuple, StateTuple, Scalar], MadeNumbers],
+    most: int = ANY,
+    narrow: bool = False,
+) -> ShortCut:
+    """What functions make of values one after another, by states of so many numbers."""
+    one, other, first = (tuple(map(Formal, range(at, at + size))) for at in (0, size, 2 * size))
+
+    def made(numbers: MadeNumbers) -> StateTuple:
+        return tuple(map(scalar, numbers))
+
+    ends = made(joined(one, other)), made(closed(one, other, Formal(2 * size)))
+    return ShortCut(made(begun(one)), made(taken(one, other, first)), *ends, most, narrow)
 
 
 def _log_sum(a: Pair, b: Pair) -> Pair:
@@ -37,22 +61,41 @@ def _spread(a: Triple, b: Triple) -> Triple:
     return total, a[1] + apart * share, a[2] + b[2] + apart * apart * (a[0] * share)
 
 
-def _ahead(before: Callable[[Scalar, Scalar], Scalar], a: Pair, b: Pair) -> Scalar:
+#: Sums of how far values are from the first of them, and of squares of that. It is one of the n itself, so that these
+#: squares come to n + 1 times those of distances from the mean at most: that is how much may cancel. Where states are
+#: wider than values, so many leave a result as good as any.
+_SHIFTED = _short_cut(
+    3,
+    lambda first: (0.0, 0.0, 0.0),
+    lambda a, x, first: (a[0], a[1] + (x[1] - first[1]), a[2] + (x[1] - first[1]) * (x[1] - first[1])),
+    lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]),
+    lambda a, first, n: (n, first[1] + a[1] / n, call("max", a[2] - a[1] * (a[1] / n), 0.0)),
+    most=1 << 16,
+    narrow=True,
+)
+
+
+def _ahead(before: Comparison, a: StateTuple, b: StateTuple) -> Scalar:
     """Does the second of two values at their positions come before the first? Of equal ones the first position does."""
     return call("or", before(b[0], a[0]), call("and", call("eq", a[0], b[0]), b[1] < a[1]))
 
 
-def _odd_ahead(before: Callable[[Scalar, Scalar], Scalar], a: Pair, b: Pair) -> Scalar:
+def _odd_ahead(before: Comparison, a: StateTuple, b: StateTuple) -> Scalar:
     """Does the second of two values come before the first, where NaNs come before all others?"""
     odd_a, odd_b = call("ne", a[0], a[0]), call("ne", b[0], b[0])
     alone = call("and", odd_b, call("not", odd_a))
     return call("or", call("or", _ahead(before, a, b), alone), call("and", call("and", odd_a, odd_b), b[1] < a[1]))
 
 
-def _position(name: str, worst: float, before: Callable[[Scalar, Scalar], Scalar]) -> Monoid:
-    def chosen(a: Pair, b: Pair) -> Pair:
+def _position(name: str, worst: float, before: Comparison, no_later: Comparison) -> Monoid:
+    def chosen(a: StateTuple, b: StateTuple) -> StateTuple:
         other = _odd_ahead(before, a, b)
         return where(other, b[0], a[0]), where(other, b[1], a[1])
+
+    def later(a: StateTuple, b: StateTuple, _: StateTuple) -> StateTuple:
+        """Of equal values the first stays, and nothing comes before what is not a number."""
+        kept = call("or", no_later(a[0], b[0]), call("ne", a[0], a[0]))
+        return where(kept, a[0], b[0]), where(kept, a[1], b[1])
 
     return traced(
         name,
@@ -63,6 +106,9 @@ def _position(name: str, worst: float, before: Callable[[Scalar, Scalar], Scalar
         dtype="int32",
         fewest=1,
         ends=True,
+        short_cut=_short_cut(
+            2, lambda first: first, later, lambda a, b: chosen((a[0], a[1]), (b[0], b[1])), lambda a, *_: a
+        ),
     )
 
 
@@ -145,9 +191,17 @@ def _better(a: Pair, b: Pair) -> tuple[Pair, Pair]:
 BUILTIN = (
     traced("logsumexp", (-inf, 0.0), _log_sum, lambda x: (x, 1.0), lambda state: state[0] + call("log", state[1])),
     traced("mean", (0, 0.0), _added, lambda x: (x, 1.0), lambda state: state[0] / state[1], wide=True),
-    traced("var", (0.0, 0.0, 0.0), _spread, lambda x: (1.0, x, 0.0), lambda state: state[2] / state[0], wide=True),
-    _position("argmax", -inf, lambda x, y: x > y),
-    _position("argmin", inf, lambda x, y: x < y),
+    traced(
+        "var",
+        (0.0, 0.0, 0.0),
+        _spread,
+        lambda x: (1.0, x, 0.0),
+        lambda state: state[2] / state[0],
+        wide=True,
+        short_cut=_SHIFTED,
+    ),
+    _position("argmax", -inf, lambda x, y: x > y, lambda x, y: x >= y),
+    _position("argmin", inf, lambda x, y: x < y, lambda x, y: x <= y),
 )
 
 for one in BUILTIN:

@@ -121,7 +121,8 @@ class _Expansion:
         blocks = [root]
         for loop in nest.own_loops:
             blocks.append(blocks[-1].inside([loop]))
-        if nest.tests:
+        tests = yield self._tests(nest.tests, blocks[-1])
+        if tests:
             blocks.append(blocks[-1].inside(guarded=True))
         inner = blocks[-1]
         indices = []
@@ -132,10 +133,17 @@ class _Expansion:
         inner.stmts.append(
             Store(core.buffer, at, value) if isinstance(core, Store) else Update(core.buffer, at, core.op, value)
         )
-        _close(blocks, nest.own_loops, nest.tests)
+        _close(blocks, nest.own_loops, tests)
         self.remarks |= dict.fromkeys(nest.remarks)
         text = "\n".join(self.remarks)
         return Remark(text, tuple(root.stmts))
+
+    def _tests(self, tests: Sequence[Inside], block: _InlinedBlock) -> Steps[tuple[Inside, ...]]:
+        """The tests with variables in place of reads of virtual buffers: they are computed before, whatever holds."""
+        done = []
+        for one in tests:
+            done.append(Inside((yield self._scalar(one.index, block)), one.size))
+        return tuple(done)
 
     def _scalar(self, scalar: Scalar, block: _InlinedBlock) -> Steps[Scalar]:
         """The scalar with variables in place of reads of virtual buffers."""
@@ -197,6 +205,7 @@ class _Expansion:
         blocks = [home]
         for loop in loops:
             blocks.append(blocks[-1].inside([loop]))
+        tests = yield self._tests(tests, blocks[-1])
         if tests:
             blocks.append(blocks[-1].inside(guarded=True))
         new = yield self._scalar(value, blocks[-1])

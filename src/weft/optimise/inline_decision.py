@@ -251,7 +251,7 @@ class _Deciding:
             return self.kept[buffer]
         if not self.settings.device_only:
             return "everything is stored"
-        if buffer.role is Role.NARROW:
+        if buffer.role in (Role.NARROW, Role.TURNED):
             return "products read it as it lies"
         writes = self.uses.writes.get(buffer)
         if not writes:

@@ -12,7 +12,7 @@
 
 The loops inside have independent iterations, so they run on vectors. That it may be done follows from the operation
 being associative and commutative. Of states of several numbers this is done before these are told apart; of plain
-numbers `lanes.py` does it, later.
+numbers `lanes.py` does it, later. Where a monoid has a short cut, values accumulate by that (`short_cuts.py`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from dataclasses import dataclass
 from weft.affine import Affine
 from weft.loops.effects import accumulation, effects
 from weft.loops.names import BlockNames, fresh_ids
-from weft.loops.nodes import Buffer, Fill, For, If, Read, Role, Set, Staged, Stmt, Store, Update
+from weft.loops.nodes import Buffer, Fill, For, If, Local, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
 from weft.ops import OPS, Call
+from weft.ops.dtypes import fields
+from weft.optimise.short_cuts import by_short_cut, short_cut
 from weft.thresholds import USUAL, Thresholds
 
 
@@ -39,9 +41,15 @@ def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tupl
             return (stmt,)
         lanes = thresholds.states_left
         most = thresholds.states if _operations(found) <= thresholds.state_operations else lanes
+        cut = short_cut(stmt, found)
+        if cut and "float64" in fields(found.local.dtype):
+            most = max(most // 2, lanes)  # registers hold half as many
         while lanes < most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
         buffer = Buffer(next(ids), names.fresh(f"{found.local.name}_part"), (lanes,), found.local.dtype, Role.PARTIAL)
+        if cut:
+            first = Local(names.fresh(f"{found.local.name}_first"), found.local.dtype)
+            return by_short_cut(stmt, found, cut, buffer, names.fresh("lane"), first)
         return _Parts(stmt, found, buffer, names.fresh("lane"), thresholds.states_left).split()
 
     return bottom_up(body, rule)

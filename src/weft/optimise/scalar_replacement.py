@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from weft.loops.insert_casts import dtype_of, stored, type_before
 from weft.loops.names import BlockNames
 from weft.loops.nodes import Buffer, Cast, Let, Local, Read, Role, Set, Stmt, Store, Update
-from weft.loops.walk import bottom_up, children, everything, parts, walk, with_children, with_parts
+from weft.loops.walk import bottom_up, children, everything, parts, reads, walk, with_children, with_parts
 from weft.ops import OPS, Call, Monoid, Num, Scalar, computed
 from weft.ops.dtypes import carrier, fields
 from weft.ops.table import DECLARED
@@ -31,7 +31,20 @@ def replaced_aggregates(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     if not any(_is_state(stmt) for stmt in everything(body)):
         return tuple(body)
     split = _Splitting(BlockNames(body))
-    return bottom_up(body, split.statement)
+    return _without_unread(bottom_up(body, split.statement))
+
+
+def _without_unread(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A block that stores no numbers of partial states that it never reads: nobody else does."""
+    read = {one.buffer for stmt in everything(body) for part in parts(stmt) for one in reads(part)}
+
+    def rule(stmt: Stmt) -> Sequence[Stmt]:
+        match stmt:
+            case Store(buffer=Buffer(role=Role.FIELD, of=Buffer(role=Role.PARTIAL)) as buffer) if buffer not in read:
+                return ()
+        return (stmt,)
+
+    return bottom_up(body, rule)
 
 
 def _is_state(stmt: Stmt) -> bool:
@@ -71,9 +84,11 @@ class _Splitting:
         return [*self.lead, with_parts(stmt, own)]
 
     def _stored(self, buffer: Buffer, at: tuple[Scalar, ...], value: Scalar) -> list[Stmt]:
-        new = self._computed(self.numbers(value))
         at = tuple([self._scalar(one) for one in at])
-        return [*self.lead, *(Store(one, at, number) for one, number in zip(field_buffers(buffer), new, strict=True))]
+        pairs = zip(field_buffers(buffer), self.numbers(value), strict=True)
+        changed = [(one, number) for one, number in pairs if number != Read(one, at)]
+        new = self._computed(tuple([number for _, number in changed]))
+        return [*self.lead, *(Store(one, at, number) for (one, _), number in zip(changed, new, strict=True))]
 
     def numbers(self, value: Scalar) -> StateNumbers:
         """The numbers of a value, in scalars without any aggregate."""

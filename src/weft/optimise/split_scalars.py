@@ -19,7 +19,7 @@ from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of
 from weft.loops.names import BlockNames
 from weft.loops.nodes import DEEPEST, Cast, For, Let, Local, Program, Read, Stmt, Store, Update
-from weft.loops.walk import bottom_up, children, everything, parts, with_children, with_parts
+from weft.loops.walk import INNER, bottom_up, children, everything, parts, with_children, with_parts
 from weft.ops import Call, Num, Scalar
 
 #: Scalars of no more operations stay as they are; the parts of larger ones have about so many, with room to rewrite.
@@ -31,7 +31,7 @@ def bounded(program: Program) -> Program:
     loops = frozenset(stmt.loop for stmt in everything(program.body) if isinstance(stmt, For))
 
     def rule(stmt: Stmt) -> tuple[Stmt, ...]:
-        if not isinstance(stmt, Store | Update):
+        if not isinstance(stmt, Store | Update) or not any(map(_is_large, parts(stmt))):
             return (stmt,)
         lead, done = _cut(parts(stmt), loops)
         return (*lead, with_parts(stmt, tuple(done)))
@@ -42,17 +42,18 @@ def bounded(program: Program) -> Program:
 def _cut(scalars: Sequence[Scalar], loops: frozenset[str]) -> tuple[list[Stmt], list[Scalar]]:
     """The scalars of a statement, small, and the declarations of the variables in them."""
     orders = [_postorder(scalar) for scalar in scalars]
-    large = [_size(order) > _LARGE for order in orders]
-    if not any(large):
-        return [], list(scalars)
     lead: list[Stmt] = []
     mentioned = (name for order in orders for one in order if isinstance(one, Affine) for name in one.names)
     names = BlockNames(taken=loops.union(mentioned))
     done = [
-        _smaller(order, names, lead) if cut else scalar
-        for scalar, order, cut in zip(scalars, orders, large, strict=True)
+        _smaller(order, names, lead) if _is_large(scalar) else scalar
+        for scalar, order in zip(scalars, orders, strict=True)
     ]
     return lead, done
+
+
+def _is_large(scalar: Scalar) -> bool:
+    return type(scalar) in INNER and _size(_postorder(scalar)) > _LARGE
 
 
 def _smaller(order: Sequence[Scalar], names: BlockNames, lead: list[Stmt]) -> Scalar:

@@ -25,7 +25,7 @@ from weft.runtime.function import Function
 from weft.runtime.memory_use import MemoryUse, memory_use
 from weft.runtime.routine import Routine
 from weft.runtime.state import Restored, read_state, restore_state
-from weft.runtime.values import exported, holds
+from weft.runtime.values import holds, value_there
 from weft.runtime.variables import Stateful, variables_of
 from weft.schedule import CompileOptions
 from weft.tensor.evaluator import evaluator
@@ -199,7 +199,7 @@ class Context:
 
     def _export(self, tensor: Tensor) -> DeviceArray:
         """The value of a tensor as an array where it lies, of the caller's own."""
-        return exported(self._engine.devices[0], checked_node(tensor))
+        return value_there(self._engine.devices[0], checked_node(tensor))
 
     def _holds(self, tensor: Tensor) -> bool:
         """Is a value stored here of the tensor, or of anything it is computed from?"""

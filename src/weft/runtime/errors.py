@@ -96,7 +96,7 @@ def other_type(buffer: Buffer, dtype: str) -> ExchangeError:
     return ExchangeError(what, fix=f"convert it there: x.to(torch.{buffer.dtype}) in PyTorch")
 
 
-def held(use: DeviceUse, buffers: Sequence[Buffer], device: int) -> list[str]:
+def memory_held(use: DeviceUse, buffers: Sequence[Buffer], device: int) -> list[str]:
     """What the memory of a device is used for, and by which tensors most."""
     largest = sorted(buffers, key=size_of, reverse=True)[:3]
     named = ", ".join(f"`{one.name}` {amount(size_of(one))}" for one in largest)

@@ -41,7 +41,7 @@ class DeviceMemory:
         """What the memory of a device is used for, where it is not that of the process."""
         if not isinstance(self._backend, Pooling):
             return []
-        return errors.held(self._backend.memory(self._device), list(self.blocks), self._device)
+        return errors.memory_held(self._backend.memory(self._device), list(self.blocks), self._device)
 
     def download(self, buffer: Buffer, block: Block) -> Array:
         """The values of a block, as an array of the caller's own."""

@@ -41,7 +41,7 @@ def value(state: DeviceState, node: Node, take: Take | None = None) -> Array:
     return read(state, node, take)
 
 
-def exported(state: DeviceState, node: Node) -> DeviceArray:
+def value_there(state: DeviceState, node: Node) -> DeviceArray:
     """The value of a node as an array of the caller's own that lies on the device."""
     found: Any = value(state, node, state.memory.lent)
     assert isinstance(found, DeviceArray)

@@ -26,6 +26,8 @@ def _collapsed(loop: For) -> For:
         case (For() as inner,):
             loops, body = collapsed_loops(inner)
             one = replace(loop, body=(replace(inner, how=()),), how=(Collapse(1 + len(loops)),))
+            if illegal(one):
+                return loop
             recurrence = not carried(loops, body) and carried([(loop.loop, loop.size), *loops], body)
-            return loop if illegal(one) or recurrence else one
+            return loop if recurrence else one
     return loop

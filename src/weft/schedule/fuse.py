@@ -111,28 +111,30 @@ class _Part:
             return "what is checked is found before anything is written that lasts"
         if self.length + other.length > scales.options.kernel_operations:
             return "the kernel would be too long"
-        names = new_names(other.names, self.names)
-        why = "" if self._join_cells(other, names, scales.leads) else self._join_loops(other, names, scales)
+        why = "" if self._join_cells(other, scales.leads) else self._join_loops(other, scales)
         if not why:
             self.remarks += other.remarks
-            self.names.update(names.values())
             self.tiled |= other.tiled
             self.placed = self.product is not None or (self.placed and other.placed)
             self.recurrence |= other.recurrence
             self.length += other.length
         return why
 
-    def _join_cells(self, other: _Part, names: LoopNames, leads: bool) -> bool:
+    def _new_names(self, other: _Part) -> LoopNames:
+        """What another part's loops and variables are called here, where they are not shared."""
+        return new_names(other.names, self.names)
+
+    def _join_cells(self, other: _Part, leads: bool) -> bool:
         """Join as the initialisation of a contraction, as its epilogue or, if it `leads`, as what runs before it."""
         found, lead = None, (*self.lead, *other.lead)
         if self.product is not None:
             *before, nest = other.level.body
             first = _comes_first(before, self.level.touched) if leads else not before
             if first and may_follow(self.product, nest):
-                *before, nest = renamed(other.level.body, names)
+                *before, nest = renamed(other.level.body, self._new_names(other))
                 found, lead = followed(self.product, nest), (*self.lead, *before)
         elif other.product is not None:
-            if leads and _is_straight(self.level.body) and all(old == new for old, new in names.items()):
+            if leads and _is_straight(self.level.body) and self.names.isdisjoint(other.names):
                 found, lead = other.product, (*self.level.body, *other.lead)
             elif len(self.level.items) == 1 and _comes_first(other.lead, self.level.touched):
                 found = started(other.product, self.level.body[0])
@@ -141,10 +143,10 @@ class _Part:
         batch = len(found.what.batch)
         self.product, self.lead, self.shareable = found, lead, (batch, batch)
         self.level = Level.of((*lead, *found.body))
-        self.names |= other.names
+        self.names |= {*other.names, *self._new_names(other).values()}
         return True
 
-    def _join_loops(self, other: _Part, names: LoopNames, scales: FusionCost) -> str:
+    def _join_loops(self, other: _Part, scales: FusionCost) -> str:
         """Share loops: of a contraction its batch loops alone."""
         limits = [one for one in (self.shareable[1], other.shareable[0]) if one is not None]
         most, both = min(limits, default=None), self.tiled and other.tiled
@@ -163,8 +165,10 @@ class _Part:
                 return scales.batched(mine, theirs, shared)
             return (scales.chained if self.tiled or other.tiled else scales.obstacle)(mine, theirs, shared)
 
+        names = self._new_names(other)
         why = self.level.join(other.level, names, weighed)
         if not why:
+            self.names.update(names.values())
             self.product, self.shareable = None, (self.shareable[0], other.shareable[1])
         return why
 

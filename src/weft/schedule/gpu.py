@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from weft.loops import Buffer
 from weft.loops.walk import Body
+from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
-from weft.optimise.narrow_factors import with_narrow_factors
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.fuse import fused
@@ -32,12 +32,16 @@ from weft.schedule.stage import Pass, Stage, Task, each_kernel
 from weft.schedule.straight_first import straight_first
 
 
-def narrow_factors(stage: Stage, task: Task) -> Stage:
-    """Store what products round as it is rounded.
+def copy_factors(stage: Stage, task: Task) -> Stage:
+    """Store factors of products as they are multiplied: rounded, with sums side by side, or with columns.
 
     h = relu(u);  c += float32(bfloat16(h)) * …    becomes    h = relu(u);  h_narrow = bfloat16(h);  c += … h_narrow …
     """
-    return pipeline.with_nests(stage, with_narrow_factors(stage.nests)) if task.options.factors else stage
+    if task.options.factors:
+        return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
+    if task.options.products == "tf32":
+        return pipeline.with_nests(stage, with_turned_factors(stage.nests, USUAL_GPU.copied_points))
+    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, USUAL_GPU.copied_points))
 
 
 def forward_fills(stage: Stage, task: Task) -> Stage:
@@ -147,7 +151,7 @@ def _for_gpu(one: Pass) -> Pass:
 
 _OWN = (
     Pass("forward_fills", forward_fills),
-    Pass("narrow_factors", narrow_factors),
+    Pass("copy_factors", copy_factors),
     Pass("order_loops", order_sums_inside),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
@@ -158,7 +162,7 @@ _OWN = (
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
-    "distribute forward_fills narrow_factors reuse_copies scatter_to_gather order_loops decide_inlining "
+    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops decide_inlining "
     "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
     "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )

@@ -33,6 +33,8 @@ class GpuFusionCost(FusionCost):
             return "they share no loop, and are launches of their own"
         programs = prod(mine.sizes[loop] for loop, _ in shared)
         points = [points_of(one) for one in (mine, theirs)]
+        if max(points) > USUAL_GPU.alone_points and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):
+            return f"sharing `{shared[0][0]}` would leave both to few programs"
         if max(points) <= programs:
             return ""
         apart = sum(_ns(one, -(-one // USUAL_GPU.fused_points)) for one in points) + self._saved(mine, theirs)
@@ -46,6 +48,11 @@ class GpuFusionCost(FusionCost):
 
     def batched(self, mine: Level, theirs: Level, shared: Shared) -> str:
         return "a contraction is a launch of its own"
+
+
+def _is_shared(level: Level, loop: str) -> bool:
+    """Do programs share a loop of a level: none of its iterations waits for another?"""
+    return any(isinstance(one, For) and one.loop == loop and independent(one) for one in level.body)
 
 
 def _ns(points: int, programs: int) -> float:

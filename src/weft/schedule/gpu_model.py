@@ -25,6 +25,9 @@ class Gpu:
     more of each, down to `fewest_columns`. A thread has about `thread_lanes` of them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
+    Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
+    program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
+    copy of a factor that lies as they take it.
     """
 
     multiprocessors: int = 132
@@ -53,6 +56,7 @@ class Gpu:
     narrow_blocks: tuple[BlockShape, ...] = (
         (128, 256, 64, 8, 3),
         (128, 128, 64, 8, 4),
+        (64, 128, 64, 8, 4),
         (128, 64, 64, 4, 4),
         (64, 64, 64, 4, 4),
         (64, 32, 64, 4, 4),
@@ -61,6 +65,7 @@ class Gpu:
         (16, 16, 64, 1, 4),
     )
     tf32_blocks: tuple[BlockShape, ...] = (
+        (128, 256, 32, 8, 3),
         (128, 128, 32, 8, 4),
         (128, 64, 32, 4, 4),
         (64, 64, 32, 4, 4),
@@ -70,14 +75,15 @@ class Gpu:
         (16, 16, 32, 1, 4),
     )
     single_blocks: tuple[BlockShape, ...] = (
-        (128, 128, 16, 8, 3),
-        (128, 64, 16, 8, 3),
-        (64, 64, 16, 4, 3),
-        (32, 64, 16, 4, 3),
+        (64, 64, 32, 4, 3),
+        (32, 64, 32, 4, 3),
         (32, 32, 32, 4, 3),
-        (16, 32, 32, 2, 3),
-        (16, 16, 32, 1, 3),
+        (16, 32, 64, 4, 3),
+        (16, 16, 64, 2, 3),
     )
+    thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (6, 64), (1 << 20, 32))
+    alone_points: int = 1 << 13
+    copied_points: int = 1 << 23
 
     @property
     def bytes_per_ns(self) -> float:

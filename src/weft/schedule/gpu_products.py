@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt
+from weft.loops import Blocks, Cast, For, Grid, Let, Read, Staged, Stmt, Store, Update
 from weft.loops.annotations import Parts, parts_of, staged_product
 from weft.loops.legality import SMALLEST_BLOCK, unfit
 from weft.loops.nests import stride_of
-from weft.loops.walk import Body, Loop, perfect, reads
+from weft.loops.walk import Body, Loop, everything, free, own_accesses, perfect, reads
 from weft.ops import Scalar
 from weft.schedule.gpu_model import BlockShape, Gpu
 
@@ -23,7 +23,7 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
             pass
         case _:
             return None
-    staged = _with_sums_in_order(staged)
+    staged = _along_columns(_with_sums_in_order(staged))
     parts = parts_of(staged)
     blocks = _chosen(parts, prod(size for _, size in batch), gpu, tf32)
     made = Staged(replace(staged.what, blocks=blocks, tile=None), staged.body)
@@ -32,6 +32,16 @@ def in_blocks(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body | None:
     for name, size in reversed(batch):
         made = For(name, size, (made,), (Grid(1, blocks.warps),))  # type: ignore[assignment]
     return (made,)
+
+
+def _along_columns(staged: Staged) -> Staged:
+    """A product whose columns follow each other in memory where its results are stored, not its rows."""
+    parts = parts_of(staged)
+    last = next((one.at[-1] for one in parts.rest if isinstance(one, Store | Update) and one.at), None)
+    if last is None or not {name for name, _ in parts.left} & set(free(last)):
+        return staged
+    start, factors = Let(parts.total, parts.start), parts.factors[::-1]
+    return staged_product(parts.right, parts.left, parts.sums, start, parts.ops, factors, parts.rest, tests=parts.tests)
 
 
 def _with_sums_in_order(staged: Staged) -> Staged:
@@ -81,7 +91,8 @@ def _chosen(parts: Parts, batches: int, gpu: Gpu, tf32: bool) -> Blocks:
 def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tuple[float, BlockShape]:
     """What a product takes, in nanoseconds, and the shape of blocks in which it does."""
     width = max(map(_bytes, parts.factors))
-    shapes = gpu.narrow_blocks if width < 4 else gpu.tf32_blocks if tf32 else gpu.single_blocks
+    every = gpu.narrow_blocks if width < 4 else gpu.tf32_blocks if tf32 else gpu.single_blocks
+    shapes = [one for one in every if _is_light(one, parts, gpu)]
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     own = (
@@ -101,6 +112,13 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
         return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
     return min((ns(one), one) for one in shapes)
+
+
+def _is_light(shape: BlockShape, parts: Parts, gpu: Gpu) -> bool:
+    """Do registers hold what follows the sums of a block: its cells, and those of what is read and written there?"""
+    high, wide, _, warps, _ = shape
+    touched = sum(len(own_accesses(one)) for one in everything(parts.rest))
+    return high * wide <= 32 * warps * next(most for few, most in gpu.thread_cells if touched <= few)
 
 
 def _bytes(factor: Scalar) -> int:

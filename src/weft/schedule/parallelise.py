@@ -94,7 +94,7 @@ def _product(staged: Staged, ns: float, options: CompileOptions) -> Stmt:
             chunk = max(least, _chunk(size, ns, options))
             return _sharing(staged, side, _even(size, chunk, options))
     for side, size, _ in sides(staged, options):
-        if side == "rows" and size > 1 and _few_rows(staged, options) and not shared_product(staged, side):
+        if size > 1 and _is_few(staged, side, options) and not shared_product(staged, side):
             return _sharing(staged, side, -(-size // options.machine.cores))
     return staged
 
@@ -104,9 +104,11 @@ def _sharing(staged: Staged, side: str, chunk: int) -> Staged:
     return replace(staged, what=replace(staged.what, tile=replace(staged.what.tile, shared=side, chunk=chunk)))
 
 
-def _few_rows(staged: Staged, options: CompileOptions) -> bool:
-    """Are rows few, but worth a panel for each core: it takes as long to pack that as some of them take?"""
+def _is_few(staged: Staged, side: str, options: CompileOptions) -> bool:
+    """Are rows, or columns, few, but worth packing the others for each core: that takes as long as some of them take?"""
     assert staged.what.tile is not None
+    if side == "columns":
+        return bool(staged.what.tile.strips)
     return not staged.what.tile.strips and points(placed_parts(staged).left) >= 2 * options.thresholds.tile_rows
 
 

@@ -15,9 +15,11 @@ time in each thread.
 
 has no such loop outside. It is a launch of one thread block: each of its threads walks the loop over t, they share the
 iterations of the loops on simt threads inside, and wait for each other after each of these. What stores anything
-outside of such loops becomes one, of a single iteration. Where nothing at all is parallel, all is.
+outside of such loops becomes one, of a single iteration. Where nothing at all is parallel, all is. One thread block is
+a small part of a GPU: where steps have work for many threads and are not too many, each is launches of its own.
 
-A sum that few threads would add up is first cut into strips, each of which has an accumulator (`partition.py`).
+A thread adds up one term after another, so long sums are wide (`optimise/wide_sums.py`). One that few threads would add
+up is first cut into strips, each of which has an accumulator (`partition.py`).
 
 What is folded keeps its loop from being shared, for different iterations have the same cells; threads have no buffers
 of their own. A GPU's pipeline does not fold storage.
@@ -35,8 +37,22 @@ from weft.loops import Cast, Fill, For, Grid, If, Let, Local, Remark, Set, Simt,
 from weft.loops.effects import effects
 from weft.loops.legality import carried, on_threads
 from weft.loops.names import BlockNames
-from weft.loops.walk import Body, Loop, around, body_of, bottom_up, everything, parts, reads, variables, with_body
+from weft.loops.walk import (
+    Body,
+    Loop,
+    around,
+    body_of,
+    bottom_up,
+    everything,
+    map_scalars,
+    parts,
+    reads,
+    substituted,
+    variables,
+    with_body,
+)
 from weft.ops import Num
+from weft.optimise.wide_sums import widened
 from weft.schedule.annotate import in_plain_loops
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
 from weft.schedule.nodes import Kernel
@@ -62,16 +78,10 @@ def is_placed(kernel: Kernel) -> bool:
 def launches(kernel: Kernel, options: CompileOptions) -> list[Body]:
     """The statements of a kernel's template, cut into launches."""
     body = bottom_up(in_plain_loops(kernel, kernel.plain).template, _without_remarks)
-    names, lines = BlockNames(body), options.thresholds
+    body = widened(body, options.single_terms)
+    names = BlockNames(body)
     body = bottom_up(body, lambda stmt: _filled(stmt, names) if isinstance(stmt, Fill) else (stmt,))
-    made = _Launches(lines.simt_block, names.fresh("alone"))
-    in_strips = options.but(chunk_ns=1, thresholds=replace(lines, most_chunks=lines.simt_strips))
-    done = list[Body]()
-    for group in _tied(body):
-        found = made.launch(group)
-        strips = partitioned(group, in_strips) if _busiest(found) < made.block else group
-        done += [found] if strips is group else map(made.launch, _tied(strips))
-    return done
+    return _Launches(options, names.fresh("alone")).of(body)
 
 
 def _without_remarks(stmt: Stmt) -> Body:
@@ -122,10 +132,40 @@ def _mentioned(stmt: Stmt) -> set[Local]:
 
 @dataclass(frozen=True, slots=True)
 class _Launches:
-    """Makes launches in thread blocks of so many; loops of what one thread does are called `alone`."""
+    """Makes launches; loops of what one thread does are called `alone`."""
 
-    block: int
+    options: CompileOptions
     alone: str
+
+    @property
+    def block(self) -> int:
+        return self.options.thresholds.simt_block
+
+    def of(self, body: Sequence[Stmt]) -> list[Body]:
+        """The launches of a block."""
+        lines, done = self.options.thresholds, list[Body]()
+        in_strips = self.options.but(chunk_ns=1, thresholds=replace(lines, most_chunks=lines.simt_strips))
+        for group in _tied(body):
+            found = self.launch(group)
+            strips = partitioned(group, in_strips) if _busiest(found) < self.block else group
+            if strips is not group:
+                done += map(self.launch, _tied(strips))
+            else:
+                done += self._steps(group) or [found]
+        return done
+
+    def _steps(self, body: Body) -> list[Body]:
+        """A recurrence as launches for each of its steps, where these have work for many threads; else nothing."""
+        lines = self.options.thresholds
+        if len(body) > 1 or not isinstance(loop := body[0], For) or effects(body).sets - effects(body).lets:
+            return []
+        inside = self.launch(body)
+        if on_threads(inside[0])[0] or _busiest(inside) < lines.simt_wide:
+            return []
+        step = self.of(loop.body)
+        if len(step) * loop.size > lines.simt_steps:
+            return []
+        return [_at(one, loop.loop, number) for number in range(loop.size) for one in step]
 
     def launch(self, body: Body) -> Body:
         """A block as one launch: as a nest on threads, or in one thread block where more of its threads work then."""
@@ -175,6 +215,12 @@ class _Launches:
 
     def _alone(self, body: Sequence[Stmt]) -> For:
         return For(self.alone, 1, tuple(body), (Simt(self.block),))
+
+
+def _at(body: Body, loop: str, number: int) -> Body:
+    """A block in one iteration of a loop."""
+    here = {loop: Affine((), number)}
+    return tuple(map_scalars(stmt, lambda scalar: substituted(scalar, here)) for stmt in body)
 
 
 def _steps(body: Sequence[Stmt]) -> tuple[list[_Step], Body]:

@@ -3,6 +3,8 @@
 for i: w[i] = …;  n = n + 1;  for i: v[i] = … n …;  m = m * 2
     becomes
     n = n + 1;  m = m * 2;  for i: w[i] = …;  for i: v[i] = … n …
+
+What it reads is read before anything is written, where that is the same: loads do not wait for each other.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.loops import Buffer, Let, Set, Stmt, Store, Update
+from weft.loops import Buffer, Let, Local, Set, Stmt, Store, Update, combined
 from weft.loops.effects import effects, read_in
+from weft.loops.names import BlockNames
 from weft.loops.walk import Body
 from weft.schedule.nodes import Kernel, told_apart
 
@@ -58,7 +61,26 @@ def straight_first(kernels: Sequence[Kernel]) -> list[Kernel]:
             done[beside] = done[beside].joined(part)
         else:
             done.insert(place, part)
-    return [one.kernel for one in done]
+    return [one.kernel.with_body(loads_first(one.kernel.body)) if one.straight else one.kernel for one in done]
+
+
+def loads_first(body: Body) -> Body:
+    """Straight-line code with all it computes before all it stores; as it is, where it reads what it stored."""
+    names, lets, stores = BlockNames(body), list[Stmt](), list[Stmt]()
+    written = set[Buffer]()
+    for stmt in body:
+        if isinstance(stmt, Set) or not written.isdisjoint(read_in((stmt,))):
+            return body
+        if isinstance(stmt, Let):
+            lets.append(stmt)
+            continue
+        assert isinstance(stmt, Store | Update)
+        value = combined(stmt) if isinstance(stmt, Update) else stmt.value
+        made = Local(names.fresh(stmt.buffer.name), stmt.buffer.dtype)
+        lets.append(Let(made, value))
+        stores.append(Store(stmt.buffer, stmt.at, made))
+        written.add(stmt.buffer)
+    return (*lets, *stores)
 
 
 def _is_straight(body: Body) -> bool:

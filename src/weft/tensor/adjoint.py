@@ -40,7 +40,7 @@ def pull_back(
 
     part = Num(-1) if forward.accum == "sub" else share(forward.accum, collect)(whole, value)
     for number, seen in _seen_by_operands(forward).items():
-        here = over_slots(seen)
+        here = whole if seen is forward.value else over_slots(seen)
         partial = differentiate(here, operands[number])
         if forward.accum == "arg2" and isinstance(here, Call):
             partial = _reusing(partial, here, value)

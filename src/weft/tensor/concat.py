@@ -64,6 +64,8 @@ def named_parts(tensors: Sequence[TensorLike], kind: str, what: str) -> list[Ten
     if not tensors:
         raise WeftError(f"{what} needs at least one tensor")
     check_kind(kind)
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        raise WeftError(f"{what} takes tensors one by one, not a list of them", fix=f"write wf.{what}(*tensors)")
     return [as_tensor(tensor, what) for tensor in tensors]
 
 

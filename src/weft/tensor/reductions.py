@@ -286,5 +286,7 @@ def _unlike(user: str, ids: Tensor, groups: str, x: Tensor | None = None) -> Sha
     fix = f'say which axes ids have, and which is that of classes: wf.{user}(…, "...|t, c => ...|t")'
     if x is not None and x.dims == ids.dims:
         fix = f"they have the shape of `{x.label}`: if they are one-hot, wf.argmax({ids.label}) has their ids"
+    elif x is not None and x.shape.batch.axes == () and ids.dims.array_shape != (1,):
+        fix = f"`{x.label}` has no batch axis: if the first axes of data hold examples, wf.data(…, batch=1) says so"
     what = f"{user} takes ids of the shape that its spec results in"
     return ShapeError(what, notes=[f"{ids.label} is {ids.shape}", groups], fix=fix)

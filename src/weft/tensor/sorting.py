@@ -12,7 +12,7 @@ from weft.assign import Slot
 from weft.einsum import parse_spec
 from weft.einsum.nodes import KINDS, Axis, ConcatAxis, Label, Row, ShapeSpec, Spec
 from weft.einsum.show import show_spec
-from weft.errors import EinsumError
+from weft.errors import EinsumError, ShapeError
 from weft.naming import FreshNames
 from weft.ops import Scalar, call
 from weft.ops.monoids import MOST_RANKS, top_positions
@@ -117,7 +117,11 @@ class _SortedAxis:
         assert isinstance(rank, Label)
         rest = Label(FreshNames(self.groups.names(self.ranked)).fresh("rest"))
         cut = Spec((_renamed(self.ranked, rank.name, ConcatAxis((rank, rest))),), self.ranked)
-        return contract(show_spec(cut), [self.order(x, descending=True)], sizes={rank.name: k})
+        try:
+            return contract(show_spec(cut), [self.order(x, descending=True)], sizes={rank.name: k})
+        except ShapeError:
+            what = f"there are no {k} largest along `{self.label}` of `{x.label}`, which is {x.shape}"
+            raise ShapeError(what, fix="ask for as many as there are, or fewer") from None
 
     def taken(self, name: str, x: Tensor, order: Tensor, label: str) -> Tensor:
         """The elements at some positions."""

@@ -210,7 +210,7 @@ class Placed(LookingTiles):
         return lines
 
     def _rest(self) -> Lines:
-        """The epilogue of a tile: of a whole one, whose sizes the compiler knows, or of one at an edge."""
+        """The epilogue of a tile: of a whole one, or of one at an edge. Where tiles have two sizes, both are known."""
         start, total = self.parts.start, self.writer.variable(self.parts.total.name)
         found = f"{'' if self.accumulator == self.scalar else f'({self.scalar})'}sums[r * wide + c]"
         first = self.ops.joined(start, self.writer.value(start), found)
@@ -219,10 +219,12 @@ class Placed(LookingTiles):
             if side.loop:
                 word = self.writer.variable(side.loop[0])
                 point = [f"const int64_t {word} = {self._from(side.loop[0])} + {step};", *point]
-        known, edge = (self._at_points(point, *sizes) for sizes in (("tall", "wide"), ("rows", "columns")))
-        if len(self._met()) == 1 or self._met()[0][0] != "whole":
-            return edge
-        return [f"if ({self._is('rows', 'wide')}) {{", *indented(known), "} else {", *indented(edge), "}"]
+        (first, *_), *others = self._met()
+        if not others or first != "whole":
+            return self._at_points(point, "rows", "columns")
+        edge = [f"{self.name}_{size}" for size in others[0][1:]] if len(others) == 1 else ["rows", "columns"]
+        known, ragged = self._at_points(point, "tall", "wide"), self._at_points(point, *edge)
+        return [f"if ({self._is('rows', 'wide')}) {{", *indented(known), "} else {", *indented(ragged), "}"]
 
     def _at_points(self, point: Lines, rows: str, columns: str) -> Lines:
         """Something at each point of a tile of so many rows and columns."""

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from weft.backends.c_family.writer import safe
 from weft.backends.cc.emit import emit
-from weft.backends.written import Written, readable, written
+from weft.backends.written import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer
 from weft.loops.walk import Body
@@ -40,7 +40,7 @@ class CFunctions:
     kernels: tuple[Kernel, ...]
 
     @lazy_property
-    def all(self) -> tuple[Written[str], ...]:
+    def all(self) -> tuple[WrittenKernel[str], ...]:
         return written(self.kernels, _function)
 
     @lazy_property

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from weft.backends.cuda.blocks import GpuMemory
-from weft.backends.cuda.driver import Driver
-from weft.backends.cuda.found import described, usable_driver
-from weft.backends.cuda.gpu import Gpu, architecture, most_shared
+from weft.backends.cuda.found import driver_report, usable_driver
+from weft.backends.cuda.gpu_device import GpuDevice, architecture, most_shared
+from weft.backends.cuda.gpu_kernels import TOOLCHAINS, GpuKernels, Language, Toolchain
+from weft.backends.cuda.gpu_memory import GpuMemory
 from weft.backends.cuda.graph import Graph
-from weft.backends.cuda.kernels import TOOLCHAINS, GpuKernels, Language, Toolchain
+from weft.backends.cuda.libcuda import Driver
 from weft.backends.cuda.source import Launch
-from weft.backends.cuda.store import Store
+from weft.backends.cuda.store import KernelStore
 from weft.backends.protocol import Bindable, CompilerCrash, DeviceUse, Executable, KernelCall
 from weft.cache import cache_folder
 from weft.errors import WeftError
@@ -22,7 +22,7 @@ from weft.schedule.nodes import Kernel
 __all__ = ["Cuda"]
 
 #: The GPUs that this process uses, by driver and number.
-_gpus: dict[tuple[Driver, int], Gpu] = {}
+_gpus: dict[tuple[Driver, int], GpuDevice] = {}
 
 
 class Cuda(GpuMemory):
@@ -39,14 +39,14 @@ class Cuda(GpuMemory):
     ) -> None:
         self._driver = driver or usable_driver()
         self._toolchains = toolchains
-        self._store = Store(folder or cache_folder("cuda"), architecture(self._driver, 0))
+        self._store = KernelStore(folder or cache_folder("cuda"), architecture(self._driver, 0))
         super().__init__(self._gpu)
         self._gpu(0)
 
-    def _gpu(self, index: int) -> Gpu:
+    def _gpu(self, index: int) -> GpuDevice:
         found = _gpus.get((self._driver, index))
         if found is None:
-            made = Gpu(self._driver, index)
+            made = GpuDevice(self._driver, index)
             found = _gpus.setdefault((self._driver, index), made)
             if found is made:
                 for other in [one for (driver, _), one in _gpus.items() if driver is self._driver and one is not made]:
@@ -63,7 +63,7 @@ class Cuda(GpuMemory):
     @property
     def description(self) -> str:
         """What it compiles with and runs on, for people."""
-        return described(self._driver, [self.memory(at) for at in range(self.count_devices())])
+        return driver_report(self._driver, [self.memory(at) for at in range(self.count_devices())])
 
     @property
     def places(self) -> frozenset[type]:
@@ -82,7 +82,7 @@ class Cuda(GpuMemory):
             names = [one.call.kernel for one in pieces.all]
             crashed = {at: failures[name] for at, name in enumerate(names) if name in failures}
             raise CompilerCrash(crashed, "a compiler for GPUs", "report the text of the kernel: routine.show('source')")
-        return _Compiled(pieces, launches, self)
+        return _CompiledGraph(pieces, launches, self)
 
     def _too_large(self, launches: Mapping[str, Launch]) -> dict[str, WeftError]:
         """Kernels that need more shared memory than the GPU has."""
@@ -107,7 +107,7 @@ class Cuda(GpuMemory):
         self._gpu(device).release()
 
 
-class _Compiled(Graph):
+class _CompiledGraph(Graph):
     """A list of kernels that has just been compiled, and its text."""
 
     def __init__(self, pieces: GpuKernels, launches: Mapping[str, Launch], backend: Cuda) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 
-from weft.backends.cuda.driver import NO_DEVICE, Driver, DriverError
-from weft.backends.cuda.gpu import architecture, device_name
+from weft.backends.cuda.gpu_device import architecture, device_name
+from weft.backends.cuda.libcuda import NO_DEVICE, Driver, DriverError
 from weft.backends.cuda.store import versions
 from weft.backends.protocol import DeviceUse
 from weft.cache.limit import amount
@@ -26,7 +26,7 @@ _ELSEWHERE = 'or run on the processor: wf.Context("cc")'
 def usable_driver() -> Driver:
     """The driver of this machine, if there is a GPU that weft can use."""
     check_packages()
-    return checked(loaded_driver())
+    return checked_driver(loaded_driver())
 
 
 def loaded_driver(library: str = "libcuda.so.1") -> Driver:
@@ -38,7 +38,7 @@ def loaded_driver(library: str = "libcuda.so.1") -> Driver:
         raise WeftError(what, fix=f"install the driver of an NVIDIA GPU, {_ELSEWHERE}") from None
 
 
-def checked(driver: Driver) -> Driver:
+def checked_driver(driver: Driver) -> Driver:
     """A driver that can be used; else what is wrong with it, or with the GPUs there are."""
     version = driver.number("cuDriverGetVersion")
     if version < _OLDEST or not driver.has_all():
@@ -63,7 +63,7 @@ def checked(driver: Driver) -> Driver:
     return driver
 
 
-def described(driver: Driver, uses: Sequence[DeviceUse]) -> str:
+def driver_report(driver: Driver, uses: Sequence[DeviceUse]) -> str:
     """The driver, the compilers and the GPUs, a line each."""
     lines = [f"driver of CUDA {_spelled(driver.number('cuDriverGetVersion'))}, {', '.join(versions())}"]
     for at, use in enumerate(uses):

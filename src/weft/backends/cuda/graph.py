@@ -1,5 +1,7 @@
 """A list of calls as one CUDA graph: its pointers are fixed when it is bound to memory, and a run is a single launch.
 
+Kernels wait for those whose bytes they touch (`order.py`): others run at the same time.
+
 Static indices are values in device memory. Other values than in the last run are copied there first, from memory that
 the GPU reads by itself; the graph stays as it is.
 """
@@ -11,19 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from weft.backends.cuda.blocks import GpuBlock
-from weft.backends.cuda.driver import Handle, KernelNode, int64s
-from weft.backends.cuda.gpu import Gpu, Piece
+from weft.backends.cuda.gpu_device import GpuBytes, GpuDevice
+from weft.backends.cuda.gpu_memory import GpuBlock
+from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
+from weft.backends.cuda.order import Touched, waits
 from weft.backends.cuda.source import Launch
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
 _WORD = 8
+#: Values on their way to the GPU have so many bytes, and room for so many runs at least.
+_SLOT_BYTES, _FEWEST = 1 << 16, 4
 
 
 class Graph:
     """Calls of kernels; binding makes a graph of them on a GPU."""
 
-    def __init__(self, calls: Sequence[KernelCall], launches: Mapping[str, Launch], gpu: Callable[[int], Gpu]) -> None:
+    def __init__(
+        self, calls: Sequence[KernelCall], launches: Mapping[str, Launch], gpu: Callable[[int], GpuDevice]
+    ) -> None:
         self.calls = calls
         self._launches = launches
         self._gpu = gpu
@@ -36,12 +43,12 @@ class Graph:
         gpu = _gpu_of(list(blocks.values())) or self._gpu(0)
         given = _Given.of(gpu, self.calls)
         with gpu.lock, gpu.current:
-            run = _instantiated(gpu, self._nodes(gpu, blocks, given))
+            run = _instantiated(gpu, self._nodes(gpu, blocks, given), waits(self._touched(blocks)))
         gpu.released(run, partial(_destroy, gpu, run.handle))
         launch = run.launcher(gpu, (blocks, given))
         return partial(given.run, launch) if given.names else launch
 
-    def _nodes(self, gpu: Gpu, blocks: Memory, given: _Given) -> list[_Node]:
+    def _nodes(self, gpu: GpuDevice, blocks: Memory, given: _Given) -> list[_Node]:
         nodes, at = list[_Node](), 0
         for call in self.calls:
             launch = self._launches[call.kernel]
@@ -52,8 +59,17 @@ class Graph:
             nodes.append(_node(gpu.function(launch), launch, pointers + [0] * launch.trailing))
         return nodes
 
+    def _touched(self, blocks: Memory) -> list[Touched]:
+        """The bytes that each call reads and writes."""
+        found = list[Touched]()
+        for call in self.calls:
+            spans = [(one.address, one.address + one.size) for one in map(blocks.__getitem__, call.buffers)]
+            written = [spans[at] for at in self._launches[call.kernel].writes]
+            found.append(Touched(tuple(spans), tuple(written)))
+        return found
 
-def _gpu_of(blocks: Sequence[GpuBlock]) -> Gpu | None:
+
+def _gpu_of(blocks: Sequence[GpuBlock]) -> GpuDevice | None:
     gpus = {one.gpu for one in blocks}
     assert len(gpus) <= 1, "all memory of a run is one GPU's"
     return next(iter(gpus), None)
@@ -67,24 +83,27 @@ def _nothing(given: Mapping[str, int]) -> None:
 class _Given:
     """The static indices of all calls, one after another: the numbers they begin with, and those that runs are given.
 
-    `sent` are the values in device memory; `names` says which of them are whose. `since` is how often everything had
-    been waited for when they were sent: memory that a copy may still be reading is not written.
+    `sent` are the values in device memory; `names` says which of them are whose. They are copied from one of several
+    `slots` in turn: a run that nobody has waited for may still have to copy its own.
     """
 
-    gpu: Gpu
+    gpu: GpuDevice
     sent: list[int]
     names: tuple[tuple[int, str], ...]
-    there: Piece | None = None
-    here: Piece | None = None
-    since: int = -1
+    there: GpuBytes | None = None
+    here: GpuBytes | None = None
+    slots: int = 1
+    slot: int = 0
 
     @staticmethod
-    def of(gpu: Gpu, calls: Sequence[KernelCall]) -> _Given:
+    def of(gpu: GpuDevice, calls: Sequence[KernelCall]) -> _Given:
         all_given = [one for call in calls for one in call.given]
         names = tuple([(at, one) for at, one in enumerate(all_given) if isinstance(one, str)])
         made = _Given(gpu, [one if isinstance(one, int) else 0 for one in all_given], names)
         if all_given:
-            made.there, made.here = gpu.take(_WORD * len(all_given)), gpu.pinned(_WORD * len(all_given))
+            size = _WORD * len(all_given)
+            made.slots = max(_FEWEST, _SLOT_BYTES // size) if names else 1
+            made.there, made.here = gpu.take(size), gpu.pinned(size * made.slots)
             made.send()
         return made
 
@@ -93,16 +112,17 @@ class _Given:
         return self.there.address if self.there is not None else 0
 
     def send(self) -> None:
-        """Copy the values to the GPU."""
+        """Copy the values to the GPU, by way of the next slot."""
         if self.here is None or self.there is None:
             return
-        if self.since == self.gpu.waits:
+        if self.slot == self.slots:
             self.gpu.synchronize()
-        int64s(self.here.address, len(self.sent))[:] = self.sent
+            self.slot = 0
+        at = self.here.address + self.slot * self.there.size
+        int64s(at, len(self.sent))[:] = self.sent
         with self.gpu.current:
-            copied = (self.there.address, self.here.address, self.here.size, self.gpu.stream)
-            self.gpu.driver.call("cuMemcpyHtoDAsync_v2", *copied)
-        self.since = self.gpu.waits
+            self.gpu.driver.call("cuMemcpyHtoDAsync_v2", self.there.address, at, self.there.size, self.gpu.stream)
+        self.slot += 1
 
     def run(self, launch: BoundProgram, given: Mapping[str, int]) -> None:
         """Run with static indices bound."""
@@ -122,7 +142,7 @@ class _Node(KernelNode):
     alive: object
 
 
-class _Instance:
+class _GraphExec:
     """A graph that can be launched."""
 
     __slots__ = ("__weakref__", "handle")
@@ -130,7 +150,7 @@ class _Instance:
     def __init__(self, handle: Handle) -> None:
         self.handle = handle
 
-    def launcher(self, gpu: Gpu, alive: object) -> BoundProgram:
+    def launcher(self, gpu: GpuDevice, alive: object) -> BoundProgram:
         """What launches it, and keeps alive what it works on."""
         launch, handle, stream = gpu.driver.function("cuGraphLaunch"), *map(ctypes.c_void_p, (self.handle, gpu.stream))
         current, error = gpu.current, gpu.driver.error
@@ -144,7 +164,7 @@ class _Instance:
         return run
 
 
-def _destroy(gpu: Gpu, handle: Handle) -> None:
+def _destroy(gpu: GpuDevice, handle: Handle) -> None:
     """Destroy a graph once it does not run any more."""
     gpu.synchronize()
     gpu.driver.call("cuGraphExecDestroy", handle)
@@ -166,16 +186,16 @@ def _node(function: Handle, launch: Launch, pointers: Sequence[int]) -> _Node:
     return node
 
 
-def _instantiated(gpu: Gpu, nodes: Sequence[_Node]) -> _Instance:
-    """Kernels one after another as a graph."""
+def _instantiated(gpu: GpuDevice, nodes: Sequence[_Node], before: Sequence[Sequence[int]]) -> _GraphExec:
+    """Kernels as a graph, each after some `before` it."""
     driver = gpu.driver
     graph = driver.handle("cuGraphCreate", 0)
     try:
-        before, count = (ctypes.c_void_p * 1)(), 0
-        for node in nodes:
-            added = driver.handle("cuGraphAddKernelNode_v2", graph, before, count, ctypes.byref(node))
-            before[0], count = added, 1
-        made = _Instance(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
+        added = list[Handle]()
+        for node, some in zip(nodes, before, strict=True):
+            waited = (ctypes.c_void_p * max(len(some), 1))(*(added[one] for one in some))
+            added.append(driver.handle("cuGraphAddKernelNode_v2", graph, waited, len(some), ctypes.byref(node)))
+        made = _GraphExec(driver.handle("cuGraphInstantiateWithFlags", graph, 0))
     finally:
         driver.call("cuGraphDestroy", graph)
     driver.call("cuGraphUpload", made.handle, gpu.stream)

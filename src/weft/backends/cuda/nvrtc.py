@@ -37,7 +37,9 @@ def compile_cuda(source: Source, architecture: str) -> Launch:
 def compile_all_cuda(sources: Sequence[Source], architecture: str) -> list[Launch]:
     """Kernels for one architecture, many of them compiled at once: those have their machine code in common."""
     found: dict[str, bytes] = {}
-    for unit in _units({one.entry: one.text for one in sources}):
+    texts = {one.entry: one.text for one in sources}
+    assert all(texts[one.entry] == one.text for one in sources), "a name stands for its text: no two texts have one"
+    for unit in _units(texts):
         cubin = _compiled("\n".join(unit.values()), architecture)
         found |= dict.fromkeys(unit, cubin)
     return [Launch(one.entry, found[one.entry], one.programs, 32 * one.warps) for one in sources]

@@ -11,7 +11,7 @@ class Source:
     """A kernel as text: one function `entry`, of a pointer for each buffer and, if it is `given` indices, one to these.
 
     `dtypes` are the element types of its buffers, in order. It is launched as a grid of `programs`, on `warps`
-    of 32 threads each; Triton has `stages` of loads under way in loops.
+    of 32 threads each; Triton has `stages` of loads under way in loops. It `writes` some of its buffers, by position.
     """
 
     language: Literal["triton", "cuda"]
@@ -22,13 +22,15 @@ class Source:
     programs: int
     warps: int
     stages: int = 1
+    writes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Machine code of a kernel for one architecture, and what launching it takes.
 
-    `shared` are bytes of dynamic shared memory; so many null pointers are `trailing` its own parameters.
+    `shared` are bytes of dynamic shared memory; so many null pointers are `trailing` its own parameters. It
+    `writes` some of its buffers, by position.
     """
 
     entry: str
@@ -37,3 +39,4 @@ class Launch:
     threads: int
     shared: int = 0
     trailing: int = 0
+    writes: tuple[int, ...] = ()

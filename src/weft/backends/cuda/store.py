@@ -1,35 +1,34 @@
 """Machine code of kernels by name: what this process has, what is on disk, and the rest compiled side by side.
 
 An entry of the cache is a line of what launching takes, then the machine code. It is kept under all that decides it:
-the name, which stands for the text, the architecture and the compilers (`Store.identity`).
+the name, which stands for the text, the architecture and the compilers (`KernelStore.identity`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 
-from weft.backends.cuda.kernels import Language, Toolchain
+from weft.backends.cuda.compiling import compiled_all
+from weft.backends.cuda.gpu_kernels import Language, Toolchain
 from weft.backends.cuda.source import Launch, Source
 from weft.cache import opened, own_identity
 from weft.errors import WeftError
 
 #: What compilers are part of: another version is another compiler.
 PACKAGES = ("triton", "nvidia-cuda-nvrtc")
-_FACTS = ("entry", "programs", "threads", "shared", "trailing")
+_FACTS = ("entry", "programs", "threads", "shared", "trailing", "writes")
 #: The kernels of this process by where and under what they are kept.
 _known: dict[tuple[Path, str], Launch] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class KernelStore:
     """Where machine code for an architecture is kept."""
 
     folder: Path
@@ -67,33 +66,16 @@ class Store:
         missing = {name: one for name, one in sources.items() if name not in found}
         if not missing:
             return found, {}
-        with ThreadPoolExecutor(min(len(missing), len(os.sched_getaffinity(0)))) as threads:
-            compilers = [toolchains[one.language].compile for one in missing.values()]
-            results = threads.map(_attempt, compilers, missing.values(), [self.architecture] * len(missing))
-            made = dict(zip(missing, results, strict=True))
-        good = {name: one for name, one in made.items() if isinstance(one, Launch)}
+        made = compiled_all(missing, self.architecture, toolchains)
+        good = {
+            name: replace(one, writes=missing[name].writes) for name, one in made.items() if isinstance(one, Launch)
+        }
         self.keep(good)
         return {**found, **good}, {name: one for name, one in made.items() if isinstance(one, WeftError)}
 
     def _keys(self, names: Iterable[str]) -> dict[str, str]:
         beside = self.identity
         return {name: sha256(f"{name} {beside}".encode()).hexdigest()[:40] for name in names}
-
-
-def _attempt(compile_one: object, source: Source, architecture: str) -> Launch | WeftError:
-    """What a compiler makes of a text, or why it makes nothing."""
-    assert callable(compile_one)
-    try:
-        made = compile_one(source, architecture)
-        assert isinstance(made, Launch)
-        return made
-    except WeftError as error:
-        return error
-    except ImportError:
-        raise
-    except Exception as error:
-        what = f"the {source.language} compiler failed: {type(error).__name__}: {str(error).strip()[:500]}"
-        return WeftError(what, origin=None, fix='use wf.Context("cc"), and report the text of the kernel')
 
 
 def _entry(launch: Launch) -> bytes:
@@ -104,7 +86,8 @@ def _launch(entry: bytes | None) -> Launch | None:
     if entry is None:
         return None
     facts, _, cubin = entry.partition(b"\n")
-    return Launch(cubin=cubin, **json.loads(facts))
+    known = json.loads(facts)
+    return Launch(cubin=cubin, **{**known, "writes": tuple(known["writes"])})
 
 
 @cache

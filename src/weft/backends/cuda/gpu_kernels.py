@@ -13,9 +13,10 @@ from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 from weft.backends.cuda.source import Launch, Source
-from weft.backends.written import Written, readable, written
+from weft.backends.written import WrittenKernel, readable, written
 from weft.lazy import lazy_property
 from weft.loops import Buffer, For, Grid, Product, Simt, Staged
+from weft.loops.effects import effects
 from weft.loops.walk import Body, everything
 from weft.schedule.nodes import Kernel
 
@@ -31,10 +32,11 @@ _COMMENT = {"triton": "#", "cuda": "//"}
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What writes kernels in a language, and what compiles them."""
+    """What writes kernels in a language, and what compiles them; `in_processes` if many are quicker there."""
 
     emit: Emit
     compile: Compile
+    in_processes: bool = False
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:
@@ -43,7 +45,7 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 
 
 TOOLCHAINS: Mapping[Language, Toolchain] = {
-    "triton": Toolchain(_later("triton_text", "triton_source"), _later("triton_build", "compile_triton")),
+    "triton": Toolchain(_later("triton_text", "triton_source"), _later("triton_build", "compile_triton"), True),
     "cuda": Toolchain(_later("simt", "simt_source"), _later("nvrtc", "compile_cuda")),
 }
 
@@ -69,7 +71,7 @@ class GpuKernels:
     toolchains: Mapping[Language, Toolchain]
 
     @lazy_property
-    def all(self) -> tuple[Written[Source], ...]:
+    def all(self) -> tuple[WrittenKernel[Source], ...]:
         return written(self.kernels, self._source)
 
     def _source(self, body: Body, buffers: Sequence[Buffer], given: Sequence[str]) -> tuple[str, Source]:
@@ -78,7 +80,9 @@ class GpuKernels:
         return name, replace(made, entry=name, text=made.text.replace(_NAME, name))
 
     def _emit(self, name: str, body: Body, buffers: Sequence[Buffer], given: Sequence[str]) -> Source:
-        return self.toolchains[language_of(body)].emit(name, body, buffers, given)
+        made = self.toolchains[language_of(body)].emit(name, body, buffers, given)
+        written = effects(body).buffers
+        return replace(made, writes=tuple(at for at, one in enumerate(buffers) if one in written))
 
     @lazy_property
     def readable(self) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from weft.backends.cuda.gpu import Gpu
+from weft.backends.cuda.gpu_device import GpuDevice
 from weft.backends.protocol import Array
 from weft.dlpack import DeviceArray
 from weft.loops import Buffer
@@ -25,7 +25,7 @@ _CUDA = 2
 class GpuBlock:
     """Memory of a GPU for one buffer; `owner` keeps it from being let go of."""
 
-    gpu: Gpu
+    gpu: GpuDevice
     address: int
     shape: tuple[int, ...]
     dtype: str
@@ -39,7 +39,7 @@ class GpuBlock:
 class GpuMemory:
     """The memory half of the backend. Everything is asked of a GPU's stream; downloads wait by themselves."""
 
-    def __init__(self, gpu: Callable[[int], Gpu]) -> None:
+    def __init__(self, gpu: Callable[[int], GpuDevice]) -> None:
         self.gpu = gpu
 
     @property

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from weakref import ref
 
-from weft.backends.cuda.driver import (
+from weft.backends.cuda.libcuda import (
     DYNAMIC_SHARED,
     MAJOR,
     MINOR,
@@ -45,7 +45,7 @@ from weft.errors import WeftError
 _USUAL_SHARED = 48 << 10
 
 
-class Piece:
+class GpuBytes:
     """Memory of a GPU. It is let go of when nobody has it any more."""
 
     __slots__ = ("__weakref__", "address", "size")
@@ -62,15 +62,13 @@ class _Dying(ref[object]):
     release: Callable[[], None]
 
 
-class Gpu:
+class GpuDevice:
     """One GPU. Its methods may be called by any thread."""
 
     def __init__(self, driver: Driver, index: int) -> None:
         self.driver, self.index = driver, index
         self.lock = threading.RLock()
         self.held = self.peak = 0
-        #: How often everything was waited for.
-        self.waits = 0
         self._dead: deque[_Dying] = deque()
         self._alive: set[_Dying] = set()
         self._functions: dict[Launch, Handle] = {}
@@ -101,9 +99,8 @@ class Gpu:
             code = self._synchronize(self.stream)
         if code:
             raise self.driver.error(code, "what runs on the GPU")
-        self.waits += 1
 
-    def follow(self, other: Gpu) -> None:
+    def follow(self, other: GpuDevice) -> None:
         """Let what is asked for from now on wait for what another GPU was asked for."""
         other.precede(self.stream)
 
@@ -136,7 +133,7 @@ class Gpu:
 
     # Memory
 
-    def take(self, size: int) -> Piece:
+    def take(self, size: int) -> GpuBytes:
         """Memory of so many bytes, whatever is in it."""
         size = max(size, 1)
         with self.lock, self.current:
@@ -146,18 +143,22 @@ class Gpu:
             except GpuOutOfMemory:
                 self._give_back()
                 address = self._from_pool(size)
-            made = Piece(address, size)
+            made = GpuBytes(address, size)
             self.released(made, partial(self._free, address, size))
             self.held += size
             self.peak = max(self.peak, self.held)
             return made
 
-    def pinned(self, size: int) -> Piece:
+    def pinned(self, size: int) -> GpuBytes:
         """Memory of this process that a GPU copies from by itself."""
         with self.lock, self.current:
-            made = Piece(self.driver.handle("cuMemHostAlloc", size, PORTABLE), size)
-            self.released(made, partial(self.driver.call, "cuMemFreeHost", made.address))
+            made = GpuBytes(self.driver.handle("cuMemHostAlloc", size, PORTABLE), size)
+            self.released(made, partial(self._unpin, made.address))
             return made
+
+    def _unpin(self, address: Handle) -> None:
+        self.synchronize()
+        self.driver.call("cuMemFreeHost", address)
 
     def released(self, owner: object, release: Callable[[], None]) -> None:
         """Release something once its owner is no more, and all it was used for is done.
@@ -201,7 +202,7 @@ class Gpu:
             pool = pool_number(self.driver, self._pool, RESERVED)
             return DeviceUse(self.held, self.peak, pool, free.value, total.value)
 
-    def let_in(self, other: Gpu) -> None:
+    def let_in(self, other: GpuDevice) -> None:
         """Let another GPU read and write this one's memory, if they are connected."""
         if self.driver.number("cuDeviceCanAccessPeer", other.index, self.index):
             with self.current:

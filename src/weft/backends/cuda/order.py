@@ -1,0 +1,68 @@
+"""Which kernels of a graph wait for which: those that touch bytes that another writes. Others may run at the same time.
+
+a writes x;  b reads x, writes y;  c reads x, writes z;  d reads y and z      gives      b and c after a, d after both
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+#: Bytes from an address to before another.
+Span: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The bytes that a kernel reads, and those that it writes."""
+
+    reads: tuple[Span, ...]
+    writes: tuple[Span, ...]
+
+
+@dataclass(slots=True)
+class _Uses:
+    """The last kernel that wrote some bytes, and those that read them since."""
+
+    writer: int | None = None
+    readers: list[int] = field(default_factory=list)
+
+
+def waits(kernels: Sequence[Touched]) -> list[tuple[int, ...]]:
+    """For each of some kernels, in order, those before it that it waits for; none that these wait for anyway."""
+    spans = sorted({one for kernel in kernels for one in (*kernel.reads, *kernel.writes) if one[0] < one[1]})
+    beside = _overlapping(spans)
+    uses = {one: _Uses() for one in spans}
+    found, behind = list[tuple[int, ...]](), list[int]()  # of each kernel all that it is behind, a bit each
+    for at, kernel in enumerate(kernels):
+        before = set[int]()
+        for span in (one for one in (*kernel.reads, *kernel.writes) if one in uses):
+            before.update(use.writer for other in beside[span] if (use := uses[other]).writer is not None)
+        for span in (one for one in kernel.writes if one in uses):
+            before.update(reader for other in beside[span] for reader in uses[other].readers)
+        direct, implied = list[int](), 0
+        for one in sorted(before - {at}, reverse=True):
+            if not implied >> one & 1:
+                direct.append(one)
+                implied |= behind[one] | 1 << one
+        found.append(tuple(direct))
+        behind.append(implied)
+        for span in (one for one in kernel.reads if one in uses):
+            uses[span].readers.append(at)
+        for span in (one for one in kernel.writes if one in uses):
+            uses[span] = _Uses(at)
+    return found
+
+
+def _overlapping(spans: Sequence[Span]) -> dict[Span, list[Span]]:
+    """For each of some spans, sorted, those that share bytes with it; itself among them."""
+    found: dict[Span, list[Span]] = {one: [one] for one in spans}
+    still = list[Span]()
+    for one in spans:
+        still = [other for other in still if other[1] > one[0]]
+        for other in still:
+            found[one].append(other)
+            found[other].append(one)
+        still.append(one)
+    return found

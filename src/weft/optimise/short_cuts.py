@@ -1,0 +1,137 @@
+"""Accumulations of values one after another by a monoid's short cut: in less than states, in lanes, closed in the end.
+
+    for i in range(1000): s = var(s, of(x[i]))
+
+    becomes
+
+    for i in range(1): first = of(x[i])
+    for l in range(32): part[l] = begun(first)
+    for i in range(31): for l in range(32): part[l] = taken(part[l], of(x[32 i + l]), first)
+    for l in range(8): part[l] = taken(part[l], of(x[992 + l]), first)
+    for l in range(16): part[l] = joined(part[l], part[l + 16])
+    ...
+    s = var(s, closed(part[0], first, 1000))
+
+A variance has sums there of how far values are from the first, and their squares: one division in all. Where a lane's
+values come one after another, the largest need not be told from one at an earlier position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from weft.affine import Affine
+from weft.loops.insert_casts import dtype_of, stored
+from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store
+from weft.loops.walk import map_scalars, rewritten, substituted
+from weft.ops import OPS, Call, Num, Scalar
+from weft.ops.dtypes import digits, fields, is_float
+from weft.ops.monoid import ShortCut, over_numbers
+
+
+def short_cut(loop: For, found: Set) -> ShortCut | None:
+    """How the values that a loop accumulates do so in less, if they may."""
+    assert isinstance(found.value, Call)
+    monoid, value = OPS[found.value.op].monoid, found.value.args[1]
+    cut = monoid.short_cut if monoid else None
+    if cut is None or loop.size > cut.most or not isinstance(value, Call):
+        return None
+    places = [one.value for one in value.args if isinstance(one, Cast) and isinstance(one.value, Affine)]
+    in_order = all(one.coefficient(loop.loop) > 0 for one in places)
+    return cut if in_order and (not cut.narrow or any(map(_is_wider, value.args))) else None
+
+
+def _is_wider(scalar: Scalar) -> bool:
+    """Is a number a conversion to more digits than it has?"""
+    if not isinstance(scalar, Cast) or isinstance(scalar.value, Num | Affine):
+        return False
+    source = dtype_of(scalar.value)
+    return is_float(source) and digits(source) < digits(scalar.dtype)
+
+
+def by_short_cut(loop: For, found: Set, cut: ShortCut, lanes: Buffer, lane: str, first: Local) -> list[Stmt]:
+    """What a loop accumulates, by a short cut, in the cells of a buffer."""
+    return list(_ShortAccumulation(loop, found, cut, lanes, lane, first).all())
+
+
+@dataclass(frozen=True, slots=True)
+class _ShortAccumulation:
+    """A loop, what it accumulates, by which short cut, in which cells along which lane, and a name for the first."""
+
+    loop: For
+    found: Set
+    cut: ShortCut
+    cells: Buffer
+    lane: str
+    first: Local
+
+    def all(self) -> Iterator[Stmt]:
+        state, here = self.found.local, Affine.of(self.lane)
+        (lanes,) = self.cells.shape
+        whole, rest = divmod(self.loop.size, lanes)
+        first = _numbers(self.first)
+        yield Let(self.first, state)
+        yield For(self.loop.loop, 1, self._at(Affine.of(self.loop.loop), None))
+        yield For(self.lane, lanes, (self._made(self.cut.begun, first),))
+        rows = Affine(((lanes, self.loop.loop), (1, self.lane)))
+        yield For(self.loop.loop, whole, (For(self.lane, lanes, self._at(rows, here)),))
+        if rest:
+            yield For(self.lane, rest, self._at(here + whole * lanes, here))
+        while lanes > 1:
+            lanes //= 2
+            both = (*self._accumulated(here), *self._accumulated(here + lanes))
+            yield For(self.lane, lanes, (self._made(self.cut.joined, both),))
+        assert isinstance(self.found.value, Call)
+        numbers = (*self._accumulated(Affine(())), *first, Num(self.loop.size))
+        closed = self._packed(over_numbers(self.cut.closed, numbers))
+        yield Set(state, Call(self.found.value.op, (state, closed)))
+
+    def _at(self, index: Affine, cell: Affine | None) -> tuple[Stmt, ...]:
+        """The loop's body at an index, whose value a lane takes; without one, it is the first."""
+
+        def moved(part: Scalar) -> Scalar:
+            return substituted(part, {self.loop.loop: index})
+
+        def taking(stmt: Stmt) -> Stmt:
+            assert isinstance(stmt, Set)
+            assert isinstance(stmt.value, Call)
+            value = stmt.value.args[1]
+            if cell is None:
+                return Set(self.first, value)
+            numbers = *self._accumulated(cell), *_numbers(self._near(value)), *_numbers(self.first)
+            return self._made(self.cut.taken, numbers)
+
+        body = [(old, map_scalars(old, moved)) for old in self.loop.body]
+        return tuple(taking(one) if old is self.found else one for old, one in body)
+
+    def _accumulated(self, cell: Affine) -> tuple[Scalar, ...]:
+        return _numbers(Read(self.cells, (cell,)))
+
+    def _made(self, functions: Sequence[Scalar], numbers: Sequence[Scalar]) -> Stmt:
+        """A lane has what functions make of numbers."""
+        return Store(self.cells, (Affine.of(self.lane),), self._packed(over_numbers(functions, numbers)))
+
+    def _packed(self, numbers: Sequence[Scalar]) -> Scalar:
+        made = [stored(one, kind) for one, kind in zip(numbers, fields(self.cells.dtype), strict=True)]
+        return Call(f"pack{len(made)}", tuple(made))
+
+    def _near(self, value: Scalar) -> Scalar:
+        """A value whose positions are sums of what all lanes have and of what each has: to convert them takes long.
+
+        States are of a type that holds every position.
+        """
+
+        def rule(one: Scalar) -> Scalar | None:
+            match one:
+                case Cast(dtype=dtype, value=Affine() as place) if is_float(dtype) and self.lane in place.names:
+                    own = Affine(((place.coefficient(self.lane), self.lane),))
+                    return one if place == own else Call("add", (Cast(dtype, place - own), Cast(dtype, own)))
+            return None
+
+        return rewritten(value, rule)
+
+
+def _numbers(state: Scalar) -> tuple[Scalar, ...]:
+    """The numbers of a state of several."""
+    return tuple(Call(f"item{at}", (state,)) for at in range(len(fields(dtype_of(state)))))
