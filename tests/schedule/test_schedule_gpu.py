@@ -104,9 +104,9 @@ def test_columns_are_on_a_grid() -> None:
                 y[j] = a
         """),
         """
-            for j in range(64) on a grid by 64 with 8 warps:
+            for j in range(64) on a grid by 16 with 8 warps:
                 a: float32 = 0
-                for i in range(4096) in lanes by 32:
+                for i in range(4096) in lanes by 128:
                     a = a + x[i, j]
                 y[j] = a
         """,

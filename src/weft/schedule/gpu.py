@@ -162,7 +162,7 @@ _OWN = (
     Pass("plan_memory", plan_launches),
 )
 _ORDER = (
-    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops rematerialise decide_inlining "
+    "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops decide_inlining "
     "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
     "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )

@@ -96,7 +96,8 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
     multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
-    own = 0.0 if splits == 1 else gpu.launch_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
+    partial = 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
+    own = 0.0 if splits == 1 else gpu.launch_ns + gpu.program_ns + partial
 
     def ns(shape: BlockShape) -> float:
         high, wide, deep, warps, stages = shape

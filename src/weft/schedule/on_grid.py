@@ -81,10 +81,16 @@ def _turned(chain: Sequence[Loop], body: Body) -> set[str] | None:
     """The loops along which cells are next to each other, if there are two that each have enough of them."""
     if len(chain) < 2:
         return None
-    along = {name for name, _ in (_contiguous(cell, chain) for cell in _cells(body)) if name}
     sizes = dict(chain)
-    found = [name for name in along if sizes[name] >= 16]
-    return set(found[:2]) if len(found) > 1 else None
+    moving = [
+        (_contiguous(cell, chain)[0], {name for name, _ in chain if stride_of(cell, name)}) for cell in _cells(body)
+    ]
+    along = [(name, others) for name, others in moving if name and sizes[name] >= 16]
+    for one, others in along:
+        for other, theirs in along:
+            if one != other and other in others and one in theirs:
+                return {one, other}
+    return None
 
 
 def _along_memory(chain: Sequence[Loop], body: Body) -> list[Loop]:
@@ -131,10 +137,13 @@ def _power(size: int) -> int:
 def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: Gpu) -> Body:
     """Loops around others: rows in lanes, or columns."""
     longest = max((prod(size for _, size in loops) for loops in _inner(body)), default=1)
-    columns = _columns(chain, body)
+    columns = columns_of(chain, body)
     if columns is not None:
         name, size = columns
+        others = prod(many for other, many in chain if other != name)
         wide = min(gpu.column_lanes, _power(size))
+        while wide > gpu.fewest_columns and others * -(-size // wide) < gpu.multiprocessors:
+            wide //= 2
         block = min(_power(longest), max(1, gpu.column_lanes * gpu.column_rows // wide))
         warps = max(1, min(8, wide * block // (32 * gpu.thread_lanes) * 2))
         made = _gridded(chain, _in_lanes(body, _Lanes(block, block, gpu.block_lanes)), {name: wide}, warps)
@@ -149,7 +158,7 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
     return _kept(_flat(chain, inside, many, warps), own)
 
 
-def _columns(chain: Sequence[Loop], body: Body) -> Loop | None:
+def columns_of(chain: Sequence[Loop], body: Body) -> Loop | None:
     """The loop outside along which cells are next to each other that loops inside move through."""
     votes: dict[Loop, int] = {}
     for stmt in everything(body):

@@ -29,6 +29,7 @@ from weft.schedule.accumulators import accumulated_in
 from weft.schedule.gpu_model import Gpu
 from weft.schedule.gpu_products import best_splits
 from weft.schedule.launches import sunk
+from weft.schedule.on_grid import columns_of
 from weft.schedule.partition import in_strips_of, strips_in
 
 
@@ -79,9 +80,11 @@ class _Splitting:
         if len(found) != 1 or not isinstance(found[0].of, Local) or effects(loop.body).buffers:
             return (stmt,)
         many, length = prod(size for _, size in cells), _points((loop,))
-        programs, near = -(-many // self.gpu.column_lanes), min(many, self.gpu.column_lanes)
-        strips = min(self.gpu.programs // max(programs, 1), length * near // self.gpu.strip_points, loop.size)
-        if programs >= self.gpu.multiprocessors or strips < 2:
+        few, wide = (1, 1) if columns_of(cells, block) is None else (self.gpu.fewest_columns, self.gpu.column_lanes)
+        alone = length * min(many, few) * 4 / self.gpu.bytes_per_ns  # what a program takes, if there are no strips
+        programs = -(-many // wide)
+        strips = min(self.gpu.programs // programs, length * min(many, wide) // self.gpu.strip_points, loop.size)
+        if programs >= self.gpu.multiprocessors or alone < 3 * self.gpu.launch_ns or strips < 2:
             return (stmt,)
         strips = strips_in(loop.size, strips)
         return self._in_strips(cells, block, loop, found[0].of, strips) if lets else (stmt,)
