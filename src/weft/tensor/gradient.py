@@ -120,17 +120,21 @@ def grad_update(loss: Tensor, *, sum: bool = False) -> Code:  # noqa: A002 it is
 
 def _check_reads(loss: Tensor, computed: Code) -> None:
     """Refuse a loss that is computed from a gradient which its update clears."""
-    cleared = {tensor.grad.node: tensor for tensor in _differentiable(loss)}
-    for statement in statements(computed):
-        for node in operands_of(statement):
-            if isinstance(node, Node) and node in cleared:
-                origin = statement.origin
-                raise WeftError(
-                    f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
-                    notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
-                    fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
-                    f"`{cleared[node].label}`; wf.grad(y, x) is a gradient that can be differentiated again",
-                )
+    read = [
+        (node, statement.origin)
+        for statement in statements(computed)
+        for node in operands_of(statement)
+        if isinstance(node, Node) and node.is_grad
+    ]
+    cleared = {tensor.grad.node: tensor for tensor in _differentiable(loss)} if read else {}
+    for node, origin in read:
+        if node in cleared:
+            raise WeftError(
+                f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
+                notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
+                fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
+                f"`{cleared[node].label}`; wf.grad(y, x) is a gradient that can be differentiated again",
+            )
 
 
 def chosen_between(tensors: list[Tensor]) -> set[Tensor]:
