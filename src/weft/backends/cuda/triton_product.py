@@ -88,7 +88,7 @@ class ProductText:
     def _program(self) -> dict[str, Value]:
         """Which block a program has: blocks of a group of rows follow each other for the same columns."""
         lines, (rows, columns), group = self.values.lines, self.counts, self.blocks.group
-        lines.add("program = tl.program_id(0)")
+        lines.add(f"program = tl.program_id(0){'.to(tl.int64)' if self.values.wide else ''}")
         tile = "program"
         if self.batch:
             lines.add(f"tile = program % {rows * columns}")
@@ -114,7 +114,7 @@ class ProductText:
     def _index(self, name: str, one: str, loops: Sequence[Loop], block: int, shape: str) -> tuple[str, str]:
         """The numbers of a program's rows or columns, and what says which of them there are."""
         lines, size = self.values.lines, _points(loops)
-        lines.add(f"{name} = {one}_block * {block} + tl.arange(0, {block}){shape}")
+        lines.add(f"{name} = {one}_block * {block} + {self.values.numbers(block)}{shape}")
         if size % block == 0:
             return name, ""
         lines.add(f"{name}_in = {name} < {size}")
@@ -162,7 +162,7 @@ class ProductText:
     def _across(self, name: str, shape: str, axis: int, start: str, still: Mapping[str, Value]) -> dict[str, Value]:
         """The indices of sums along an axis of a factor."""
         lines, deep, size = self.values.lines, self.blocks.sums, _points(self.parts.sums)
-        lanes, axes = f"tl.arange(0, {deep}){shape}", frozenset([axis])
+        lanes, axes = f"{self.values.numbers(deep)}{shape}", frozenset([axis])
         if still:
             last = self.parts.sums[-1][0]
             lines.add(f"{name} = tl.multiple_of({still[last].text}, {deep}) + {lanes}")

@@ -98,6 +98,10 @@ class Values:
 
     # Whole numbers
 
+    def numbers(self, count: int) -> str:
+        """The numbers of so many lanes."""
+        return f"tl.arange(0, {count}){'.to(tl.int64)' if self.wide else ''}"
+
     def whole(self, scalar: Scalar, here: Here) -> Value:
         """A whole number, as a subscript or in a test."""
         return self.affine(scalar, here) if isinstance(scalar, Affine) else self.value(scalar, here)
