@@ -233,3 +233,16 @@ def test_sums_of_many_terms_of_a_lane_are_wider() -> None:
     """Each of 32 lanes adds up 128 terms of a column: more roundings than are promised in single precision."""
     assert "a_sum1 = tl.full([64, 32], 0.0, tl.float64)" in MANY.text
     assert "a_ = (a_ + tl.cast(tl.sum(a_sum1, 1, keep_dims=True), tl.float32))" in MANY.text
+
+
+def test_lanes_wait_before_they_write_what_others_read() -> None:
+    text = on_a_grid("""
+        x: float32[8, 64]
+        for i in range(8):
+            a: float32 = 0
+            for j in range(64):
+                a = a + x[i, 63 - j]
+            for k in range(64):
+                x[i, k] = a
+    """).text
+    assert text.index("tl.load(") < text.index("tl.debug_barrier()") < text.index("tl.store(")

@@ -206,7 +206,7 @@ class _Text:
             self.lines.indent -= 1
             self.values.loaded, self.indices = frame
             self.values.forget(changed)
-            self.values.dirty |= changed
+            self.values.dirty |= {one: {*self.values.dirty.get(one, ()), ""} for one in changed}
         for one in own:
             self._finished(one)
 
