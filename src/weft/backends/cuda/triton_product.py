@@ -82,6 +82,9 @@ class ProductText:
         before = dict(self.values.loaded)
         self._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
         self.values.loaded = before
+        if parts.tests:
+            self._again(total, here)
+            self.values.loaded = before
         self._begin(parts.total, parts.start, total, here)
         block(parts.rest, here)
 
@@ -146,6 +149,26 @@ class ProductText:
         lines.add(f"{total} = tl.dot({found[0]}, {found[1]}, {total}{precision})")
         if size > blocks.sums:
             lines.indent -= 1
+
+    def _again(self, total: str, here: Here) -> None:
+        """Add up anew, term by term, where something is not a number: a zero for a term that is not there times what is
+        not finite is none."""
+        lines, parts, known = self.values.lines, self.parts, dict(self.values.loaded)
+        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        lines.indent += 1
+        lines.add(f"{total} = tl.zeros([{here.sizes[0]}, {here.sizes[1]}], {triton_type(parts.total.dtype)})")
+        lines.add(f"for term in range({_points(parts.sums)}):")
+        lines.indent += 1
+        indices = divided(parts.sums, self._body, Value("term"), lines, "_at")
+        there = Here({**here.indices, **indices}, here.masks, here.sizes)
+        tests = list(self._tests(there))
+        there = replace(there, masks=(*there.masks, *tests))
+        one, other = (self.values.value(factor, there).text for factor in parts.factors)
+        held = " & ".join(test.text for test in tests)
+        product = f"({one} * {other})"
+        lines.add(f"{total} = {total} + " + (f"tl.where({held}, {product}, 0.0)" if held else product))
+        lines.indent -= 2
+        self.values.loaded = known
 
     def _still(self, start: str) -> dict[str, Value]:
         """The indices of sums where a step begins, if all but the last stand still in it; else nothing."""
