@@ -19,9 +19,11 @@ from weft.affine import Affine
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_library import is_spelled
 from weft.backends.cuda.triton_text import triton_source
-from weft.loops import Buffer, For, Grid, Program, Read, Store, buffers_of, parse
+from weft.loops import Buffer, For, Grid, Program, Read, Store, buffers_of, check, parse
 from weft.ops import OPS, Call
 from weft.ops.dtypes import is_float
+from weft.schedule.gpu_model import USUAL_GPU
+from weft.schedule.on_grid import on_grid
 from weft.schedule.spelled import unspelled
 
 pytest.importorskip("triton")
@@ -100,7 +102,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     every = [(one, "sm_90") for make in PROGRAMS.values() for one in sources(make())]
     every += [(one, "sm_80") for name in ("softmax", "product") for one in sources(PROGRAMS[name]())]
     every += [(one, "sm_100") for name in ("rows", "narrow_product") for one in sources(PROGRAMS[name]())]
-    every += [(one, "sm_90") for one in rows_of_the_table()]
+    every += [(one, "sm_90") for one in (*rows_of_the_table(), LARGE, MANY)]
     env = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))}
     done = subprocess.run(
         [sys.executable, "-c", dedent(COMPILING)], input=pickle.dumps(every), capture_output=True, env=env, timeout=600
@@ -193,3 +195,54 @@ def test_text_of_a_given_index() -> None:
     found = triton_source("kernel", body, buffers_of(Program(body)), ("step",))
     assert found.given
     assert "given0_ = tl.load(given + 0)" in found.text
+
+
+def on_a_grid(text: str) -> Source:
+    body = on_grid(parse(dedent(text).strip() + "\n").body, (), USUAL_GPU)
+    check(Program(body))
+    return triton_source("kernel", body, buffers_of(Program(body)), ())
+
+
+LARGE = on_a_grid("""
+    x: float32[65536, 65536]
+    y: float32[65536]
+    for i in range(65536):
+        a: float32 = 0
+        for j in range(65536):
+            a = a + x[i, j]
+        y[i] = a
+""")
+MANY = on_a_grid("""
+    x: float32[4096, 65536]
+    y: float32[65536]
+    for j in range(65536):
+        a: float32 = 0
+        for i in range(4096):
+            a = a + x[i, j]
+        y[j] = a
+""")
+
+
+def test_indices_of_large_buffers_take_64_bits() -> None:
+    assert "program = tl.program_id(0).to(tl.int64)" in LARGE.text
+    assert "tl.arange(0, 2048).to(tl.int64)" in LARGE.text
+    assert "int64" not in MANY.text
+
+
+def test_sums_of_many_terms_of_a_lane_are_wider() -> None:
+    """Each of 32 lanes adds up 128 terms of a column: more roundings than are promised in single precision."""
+    assert "a_sum1 = tl.full([64, 32], 0.0, tl.float64)" in MANY.text
+    assert "a_ = (a_ + tl.cast(tl.sum(a_sum1, 1, keep_dims=True), tl.float32))" in MANY.text
+
+
+def test_lanes_wait_before_they_write_what_others_read() -> None:
+    text = on_a_grid("""
+        x: float32[8, 64]
+        for i in range(8):
+            a: float32 = 0
+            for j in range(64):
+                a = a + x[i, 63 - j]
+            for k in range(64):
+                x[i, k] = a
+    """).text
+    assert text.index("tl.load(") < text.index("tl.debug_barrier()") < text.index("tl.store(")

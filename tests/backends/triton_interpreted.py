@@ -189,6 +189,8 @@ def check_programs() -> None:
         return wf.data(random.normal(size=shape).astype(np.float32), **({} if batch is None else {"batch": batch}))
 
     h = values(20, 37)
+    infinite = random.normal(size=(5, 3, 3, 32)).astype(np.float32)
+    infinite[2, 0, 1, 3], infinite[3, 2, 2, 5] = np.inf, np.nan  # at the border they have no terms
     kernel = values(5, 3, 3, 32, batch=None)
     programs = {
         "softmax": wf.nn.softmax()(h),
@@ -204,6 +206,9 @@ def check_programs() -> None:
         "batches": wf.einsum("b,i,k;b,k,j=>b,i,j", values(3, 18, 20, batch=None), values(3, 20, 17, batch=None)),
         "windows": wf.einsum("n|y=+p, x=+q, c; f, p, q, c => n|y, x, f", values(2, 6, 5, 32), kernel, p=3, q=3),
     }
+    image = values(2, 6, 5, 32)
+    spec = "n|y=+p, x=+q, c; f, p, q, c => n|y, x, f"
+    programs["windows of what is not finite"] = wf.einsum(spec, image, wf.data(infinite), p=3, q=3)
     for name, tensor in programs.items():
         ours, meant = (wf.Context(one) for one in (InterpretedTriton(), "interp"))
         np.testing.assert_allclose(ours[tensor], meant[tensor], rtol=2e-5, atol=2e-4, err_msg=name)

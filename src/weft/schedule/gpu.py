@@ -24,7 +24,7 @@ from weft.schedule.gpu_products import in_blocks
 from weft.schedule.launches import launches
 from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
-from weft.schedule.on_grid import on_grid
+from weft.schedule.on_grid import is_long_alone, on_grid
 from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
@@ -118,8 +118,11 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
         body = kernel.template
         if unspelled(body) or kernel.recurrence:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
-        product = in_blocks(body, USUAL_GPU, task.options.products == "tf32")
-        return [product or on_grid(body, mine, USUAL_GPU)]
+        if product := in_blocks(body, USUAL_GPU, task.options.products == "tf32"):
+            return [product]
+        if is_long_alone(body, USUAL_GPU):
+            return [one.template for one in on_simt(kernel.with_body(body), task.options)]
+        return [on_grid(body, mine, USUAL_GPU)]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))

@@ -31,6 +31,7 @@ from weft.loops.walk import (
     own_accesses,
     perfect,
     retargeted,
+    scoped,
     substituted,
     with_body,
 )
@@ -53,6 +54,16 @@ def on_grid(body: Sequence[Stmt], own: Collection[Buffer], gpu: Gpu) -> Body:
     if not any(isinstance(one, For) for one in everything(inside)):
         return _pointwise(chain, tuple(inside), gpu)
     return _reducing(chain, tuple(inside), own, gpu)
+
+
+def is_long_alone(body: Sequence[Stmt], gpu: Gpu) -> bool:
+    """Would one program run long at what depends on its order, loop after loop?"""
+    if len(body) != 1 or not isinstance(body[0], For):
+        return False
+    loop = body[0]
+    points = sum(prod(size for _, size in scope.loops) for one, scope in scoped(body) if not body_of(one))
+    alone = carried([_loop(loop)], loop.body) and illegal(replace(loop, how=(Lanes(_power(loop.size)),)))
+    return bool(alone) and points > gpu.alone_points
 
 
 def _loop(loop: For) -> Loop:

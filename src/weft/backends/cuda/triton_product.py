@@ -82,13 +82,16 @@ class ProductText:
         before = dict(self.values.loaded)
         self._sums({**at, **left}, {**at, **right}, (row_mask, column_mask), total)
         self.values.loaded = before
+        if parts.tests:
+            self._again(total, here)
+            self.values.loaded = before
         self._begin(parts.total, parts.start, total, here)
         block(parts.rest, here)
 
     def _program(self) -> dict[str, Value]:
         """Which block a program has: blocks of a group of rows follow each other for the same columns."""
         lines, (rows, columns), group = self.values.lines, self.counts, self.blocks.group
-        lines.add("program = tl.program_id(0)")
+        lines.add(f"program = tl.program_id(0){'.to(tl.int64)' if self.values.wide else ''}")
         tile = "program"
         if self.batch:
             lines.add(f"tile = program % {rows * columns}")
@@ -114,7 +117,7 @@ class ProductText:
     def _index(self, name: str, one: str, loops: Sequence[Loop], block: int, shape: str) -> tuple[str, str]:
         """The numbers of a program's rows or columns, and what says which of them there are."""
         lines, size = self.values.lines, _points(loops)
-        lines.add(f"{name} = {one}_block * {block} + tl.arange(0, {block}){shape}")
+        lines.add(f"{name} = {one}_block * {block} + {self.values.numbers(block)}{shape}")
         if size % block == 0:
             return name, ""
         lines.add(f"{name}_in = {name} < {size}")
@@ -147,6 +150,26 @@ class ProductText:
         if size > blocks.sums:
             lines.indent -= 1
 
+    def _again(self, total: str, here: Here) -> None:
+        """Add up anew, term by term, where something is not a number: a zero for a term that is not there times what is
+        not finite is none."""
+        lines, parts, known = self.values.lines, self.parts, dict(self.values.loaded)
+        lines.add(f"if tl.max(tl.cast({total} != {total}, tl.int32)) != 0:")
+        lines.indent += 1
+        lines.add(f"{total} = tl.zeros([{here.sizes[0]}, {here.sizes[1]}], {triton_type(parts.total.dtype)})")
+        lines.add(f"for term in range({_points(parts.sums)}):")
+        lines.indent += 1
+        indices = divided(parts.sums, self._body, Value("term"), lines, "_at")
+        there = Here({**here.indices, **indices}, here.masks, here.sizes)
+        tests = list(self._tests(there))
+        there = replace(there, masks=(*there.masks, *tests))
+        one, other = (self.values.value(factor, there).text for factor in parts.factors)
+        held = " & ".join(test.text for test in tests)
+        product = f"({one} * {other})"
+        lines.add(f"{total} = {total} + " + (f"tl.where({held}, {product}, 0.0)" if held else product))
+        lines.indent -= 2
+        self.values.loaded = known
+
     def _still(self, start: str) -> dict[str, Value]:
         """The indices of sums where a step begins, if all but the last stand still in it; else nothing."""
         lines, deep = self.values.lines, self.blocks.sums
@@ -162,7 +185,7 @@ class ProductText:
     def _across(self, name: str, shape: str, axis: int, start: str, still: Mapping[str, Value]) -> dict[str, Value]:
         """The indices of sums along an axis of a factor."""
         lines, deep, size = self.values.lines, self.blocks.sums, _points(self.parts.sums)
-        lanes, axes = f"tl.arange(0, {deep}){shape}", frozenset([axis])
+        lanes, axes = f"{self.values.numbers(deep)}{shape}", frozenset([axis])
         if still:
             last = self.parts.sums[-1][0]
             lines.add(f"{name} = tl.multiple_of({still[last].text}, {deep}) + {lanes}")

@@ -21,7 +21,7 @@ from weft.affine import Affine
 from weft.backends.cuda.source import Source
 from weft.backends.cuda.triton_library import functions
 from weft.backends.cuda.triton_product import ProductText
-from weft.backends.cuda.triton_types import full
+from weft.backends.cuda.triton_types import converted, full
 from weft.backends.cuda.triton_values import Axes, Here, Lines, Value, Values, divided
 from weft.loops import (
     Buffer,
@@ -44,9 +44,12 @@ from weft.loops.constants import constant_value, neutral_of
 from weft.loops.effects import accumulation, effects, read_in
 from weft.loops.legality import collapsed_loops
 from weft.loops.nodes import Blocks, Grid, Lanes
-from weft.loops.walk import body_of
+from weft.loops.roundings import PARTS
+from weft.loops.walk import body_of, everything
 from weft.ops import OPS, Scalar
 
+#: From so many cells on, indices take 64 bits.
+_NARROW = 1 << 31
 _HEADER = (
     "import triton",
     "import triton.language as tl",
@@ -59,7 +62,8 @@ _HEADER = (
 def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> Source:
     """The Triton function of a kernel on some buffers and static indices."""
     called = {one: f"x{at}" for at, one in enumerate(buffers)}
-    wide = any(prod(one.shape) >= 1 << 31 for one in buffers)
+    loops = [prod(size for _, size in collapsed_loops(one)[0]) for one in everything(body) if isinstance(one, For)]
+    wide = max([*loops, *(prod(one.shape) for one in buffers)], default=0) >= _NARROW
     text = _Text(Values(called, Lines(), wide), {one: f"given{at}_" for at, one in enumerate(given)})
     text.kernel(body)
     parameters = [*called.values(), *(["given"] if given else [])]
@@ -73,11 +77,12 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A variable that lanes accumulate in a block of their own, until their loop is done."""
+    """A variable that lanes accumulate in a block of their own, until their loop is done: long sums in a wider type."""
 
     local: Local
     op: str
     name: str
+    dtype: str
     here: Here
     #: How many masks there were where it is declared; and whether it takes values once, so that it starts with them.
     masks: int
@@ -161,7 +166,7 @@ class _Text:
         name, size, block = _blocks(loop)
         rank = len(here.sizes)
         shape = "" if rank == 1 else f"[{', '.join(':' if at == axis else 'None' for at in range(rank))}]"
-        self.lines.add(f"{name} = {start}tl.arange(0, {block}){shape}")
+        self.lines.add(f"{name} = {start}{self.values.numbers(block)}{shape}")
         axes, masks = frozenset([axis]), here.masks
         if size % block:
             self.lines.add(f"{name}in = {name} < {size}")
@@ -196,11 +201,12 @@ class _Text:
             if not changed.isdisjoint(read_in(stmt.body)):
                 self.values.barrier()
             inside = self._lanes(stmt, f"{name}start + ", axis, here) if lanes > 1 else None
-            self.block(body, inside or self._indexed(stmt, Value(name), here))
+            index = f"tl.cast({name}, tl.int64)" if self.values.wide else name
+            self.block(body, inside or self._indexed(stmt, Value(index), here))
             self.lines.indent -= 1
             self.values.loaded, self.indices = frame
             self.values.forget(changed)
-            self.values.dirty |= changed
+            self.values.dirty |= {one: {*self.values.dirty.get(one, ()), ""} for one in changed}
         for one in own:
             self._finished(one)
 
@@ -224,19 +230,21 @@ class _Text:
         active = {local for local, _ in self.sums}
         own: dict[tuple[Local, tuple[int, ...]], _Sum] = {}
         sites = list(_set_sites((stmt,), here.sizes))
-        for one, sizes, repeated in sites:
+        for one, sizes, times in sites:
             key = one.local, sizes
             if one.local in done.lets or one.local in active or sizes == here.sizes or key in own:
                 continue
             found = accumulation(one)
             assert found is not None, f"{one.local.name} is set in lanes"
-            once = not repeated and sum(1 for other, _, _ in sites if other.local == one.local) == 1
+            once = times == 1 and sum(1 for other, _, _ in sites if other.local == one.local) == 1
+            long = (found[0], one.local.dtype) == ("add", "float32") and times > PARTS[0]
+            dtype = "float64" if long else one.local.dtype
             there = Here(here.indices, here.masks, sizes)
             name = self.lines.fresh(f"{one.local.name}_sum")
-            own[key] = _Sum(one.local, found[0], name, there, self.masks[one.local], once)
+            own[key] = _Sum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
             if not once:
-                start = neutral_of(found[0], one.local.dtype)
-                self.lines.add(f"{name} = {full(constant_value(start), one.local.dtype, there.shape(there.axes))}")
+                start = neutral_of(found[0], dtype)
+                self.lines.add(f"{name} = {full(constant_value(start), dtype, there.shape(there.axes))}")
         self.sums |= own
         return list(own.values())
 
@@ -244,7 +252,7 @@ class _Text:
         """Reduce what lanes accumulated, and take it into the variable."""
         del self.sums[one.local, one.here.sizes]
         local = self.values.locals[one.local]
-        text, dtype = one.name, one.local.dtype
+        text, dtype = one.name, one.dtype
         if dtype == "bool":
             text = f"tl.cast({text}, tl.int32)"
         if not local.axes:
@@ -254,7 +262,8 @@ class _Text:
                 text = _reduced(text, axis, one.op, dtype)
         if dtype == "bool":
             text = f"({text} != 0)"
-        self.lines.add(f"{local.text} = {OPS[one.op].triton.format(local.text, text, t=dtype)}")
+        text = converted(text, dtype, one.local.dtype)
+        self.lines.add(f"{local.text} = {OPS[one.op].triton.format(local.text, text, t=one.local.dtype)}")
 
     def _set(self, stmt: Set, here: Here) -> None:
         if (own := self.sums.get((stmt.local, here.sizes))) is not None:
@@ -278,7 +287,8 @@ class _Text:
             axes = value.axes.union(*(one.axes for one in here.masks[own.masks :]))
             self.lines.add(f"{own.name} = {self._broadcast(Value(text, axes), own.axes, here)}")
         else:
-            self.lines.add(f"{own.name} = {OPS[own.op].triton.format(own.name, text, t=stmt.local.dtype)}")
+            text = converted(text, stmt.local.dtype, own.dtype)
+            self.lines.add(f"{own.name} = {OPS[own.op].triton.format(own.name, text, t=own.dtype)}")
 
     def _broadcast(self, value: Value, axes: Axes, here: Here) -> str:
         return value.text if value.axes == axes else f"tl.broadcast_to({value.text}, {here.shape(axes)})"
@@ -365,19 +375,19 @@ def _next_axis(sizes: Sequence[int]) -> int:
 
 
 def _set_sites(
-    body: Sequence[Stmt], sizes: tuple[int, ...], repeated: bool = False
-) -> Iterator[tuple[Set, tuple[int, ...], bool]]:
-    """Where variables are set, with how many lanes along each axis, and whether that happens again and again."""
+    body: Sequence[Stmt], sizes: tuple[int, ...], times: int = 1
+) -> Iterator[tuple[Set, tuple[int, ...], int]]:
+    """Where variables are set, with how many lanes along each axis, and how often each of these does it."""
     for stmt in body:
         if isinstance(stmt, Set):
-            yield stmt, sizes, repeated
+            yield stmt, sizes, times
         elif isinstance(stmt, For):
             _, size, lanes = _blocks(stmt)
             axis = _next_axis(sizes)
             inside = tuple(lanes if at == axis else one for at, one in enumerate(sizes)) if lanes > 1 else sizes
-            yield from _set_sites(collapsed_loops(stmt)[1], inside, repeated or lanes < size)
+            yield from _set_sites(collapsed_loops(stmt)[1], inside, times * -(-size // lanes))
         else:
-            yield from _set_sites(body_of(stmt), sizes, repeated)
+            yield from _set_sites(body_of(stmt), sizes, times)
 
 
 def _reduced(text: str, axis: int | None, op: str, dtype: str) -> str:

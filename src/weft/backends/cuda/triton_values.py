@@ -94,9 +94,15 @@ class Values:
     locals: dict[Local, Value] = field(default_factory=dict)
     loaded: dict[_Cell, Value] = field(default_factory=dict)
     kept: dict[Buffer, Value] = field(default_factory=dict)
-    dirty: set[Buffer] = field(default_factory=set)
+    #: Where buffers were read and written since all lanes last waited for each other.
+    read: dict[Buffer, set[str]] = field(default_factory=dict)
+    dirty: dict[Buffer, set[str]] = field(default_factory=dict)
 
     # Whole numbers
+
+    def numbers(self, count: int) -> str:
+        """The numbers of so many lanes."""
+        return f"tl.arange(0, {count}){'.to(tl.int64)' if self.wide else ''}"
 
     def whole(self, scalar: Scalar, here: Here) -> Value:
         """A whole number, as a subscript or in a test."""
@@ -178,6 +184,7 @@ class Values:
             text = self.load(f"{self.buffers[buffer]} + {where.text}", buffer.dtype, mask)
             self.lines.add(f"{name} = {text}")
             self.loaded[cell] = Value(name, where.axes)
+            self.read.setdefault(buffer, set()).add(where.text)
         return self.loaded[cell]
 
     @staticmethod
@@ -197,17 +204,21 @@ class Values:
         mask = here.masked()
         if not (value.axes | (mask.axes if mask else NONE)) <= where.axes:  # one of the lanes alone has a cell
             where = Value(f"({where.text} + tl.zeros({here.shape(here.axes)}, tl.int32))", here.axes)
+        elsewhere = self.read.get(buffer, set()) | self.dirty.get(buffer, set())
+        if elsewhere - {where.text}:  # another lane may still read a cell that this one writes
+            self.barrier()
         text = value.text if buffer.dtype != "bool" else f"tl.cast({value.text}, tl.int8)"
         guarded = f", mask={mask.text}" if mask else ""
         self.lines.add(f"tl.store({self.buffers[buffer]} + {where.text}, {text}{guarded})")
         self.forget([buffer])
         self.loaded[buffer, where.text, mask.text if mask else ""] = value
-        self.dirty.add(buffer)
+        self.dirty.setdefault(buffer, set()).add(where.text)
 
     def barrier(self) -> None:
-        """Let all lanes see what others stored."""
+        """Let all lanes wait for each other: they have read, and see what others stored."""
         self.lines.add("tl.debug_barrier()")
         self.dirty.clear()
+        self.read.clear()
 
     def forget(self, buffers: Sequence[Buffer] | set[Buffer]) -> None:
         """What was loaded from buffers is not what they hold any more."""
