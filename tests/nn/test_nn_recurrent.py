@@ -115,6 +115,6 @@ def test_examples_are_no_time(layer: Callable[[wf.Tensor], wf.Tensor]) -> None:
     """Sequences whose time was not said to be a batch axis: what runs along time would take examples for steps."""
     x, y = np.ones((8, 5, 2), np.float32), np.ones((8, 1), np.float32)
     model = wf.op(lambda x: wf.nn.linear(layer(x), o=1))()
-    with pytest.raises(wf.ShapeError, match="runs along the last batch axis of `.*`, and that is `batch`") as refused:
+    with pytest.raises(wf.ShapeError, match=r"runs along the last batch axis of `.*`, and that is `batch`") as refused:
         wf.train.fit(model, wf.nn.mse, (x, y), context=wf.Context("interp"), progress=False)
     assert "batch_axes=2 of wf.train.fit" in refused.value.fix
