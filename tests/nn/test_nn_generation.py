@@ -10,7 +10,7 @@ import pytest
 
 import weft as wf
 from weft.nn.generation import GenerationPlan
-from weft.nn.prompts import Source
+from weft.nn.prompts import SourceTokens
 from weft.nn.sampling import Sampling
 
 IDS = np.random.default_rng(3).integers(0, 11, (2, 8)).astype("int32")
@@ -112,7 +112,7 @@ def test_from_a_source_all_scores_are_those_of_the_whole_sequences(positions: st
     logits = model(wf.data(SOURCES, batch=2), wf.data(IDS, batch=2), **known)
     for param in model.params:
         ctx[param] = random.normal(size=param.dims.array_shape, scale=0.7)
-    whole, source = ctx[logits], Source(SOURCES, lengths)
+    whole, source = ctx[logits], SourceTokens(SOURCES, lengths)
     generator = wf.nn.Generator(model, ctx, GenerationPlan(batch=2, slots=8, chunk=3, source=5, padded=padded))
     for counts in ((4, 4), (1, 5), (8, 2)):
         prompts = [IDS[row, :count] for row, count in enumerate(counts)]

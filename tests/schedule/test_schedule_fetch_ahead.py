@@ -61,6 +61,20 @@ def test_what_is_left_alone(text: str, machine: wf.Machine) -> None:
     assert "ahead" not in fetching(text, DEFAULTS.but(machine=machine))
 
 
+def test_one_pass_over_memory_is_left_to_the_processor() -> None:
+    """The other loops touch nothing that moves."""
+    once = written(1000, 4).replace("y[i, j] = x[i, j] * part[0]", "y[0, j] = part[0]")
+    assert "ahead" not in fetching(once, DEFAULTS.but(machine=SMALL))
+
+
+def test_a_long_sum_is_read_in_quarters() -> None:
+    machine = replace(COMMON, cores=2)
+    x = wf.data(np.zeros(1 << 22, "float32"), label="x")
+    shown = wf.Context("cc").compile(wf.sum(x).forward, options=wf.CompileOptions(machine=machine)).show("kernels")
+    assert "x[65536*strip + 512*i + 64*row + 16384*stream + lane]" in shown
+    assert "ahead" not in shown
+
+
 def test_streams_are_whole_rows_in_the_order_of_their_use() -> None:
     (loop,) = check(parse(written(100, 4, over=24))).body
     found = streams_of(loop)

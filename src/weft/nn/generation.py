@@ -18,7 +18,7 @@ import numpy.typing as npt
 from weft.errors import WeftError, is_own
 from weft.nn.checks import whole
 from weft.nn.decoding import Decoding, decoding
-from weft.nn.prompts import Source, Tokens, prompts_of, with_sources
+from weft.nn.prompts import SourceTokens, Tokens, paired_sources, prompts_of
 from weft.nn.sampling import GREEDY, Draw, Sampling, Structure, next_token
 from weft.public import public_methods
 from weft.runtime import Context, Function
@@ -76,13 +76,15 @@ class Generator:
     def __repr__(self) -> str:
         return f"<generator of {self.model.label}: {self.plan.batch} sequences of up to {self.plan.slots} tokens>"
 
-    def steps(self, prompts: Sequence[Tokens], numbers: Sampling, seed: int, source: Source | None = None) -> _Steps:
+    def steps(
+        self, prompts: Sequence[Tokens], numbers: Sampling, seed: int, source: SourceTokens | None = None
+    ) -> _Steps:
         """The token that follows each prompt and all its scores, then the one that follows that, as long as asked."""
         run = self._cached if self.plan.cache else self._whole
         yield from run(prompts, lambda step: self._draw(numbers, seed, step), source)
 
     def _cached(
-        self, prompts: Sequence[Tokens], draw: _Drawn, source: Source | None
+        self, prompts: Sequence[Tokens], draw: _Drawn, source: SourceTokens | None
     ) -> Iterator[tuple[Tokens, Scores]]:
         longest, chunk = max(map(len, prompts)), self.plan.chunk
         starts = np.array([longest - len(one) for one in prompts], np.int32)
@@ -101,7 +103,7 @@ class Generator:
                 ids, step = np.concatenate([ids, token], 1), step + 1
 
     def _read(
-        self, ids: Tokens, starts: Tokens, at: int, drawn: Mapping[str, Any], source: Source | None
+        self, ids: Tokens, starts: Tokens, at: int, drawn: Mapping[str, Any], source: SourceTokens | None
     ) -> tuple[Tokens, Scores]:
         """Read tokens that begin in slot `at`, of which a model that forgets all but the last one need not know."""
         first = at == 0 and source is not None
@@ -111,7 +113,7 @@ class Generator:
         found: tuple[Tokens, Scores] = run(ids, starts, **given, **drawn, **indices)
         return found
 
-    def _whole(self, prompts: Sequence[Tokens], draw: _Drawn, source: Source | None) -> _Steps:
+    def _whole(self, prompts: Sequence[Tokens], draw: _Drawn, source: SourceTokens | None) -> _Steps:
         ends = np.array([len(one) - 1 for one in prompts], np.int32)
         ids = np.stack([np.pad(one, (0, self.plan.slots - len(one))) for one in prompts])
         given = source.inputs(whole=True) if source else {}
@@ -209,7 +211,7 @@ def generate(
     """
     sampling = Sampling(temperature, top_k, top_p)
     whole("generate", max_new=max_new, chunk=chunk)
-    prompts, single, given = with_sources(*prompts_of(prompt, lengths), source)
+    prompts, single, given = paired_sources(*prompts_of(prompt, lengths), source)
     slots = _slots(max(map(len, prompts)), max_new, max_len, cache)
     held = context or listed.holder(model.params if model.scope.applied else (), f"`{model.label}`")
     if held is None:
@@ -252,7 +254,7 @@ def _generator(model: Layer, ctx: Context, plan: GenerationPlan) -> Generator:
     return model.generators.get((ctx, plan)) or model.generators.put((ctx, plan), Generator(model, ctx, plan))
 
 
-def _check_by_token(model: Layer, ctx: Context, prompt: Tokens, more: int, source: Source | None) -> None:
+def _check_by_token(model: Layer, ctx: Context, prompt: Tokens, more: int, source: SourceTokens | None) -> None:
     """Refuse a model of a user that mixes positions by itself: what it makes of a token alone is then something else.
 
     A few tokens are read one by one and as a whole, once, and the scores compared.
@@ -261,7 +263,7 @@ def _check_by_token(model: Layer, ctx: Context, prompt: Tokens, more: int, sourc
     if (code and is_own(code.co_filename)) or (isinstance(model, LanguageModel) and model.checked):
         return
     prompt, more = prompt[:_TRIED], min(more, _TRIED)
-    first = source and Source(source.ids[:1], source.lengths[:1])
+    first = source and SourceTokens(source.ids[:1], source.lengths[:1])
     size, padded = (first.ids.shape[1], first.padded) if first else (0, False)
     both = [
         Generator(model, ctx, GenerationPlan(1, len(prompt) + more, GREEDY, 1, cache, size, padded)).steps(

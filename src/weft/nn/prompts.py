@@ -49,17 +49,17 @@ def _cut(prompts: list[Any], lengths: Any, what: str) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceTokens:
     """Sequences that others are generated from, padded on the right, and how long each is."""
 
     ids: Tokens
     lengths: Tokens
 
     @staticmethod
-    def of(sources: Sequence[Tokens]) -> Source:
+    def of(sources: Sequence[Tokens]) -> SourceTokens:
         lengths = np.array([len(one) for one in sources], np.int32)
         longest = int(lengths.max())
-        return Source(np.stack([np.pad(one, (0, longest - len(one))) for one in sources]), lengths)
+        return SourceTokens(np.stack([np.pad(one, (0, longest - len(one))) for one in sources]), lengths)
 
     @property
     def padded(self) -> bool:
@@ -72,7 +72,7 @@ class Source:
         return {**found, "source_lengths": self.lengths} if self.padded else found
 
 
-def with_sources(prompts: list[Tokens], single: bool, source: Any) -> tuple[list[Tokens], bool, Source | None]:
+def paired_sources(prompts: list[Tokens], single: bool, source: Any) -> tuple[list[Tokens], bool, SourceTokens | None]:
     """Prompts, and a source for each: one prompt is that of all sources."""
     if source is None:
         return prompts, single, None
@@ -82,4 +82,4 @@ def with_sources(prompts: list[Tokens], single: bool, source: Any) -> tuple[list
     if len(sources) != len(prompts):
         what = f"there are {len(prompts)} prompts and {len(sources)} sources"
         raise WeftError(what, fix="give a source for each prompt, or one prompt for all sources")
-    return prompts, single, Source.of(sources)
+    return prompts, single, SourceTokens.of(sources)

@@ -22,7 +22,7 @@ Of short loops inside others, the innermost one has the lanes, and those around 
 An extremum in a cell that no loop moves has lanes as well, and the cell takes what they find.
 
 The loops inside have independent iterations, so they run on vectors. A loop that does nothing else walks through memory
-in four streams, far from each other: that is more than one stream of it can fetch, and they are added up at once
+in four streams, each a quarter of it: that is more than one stream of it can fetch, and they are added up at once
 (`schedule/unroll_jam.py`). A lane adds up so few terms of single precision that it need not be wider
 (`loops/roundings.py`); a longer loop runs in blocks, whose sums are added up in what `wide_sums.py` makes of `s`.
 """
@@ -209,7 +209,8 @@ class _Split:
         even = (one for one in range(most, most // 2, -streams) if rows % one == 0)
         each = next(even, min(most, rows // 2 // streams * streams))
         blocks, size = rows // each, each * self.lanes
-        yield For(name, blocks, tuple(self._block(size, Affine(((size, name),)))))
+        step, apart = (size // streams, blocks * size // streams) if self._is_far(each) else (size, 0)
+        yield For(name, blocks, tuple(self._block(size, Affine(((step, name),)), apart)))
         left = self.loop.size - blocks * size
         if left >= self.lanes:
             yield from self._block(left, Affine((), blocks * size))
@@ -237,23 +238,27 @@ class _Split:
         lane = Affine.of(self.lane)
         return For(self.lane, self.lanes, tuple(one.started(lane) for one in self.accumulators))
 
-    def _block(self, size: int, first: Affine) -> Iterator[Stmt]:
-        """So many iterations from one on, in lanes that are joined."""
+    def _is_far(self, rows: int) -> bool:
+        """Are so many rows of lanes read in several streams?"""
+        return len(self.loop.body) == 1 and rows >= self.thresholds.stream_rows
+
+    def _block(self, size: int, first: Affine, apart: int = 0) -> Iterator[Stmt]:
+        """So many iterations from one on, in lanes that are joined; streams are so far apart, or follow each other."""
         rows, rest = divmod(size, self.lanes)
-        far = len(self.loop.body) == 1 and rows >= self.thresholds.stream_rows
-        lane, streams = Affine.of(self.lane), self.thresholds.streams if far else 1
+        lane, streams = Affine.of(self.lane), self.thresholds.streams if self._is_far(rows) else 1
         each = rows // streams
         yield self._started()
-        yield from self._rows(each, streams, first)
+        yield from self._rows(each, streams, first, apart)
         if each * streams < rows:
             yield from self._rows(rows - each * streams, 1, first + each * streams * self.lanes)
         if rest:
             yield For(self.lane, rest, self._taking(first + rows * self.lanes + lane))
         yield from self._joined()
 
-    def _rows(self, count: int, streams: int, first: Affine) -> Iterator[Stmt]:
+    def _rows(self, count: int, streams: int, first: Affine, apart: int = 0) -> Iterator[Stmt]:
         """So many rows of lanes of each stream."""
-        steps = ((self.row, count, self.lanes), (self.stream, streams, count * self.lanes), (self.lane, self.lanes, 1))
+        far = apart or count * self.lanes
+        steps = ((self.row, count, self.lanes), (self.stream, streams, far), (self.lane, self.lanes, 1))
         moving = [(name, size, step) for name, size, step in steps if size > 1]
         index = first + Affine(tuple((step, name) for name, _, step in moving))
         yield from around([(name, size) for name, size, _ in moving], self._taking(index))

@@ -19,7 +19,7 @@ from math import prod
 from weft.loops import Ahead, Buffer, For, Stmt
 from weft.loops.legality import illegal
 from weft.loops.streams import MemoryStream, fetched_by
-from weft.loops.walk import Body
+from weft.loops.walk import Body, accesses
 from weft.ops.dtypes import numpy_type
 from weft.schedule.annotate import annotated, replaced
 from weft.schedule.compile_options import DEFAULTS, CompileOptions
@@ -29,13 +29,20 @@ def fetching_ahead(body: Sequence[Stmt], options: CompileOptions = DEFAULTS) -> 
     """A block whose loops over rows fetch the next ones."""
 
     def change(loop: For) -> Sequence[Stmt] | None:
-        if sum(isinstance(one, For) for one in loop.body) < 2:
-            return None
         streams = [one for found in fetched_by(loop).values() for one in found]
+        if not streams or _passes(loop, streams) < 2 or not _is_worth_it(streams, options):
+            return None
         fetching = annotated(loop, Ahead(1))
-        return (fetching,) if streams and _is_worth_it(streams, options) and not illegal(fetching) else None
+        return None if illegal(fetching) else (fetching,)
 
     return replaced(body, change)
+
+
+def _passes(loop: For, streams: Sequence[MemoryStream]) -> int:
+    """How many loops inside one touch what moves with it. Of a single pass over memory a processor sees the end."""
+    moving = {one.buffer for one in streams}
+    inner = [one for one in loop.body if isinstance(one, For)]
+    return sum(any(each.buffer in moving for each in accesses((one,))) for one in inner)
 
 
 def _is_worth_it(streams: Sequence[MemoryStream], options: CompileOptions) -> bool:

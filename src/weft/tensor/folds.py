@@ -47,7 +47,7 @@ States = list[Tensor]
 
 def joined_along_groups(monoid: Monoid, groups: Groups, states: States) -> States:
     """The states of each group as one, along axes that have size 1 then."""
-    axes = Axes.of(states[0], groups)
+    axes = JoinedAxes.of(states[0], groups)
     for name in reversed(axes.reduced):
         states = _Joining(monoid, axes, name).joined(states)
     return states
@@ -66,7 +66,7 @@ def numbers_of(value: Scalar) -> tuple[list[int], Scalar]:
 
 
 @dataclass(frozen=True, slots=True)
-class Axes:
+class JoinedAxes:
     """The axes of a tensor by name, those that are reduced in order, and their sizes as far as they are known."""
 
     whole: ShapeSpec
@@ -74,7 +74,7 @@ class Axes:
     sizes: Mapping[str, int | None]
 
     @staticmethod
-    def of(x: Tensor, groups: Groups) -> Axes:
+    def of(x: Tensor, groups: Groups) -> JoinedAxes:
         names, kept = FreshNames(groups.names(groups.operand)), groups.names(groups.group)
         rows, reduced = list[Row](), list[str]()
         for kind in KINDS:
@@ -91,7 +91,7 @@ class Axes:
         whole = ShapeSpec(batch, input, output)
         spec = Spec((whole,), ShapeSpec(Row(), Row(), Row((), None, (Position(0),))))
         labels = infer(Einsum(spec), [x.shape], title="joins", origin=user_origin()).labels
-        return Axes(whole, tuple(reduced), {name: labels[name].size for name in reduced})
+        return JoinedAxes(whole, tuple(reduced), {name: labels[name].size for name in reduced})
 
     def read(self, name: str, axis: Axis) -> ShapeSpec:
         """All axes, one of them read in its own way."""
@@ -127,7 +127,7 @@ class _Joining:
     """Values along one axis, which are joined to one."""
 
     monoid: Monoid
-    axes: Axes
+    axes: JoinedAxes
     along: str
 
     def joined(self, states: States) -> States:

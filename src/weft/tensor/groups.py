@@ -95,7 +95,7 @@ class Groups:
         return self._left_of(self.element)
 
     def _left_of(self, shape: ShapeSpec) -> ShapeSpec:
-        return without(shape, self.names(self.group))
+        return less_axes(shape, self.names(self.group))
 
     @property
     def element(self) -> ShapeSpec:
@@ -219,7 +219,7 @@ def each_row(change: Callable[[Kind, Row], Row], shape: ShapeSpec) -> ShapeSpec:
     return ShapeSpec(batch, input, output)
 
 
-def without(shape: ShapeSpec, names: Sequence[str]) -> ShapeSpec:
+def less_axes(shape: ShapeSpec, names: Sequence[str]) -> ShapeSpec:
     """A shape less the axes and row variables by these names."""
     return each_row(lambda kind, row: _without(row, names), shape)
 

@@ -27,9 +27,9 @@ from weft.shape.infer import Operation
 from weft.shape.logic import Einsum
 from weft.tensor.accumulated import axis_names
 from weft.tensor.einsum import contract
-from weft.tensor.folds import Axes, States, led_by, numbers_of, over_given
+from weft.tensor.folds import JoinedAxes, States, led_by, numbers_of, over_given
 from weft.tensor.functions import cast, each_point
-from weft.tensor.groups import Groups, ReadAs, each_row, related, without
+from weft.tensor.groups import Groups, ReadAs, each_row, less_axes, related
 from weft.tensor.leaves import constant, offsets
 from weft.tensor.scan import scan
 from weft.tensor.sorting import argsort
@@ -212,7 +212,7 @@ class Updates:
 
     def _kept(self, shape: ShapeSpec) -> ShapeSpec:
         """What there is for each update, of the axes of all of them."""
-        return _with_output(without(shape, self._left), self.one)
+        return _with_output(less_axes(shape, self._left), self.one)
 
     def _led(self, shape: ShapeSpec, along: Label) -> ShapeSpec:
         """All axes of updates as one, the leftmost of the batch."""
@@ -220,10 +220,10 @@ class Updates:
         return replace(kept, batch=led_by(along, kept.batch))
 
     def _flat(self, x: Tensor, shape: ShapeSpec) -> Tensor:
-        axes = Axes.of(x, Groups.plain(show_spec(Spec((shape,), self._kept(shape))), "scatter"))
+        axes = JoinedAxes.of(x, Groups.plain(show_spec(Spec((shape,), self._kept(shape))), "scatter"))
         labels = tuple(map(Label, axes.reduced))
         along = FlatAxis(labels) if len(labels) > 1 else labels[0] if labels else self.along
-        kept = _with_output(without(axes.whole, axes.reduced), self.one)
+        kept = _with_output(less_axes(axes.whole, axes.reduced), self.one)
         flat = replace(kept, batch=led_by(along, kept.batch))
         return contract(show_spec(Spec((axes.whole,), flat)), [x], sizes=_ones(flat, self.one, self.along))
 
@@ -278,7 +278,7 @@ def _typed(value: float | int | bool, like: Tensor) -> Tensor:
 
 
 def _only(shape: ShapeSpec, names: Collection[str]) -> ShapeSpec:
-    return without(shape, [name for name in axis_names(shape) if name not in names])
+    return less_axes(shape, [name for name in axis_names(shape) if name not in names])
 
 
 def _with_output(shape: ShapeSpec, axis: Axis) -> ShapeSpec:
