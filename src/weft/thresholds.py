@@ -31,8 +31,9 @@ class Thresholds:
     joined one after another in the end. Of nested loops the innermost has `nested_lanes` at least. Memory is read in
     `streams` at once, where there are `stream_rows` rows of lanes. States of several numbers are `states` at most, of
     `state_values` values each at least; `states_left` are joined one after another, and no more are made where joining
-    two takes more than `state_operations`, which hides its own latency. Accumulators that registers hold stay there if
-    what is done with all of them, written out, has no more than `written_operations`.
+    two takes more than `state_operations`, which hides its own latency; those of a short cut take `state_bytes` at
+    most, half of the registers. Accumulators that registers hold stay there if what is done with all of them, written
+    out, has no more than `written_operations`.
 
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
@@ -73,6 +74,7 @@ class Thresholds:
     state_values: int = 4
     states_left: int = 8
     state_operations: int = 100
+    state_bytes: int = 1024
     written_operations: int = 256
     strip_rows_least: int = 32
     strip_rows_most: int = 64

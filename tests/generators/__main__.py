@@ -23,9 +23,10 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=sorted(generators()), help="this generator; may be repeated")
     parser.add_argument("--draw", metavar="SEED:NUMBER", help="one draw again, with its traceback")
     parser.add_argument("--simt", action="store_true", help="what is compiled in C runs on SIMT threads, on the host")
+    parser.add_argument("--cuda", action="store_true", help="what is compiled in C runs on the GPU of this machine")
     options = parser.parse_args()
-    if options.simt:
-        backends._BACKENDS["cc"] = OnHost
+    if options.simt or options.cuda:
+        backends._BACKENDS["cc"] = OnHost if options.simt else backends._BACKENDS["cuda"]
         os.environ["WEFT_BACKEND"] = "cc"
     chosen = {name: check for name, check in generators().items() if not options.only or name in options.only}
     if options.draw:

@@ -3,7 +3,8 @@
 A monoid is drawn as several smaller ones side by side, whose numbers are carried together, some of them in an order
 that matters. It accumulates over random axes of a tensor, or of what is computed from one, and the result may be used
 again, on both backends, optimised or not. The fold is made in Python, from the same functions on numbers. Its gradient
-is the same where calls decide the sizes, which has it joined one after another, as where they are given, two by two.
+is the same where calls decide the sizes, which has it joined one after another, as where they are given, two by two;
+that of what is scattered is the gradient of each cell by itself.
 """
 
 from __future__ import annotations
@@ -98,6 +99,9 @@ def check(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(found - scaled, wanted.reshape(found.shape), rtol=1e-3, atol=1e-3)
     if array.size < 70 and rng.random() < 0.2:
         _check_gradient(array, names, result, _joined(parts))
+    if rng.random() < 0.1:
+        # where a value stands among all updates is not where it stands among those of a cell
+        _check_scatter(rng, _joined([one for one in parts if one is not PARTS[4]] or [PARTS[0]]))
 
 
 def _check_gradient(array: np.ndarray, names: str, result: str, accum: Any) -> None:
@@ -108,6 +112,26 @@ def _check_gradient(array: np.ndarray, names: str, result: str, accum: Any) -> N
         slopes.append(wf.grad(wf.einsum("...|... => 0", wf.einsum(spec, given * w, accum=accum)), w))
     known, decided = slopes
     np.testing.assert_allclose(ctx.function(given, returns=decided)(array), ctx[known], rtol=1e-6, atol=1e-9)
+
+
+def _check_scatter(rng: np.random.Generator, accum: Any) -> None:
+    """The gradient of what is scattered is that of each cell accumulated by itself."""
+    updates, cells, width = int(rng.integers(1, 8)), int(rng.integers(1, 5)), int(rng.integers(1, 3))
+    ids = rng.integers(-1, cells, updates)
+    x = wf.require_grad(wf.data(rng.integers(-16, 17, (updates, width)) / 8 + 0.01, batch=1, label="x"))
+    factors = wf.data(rng.normal(size=(cells, width)), label="factors")
+    places = wf.data(ids, batch=1, label="ids")
+    y = wf.einsum("b|d; b|@v => v, d", x, places, v=cells, accum=accum, outside="skip")
+    found, wanted = list[wf.Tensor](), list[wf.Tensor]()
+    for cell in (one for one in range(cells) if one in ids):  # of no values some have no result
+        own = wf.data(np.flatnonzero(ids == cell), batch=1, label="own")
+        alone = wf.einsum("b|d => d", wf.einsum("u|d; b|@u => b|d", x, own), accum=accum)
+        found.append(wf.sum(y[cell] * factors[cell]))
+        wanted.append(wf.sum(alone * factors[cell]))
+    if found:
+        ctx = wf.Context("interp")
+        slopes = [ctx[wf.grad(sum(some[1:], some[0]), x)] for some in (found, wanted)]
+        np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6, atol=1e-9)
 
 
 def _folded(array: np.ndarray, names: str, result: str, parts: list[Part]) -> np.ndarray:

@@ -100,3 +100,21 @@ def test_states_that_do_not_fit() -> None:
         wf.nn.gru(x, size=2, num_layers=0)
     with pytest.raises(wf.WeftError, match="takes a carry of one tensor and gives list of `0`, `1`, `2`"):
         wf.nn.recurrence(lambda h, x: [h, x, x], x, lengths=wf.data(np.array([1, 2]), batch=1))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: wf.nn.lstm(x, size=3)[1][0],
+        lambda x: wf.nn.multi_head_attention(x, num_heads=1, d_k=2, width=3),
+        lambda x: wf.nn.learned_positions(x, max_len=8),
+        lambda x: wf.nn.sinusoidal_positions(x, d_model=2, max_len=8),
+    ],
+)
+def test_examples_are_no_time(layer: Callable[[wf.Tensor], wf.Tensor]) -> None:
+    """Sequences whose time was not said to be a batch axis: what runs along time would take examples for steps."""
+    x, y = np.ones((8, 5, 2), np.float32), np.ones((8, 1), np.float32)
+    model = wf.op(lambda x: wf.nn.linear(layer(x), o=1))()
+    with pytest.raises(wf.ShapeError, match=r"runs along the last batch axis of `.*`, and that is `batch`") as refused:
+        wf.train.fit(model, wf.nn.mse, (x, y), context=wf.Context("interp"), progress=False)
+    assert "batch_axes=2 of wf.train.fit" in refused.value.fix

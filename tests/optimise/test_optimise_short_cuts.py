@@ -44,11 +44,11 @@ def test_before_and_after() -> None:
         for lane in range(5):
             t_part[lane] = …
         for lane in range(4):
-            t_part[lane] = …
+            t_part[lane] argmax= t_part[lane + 4]
         for lane in range(2):
-            t_part[lane] = …
+            t_part[lane] argmax= t_part[lane + 2]
         for lane in range(1):
-            t_part[lane] = …
+            t_part[lane] argmax= t_part[lane + 1]
         t = argmax(t, pack2(item0(t_part[0]), item1(t_part[0])))
         D[0] = item1(t)
         """
@@ -106,6 +106,23 @@ def test_of_equal_values_and_of_what_is_no_number_the_first_counts(
     wanted = getattr(np, accum)(values, 1)
     for backend in ("cc", "interp"):
         np.testing.assert_array_equal(found_by(backend, values, accum), wanted)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    size=st.sampled_from([31, 32, 33, 64, 100, 257, 1000]),
+    count=st.sampled_from([1, 2, 3, 4, 7, 16]),
+    kinds=st.lists(st.sampled_from([0.0, 1.0, 2.0, -1.0, np.inf, -np.inf, np.nan]), min_size=1, max_size=5),
+    seed=st.integers(0, 1000),
+)
+def test_the_largest_few_are_in_order_each_once(size: int, count: int, kinds: list[float], seed: int) -> None:
+    """What is not a number comes first, and of equal values the first."""
+    values = np.random.default_rng(seed).choice(np.float32(kinds), (3, size))
+    order = np.lexsort((np.tile(np.arange(size), (3, 1)), -values, ~np.isnan(values)), axis=1)[:, :count]
+    for backend in ("cc", "interp"):
+        ctx, (largest, where) = wf.Context(backend), wf.top_k(wf.data(values, batch=1), count)
+        np.testing.assert_array_equal(ctx[where], order)
+        np.testing.assert_array_equal(ctx[largest], np.take_along_axis(values, order, 1))
 
 
 def test_the_largest_of_very_many_on_any_number_of_threads() -> None:

@@ -418,3 +418,7 @@ def test_shapes_are_named_where_ids_do_not_fit() -> None:
     with pytest.raises(wf.ShapeError) as caught:
         wf.cross_entropy(X, IDS)
     assert list(caught.value.notes) == ["ids is 2|3", "x is 2|3,4, and results in 2|1"]
+    x, ids = wf.input("x", b="batch", o=(5, 4)), wf.input("ids", b="batch", o=5, dtype="int32")
+    with pytest.raises(wf.ShapeError, match="takes ids of the shape that its spec results in") as open_sizes:
+        wf.cross_entropy(x, ids)
+    assert open_sizes.value.notes[0] == "ids is batch|5"

@@ -121,11 +121,13 @@ class Precision:
         return self.settled
 
     @alone
-    def computed_by(self, value: Scalar, operands: Sequence[TypedLeaf], *, sums: bool) -> None:
+    def computed_by(
+        self, value: Scalar, operands: Sequence[TypedLeaf], *, sums: bool, origin: Origin | None = None
+    ) -> None:
         """One of the assignments that compute the node; `sums`: it adds or multiplies many values up."""
         makes = self.origin == "from its operands" and self.settled is None
         truth = scalar_type(value, lambda leaf: DEFAULT) == "bool"
-        rule = TypeRule(self, value, tuple(operands), sums, makes, truth, user_origin())
+        rule = TypeRule(self, value, tuple(operands), sums, makes, truth, origin or user_origin())
         rule.meeting({})  # what is given cannot rise any more: if it does not agree, say so here
         for cell in {cell for _, cell in operands} | ({self} if makes else set()):
             if cell.settled is None:

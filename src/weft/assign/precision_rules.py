@@ -24,7 +24,7 @@ def infer_precision(code: Accum) -> None:
         elif monoid:
             state = monoid.lifted(value, Num(0), Num(0))
             value = monoid.finished(monoid.joined(state, state), Num(0), Num(0))
-        code.lhs.precision.computed_by(value, operands, sums=_sums(code))
+        code.lhs.precision.computed_by(value, operands, sums=_sums(code), origin=code.origin)
 
 
 def _sums(code: Accum) -> bool:

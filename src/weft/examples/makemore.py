@@ -47,7 +47,7 @@ def wavenet(ids):
 @wf.op
 def transformer(ids):
     tokens = wf.einsum("b|t => b, t|", ids)  # time is the last batch axis of a sequence
-    return wf.nn.gpt(tokens, vocabulary=27, max_len=CONTEXT, width=32, num_layers=2, num_heads=4)[:, -1]
+    return wf.nn.gpt(tokens, vocabulary=27, max_len=CONTEXT, width=128, num_layers=2, num_heads=4)[:, -1]
 
 
 def sample(model, ctx, count: int, seed: int = 1) -> list[str]:
@@ -70,7 +70,11 @@ def main(epochs: int = 6, names=None, batch_size: int = 64) -> dict[str, float]:
     print(f"{len(train)} names to learn from, {len(test)} to be tested on; guessing is a loss of {np.log(27):.2f}")
     data = windows(train)
     steps, losses = epochs * len(data[0]) // batch_size, {}
-    for maker in (bigram, perceptron, wavenet, transformer):
+
+    def falling(rate):
+        return wf.optim.cosine(wf.counter("n"), rate, steps=steps)
+
+    for maker, rate in ((bigram, 0.005), (perceptron, 0.005), (wavenet, 0.005), (transformer, 0.0007)):
         wf.seed(1)
         name, ctx = maker.__name__, wf.Context()
         model = maker(label=name)
@@ -78,7 +82,7 @@ def main(epochs: int = 6, names=None, batch_size: int = 64) -> dict[str, float]:
             model,
             wf.nn.cross_entropy,
             data,
-            optimise=lambda loss: wf.optim.adam(loss, lr=wf.optim.cosine(wf.counter("n"), 0.005, steps=steps)),
+            optimise=lambda loss, rate=rate: wf.optim.adam(loss, lr=falling(rate)),
             epochs=epochs,
             batch_size=batch_size,
             validation=windows(test),

@@ -40,12 +40,13 @@ class MalformedLoops(Exception):
 
 def check(program: Program, given: Mapping[str, int] | None = None) -> Program:
     """The program itself if it is well formed; `given` maps each static index to its range."""
-    outer, around = None, _Around({}, (), frozenset())
+    outer, around, runs = None, _Around({}, (), frozenset()), True
     for stmt, scope in scoped(program.body):
         if scope.around is not outer:
             outer, around = scope.around, _Around({**(given or {}), **dict(scope.loops)}, scope.tests, scope.variables)
-        if all(around.ranges.values()):  # what never runs leaves no axis
-            _check(stmt, around._replace(variables=scope.variables))
+            runs = all(around.ranges.values())  # what never runs leaves no axis
+        if runs:
+            _check(stmt, _Around(around.ranges, around.tests, scope.variables))
     _check_threads(program.body)
     return program
 

@@ -98,6 +98,8 @@ def collapsed_loops(loop: For) -> tuple[tuple[Loop, ...], tuple[Stmt, ...]]:
 
 def illegal(loop: For) -> str:
     """Why a loop cannot run as its annotations say; nothing if it can."""
+    if not loop.how:
+        return ""
     loops, body = collapsed_loops(loop)
     exclusive = [str(one) for one in loop.how if isinstance(one, Jam | Vector | Registers | Unroll)]
     if len(exclusive) > 1:

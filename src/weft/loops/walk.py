@@ -57,7 +57,7 @@ Cell: TypeAlias = tuple[Buffer, tuple[Scalar, ...]]
 
 def identical(new: Sequence[object], old: Sequence[object]) -> bool:
     """Are these the very same objects?"""
-    return len(new) == len(old) and all(map(is_, new, old))
+    return new is old or (len(new) == len(old) and all(map(is_, new, old)))
 
 
 # Scalars

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from weft.errors import WeftError
-from weft.nn.checks import divides, whole
+from weft.nn.checks import along_time, divides, whole
 from weft.nn.decoding import current_decoding, refuse_decoding
 from weft.nn.masks import Mask
 from weft.nn.mode import current_training
@@ -53,6 +53,7 @@ def multi_head_attention(
     >>> print(attention(x).dims, *(p.dims for p in attention.params))
     2,5|8 8->2,2,3 8->2,3 8->2,3 2,2,3->8
     """
+    along_time("attention", x)
     heads = Heads(num_heads, d_k, d_v or d_k, num_kv_heads)
     seen, decoding = x if source is None else source, current_decoding() if source is None else None
     q, k, v = heads.queries(x, qkv_bias), *heads.keys_and_values(seen, qkv_bias)
@@ -86,6 +87,7 @@ def cross_attention(
     >>> print((x + wf.nn.cross_attention(x, encoded, num_heads=2, d_k=4)).dims)
     2,5|8
     """
+    along_time("attention", x)
     heads = Heads(num_heads, d_k, d_v or d_k)
     q, (k, v) = heads.queries(x, bias), _of_source(*heads.keys_and_values(enc_output, bias))
     scores = Mask(lengths=lengths).applied(heads.scores(q, k, temperature), heads.names)
@@ -107,6 +109,7 @@ def multi_head_att_workshop(x: Tensor, *, num_heads: int, d_k: int, d_v: int | N
     5|8
     """
     refuse_decoding("attends to what follows as well", "wf.nn.multi_head_attention has causal=True")
+    along_time("attention", x)
     heads = Heads(num_heads, d_k, d_v or d_k)
     q, k, v = heads.queries(x), *heads.keys_and_values(x)
     return _given_out(heads.mixed(softmax(heads.scores(q, k)), v))

@@ -86,6 +86,17 @@ def of_places(user: str, x: Tensor, axes: int, least: int = 0) -> None:
         raise ShapeError(what, fix="say which axes hold examples: wf.data(array, batch=1) has the first as its batch")
 
 
+def along_time(user: str, x: Tensor) -> None:
+    """Refuse a sequence whose only batch axis is how many examples there are: it has no time to run along."""
+    axes = x.shape.batch.axes
+    if axes is not None and [str(one) for one in axes] == ["batch"]:
+        raise ShapeError(
+            f"{user} runs along the last batch axis of `{x.label}`, and that is `batch`, its examples",
+            notes=[f"{x.label} is {x.shape}"],
+            fix='have a batch axis of time as well: batch_axes=2 of wf.train.fit, b=("batch", "time") of wf.input',
+        )
+
+
 def channels_of(x: Tensor, user: str) -> int:
     """How many channels there are: the size of the last output axis."""
     axes = x.shape.output.axes

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.einsum import parse_spec
 from weft.errors import WeftError
+from weft.nn.checks import along_time
 from weft.nn.decoding import current_decoding
 from weft.ops import Scalar, call
 from weft.tensor.einsum import einsum
@@ -28,6 +29,7 @@ def learned_positions(x: Tensor, *, max_len: int, std: float = 0.02) -> Tensor:
     >>> print(wf.nn.learned_positions(wf.data(np.ones((2, 3, 4)), batch=2), max_len=8).dims)
     2,3|4
     """
+    along_time("learned_positions", x)
     return x + _rows(param("table", init=normal(0.0, std)), max_len)
 
 
@@ -39,6 +41,7 @@ def sinusoidal_positions(x: Tensor, *, d_model: int, max_len: int) -> Tensor:
     [[0.    1.    0.    1.   ]
      [0.841 0.54  0.01  1.   ]]
     """
+    along_time("sinusoidal_positions", x)
     return x + _rows(sinusoidal_position_encoding(d_model=d_model, max_len=max_len), max_len)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.errors import WeftError
-from weft.nn.checks import whole
+from weft.nn.checks import along_time, whole
 from weft.nn.decoding import Decoding, current_decoding, refuse_decoding
 from weft.nn.linear import Activation
 from weft.tensor.assignments import node
@@ -42,6 +42,7 @@ def recurrence(
     >>> print(ctx[hs].ravel(), ctx[last].ravel())
     [1.   2.5  4.25] [4.25]
     """
+    along_time("a recurrence", x)
     decoding = current_decoding()
     if decoding is not None:
         if reverse or lengths is not None:

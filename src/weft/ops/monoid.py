@@ -30,13 +30,14 @@ class ShortCut:
 
     `begun` is given the state of the first value of all; `taken` what is accumulated, the state of a value, no matter
     if it is the first one, that comes after all that were, and the state of the first; `joined` what two of several
-    accumulated, of values in any order; `closed` what all did, the state of the first, and how many they are. There
-    may be `most` at most, so that the result is as good; with `narrow`, states must be wider than values are.
+    accumulated, of values in any order, where that is not joined as states are; `closed` what all did, the state of the
+    first, and how many they are. There may be `most` at most, so that the result is as good; with `narrow`, states must
+    be wider than values are.
     """
 
     begun: tuple[Scalar, ...]
     taken: tuple[Scalar, ...]
-    joined: tuple[Scalar, ...]
+    joined: tuple[Scalar, ...] | None
     closed: tuple[Scalar, ...]
     most: int
     narrow: bool
@@ -118,7 +119,7 @@ class Monoid:
             return number(f"{one.op}({','.join(args)})")
 
         cut = self.short_cut
-        short = (*cut.begun, *cut.taken, *cut.joined, *cut.closed) if cut else ()
+        short = (*cut.begun, *cut.taken, *(cut.joined or ()), *cut.closed) if cut else ()
         ends = [computed(one, repr, call) for one in (*self.of, *self.combine, self.result, *short)]
         facts = (
             self.commutative,

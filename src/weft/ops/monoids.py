@@ -29,7 +29,7 @@ def _short_cut(
     size: int,
     begun: Callable[[StateTuple], MadeNumbers],
     taken: Callable[[StateTuple, StateTuple, StateTuple], MadeNumbers],
-    joined: Callable[[StateTuple, StateTuple], MadeNumbers],
+    joined: Callable[[StateTuple, StateTuple], MadeNumbers] | None,
     closed: Callable[[StateTuple, StateTuple, Scalar], MadeNumbers],
     most: int = ANY,
     narrow: bool = False,
@@ -40,7 +40,7 @@ def _short_cut(
     def made(numbers: MadeNumbers) -> StateTuple:
         return tuple(map(scalar, numbers))
 
-    ends = made(joined(one, other)), made(closed(one, other, Formal(2 * size)))
+    ends = joined and made(joined(one, other)), made(closed(one, other, Formal(2 * size)))
     return ShortCut(made(begun(one)), made(taken(one, other, first)), *ends, most, narrow)
 
 
@@ -106,9 +106,7 @@ def _position(name: str, worst: float, before: Comparison, no_later: Comparison)
         dtype="int32",
         fewest=1,
         ends=True,
-        short_cut=_short_cut(
-            2, lambda first: first, later, lambda a, b: chosen((a[0], a[1]), (b[0], b[1])), lambda a, *_: a
-        ),
+        short_cut=_short_cut(2, lambda first: first, later, None, lambda a, *_: a),
     )
 
 
@@ -161,10 +159,23 @@ def _ranked(name: str, k: int, number: int, dtype: str = "") -> Monoid:
         odd = position < 0
         return where(odd, position + count, position) if number else where(odd, call("type_as", nan, value), value)
 
+    def taken(a: StateTuple, x: StateTuple, _: StateTuple) -> StateTuple:
+        """One value among the first `k`: those that it comes before move on by one."""
+        pairs = [(a[2 * at], a[2 * at + 1]) for at in range(size)]
+        before = [_ahead(lambda one, other: one > other, pair, (x[0], x[1])) for pair in pairs]
+        found = [where(before[0], x[part], pairs[0][part]) for part in (0, 1)]
+        for at in range(1, size):
+            found += (
+                where(before[at - 1], pairs[at - 1][part], where(before[at], x[part], pairs[at][part]))
+                for part in (0, 1)
+            )
+        return tuple(found)
+
     nothing = (-inf, NOWHERE)
     made = traced(
         name, nothing * size, merged, lifted, chosen,
         dtype=dtype, fewest=k, ranks=k, ends=True,
+        short_cut=_short_cut(2 * size, lambda _: nothing * size, taken, None, lambda a, *_: a),
     )  # fmt: skip
     return interned(made).monoid or made
 

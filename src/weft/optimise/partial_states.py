@@ -26,7 +26,7 @@ from weft.loops.names import BlockNames, fresh_ids
 from weft.loops.nodes import Buffer, Fill, For, If, Local, Read, Role, Set, Staged, Stmt, Store, Update
 from weft.loops.walk import bottom_up, everything, map_scalars, parts, substituted, variables
 from weft.ops import OPS, Call
-from weft.ops.dtypes import fields
+from weft.ops.dtypes import numpy_type
 from weft.optimise.short_cuts import by_short_cut, short_cut
 from weft.thresholds import USUAL, Thresholds
 
@@ -42,9 +42,9 @@ def partial_states(body: Sequence[Stmt], thresholds: Thresholds = USUAL) -> tupl
         lanes = thresholds.states_left
         most = thresholds.states if _operations(found) <= thresholds.state_operations else lanes
         cut = short_cut(stmt, found)
-        if cut and "float64" in fields(found.local.dtype):
-            most = max(most // 2, lanes)  # registers hold half as many
-        while lanes < most and stmt.size >= 2 * thresholds.state_values * lanes:
+        if cut:
+            most = min(thresholds.states, thresholds.state_bytes // numpy_type(found.local.dtype).itemsize)
+        while 2 * lanes <= most and stmt.size >= 2 * thresholds.state_values * lanes:
             lanes *= 2
         buffer = Buffer(next(ids), names.fresh(f"{found.local.name}_part"), (lanes,), found.local.dtype, Role.PARTIAL)
         if cut:

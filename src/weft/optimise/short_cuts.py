@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from weft.affine import Affine
 from weft.loops.insert_casts import dtype_of, stored
-from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store
+from weft.loops.nodes import Buffer, Cast, For, Let, Local, Read, Set, Stmt, Store, Update
 from weft.loops.walk import map_scalars, rewritten, substituted
 from weft.ops import OPS, Call, Num, Scalar
 from weft.ops.dtypes import digits, fields, is_float
@@ -80,8 +80,7 @@ class _ShortAccumulation:
             yield For(self.lane, rest, self._at(here + whole * lanes, here))
         while lanes > 1:
             lanes //= 2
-            both = (*self._accumulated(here), *self._accumulated(here + lanes))
-            yield For(self.lane, lanes, (self._made(self.cut.joined, both),))
+            yield For(self.lane, lanes, (self._joined(here, here + lanes),))
         assert isinstance(self.found.value, Call)
         numbers = (*self._accumulated(Affine(())), *first, Num(self.loop.size))
         closed = self._packed(over_numbers(self.cut.closed, numbers))
@@ -105,6 +104,13 @@ class _ShortAccumulation:
         body = [(old, map_scalars(old, moved)) for old in self.loop.body]
         return tuple(taking(one) if old is self.found else one for old, one in body)
 
+    def _joined(self, one: Affine, other: Affine) -> Stmt:
+        """A lane takes what another accumulated."""
+        assert isinstance(self.found.value, Call)
+        if self.cut.joined is None:
+            return Update(self.cells, (one,), self.found.value.op, Read(self.cells, (other,)))
+        return self._made(self.cut.joined, (*self._accumulated(one), *self._accumulated(other)))
+
     def _accumulated(self, cell: Affine) -> tuple[Scalar, ...]:
         return _numbers(Read(self.cells, (cell,)))
 
@@ -124,6 +130,8 @@ class _ShortAccumulation:
 
         def rule(one: Scalar) -> Scalar | None:
             match one:
+                case Cast(dtype=dtype, value=Call(op="where", args=(chosen, this, that))) if is_float(dtype):
+                    return Call("where", (chosen, *(rewritten(Cast(dtype, each), rule) for each in (this, that))))
                 case Cast(dtype=dtype, value=Affine() as place) if is_float(dtype) and self.lane in place.names:
                     own = Affine(((place.coefficient(self.lane), self.lane),))
                     return one if place == own else Call("add", (Cast(dtype, place - own), Cast(dtype, own)))

@@ -167,7 +167,7 @@ _OWN = (
 _ORDER = (
     "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops decide_inlining "
     "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
-    "place_contractions split_long_sums number_partials check_first cut_launches run_on_grid plan_memory"
+    "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory"
 )
 
 #: What happens between loops and launches on a GPU, in order.

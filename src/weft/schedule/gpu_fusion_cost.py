@@ -58,5 +58,5 @@ def _is_shared(level: Level, loop: str) -> bool:
 def _ns(points: int, programs: int) -> float:
     """What so many points take that so many programs share."""
     gpu = USUAL_GPU
-    busy = min(programs, gpu.multiprocessors)
+    busy = max(1, min(programs, gpu.multiprocessors))
     return max(points * 4 / (busy * gpu.bytes_per_ns), gpu.program_ns / 4)

@@ -17,7 +17,8 @@ class Gpu:
 
     `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
-    `step_ns`, and the second cache is `cache_speed` times as fast as memory.
+    `step_ns`, and a multiply-add of a thread that waits for none `multiply_ns`; the second cache is `cache_speed` times
+    as fast as memory.
 
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
     `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
@@ -40,6 +41,7 @@ class Gpu:
     launch_ns: float = 1500.0
     program_ns: float = 1000.0
     step_ns: float = 200.0
+    multiply_ns: float = 1.2
     cache_speed: float = 1.5
     point_lanes: int = 1024
     row_lanes: int = 16384

@@ -95,11 +95,9 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
     shapes = [one for one in every if _is_light(one, parts, gpu)]
     speed = gpu.tensor_flops_per_s if width < 4 else gpu.tensor_flops_per_s / 2 if tf32 else gpu.flops_per_s
     rows, columns, sums = map(_points, (parts.left, parts.right, parts.sums))
-    own = (
-        0.0
-        if splits == 1
-        else gpu.launch_ns + gpu.program_ns + 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
-    )
+    multiply = gpu.multiply_ns if speed == gpu.flops_per_s else 0.0
+    partial = 8 * splits * rows * columns * batches / gpu.bytes_per_s * 1e9
+    own = 0.0 if splits == 1 else gpu.launch_ns + gpu.program_ns + partial
 
     def ns(shape: BlockShape) -> float:
         high, wide, deep, warps, stages = shape
@@ -108,7 +106,11 @@ def _best(parts: Parts, batches: int, splits: int, gpu: Gpu, tf32: bool) -> tupl
         compute = 2 * high * wide * deep * (1 + 16 / high + 16 / wide) / speed * gpu.multiprocessors * 1e9
         load = (high + wide) * deep * width / (gpu.cache_speed * gpu.bytes_per_ns)
         resident = max(1, min(64 // warps, gpu.shared_bytes // (stages * (high + wide) * deep * width), 8))
-        alone = -(-programs // (gpu.multiprocessors * resident)) * steps * gpu.step_ns
+        alone = (
+            -(-programs // (gpu.multiprocessors * resident))
+            * steps
+            * (gpu.step_ns + high * wide * deep / (32 * warps) * multiply)
+        )
         return max(alone, -(-programs // gpu.multiprocessors) * steps * max(compute, load)) + own
 
     return min((ns(one), one) for one in shapes)

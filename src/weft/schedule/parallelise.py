@@ -105,7 +105,7 @@ def _sharing(staged: Staged, side: str, chunk: int) -> Staged:
 
 
 def _is_few(staged: Staged, side: str, options: CompileOptions) -> bool:
-    """Are rows, or columns, few, but worth packing the others for each core: that takes as long as some of them take?"""
+    """Are rows, or columns, few, but worth packing the others for each core, which takes as long as some of them do?"""
     assert staged.what.tile is not None
     if side == "columns":
         return bool(staged.what.tile.strips)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from weft.einsum.nodes import (
     KINDS,
@@ -249,13 +250,18 @@ class Claims:
         """For each kind of row of the result, the different rows that broadcast to it."""
         found: dict[Kind, list[RowCell]] = {}
         if isinstance(self.logic, Pointwise | Compose | Transpose):
-            for constraint in self.constraints:
-                if isinstance(constraint, RowBelow) and constraint.result.slot == 0:
-                    row = operands[constraint.operand.slot - 1].row(constraint.operand.kind)
-                    rows = found.setdefault(constraint.result.kind, [])
-                    if row not in rows:
-                        rows.append(row)
+            for kind, operand in _broadcasts(self.logic):
+                row, rows = operands[operand.slot - 1].row(operand.kind), found.setdefault(kind, [])
+                if row not in rows:
+                    rows.append(row)
         return found
+
+
+@lru_cache(maxsize=256)
+def _broadcasts(logic: Pointwise | Compose | Transpose) -> tuple[tuple[Kind, RowRef], ...]:
+    """The kinds of rows of a result, each with a row of an operand that broadcasts to it."""
+    below = (one for one in elaborate(logic) if isinstance(one, RowBelow) and one.result.slot == 0)
+    return tuple([(one.result.kind, one.operand) for one in below])
 
 
 class _Laying:

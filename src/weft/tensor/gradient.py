@@ -51,12 +51,20 @@ def forward(tensor: Tensor) -> Code:
 
 def zero_grads(root: Tensor) -> Code:
     """Clear the gradients that backpropagation from `root` adds to: those of parameters and other leaves."""
-    return seq(*(_clear(tensor) for tensor in _differentiable(root) if not tensor.children))
+    return _zeroed(_differentiable(root))
+
+
+def _zeroed(tensors: Sequence[Tensor]) -> Code:
+    return seq(*(_clear(tensor) for tensor in tensors if not tensor.children))
 
 
 def backprop(root: Tensor) -> Code:
     """Propagate a gradient of 1 from `root` to everything it is computed from; leaves add it to what they have."""
-    tensors = _differentiable(root)
+    return _propagated(root, _differentiable(root))
+
+
+def _propagated(root: Tensor, tensors: list[Tensor]) -> Code:
+    """The same, given everything that it is computed from and that has a gradient, in order."""
     cleared = (_clear(tensor) for tensor in tensors if tensor.children and tensor is not root)
     start = Fetch(root.grad.node, Cells(Num(1.0)), user_origin())
     chosen, waiting = chosen_between(tensors), computed_together(tensors)
@@ -112,25 +120,28 @@ def grad_update(loss: Tensor, *, sum: bool = False) -> Code:  # noqa: A002 it is
     computed = forward(loss)
     _check_reads(loss, computed)
     root = einsum("...|...->... => 0", loss, label=f"{loss.label}.sum") if sum else loss
-    return Comment(
-        f"gradient update of {loss.label}",
-        seq(zero_grads(loss), computed, Comment("backpropagation", backprop(root))),
-    )
+    tensors = _differentiable(root)
+    back = Comment("backpropagation", _propagated(root, tensors))
+    return Comment(f"gradient update of {loss.label}", seq(_zeroed(tensors), computed, back))
 
 
 def _check_reads(loss: Tensor, computed: Code) -> None:
     """Refuse a loss that is computed from a gradient which its update clears."""
-    cleared = {tensor.grad.node: tensor for tensor in _differentiable(loss)}
-    for statement in statements(computed):
-        for node in operands_of(statement):
-            if isinstance(node, Node) and node in cleared:
-                origin = statement.origin
-                raise WeftError(
-                    f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
-                    notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
-                    fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
-                    f"`{cleared[node].label}`; wf.grad(y, x) is a gradient that can be differentiated again",
-                )
+    read = [
+        (node, statement.origin)
+        for statement in statements(computed)
+        for node in operands_of(statement)
+        if isinstance(node, Node) and node.is_grad
+    ]
+    cleared = {tensor.grad.node: tensor for tensor in _differentiable(loss)} if read else {}
+    for node, origin in read:
+        if node in cleared:
+            raise WeftError(
+                f"`{loss.label}` is computed from `{node.label}`, which its own gradient update clears",
+                notes=[f"it is read at {origin}: {origin.code}"] if origin else [],
+                fix="a gradient is read after the update: in an optimiser, or in a loss that does not depend on "
+                f"`{cleared[node].label}`; wf.grad(y, x) is a gradient that can be differentiated again",
+            )
 
 
 def chosen_between(tensors: list[Tensor]) -> set[Tensor]:

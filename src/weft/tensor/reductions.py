@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from weft.einsum.nodes import KINDS
-from weft.errors import EinsumError, ShapeError
+from weft.errors import EinsumError, OpenSizeError, ShapeError
 from weft.ops import Scalar, call, where
 from weft.shape.text import as_dim
 from weft.tensor.class_ids import named_classes, whole_ids
@@ -174,7 +174,7 @@ def cross_entropy(
             watched=[named_classes(ids, count, ignore_index, "cross_entropy")],
         )
     except ShapeError:
-        raise _unlike("cross_entropy", ids, f"{x.label} is {x.shape}, and results in {top.dims}", x) from None
+        raise _unlike("cross_entropy", ids, f"{x.label} is {x.shape}, and results in {_shape(top)}", x) from None
     return found if ignore_index is None else each_point("counted", partial(_counted, ignore_index), found, ids)
 
 
@@ -281,12 +281,20 @@ def _root(square: Scalar) -> Scalar:
     return where(call("eq", square, 0), 0, call("sqrt", square))
 
 
+def _shape(x: Tensor) -> object:
+    """The sizes of a tensor, as far as they are decided before a call."""
+    try:
+        return x.dims
+    except OpenSizeError:
+        return x.shape
+
+
 def _unlike(user: str, ids: Tensor, groups: str, x: Tensor | None = None) -> ShapeError:
     """Ids do not fit the groups they are to name an element of."""
     fix = f'say which axes ids have, and which is that of classes: wf.{user}(…, "...|t, c => ...|t")'
-    if x is not None and x.dims == ids.dims:
+    if x is not None and str(x.shape) == str(ids.shape):
         fix = f"they have the shape of `{x.label}`: if they are one-hot, wf.argmax({ids.label}) has their ids"
-    elif x is not None and x.shape.batch.axes == () and ids.dims.array_shape != (1,):
+    elif x is not None and x.shape.batch.axes == () and str(ids.shape) != "1":
         fix = f"`{x.label}` has no batch axis: if the first axes of data hold examples, wf.data(…, batch=1) says so"
     what = f"{user} takes ids of the shape that its spec results in"
     return ShapeError(what, notes=[f"{ids.label} is {ids.shape}", groups], fix=fix)
