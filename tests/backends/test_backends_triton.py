@@ -246,3 +246,9 @@ def test_lanes_wait_before_they_write_what_others_read() -> None:
                 x[i, k] = a
     """).text
     assert text.index("tl.load(") < text.index("tl.debug_barrier()") < text.index("tl.store(")
+
+
+def test_negative_zero_keeps_its_sign() -> None:
+    """Triton makes 0.0 of -0.0 where it is a constant."""
+    text = on_a_grid("x: float32[8]\nfor i in range(8):\n    x[i] = -0.0\n").text
+    assert "tl.full((), 0.0, tl.float32) * -1.0" in text

@@ -234,6 +234,19 @@ def test_everything_is_placed(optimise: bool) -> None:
         assert is_triton(kernel) or threads
 
 
+def test_any_pass_of_a_gpu_can_be_shown() -> None:
+    x = wf.data(np.zeros((512, 64), np.float32), batch=1)
+    y = wf.nn.softmax()(x * 2.0).named("y")
+    routine = wf.Context(OnGrid()).compile(y.forward, keep=[y])
+    texts = {one.name: routine.show(one.name) for one in GPU_PASSES}
+    assert "in lanes by" not in texts["cut_launches"]
+    assert "in lanes by 64" in texts["run_on_grid"]
+    assert texts["plan_memory"] == routine.show("kernels")
+    assert routine.bisect() is None
+    with pytest.raises(wf.WeftError, match="there is no stage 'vectorise'"):
+        routine.show("vectorise")
+
+
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(models(), st.sampled_from(sorted(OPTIMISERS)), st.sampled_from([1, 4]))
 def test_launches_compute_what_the_program_does(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:

@@ -10,7 +10,7 @@ from weft.loops import Program, buffers_of, check
 from weft.loops.interp import run
 from weft.machine import Machine
 from weft.schedule import CompileOptions
-from weft.schedule.partition import _strips, partitioned
+from weft.schedule.partition import partitioned, strips_in
 
 #: A machine on which an operation takes a microsecond, and memory costs nothing.
 SHARING = CompileOptions(chunk_ns=8000, machine=Machine(cores=2, flops_per_s=1e6, cached_bytes_per_s=1e12))
@@ -109,4 +109,4 @@ def test_the_cells_of_strips_are_worth_it() -> None:
     ("size", "most", "strips"), [(1000, 64, 50), (1024, 64, 64), (1009, 64, 63), (5, 64, 5), (7, 2, 2), (9, 1, 1)]
 )
 def test_strips_leave_little_over(size: int, most: int, strips: int) -> None:
-    assert _strips(size, most) == strips
+    assert strips_in(size, most) == strips

@@ -27,7 +27,17 @@ from weft.runtime.runs import enqueue, profile, run_now
 from weft.runtime.tune import tune_routine
 from weft.runtime.tuning_report import TuningReport
 from weft.runtime.values import read
-from weft.schedule import PASSES, Clock, Kernel, Schedule, as_program, show_kernels, show_verdicts
+from weft.schedule import (
+    PASSES,
+    Clock,
+    Kernel,
+    Pass,
+    Schedule,
+    as_program,
+    passes_for,
+    show_kernels,
+    show_verdicts,
+)
 from weft.schedule.cost import Costs
 from weft.schedule.decisions import Decisions
 from weft.schedule.memory_plan import MemoryPlan
@@ -143,12 +153,18 @@ class Routine:
             "kernels": lambda: show_kernels(self.compiled.stages.kernels),
             "precisions": lambda: show_precisions((called(one), one.precision) for one in nodes_in(self.code)),
             "source": lambda: self.executable.source,
-            **{one.name: partial(self._show_pass, one.name) for one in PASSES},
+            **{one.name: partial(self._show_pass, one.name) for one in self._passes},
         }
         if not isinstance(stage, str) or stage not in texts:
             known = ", ".join(f'"{name}"' for name in texts)
             raise WeftError(f"there is no stage {stage!r}", fix=f"use one of {known}")
         return texts[stage]()
+
+    @property
+    def _passes(self) -> Sequence[Pass]:
+        """The passes that programs go through on its backend."""
+        request = self.compiled.request
+        return PASSES if request is None else passes_for(request.task)
 
     def _show_pass(self, name: str) -> str:
         done = (show_kernels(kernels) for done, kernels in self.trace() if done == name)

@@ -23,7 +23,8 @@ class Gpu:
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
     `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
     of two loops along which different cells lie, `column_lanes` of columns with `column_rows` of each, or fewer with
-    more of each, down to `fewest_columns`. A thread has about `thread_lanes` of them. A strip of a long sum has `strip_points`.
+    more of each, down to `fewest_columns`. A thread has about `thread_lanes` of them. A strip of a long sum has
+    `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One

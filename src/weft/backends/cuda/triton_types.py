@@ -64,9 +64,11 @@ def literal(value: float | int | bool, dtype: str) -> str:
     number = float(number)
     if math.isnan(number) or math.isinf(number):
         return f'float("{number}")'
-    return repr(number)
+    return repr(number) if number or math.copysign(1, number) > 0 else full(value, dtype)
 
 
 def full(value: float | int | bool, dtype: str, shape: str = "()") -> str:
     """A number as a value by itself."""
+    if is_float(dtype) and value == 0 and math.copysign(1, value) < 0:  # Triton takes any zero for 0.0
+        return f"(tl.full({shape}, 0.0, {triton_type(dtype)}) * -1.0)"
     return f"tl.full({shape}, {literal(value, dtype)}, {triton_type(dtype)})"
