@@ -252,3 +252,22 @@ def test_any_pass_of_a_gpu_can_be_shown() -> None:
 def test_launches_compute_what_the_program_does(sample: tuple[Model, wf.Tensor], optimiser: str, visits: int) -> None:
     with wf.config.using(verify=True, contraction_points=4):
         agree(sample, optimiser, OnGrid(), visits)
+
+
+def test_a_product_whose_points_meet_in_a_cell_has_no_blocks() -> None:
+    """A maximum over some rows of a product: rows run at the same time, and would all write one cell."""
+    text = """
+a: float32[8, 32]
+b: float32[16, 32]
+y: float32[4, 16]
+product of left i, p; right j; sums k in blocks of 16 rows by 16 columns by 32 sums, 4 warps, 3 stages, groups of 8:
+    for i in range(4):
+        for p in range(2):
+            for j in range(16):
+                t: float32 = 0
+                for k in range(32):
+                    t = t + (a[2*i + p, k] * b[j, k])
+                y[i, j] max= t
+"""
+    with pytest.raises(MalformedLoops, match="iterations share cells of `y`"):
+        check(parse(text))

@@ -9,6 +9,7 @@ Simt        nor is anything stored outside of such loops by what has them inside
 Vector      nor does any, but for variables that each iteration adds to, once
 Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
 Registers   as for vectors, of variables that no iteration adds to; whole vectors
+Blocks      nor does what follows the sums of a product, of any two of its points
 Jam         each iteration adds to the same cells, one after another
 Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
 Tile        vectors lie in memory as it says, and end where tensors end
@@ -360,7 +361,9 @@ def _unfit_blocks(blocks: Blocks, found: Parts) -> str:
         return f"its blocks are no powers of two from {SMALLEST_BLOCK} on"
     if found.ops != SUM_OF_PRODUCTS or found.total.dtype != "float32":
         return "blocks are of sums of products in single precision"
-    return "" if blocks.precision in ("ieee", "tf32") and blocks.splits == 1 else "there are no such blocks"
+    if blocks.precision not in ("ieee", "tf32") or blocks.splits != 1:
+        return "there are no such blocks"
+    return carried([*found.left, *found.right], (Let(found.total, found.start), *found.rest))
 
 
 def _uncollapsed(found: Parts, counts: tuple[int, int, int]) -> str:

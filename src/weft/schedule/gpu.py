@@ -177,5 +177,7 @@ GPU_PASSES: tuple[Pass, ...] = tuple(
 )
 #: What happens where nothing is optimised: every assignment is a launch, or a few.
 GPU_UNOPTIMISED = tuple(
-    one for one in GPU_PASSES if one.name in ("replace_aggregates", "check_first", "cut_launches", "run_on_grid")
+    one
+    for one in GPU_PASSES
+    if one.name in ("replace_aggregates", "widen_sums", "check_first", "cut_launches", "run_on_grid")
 )
