@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.backends.c_family.headers import functions
 from weft.backends.c_family.types import c_type
-from weft.backends.cuda.simt import simt_source
+from weft.backends.cuda.simt_text import simt_source
 from weft.backends.cuda.source import Source
 from weft.backends.host_memory import HostMemory
 from weft.backends.protocol import BoundProgram, Executable, Memory

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from weft.backends.cuda.order import Span, Touched, waits
+from weft.backends.cuda.order import ByteSpan, TouchedBytes, waits
 
 X, Y, Z = (0, 8), (8, 16), (16, 24)
 
 
 def test_what_shares_no_bytes_does_not_wait() -> None:
-    kernels = [Touched((), (X,)), Touched((X,), (Y,)), Touched((X,), (Z,)), Touched((Y, Z), (X,))]
+    kernels = [TouchedBytes((), (X,)), TouchedBytes((X,), (Y,)), TouchedBytes((X,), (Z,)), TouchedBytes((Y, Z), (X,))]
     assert waits(kernels) == [(), (0,), (0,), (2, 1)]
 
 
 def test_parts_of_bytes_are_waited_for() -> None:
-    assert waits([Touched((), ((0, 16),)), Touched((), ((32, 48),)), Touched((Y,), ())]) == [(), (), (0,)]
+    assert waits([TouchedBytes((), ((0, 16),)), TouchedBytes((), ((32, 48),)), TouchedBytes((Y,), ())]) == [
+        (),
+        (),
+        (0,),
+    ]
 
 
-def conflict(one: Touched, other: Touched) -> bool:
-    def meet(some: tuple[Span, ...], others: tuple[Span, ...]) -> bool:
+def conflict(one: TouchedBytes, other: TouchedBytes) -> bool:
+    def meet(some: tuple[ByteSpan, ...], others: tuple[ByteSpan, ...]) -> bool:
         return any(a[0] < b[1] and b[0] < a[1] for a in some for b in others)
 
     return meet(one.writes, other.writes) or meet(one.writes, other.reads) or meet(one.reads, other.writes)
@@ -29,8 +33,8 @@ spans = st.tuples(st.integers(0, 12), st.integers(1, 5)).map(lambda one: (one[0]
 some = st.lists(spans, max_size=3, unique=True).map(tuple)
 
 
-@given(st.lists(st.builds(Touched, some, some), max_size=12))
-def test_two_kernels_that_conflict_run_in_their_order(kernels: list[Touched]) -> None:
+@given(st.lists(st.builds(TouchedBytes, some, some), max_size=12))
+def test_two_kernels_that_conflict_run_in_their_order(kernels: list[TouchedBytes]) -> None:
     found = waits(kernels)
     behind: list[set[int]] = []
     for before in found:

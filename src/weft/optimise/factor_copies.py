@@ -29,7 +29,7 @@ from weft.ops import Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class _Copy:
+class _FactorCopy:
     """A copy of a buffer in some type, its axes in some order."""
 
     of: Buffer
@@ -60,7 +60,7 @@ class _Copy:
 
 
 #: What contractions read in a copy instead.
-_Wanted: TypeAlias = Mapping[Scalar, _Copy]
+_Wanted: TypeAlias = Mapping[Scalar, _FactorCopy]
 
 
 def with_narrow_factors(nests: Sequence[Nest]) -> list[Nest]:
@@ -80,7 +80,7 @@ def with_columns_in_memory(nests: Sequence[Nest], points: int) -> list[Nest]:
 
 def _with_copies(nests: Sequence[Nest], asked: Callable[[Nest], _Wanted]) -> list[Nest]:
     done = list[Nest]()
-    made = set[_Copy]()  # those that hold what they are copies of hold now
+    made = set[_FactorCopy]()  # those that hold what they are copies of hold now
     for nest in nests:
         wanted = {} if nest.shared else asked(nest)
         for copy in dict.fromkeys(wanted.values()):
@@ -117,11 +117,11 @@ def _rounded(nest: Nest) -> _Wanted:
     """What a contraction reads in single precision to round it."""
     if (found := contraction_of(nest)) is None:
         return {}
-    wanted = dict[Scalar, _Copy]()
+    wanted = dict[Scalar, _FactorCopy]()
     for one in (scalar for factor in found.factors for scalar in walk(factor)):
         match one:
             case Cast(dtype="bfloat16" | "float16" as dtype, value=Read(buffer=buffer)) if buffer.dtype == "float32":
-                wanted[one] = _Copy(buffer, dtype, tuple(range(len(buffer.shape))))
+                wanted[one] = _FactorCopy(buffer, dtype, tuple(range(len(buffer.shape))))
     return wanted
 
 
@@ -131,14 +131,14 @@ def _across(nest: Nest, points: int) -> _Wanted:
     if found is None or found.ops != SUM_OF_PRODUCTS or found.points < points or nest.tests:
         return {}
     sums = {name for name, _ in found.sums}
-    wanted = dict[Scalar, _Copy]()
+    wanted = dict[Scalar, _FactorCopy]()
     for one in found.factors:
         if isinstance(one, Read) and one.buffer.dtype == "float32":
             inside = [_is_along(index, sums) for index in one.at]
             if any(inside) and not inside[-1]:
                 axes = range(len(inside))
                 order = (*(at for at in axes if not inside[at]), *(at for at in axes if inside[at]))
-                wanted[one] = _Copy(one.buffer, "float32", order)
+                wanted[one] = _FactorCopy(one.buffer, "float32", order)
     return wanted
 
 
@@ -148,13 +148,13 @@ def _astride(nest: Nest, points: int) -> _Wanted:
     if found is None or found.ops != SUM_OF_PRODUCTS or found.points < points or nest.tests or not nest.core.at:
         return {}
     columns = {name for name, _ in (*found.left, *found.right) if _is_along(nest.core.at[-1], {name})}
-    wanted = dict[Scalar, _Copy]()
+    wanted = dict[Scalar, _FactorCopy]()
     for one in found.factors:
         if isinstance(one, Read) and one.buffer.dtype == "float32" and not _is_along(one.at[-1], columns):
             for at, index in enumerate(one.at):
                 if _is_along(index, columns):
                     order = (*(other for other in range(len(one.at)) if other != at), at)
-                    wanted[one] = _Copy(one.buffer, "float32", order)
+                    wanted[one] = _FactorCopy(one.buffer, "float32", order)
     return wanted
 
 

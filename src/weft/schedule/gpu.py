@@ -81,7 +81,7 @@ def fuse_on_grid(stage: Stage, task: Task) -> Stage:
     return pipeline.with_remarks_in_order(stage, joined(with_shared_loops(stage.parts, joined)))
 
 
-def place_contractions(stage: Stage, task: Task) -> Stage:
+def place_products(stage: Stage, task: Task) -> Stage:
     """Stage contractions as products, with what works on their results; those without some terms too.
 
     for i: for j: { t = 0;  for k: t = t + a[i, k] * b[k, j];  … }    becomes    product of left i; right j; sums k: …
@@ -158,7 +158,7 @@ _OWN = (
     Pass("order_loops", order_sums_inside),
     Pass("join_straight", join_straight),
     Pass("fuse", fuse_on_grid),
-    Pass("place_contractions", place_contractions),
+    Pass("place_contractions", place_products),
     Pass("split_long_sums", split_long_sums),
     Pass("cut_launches", cut_launches),
     Pass("run_on_grid", run_on_grid),
@@ -175,6 +175,7 @@ GPU_PASSES: tuple[Pass, ...] = tuple(
     _for_gpu({**{one.name: one for one in pipeline.PASSES}, **{one.name: one for one in _OWN}}[name])
     for name in _ORDER.split()
 )
+_PLAIN = "replace_aggregates widen_sums check_first cut_launches run_on_grid"
 #: What happens where nothing is optimised: every assignment is a launch, or a few.
 GPU_UNOPTIMISED = tuple(
     one

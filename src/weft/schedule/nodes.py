@@ -82,12 +82,12 @@ def with_shared_loops(
             continue
         parts = joined(with_shared_loops(inside, joined, depth + 1))
         remarks = dict.fromkeys(line for one in parts for line in one.remarks)
-        loop = For(number[1], number[2], told_apart([one.body for one in parts], number[1]))
+        loop = For(number[1], number[2], in_sequence([one.body for one in parts], number[1]))
         done.append(Kernel(tuple(remarks), (loop,), shared=inside[0].shared[:depth], recurrence=True))
     return done
 
 
-def told_apart(bodies: Iterable[Body], *loops: str) -> Body:
+def in_sequence(bodies: Iterable[Body], *loops: str) -> Body:
     """Blocks one after another, in some loops, no two loops or variables of theirs called alike."""
     taken, done = set(loops), list[Stmt]()
     for body in bodies:

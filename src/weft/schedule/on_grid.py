@@ -157,14 +157,14 @@ def _reducing(chain: Sequence[Loop], body: Body, own: Collection[Buffer], gpu: G
             wide //= 2
         block = min(_power(longest), max(1, gpu.column_lanes * gpu.column_rows // wide))
         warps = max(1, min(8, wide * block // (32 * gpu.thread_lanes) * 2))
-        made = _gridded(chain, _in_lanes(body, _Lanes(block, block, gpu.block_lanes)), {name: wide}, warps)
+        made = _gridded(chain, _in_lanes(body, _LaneChoice(block, block, gpu.block_lanes)), {name: wide}, warps)
         return _kept(made, own)
     row = _power(longest) if longest <= gpu.row_lanes else gpu.part_lanes
     many, points = max(1, gpu.point_lanes // row), prod(size for _, size in chain)
     while many > 1 and points < many * gpu.programs:
         many //= 2
     many = min(many, _power(points))
-    inside = _in_lanes(body, _Lanes(row, gpu.part_lanes, gpu.block_lanes))
+    inside = _in_lanes(body, _LaneChoice(row, gpu.part_lanes, gpu.block_lanes))
     warps = max(1, min(16, many * _widest(inside) // (32 * gpu.thread_lanes)))
     return _kept(_flat(chain, inside, many, warps), own)
 
@@ -196,7 +196,7 @@ def _inner(body: Sequence[Stmt]) -> Iterator[tuple[Loop, ...]]:
             yield from _inner(body_of(stmt))
 
 
-class _Lanes(NamedTuple):
+class _LaneChoice(NamedTuple):
     """How many lanes loops have: all at once up to a `row`, else in parts; those inside each other at most so many."""
 
     row: int
@@ -204,12 +204,12 @@ class _Lanes(NamedTuple):
     most: int
 
 
-def _in_lanes(body: Sequence[Stmt], lanes: _Lanes) -> Body:
+def _in_lanes(body: Sequence[Stmt], lanes: _LaneChoice) -> Body:
     """A block with its loops in lanes, where they can."""
     return tuple([_lane(stmt, lanes) for stmt in body])
 
 
-def _lane(stmt: Stmt, lanes: _Lanes) -> Stmt:
+def _lane(stmt: Stmt, lanes: _LaneChoice) -> Stmt:
     if not isinstance(stmt, For):
         return with_body(stmt, _in_lanes(body_of(stmt), lanes)) if body_of(stmt) else stmt
     stmt = sunk(stmt)
@@ -237,7 +237,7 @@ def _widest(body: Sequence[Stmt]) -> int:
     return max(found, default=1)
 
 
-def _as_lanes(loops: Sequence[Loop], body: Body, count: int, lanes: _Lanes) -> Stmt | None:
+def _as_lanes(loops: Sequence[Loop], body: Body, count: int, lanes: _LaneChoice) -> Stmt | None:
     """Loops around straight-line code, the last of them in lanes as one; None if they cannot."""
     outer, (first, *rest) = loops[: len(loops) - count], loops[len(loops) - count :]
     points = prod(size for _, size in (first, *rest))
@@ -260,14 +260,14 @@ def _kept(body: Body, own: Collection[Buffer]) -> Body:
 
 def _stays_in_lanes(body: Body, buffer: Buffer) -> bool:
     """Is every cell of a buffer written by the lane that reads it, in a program that holds all its lanes at once?"""
-    found = list(_touched(body, buffer, _Around()))
+    found = list(_touched(body, buffer, _Enclosing()))
     if None in found or not found:
         return False
     (first, stored), *rest = [one for one in found if one is not None]
     return stored and all(cell == first for cell, _ in rest)
 
 
-class _Around(NamedTuple):
+class _Enclosing(NamedTuple):
     """The loops in lanes around a statement, by sizes, what their names are called here; and whether it always runs."""
 
     sizes: tuple[tuple[int, ...], ...] = ()
@@ -275,7 +275,7 @@ class _Around(NamedTuple):
     always: bool = True
 
 
-def _touched(body: Sequence[Stmt], buffer: Buffer, here: _Around) -> Iterator[tuple[object, bool] | None]:
+def _touched(body: Sequence[Stmt], buffer: Buffer, here: _Enclosing) -> Iterator[tuple[object, bool] | None]:
     """The cells of a buffer in terms of the lanes around, whether they are stored; None where lanes hold no such."""
     for stmt in body:
         for one in own_accesses(stmt):
@@ -290,11 +290,11 @@ def _touched(body: Sequence[Stmt], buffer: Buffer, here: _Around) -> Iterator[tu
             yield from _touched(body_of(stmt), buffer, here._replace(always=here.always and not body_of(stmt)))
 
 
-def _inside(loop: For, here: _Around) -> _Around:
+def _inside(loop: For, here: _Enclosing) -> _Enclosing:
     if any(isinstance(one, Grid) for one in loop.how):
         return here
     loops, _ = collapsed_loops(loop)
     lanes = next((one.block for one in loop.how if isinstance(one, Lanes)), 0)
     named = tuple((name, f"{len(here.sizes)}.{at}") for at, (name, _) in enumerate(loops))
     sizes = (*here.sizes, tuple(size for _, size in loops))
-    return _Around(sizes, (*here.names, *named), here.always and lanes >= prod(sizes[-1]))
+    return _Enclosing(sizes, (*here.names, *named), here.always and lanes >= prod(sizes[-1]))

@@ -54,7 +54,7 @@ from weft.schedule.pad_windows import with_padded_windows
 from weft.schedule.parallelise import parallelised
 from weft.schedule.partition import partitioned
 from weft.schedule.rematerialise import Rematerialised, rematerialised
-from weft.schedule.simt import is_placed, launches
+from weft.schedule.simt import is_on_gpu, simt_launches
 from weft.schedule.stage import Pass, Stage, Task, each_kernel, each_kernel_knowing, shared_loops
 from weft.schedule.strip_cost import StripCost
 from weft.schedule.strip_mine import strip_mined
@@ -433,7 +433,7 @@ def launch(stage: Stage, task: Task) -> Stage:
     if Simt not in task.places:
         return stage
     kernels = stage.kernels
-    found = once(kernels, lambda one, _: [one.template] if is_placed(one) else launches(one, task.options))
+    found = once(kernels, lambda one, _: [one.template] if is_on_gpu(one) else simt_launches(one, task.options))
     made = [replace(one, template=each, decided=True) for one, own in zip(kernels, found, strict=True) for each in own]
     return replace(stage, formed=tuple(made), plan=stage.plan and stage.plan.cut(list(map(len, found))))
 

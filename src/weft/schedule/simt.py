@@ -64,10 +64,10 @@ _Step: TypeAlias = For | If | Let
 
 def on_simt(kernel: Kernel, options: CompileOptions = DEFAULTS) -> tuple[Kernel, ...]:
     """A kernel as launches."""
-    return tuple(replace(kernel, template=one, decided=True) for one in launches(kernel, options))
+    return tuple(replace(kernel, template=one, decided=True) for one in simt_launches(kernel, options))
 
 
-def is_placed(kernel: Kernel) -> bool:
+def is_on_gpu(kernel: Kernel) -> bool:
     """Is it decided already how a GPU runs a kernel?"""
     inside = everything(kernel.template)
     return any(isinstance(one, For) and any(isinstance(how, Grid | Simt) for how in one.how) for one in inside) or any(
@@ -75,7 +75,7 @@ def is_placed(kernel: Kernel) -> bool:
     )
 
 
-def launches(kernel: Kernel, options: CompileOptions) -> list[Body]:
+def simt_launches(kernel: Kernel, options: CompileOptions) -> list[Body]:
     """The statements of a kernel's template, cut into launches."""
     body = bottom_up(in_plain_loops(kernel, kernel.plain).template, _without_remarks)
     body = widened(body, options.single_terms)

@@ -35,11 +35,11 @@ from weft.schedule.partition import in_strips_of, strips_in
 
 def split_sums(body: Sequence[Stmt], gpu: Gpu, tf32: bool) -> Body:
     """A kernel with its long sums in strips, where there are programs for them."""
-    splitting = _Splitting(gpu, tf32, BlockNames(body), fresh_ids(body, Role.PARTIAL))
+    splitting = _SumSplitting(gpu, tf32, BlockNames(body), fresh_ids(body, Role.PARTIAL))
     return tuple(one for stmt in body for one in splitting.statement(stmt))
 
 
-class _Splitting:
+class _SumSplitting:
     def __init__(self, gpu: Gpu, tf32: bool, names: BlockNames, ids: Iterator[int]) -> None:
         self.gpu, self.tf32, self.names, self.ids = gpu, tf32, names, ids
 

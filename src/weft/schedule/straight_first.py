@@ -16,11 +16,11 @@ from weft.loops import Buffer, Let, Local, Set, Stmt, Store, Update, combined
 from weft.loops.effects import effects, read_in
 from weft.loops.names import BlockNames
 from weft.loops.walk import Body
-from weft.schedule.nodes import Kernel, told_apart
+from weft.schedule.nodes import Kernel, in_sequence
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Straight:
     """A kernel, what it reads and writes, and whether it is straight-line code."""
 
     kernel: Kernel
@@ -29,12 +29,12 @@ class _Part:
     straight: bool
 
     @staticmethod
-    def of(kernel: Kernel) -> _Part:
+    def of(kernel: Kernel) -> _Straight:
         body = kernel.body
         straight = not kernel.shared and not kernel.recurrence and _is_straight(body)
-        return _Part(kernel, frozenset(read_in(body)), frozenset(effects(body).buffers), straight)
+        return _Straight(kernel, frozenset(read_in(body)), frozenset(effects(body).buffers), straight)
 
-    def before(self, other: _Part) -> bool:
+    def before(self, other: _Straight) -> bool:
         """Must it stay before another?"""
         return not (
             self.writes.isdisjoint(other.reads)
@@ -42,17 +42,17 @@ class _Part:
             and self.reads.isdisjoint(other.writes)
         )
 
-    def joined(self, other: _Part) -> _Part:
+    def joined(self, other: _Straight) -> _Straight:
         """Both, one after the other."""
         remarks = tuple(dict.fromkeys([*self.kernel.remarks, *other.kernel.remarks]))
-        body = told_apart([self.kernel.body, other.kernel.body])
-        return _Part(Kernel(remarks, body), self.reads | other.reads, self.writes | other.writes, True)
+        body = in_sequence([self.kernel.body, other.kernel.body])
+        return _Straight(Kernel(remarks, body), self.reads | other.reads, self.writes | other.writes, True)
 
 
 def straight_first(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Kernels with straight-line code as early as what it reads allows, and what comes to stand together joined."""
-    done = list[_Part]()
-    for part in map(_Part.of, kernels):
+    done = list[_Straight]()
+    for part in map(_Straight.of, kernels):
         place = len(done)
         if part.straight:
             place = 1 + max((at for at, one in enumerate(done) if one.before(part)), default=-1)

@@ -46,7 +46,7 @@ _LINE = 64
 def emit(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], given: Sequence[str]) -> str:
     """The C function of a block of statements on some buffers and static indices."""
     body = all_written_out(body)
-    plain = Writer({one: f"x{at}" for at, one in enumerate(buffers)}, {one: word(one) for one in given})
+    plain = KernelWriter({one: f"x{at}" for at, one in enumerate(buffers)}, {one: word(one) for one in given})
     inside = replace(plain, products=_products(name, body, plain))
     shared = shared_in(name, body)
     writer = replace(inside, shared={one.stmt: one for one in shared})
@@ -85,7 +85,7 @@ def _scratch(name: str, products: Sequence[Placed], shared: Sequence[SharedWork]
 
 
 @dataclass(frozen=True, slots=True)
-class Writer(c_family.Writer):
+class KernelWriter(c_family.Writer):
     """Turns scalars and statements into C."""
 
     #: Products in tiles, and how they are placed.
@@ -131,7 +131,7 @@ class Writer(c_family.Writer):
         yield indent + "    }"
         yield indent + "}"
 
-    def _fetching(self, stmt: For) -> Writer:
+    def _fetching(self, stmt: For) -> KernelWriter:
         """A writer for what is inside of a loop, parts of which fetch what a later iteration touches."""
         ahead = self.calling({stmt.loop: f"{word(stmt.loop)}ahead"})
 
@@ -166,7 +166,7 @@ class Writer(c_family.Writer):
                 yield from c_family.Writer.statement(self, stmt, indent)
 
 
-def _products(name: str, body: Sequence[Stmt], writer: Writer) -> dict[Staged, Placed]:
+def _products(name: str, body: Sequence[Stmt], writer: KernelWriter) -> dict[Staged, Placed]:
     """The products of a kernel that run in tiles, under names of their own."""
     found = dict.fromkeys(one for one in everything(body) if isinstance(one, Staged))
     return {

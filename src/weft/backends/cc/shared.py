@@ -23,7 +23,7 @@ from weft.loops.walk import everything, free, parts, scoped, variables
 from weft.ops.dtypes import numpy_type
 
 if TYPE_CHECKING:
-    from weft.backends.cc.emit import Writer
+    from weft.backends.cc.emit import KernelWriter
 
 _LINE = 64  # bytes of a cache line, and of the widest vector
 
@@ -54,14 +54,14 @@ class SharedWork:
                 return what.tile.chunk
         raise AssertionError("threads share loops and products in tiles")
 
-    def size(self, writer: Writer) -> str:
+    def size(self, writer: KernelWriter) -> str:
         """How many iterations it has, in C."""
         if isinstance(self.stmt, Staged):
             return writer.products[self.stmt].pieces
         assert isinstance(self.stmt, For)
         return str(self.stmt.size)
 
-    def functions(self, writer: Writer) -> Lines:
+    def functions(self, writer: KernelWriter) -> Lines:
         """The function of some iterations, and what it is given."""
         written, name = effects([self.stmt]).buffers, f"{self.kernel}_of{self.ordinal}"
         pointers = [f"{'' if one in written else 'const '}{c_type(one.dtype)} *" for one in self.buffers]
@@ -88,7 +88,7 @@ class SharedWork:
             "}",
         ]
 
-    def call(self, writer: Writer) -> Lines:
+    def call(self, writer: KernelWriter) -> Lines:
         """The call that shares it."""
         of = f"struct {self.kernel}_of{self.ordinal}"
         return [
@@ -100,14 +100,14 @@ class SharedWork:
             "}",
         ]
 
-    def _names(self, writer: Writer) -> list[str]:
+    def _names(self, writer: KernelWriter) -> list[str]:
         return [
             *(writer.buffers[one] for one in self.buffers),
             *(writer.variable(one) for one in self.indices),
             *(writer.value(one) for one in self.locals),
         ]
 
-    def _own_memory(self, writer: Writer) -> Lines:
+    def _own_memory(self, writer: KernelWriter) -> Lines:
         """What a thread has for itself; what is left of its scratch memory is for products."""
         lines = []
         for one in self.private:

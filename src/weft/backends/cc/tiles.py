@@ -21,7 +21,7 @@ from weft.loops.walk import Loop, free
 from weft.ops import Scalar
 
 if TYPE_CHECKING:
-    from weft.backends.cc.emit import Writer
+    from weft.backends.cc.emit import KernelWriter
 
 #: How many vectors are reduced across lanes at once, and the type of their sums.
 _AT_ONCE = {"float32": (4, "weft_four"), "float64": (2, "weft_two")}
@@ -52,7 +52,7 @@ class Tiles:
     name: str
     parts: Parts
     tile: Tile
-    writer: Writer
+    writer: KernelWriter
 
     @property
     def rows(self) -> Side:

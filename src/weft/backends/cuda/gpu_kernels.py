@@ -46,7 +46,7 @@ def _later(module: str, name: str) -> Callable[..., Any]:
 
 TOOLCHAINS: Mapping[Language, Toolchain] = {
     "triton": Toolchain(_later("triton_text", "triton_source"), _later("triton_build", "compile_triton"), True),
-    "cuda": Toolchain(_later("simt", "simt_source"), _later("nvrtc", "compile_cuda")),
+    "cuda": Toolchain(_later("simt_text", "simt_source"), _later("nvrtc", "compile_cuda")),
 }
 
 

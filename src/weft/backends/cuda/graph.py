@@ -16,7 +16,7 @@ from functools import partial
 from weft.backends.cuda.gpu_device import GpuBytes, GpuDevice
 from weft.backends.cuda.gpu_memory import GpuBlock
 from weft.backends.cuda.libcuda import Handle, KernelNode, int64s
-from weft.backends.cuda.order import Touched, waits
+from weft.backends.cuda.order import TouchedBytes, waits
 from weft.backends.cuda.source import Launch
 from weft.backends.protocol import BoundProgram, KernelCall, Memory
 
@@ -59,13 +59,13 @@ class Graph:
             nodes.append(_node(gpu.function(launch), launch, pointers + [0] * launch.trailing))
         return nodes
 
-    def _touched(self, blocks: Memory) -> list[Touched]:
+    def _touched(self, blocks: Memory) -> list[TouchedBytes]:
         """The bytes that each call reads and writes."""
-        found = list[Touched]()
+        found = list[TouchedBytes]()
         for call in self.calls:
             spans = [(one.address, one.address + one.size) for one in map(blocks.__getitem__, call.buffers)]
             written = [spans[at] for at in self._launches[call.kernel].writes]
-            found.append(Touched(tuple(spans), tuple(written)))
+            found.append(TouchedBytes(tuple(spans), tuple(written)))
         return found
 
 

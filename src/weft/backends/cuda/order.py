@@ -10,30 +10,30 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 #: Bytes from an address to before another.
-Span: TypeAlias = tuple[int, int]
+ByteSpan: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class TouchedBytes:
     """The bytes that a kernel reads, and those that it writes."""
 
-    reads: tuple[Span, ...]
-    writes: tuple[Span, ...]
+    reads: tuple[ByteSpan, ...]
+    writes: tuple[ByteSpan, ...]
 
 
 @dataclass(slots=True)
-class _Uses:
+class _LastUses:
     """The last kernel that wrote some bytes, and those that read them since."""
 
     writer: int | None = None
     readers: list[int] = field(default_factory=list)
 
 
-def waits(kernels: Sequence[Touched]) -> list[tuple[int, ...]]:
+def waits(kernels: Sequence[TouchedBytes]) -> list[tuple[int, ...]]:
     """For each of some kernels, in order, those before it that it waits for; none that these wait for anyway."""
     spans = sorted({one for kernel in kernels for one in (*kernel.reads, *kernel.writes) if one[0] < one[1]})
     beside = _overlapping(spans)
-    uses = {one: _Uses() for one in spans}
+    uses = {one: _LastUses() for one in spans}
     found, behind = list[tuple[int, ...]](), list[int]()  # of each kernel all that it is behind, a bit each
     for at, kernel in enumerate(kernels):
         before = set[int]()
@@ -51,14 +51,14 @@ def waits(kernels: Sequence[Touched]) -> list[tuple[int, ...]]:
         for span in (one for one in kernel.reads if one in uses):
             uses[span].readers.append(at)
         for span in (one for one in kernel.writes if one in uses):
-            uses[span] = _Uses(at)
+            uses[span] = _LastUses(at)
     return found
 
 
-def _overlapping(spans: Sequence[Span]) -> dict[Span, list[Span]]:
+def _overlapping(spans: Sequence[ByteSpan]) -> dict[ByteSpan, list[ByteSpan]]:
     """For each of some spans, sorted, those that share bytes with it; itself among them."""
-    found: dict[Span, list[Span]] = {one: [one] for one in spans}
-    still = list[Span]()
+    found: dict[ByteSpan, list[ByteSpan]] = {one: [one] for one in spans}
+    still = list[ByteSpan]()
     for one in spans:
         still = [other for other in still if other[1] > one[0]]
         for other in still:

@@ -171,7 +171,7 @@ def is_spelled(op: str, dtype: str) -> bool:
     return "libdevice." not in spelling or (dtype in _FLOATS and op not in _NOT_IN_LIBDEVICE)
 
 
-def functions(text: str) -> list[str]:
+def triton_functions(text: str) -> list[str]:
     """The lines of all functions that a text calls, with those that these call, in an order that defines them first."""
     found: dict[str, None] = {}
     _collect(_CALLED.findall(text), found)

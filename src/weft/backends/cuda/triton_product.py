@@ -18,7 +18,7 @@ from math import prod
 
 from weft.affine import Affine
 from weft.backends.cuda.triton_types import triton_type
-from weft.backends.cuda.triton_values import Here, Value, Values, divided
+from weft.backends.cuda.triton_values import Here, LaneValue, LaneValues, divided
 from weft.loops import Cast, If, Local, Read, Staged, Stmt, dtype_of
 from weft.loops.annotations import Parts, parts_of
 from weft.loops.legality import at_a_point
@@ -36,7 +36,7 @@ _BOTH = frozenset([0, 1])
 class ProductText:
     """A product in blocks, in the loops of its batches."""
 
-    values: Values
+    values: LaneValues
     batch: Sequence[Loop]
     staged: Staged
 
@@ -66,15 +66,15 @@ class ProductText:
         """How many programs there are, on how many warps each, and the stages of loads under way."""
         return prod(self.counts) * _points(self.batch), self.blocks.warps, self.blocks.stages
 
-    def write(self, given: Mapping[str, Value], block: Callable[[Sequence[Stmt], Here], None]) -> None:
+    def write(self, given: Mapping[str, LaneValue], block: Callable[[Sequence[Stmt], Here], None]) -> None:
         """The lines of it; `block` writes statements."""
         parts, lines = self.parts, self.values.lines
         at = {**given, **self._program()}
         body, (down, across) = self._body, ("[:, None]", "[None, :]")
         rows, row_mask = self._index("rows", "row", parts.left, self.blocks.rows, down)
         columns, column_mask = self._index("columns", "column", parts.right, self.blocks.columns, across)
-        left = divided(parts.left, body, Value(rows, frozenset([0])), lines)
-        right = divided(parts.right, body, Value(columns, frozenset([1])), lines)
+        left = divided(parts.left, body, LaneValue(rows, frozenset([0])), lines)
+        right = divided(parts.right, body, LaneValue(columns, frozenset([1])), lines)
         sizes = self.blocks.rows, self.blocks.columns
         here = Here({**at, **left, **right}, _masks((row_mask, 0), (column_mask, 1)), sizes)
         total = f"{parts.total.name}_"
@@ -88,7 +88,7 @@ class ProductText:
         self._begin(parts.total, parts.start, total, here)
         block(parts.rest, here)
 
-    def _program(self) -> dict[str, Value]:
+    def _program(self) -> dict[str, LaneValue]:
         """Which block a program has: blocks of a group of rows follow each other for the same columns."""
         lines, (rows, columns), group = self.values.lines, self.counts, self.blocks.group
         lines.add(f"program = tl.program_id(0){'.to(tl.int64)' if self.values.wide else ''}")
@@ -104,13 +104,13 @@ class ProductText:
             many = str(group) if rows % group == 0 else f"tl.minimum({rows} - first, {group})"
             lines.add(f"row_block = first + {tile} % {group * columns} % {many}")
             lines.add(f"column_block = {tile} % {group * columns} // {many}")
-        found: dict[str, Value] = {}
+        found: dict[str, LaneValue] = {}
         step = rows * columns
         for at in range(len(self.batch) - 1, -1, -1):
             name, size = self.batch[at]
             over = f" % {size}" if at else ""
             lines.add(f"{name}_ = program // {step}{over}")
-            found[name] = Value(f"{name}_")
+            found[name] = LaneValue(f"{name}_")
             step *= size
         return found
 
@@ -123,7 +123,9 @@ class ProductText:
         lines.add(f"{name}_in = {name} < {size}")
         return name, f"{name}_in"
 
-    def _sums(self, left: Mapping[str, Value], right: Mapping[str, Value], outer: tuple[str, str], total: str) -> None:
+    def _sums(
+        self, left: Mapping[str, LaneValue], right: Mapping[str, LaneValue], outer: tuple[str, str], total: str
+    ) -> None:
         """The loop over sums."""
         parts, blocks, lines = self.parts, self.blocks, self.values.lines
         size = _points(parts.sums)
@@ -159,7 +161,7 @@ class ProductText:
         lines.add(f"{total} = tl.zeros([{here.sizes[0]}, {here.sizes[1]}], {triton_type(parts.total.dtype)})")
         lines.add(f"for term in range({_points(parts.sums)}):")
         lines.indent += 1
-        indices = divided(parts.sums, self._body, Value("term"), lines, "_at")
+        indices = divided(parts.sums, self._body, LaneValue("term"), lines, "_at")
         there = Here({**here.indices, **indices}, here.masks, here.sizes)
         tests = list(self._tests(there))
         there = replace(there, masks=(*there.masks, *tests))
@@ -170,11 +172,11 @@ class ProductText:
         lines.indent -= 2
         self.values.loaded = known
 
-    def _still(self, start: str) -> dict[str, Value]:
+    def _still(self, start: str) -> dict[str, LaneValue]:
         """The indices of sums where a step begins, if all but the last stand still in it; else nothing."""
         lines, deep = self.values.lines, self.blocks.sums
         known = len(lines.done), list(lines.done)
-        found = divided(self.parts.sums, self._body, Value(start), lines, "_at")
+        found = divided(self.parts.sums, self._body, LaneValue(start), lines, "_at")
         moving = [name for name, one in found.items() if one.text != "0"]
         last = dict(self.parts.sums)[moving[0]] if start != "0" and moving else 1
         if len(moving) > 1 and moving[0] == self.parts.sums[-1][0] and last % deep == 0:
@@ -182,20 +184,22 @@ class ProductText:
         lines.done[known[0] :] = []
         return {}
 
-    def _across(self, name: str, shape: str, axis: int, start: str, still: Mapping[str, Value]) -> dict[str, Value]:
+    def _across(
+        self, name: str, shape: str, axis: int, start: str, still: Mapping[str, LaneValue]
+    ) -> dict[str, LaneValue]:
         """The indices of sums along an axis of a factor."""
         lines, deep, size = self.values.lines, self.blocks.sums, _points(self.parts.sums)
         lanes, axes = f"{self.values.numbers(deep)}{shape}", frozenset([axis])
         if still:
             last = self.parts.sums[-1][0]
             lines.add(f"{name} = tl.multiple_of({still[last].text}, {deep}) + {lanes}")
-            return {**still, last: Value(name, axes)}
+            return {**still, last: LaneValue(name, axes)}
         lines.add(f"{name} = {'' if start == '0' else 'start + '}{lanes}")
         if size % deep:
             lines.add(f"{name}_in = {name} < {size}")
-        return divided(self.parts.sums, self._body, Value(name, axes), lines, f"_{name[5:]}")
+        return divided(self.parts.sums, self._body, LaneValue(name, axes), lines, f"_{name[5:]}")
 
-    def _tests(self, here: Here) -> Iterator[Value]:
+    def _tests(self, here: Here) -> Iterator[LaneValue]:
         """What holds where there is a term, as far as the loops of a factor say."""
         ranges = dict([*self.batch, *self.parts.left, *self.parts.right, *self.parts.sums])
         for test in self.parts.tests:
@@ -205,11 +209,11 @@ class ProductText:
                 low, high = test.index.bounds(ranges) or (-1, test.size)
                 held = [f"({index.text} >= 0)"] * (low < 0) + [f"({index.text} < {test.size})"] * (high >= test.size)
                 if held:
-                    yield self.values.named(Value(" & ".join(held), index.axes), "inside")
+                    yield self.values.named(LaneValue(" & ".join(held), index.axes), "inside")
 
     def _factor(self, factor: Scalar, dtype: str, here: Here, axis: int) -> str:
         """The block of a factor, in the type it is multiplied in; 0 where there are no sums."""
-        plain = stored(factor) if dtype != "float32" else factor
+        plain = stored_factor(factor) if dtype != "float32" else factor
         value = self.values.value(plain, here)
         text = value.text
         if dtype_of(plain) != dtype:
@@ -219,23 +223,23 @@ class ProductText:
         masked = [one.text for one in here.masks if axis in one.axes or one.text.startswith("inside")]
         if masked and not (isinstance(plain, Read) and value.axes == _BOTH):
             text = f"tl.where({' & '.join(masked)}, {text}, 0.0)"
-        return self.values.named(Value(text, _BOTH)).text
+        return self.values.named(LaneValue(text, _BOTH)).text
 
     def _begin(self, local: Local, start: Scalar, total: str, here: Here) -> None:
         """Add what the sums start from."""
         found = self.values.value(start, here)
         if found.text not in ("tl.full((), 0.0, tl.float32)", "tl.full((), 0.0, tl.float64)"):
             self.values.lines.add(f"{total} = {found.text} + {total}")
-        self.values.locals[local] = Value(total, _BOTH)
+        self.values.locals[local] = LaneValue(total, _BOTH)
 
 
 def multiplied(parts: Parts) -> str:
     """The type in which a product's factors are multiplied: that in which both are stored, if nothing is lost."""
-    kept = {_MULTIPLIED.get(dtype_of(stored(one)), "") for one in parts.factors}
+    kept = {_MULTIPLIED.get(dtype_of(stored_factor(one)), "") for one in parts.factors}
     return kept.pop() if len(kept) == 1 and "" not in kept else parts.total.dtype
 
 
-def stored(factor: Scalar) -> Scalar:
+def stored_factor(factor: Scalar) -> Scalar:
     """A factor as it lies in memory, if it is no more than that, converted."""
     match factor:
         case Cast(dtype="float32", value=Read() as read) if is_float(read.buffer.dtype):
@@ -243,8 +247,8 @@ def stored(factor: Scalar) -> Scalar:
     return factor
 
 
-def _masks(*masks: tuple[str, int]) -> tuple[Value, ...]:
-    return tuple(Value(text, frozenset([axis])) for text, axis in masks if text)
+def _masks(*masks: tuple[str, int]) -> tuple[LaneValue, ...]:
+    return tuple(LaneValue(text, frozenset([axis])) for text, axis in masks if text)
 
 
 def _points(loops: Sequence[Loop]) -> int:

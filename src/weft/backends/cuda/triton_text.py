@@ -19,10 +19,10 @@ from math import prod
 
 from weft.affine import Affine
 from weft.backends.cuda.source import Source
-from weft.backends.cuda.triton_library import functions
+from weft.backends.cuda.triton_library import triton_functions
 from weft.backends.cuda.triton_product import ProductText
-from weft.backends.cuda.triton_types import converted, full
-from weft.backends.cuda.triton_values import Axes, Here, Lines, Value, Values, divided
+from weft.backends.cuda.triton_types import full, triton_converted
+from weft.backends.cuda.triton_values import Here, LaneAxes, LaneValue, LaneValues, TritonLines, divided
 from weft.loops import (
     Buffer,
     Fill,
@@ -64,19 +64,19 @@ def triton_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], gi
     called = {one: f"x{at}" for at, one in enumerate(buffers)}
     loops = [prod(size for _, size in collapsed_loops(one)[0]) for one in everything(body) if isinstance(one, For)]
     wide = max([*loops, *(prod(one.shape) for one in buffers)], default=0) >= _NARROW
-    text = _Text(Values(called, Lines(), wide), {one: f"given{at}_" for at, one in enumerate(given)})
+    text = _TritonText(LaneValues(called, TritonLines(), wide), {one: f"given{at}_" for at, one in enumerate(given)})
     text.kernel(body)
     parameters = [*called.values(), *(["given"] if given else [])]
     shapes = [f"    # {called[one]}: {one.name} {list(one.shape)} {one.dtype}" for one in buffers]
     lines = ["@triton.jit", f"def {name}({', '.join(parameters)}):", *shapes, *text.lines.done, ""]
     source = "\n".join(lines)
-    whole = "\n".join([*_HEADER, *functions(source), source])
+    whole = "\n".join([*_HEADER, *triton_functions(source), source])
     dtypes = tuple(one.dtype for one in buffers)
     return Source("triton", name, whole, dtypes, bool(given), text.programs, text.warps, text.stages)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sum:
+class _LaneSum:
     """A variable that lanes accumulate in a block of their own, until their loop is done: long sums in a wider type."""
 
     local: Local
@@ -89,29 +89,29 @@ class _Sum:
     once: bool
 
     @property
-    def axes(self) -> Axes:
+    def axes(self) -> LaneAxes:
         return self.here.axes
 
 
 @dataclass(slots=True)
-class _Text:
+class _TritonText:
     """A kernel under construction."""
 
-    values: Values
+    values: LaneValues
     given: Mapping[str, str]
     programs: int = 1
     warps: int = 4
     stages: int = 1
     #: Index variables of loops that run in lanes all at once, by axis, lanes and size.
-    indices: dict[tuple[int, int, int], tuple[str, Value | None]] = field(default_factory=dict)
+    indices: dict[tuple[int, int, int], tuple[str, LaneValue | None]] = field(default_factory=dict)
     #: What lanes accumulate, by variable and by how many lanes do; the variables that change, and their masks.
-    sums: dict[tuple[Local, tuple[int, ...]], _Sum] = field(default_factory=dict)
+    sums: dict[tuple[Local, tuple[int, ...]], _LaneSum] = field(default_factory=dict)
     changing: set[Local] = field(default_factory=set)
     masks: dict[Local, int] = field(default_factory=dict)
     ranges: dict[str, int] = field(default_factory=dict)
 
     @property
-    def lines(self) -> Lines:
+    def lines(self) -> TritonLines:
         return self.values.lines
 
     def kernel(self, body: Sequence[Stmt]) -> None:
@@ -119,10 +119,10 @@ class _Text:
         while len(body) == 1 and isinstance(body[0], Remark):
             self._remark(body[0])
             body = body[0].body
-        indices: dict[str, Value] = {}
+        indices: dict[str, LaneValue] = {}
         for at, (name, text) in enumerate(self.given.items()):
             self.lines.add(f"{text} = tl.load(given + {at})")
-            indices[name] = Value(text)
+            indices[name] = LaneValue(text)
         self.changing = effects(body).sets
         chain, inside = grid_loops(body)
         match inside:
@@ -154,7 +154,7 @@ class _Text:
             index = "program" if inner == 1 else f"program // {inner}"
             index = "0" if count == 1 else index if outer == 1 else f"{index} % {count}"
             if block == 1:
-                here = self._indexed(loop, Value(index if index.isalnum() else f"({index})"), here)
+                here = self._indexed(loop, LaneValue(index if index.isalnum() else f"({index})"), here)
                 continue
             start = "" if index == "0" else f"{index if index.isalnum() else f'({index})'} * {block} + "
             here = self._lanes(loop, start, axis, here)
@@ -170,11 +170,11 @@ class _Text:
         axes, masks = frozenset([axis]), here.masks
         if size % block:
             self.lines.add(f"{name}in = {name} < {size}")
-            masks = (*masks, Value(f"{name}in", axes))
+            masks = (*masks, LaneValue(f"{name}in", axes))
         sizes = tuple(block if at == axis else one for at, one in enumerate(here.sizes))
-        return self._indexed(loop, Value(name, axes), Here(here.indices, masks, sizes))
+        return self._indexed(loop, LaneValue(name, axes), Here(here.indices, masks, sizes))
 
-    def _indexed(self, loop: For, index: Value, here: Here) -> Here:
+    def _indexed(self, loop: For, index: LaneValue, here: Here) -> Here:
         """The indices of loops that run as one: those that follow each other in memory are, others are divided out."""
         loops, body = collapsed_loops(loop)
         found = divided(loops, body, index, self.lines)
@@ -190,7 +190,7 @@ class _Text:
         if lanes >= size > 1:
             self.block(body, self._at_once(stmt, axis, here))
         elif size == 1:
-            self.block(body, self._indexed(stmt, Value("0"), here))
+            self.block(body, self._indexed(stmt, LaneValue("0"), here))
         else:
             frame = dict(self.values.loaded), dict(self.indices)
             changed = effects(stmt.body).buffers
@@ -202,7 +202,7 @@ class _Text:
                 self.values.barrier()
             inside = self._lanes(stmt, f"{name}start + ", axis, here) if lanes > 1 else None
             index = f"tl.cast({name}, tl.int64)" if self.values.wide else name
-            self.block(body, inside or self._indexed(stmt, Value(index), here))
+            self.block(body, inside or self._indexed(stmt, LaneValue(index), here))
             self.lines.indent -= 1
             self.values.loaded, self.indices = frame
             self.values.forget(changed)
@@ -220,15 +220,15 @@ class _Text:
         known, mask = self.indices[key]
         sizes = tuple(lanes if at == axis else one for at, one in enumerate(here.sizes))
         masks = (*here.masks, mask) if mask else here.masks
-        return self._indexed(stmt, Value(known, frozenset([axis])), Here(here.indices, masks, sizes))
+        return self._indexed(stmt, LaneValue(known, frozenset([axis])), Here(here.indices, masks, sizes))
 
     # Sums
 
-    def _begun(self, stmt: For, here: Here) -> list[_Sum]:
+    def _begun(self, stmt: For, here: Here) -> list[_LaneSum]:
         """The accumulators of a loop's lanes, of variables that no loop around it accumulates in lanes."""
         done = effects(stmt.body)
         active = {local for local, _ in self.sums}
-        own: dict[tuple[Local, tuple[int, ...]], _Sum] = {}
+        own: dict[tuple[Local, tuple[int, ...]], _LaneSum] = {}
         sites = list(_set_sites((stmt,), here.sizes))
         for one, sizes, times in sites:
             key = one.local, sizes
@@ -241,14 +241,14 @@ class _Text:
             dtype = "float64" if long else one.local.dtype
             there = Here(here.indices, here.masks, sizes)
             name = self.lines.fresh(f"{one.local.name}_sum")
-            own[key] = _Sum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
+            own[key] = _LaneSum(one.local, found[0], name, dtype, there, self.masks[one.local], once)
             if not once:
                 start = neutral_of(found[0], dtype)
                 self.lines.add(f"{name} = {full(constant_value(start), dtype, there.shape(there.axes))}")
         self.sums |= own
         return list(own.values())
 
-    def _finished(self, one: _Sum) -> None:
+    def _finished(self, one: _LaneSum) -> None:
         """Reduce what lanes accumulated, and take it into the variable."""
         del self.sums[one.local, one.here.sizes]
         local = self.values.locals[one.local]
@@ -262,7 +262,7 @@ class _Text:
                 text = _reduced(text, axis, one.op, dtype)
         if dtype == "bool":
             text = f"({text} != 0)"
-        text = converted(text, dtype, one.local.dtype)
+        text = triton_converted(text, dtype, one.local.dtype)
         self.lines.add(f"{local.text} = {OPS[one.op].triton.format(local.text, text, t=one.local.dtype)}")
 
     def _set(self, stmt: Set, here: Here) -> None:
@@ -275,7 +275,7 @@ class _Text:
             text = f"tl.where({mask}, {text}, {local.text})"
         self.lines.add(f"{local.text} = {text}")
 
-    def _taken(self, stmt: Set, own: _Sum, here: Here) -> None:
+    def _taken(self, stmt: Set, own: _LaneSum, here: Here) -> None:
         """Take a value into the accumulators of lanes, but for those that no iteration has."""
         found = accumulation(stmt)
         assert found is not None
@@ -285,12 +285,12 @@ class _Text:
             text = f"tl.where({mask}, {text}, {full(constant_value(neutral), stmt.local.dtype)})"
         if own.once:
             axes = value.axes.union(*(one.axes for one in here.masks[own.masks :]))
-            self.lines.add(f"{own.name} = {self._broadcast(Value(text, axes), own.axes, here)}")
+            self.lines.add(f"{own.name} = {self._broadcast(LaneValue(text, axes), own.axes, here)}")
         else:
-            text = converted(text, stmt.local.dtype, own.dtype)
+            text = triton_converted(text, stmt.local.dtype, own.dtype)
             self.lines.add(f"{own.name} = {OPS[own.op].triton.format(own.name, text, t=own.dtype)}")
 
-    def _broadcast(self, value: Value, axes: Axes, here: Here) -> str:
+    def _broadcast(self, value: LaneValue, axes: LaneAxes, here: Here) -> str:
         return value.text if value.axes == axes else f"tl.broadcast_to({value.text}, {here.shape(axes)})"
 
     # Statements
@@ -328,12 +328,12 @@ class _Text:
             constant = constant_value(scalar)
             shape = here.shape(here.axes)
             text = self._broadcast(value, here.axes, here) if constant is None else full(constant, local.dtype, shape)
-            value = Value(text, here.axes)
+            value = LaneValue(text, here.axes)
             self.masks[local] = len(here.masks)
         self.lines.add(f"{name} = {value.text}")
-        self.values.locals[local] = Value(name, value.axes)
+        self.values.locals[local] = LaneValue(name, value.axes)
 
-    def _test(self, test: Inside, here: Here) -> Value | None:
+    def _test(self, test: Inside, here: Here) -> LaneValue | None:
         """What holds where a test does; nothing where it always does."""
         index = self.values.whole(test.index, here)
         low, high = None, None
@@ -341,7 +341,7 @@ class _Text:
             low, high = found
         held = [] if low is not None and low >= 0 else [f"({index.text} >= 0)"]
         held += [] if high is not None and high < test.size else [f"({index.text} < {test.size})"]
-        return self.values.named(Value(" & ".join(held), index.axes), "inside") if held else None
+        return self.values.named(LaneValue(" & ".join(held), index.axes), "inside") if held else None
 
 
 def grid_loops(body: Sequence[Stmt]) -> tuple[list[For], tuple[Stmt, ...]]:
@@ -401,5 +401,5 @@ def _reduced(text: str, axis: int | None, op: str, dtype: str) -> str:
     return f"tl.reduce({text}, {axis}, weft_{op}_{dtype}{keep})"
 
 
-def _joined(masks: Sequence[Value]) -> str:
+def _joined(masks: Sequence[LaneValue]) -> str:
     return " & ".join(dict.fromkeys(one.text for one in masks))

@@ -36,7 +36,7 @@ def pointer_type(dtype: str) -> str:
     return f"*{_POINTERS.get(dtype) or dtype.replace('uint', 'u').replace('int', 'i')}"
 
 
-def converted(text: str, source: str, target: str) -> str:
+def triton_converted(text: str, source: str, target: str) -> str:
     """A value of one type in another; whole numbers wrap around, floats are cut off at the ends of a whole type."""
     if source == target:
         return text
@@ -53,7 +53,7 @@ def converted(text: str, source: str, target: str) -> str:
     return f"tl.cast({text}, {triton_type(target)})"
 
 
-def literal(value: float | int | bool, dtype: str) -> str:
+def triton_literal(value: float | int | bool, dtype: str) -> str:
     """A number as it is written beside a value of its type."""
     if dtype == "bool":
         return "True" if value else "False"
@@ -71,4 +71,4 @@ def full(value: float | int | bool, dtype: str, shape: str = "()") -> str:
     """A number as a value by itself."""
     if is_float(dtype) and value == 0 and math.copysign(1, value) < 0:  # Triton takes any zero for 0.0
         return f"(tl.full({shape}, 0.0, {triton_type(dtype)}) * -1.0)"
-    return f"tl.full({shape}, {literal(value, dtype)}, {triton_type(dtype)})"
+    return f"tl.full({shape}, {triton_literal(value, dtype)}, {triton_type(dtype)})"

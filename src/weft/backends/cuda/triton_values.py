@@ -1,4 +1,4 @@
-"""Values of a Triton program: scalars of the loop language, computed for all lanes of a block at once.
+"""LaneValues of a Triton program: scalars of the loop language, computed for all lanes of a block at once.
 
 A program has a few axes of lanes. A value that moves along some of them is a block of as many dimensions as there are
 axes, of size 1 along the others; what moves along none is a scalar. So blocks of any axes meet by broadcasting.
@@ -13,22 +13,22 @@ from math import prod
 from typing import TypeAlias
 
 from weft.affine import Affine
-from weft.backends.cuda.triton_types import converted, full, literal
+from weft.backends.cuda.triton_types import full, triton_converted, triton_literal
 from weft.loops import Buffer, Cast, Local, Read, Role, Stmt, dtype_of
 from weft.loops.legality import follow
 from weft.loops.walk import Loop
 from weft.ops import OPS, Call, Num, Scalar
 
-Axes: TypeAlias = frozenset[int]
-NONE: Axes = frozenset()
+LaneAxes: TypeAlias = frozenset[int]
+NONE: LaneAxes = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class LaneValue:
     """An expression, and the axes it moves along."""
 
     text: str
-    axes: Axes = NONE
+    axes: LaneAxes = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,21 @@ class Here:
     `sizes` has a number for every axis of the program, 1 for those that are not there yet.
     """
 
-    indices: Mapping[str, Value]
-    masks: tuple[Value, ...] = ()
+    indices: Mapping[str, LaneValue]
+    masks: tuple[LaneValue, ...] = ()
     sizes: tuple[int, ...] = ()
 
     @property
-    def axes(self) -> Axes:
+    def axes(self) -> LaneAxes:
         return frozenset(at for at, size in enumerate(self.sizes) if size > 1)
 
-    def shape(self, axes: Axes) -> str:
+    def shape(self, axes: LaneAxes) -> str:
         """The shape of a block that moves along some axes."""
         if not axes:
             return "()"
         return f"[{', '.join(str(size if at in axes else 1) for at, size in enumerate(self.sizes))}]"
 
-    def masked(self, axes: Axes | None = None) -> Value | None:
+    def masked(self, axes: LaneAxes | None = None) -> LaneValue | None:
         """What holds where a lane is one of those that run, as far as it moves along some axes, or any."""
         found = [one for one in self.masks if axes is None or one.axes <= axes]
         if not found:
@@ -60,11 +60,11 @@ class Here:
         if len(found) == 1:
             return found[0]
         text = " & ".join(dict.fromkeys(one.text for one in found))
-        return Value(text if len(found) == 1 else f"({text})", frozenset().union(*(one.axes for one in found)))
+        return LaneValue(text if len(found) == 1 else f"({text})", frozenset().union(*(one.axes for one in found)))
 
 
 @dataclass(slots=True)
-class Lines:
+class TritonLines:
     """Text under construction."""
 
     done: list[str] = field(default_factory=list)
@@ -85,15 +85,15 @@ _Cell: TypeAlias = tuple[Buffer, str, str]
 
 
 @dataclass(slots=True)
-class Values:
+class LaneValues:
     """Writes scalars as expressions, loads as lines before them, each cell once while nothing stores to its buffer."""
 
     buffers: Mapping[Buffer, str]
-    lines: Lines
+    lines: TritonLines
     wide: bool = False
-    locals: dict[Local, Value] = field(default_factory=dict)
-    loaded: dict[_Cell, Value] = field(default_factory=dict)
-    kept: dict[Buffer, Value] = field(default_factory=dict)
+    locals: dict[Local, LaneValue] = field(default_factory=dict)
+    loaded: dict[_Cell, LaneValue] = field(default_factory=dict)
+    kept: dict[Buffer, LaneValue] = field(default_factory=dict)
     #: Where buffers were read and written since all lanes last waited for each other.
     read: dict[Buffer, set[str]] = field(default_factory=dict)
     dirty: dict[Buffer, set[str]] = field(default_factory=dict)
@@ -104,11 +104,11 @@ class Values:
         """The numbers of so many lanes."""
         return f"tl.arange(0, {count}){'.to(tl.int64)' if self.wide else ''}"
 
-    def whole(self, scalar: Scalar, here: Here) -> Value:
+    def whole(self, scalar: Scalar, here: Here) -> LaneValue:
         """A whole number, as a subscript or in a test."""
         return self.affine(scalar, here) if isinstance(scalar, Affine) else self.value(scalar, here)
 
-    def affine(self, index: Affine, here: Here, times: int = 1) -> Value:
+    def affine(self, index: Affine, here: Here, times: int = 1) -> LaneValue:
         terms, axes = list[str](), NONE
         for factor, name in index.terms:
             one = here.indices[name]
@@ -118,9 +118,9 @@ class Values:
         if index.offset or not terms:
             terms.append(str(index.offset * times))
         text = " + ".join(terms).replace("+ -", "- ")
-        return Value(text if len(terms) == 1 and " " not in text else f"({text})", axes)
+        return LaneValue(text if len(terms) == 1 and " " not in text else f"({text})", axes)
 
-    def offset(self, buffer: Buffer, at: Sequence[Scalar], here: Here) -> Value:
+    def offset(self, buffer: Buffer, at: Sequence[Scalar], here: Here) -> LaneValue:
         """How many cells from the first one a cell lies."""
         total, others, axes, stride = Affine(()), list[str](), NONE, 1
         for index, size in zip(reversed(at), reversed(buffer.shape), strict=True):
@@ -132,24 +132,24 @@ class Values:
                 axes |= found.axes
             stride *= size
         if others and total == Affine(()):
-            return Value(f"({' + '.join(others)})", axes)
+            return LaneValue(f"({' + '.join(others)})", axes)
         found = self.affine(total, here)
-        return Value(f"({' + '.join([*others, found.text])})" if others else found.text, axes | found.axes)
+        return LaneValue(f"({' + '.join([*others, found.text])})" if others else found.text, axes | found.axes)
 
     # Scalars
 
-    def value(self, scalar: Scalar, here: Here) -> Value:
+    def value(self, scalar: Scalar, here: Here) -> LaneValue:
         match scalar:
             case Cast(dtype=dtype, value=Num(value=number)):
-                return Value(full(number, dtype))
+                return LaneValue(full(number, dtype))
             case Cast(dtype=dtype, value=inner):
                 found = self.value(inner, here)
-                return Value(converted(found.text, dtype_of(inner), dtype), found.axes)
+                return LaneValue(triton_converted(found.text, dtype_of(inner), dtype), found.axes)
             case Affine(terms=()):
-                return Value(full(scalar.offset, "int64"))
+                return LaneValue(full(scalar.offset, "int64"))
             case Affine():
                 found = self.affine(scalar, here)
-                return Value(f"tl.cast({found.text}, tl.int64)", found.axes)
+                return LaneValue(f"tl.cast({found.text}, tl.int64)", found.axes)
             case Local():
                 return self.locals[scalar]
             case Read(buffer=buffer, at=at):
@@ -158,7 +158,7 @@ class Values:
                 return self._call(op, args, here)
         raise AssertionError(f"not a scalar of the typed loop language: {scalar!r}")
 
-    def _call(self, op: str, args: Sequence[Scalar], here: Here) -> Value:
+    def _call(self, op: str, args: Sequence[Scalar], here: Here) -> LaneValue:
         found = [self.value(one, here) for one in args]
         infix = OPS[op].triton.startswith("(")  # functions of libdevice want values of one type
         bare = {at: _bare(one) if infix else None for at, one in enumerate(args)}
@@ -167,11 +167,11 @@ class Values:
             short if short is not None and dtype_of(args[at]) in types else found[at].text for at, short in bare.items()
         ]
         axes = NONE.union(*(one.axes for one in found))
-        return Value(OPS[op].triton.format(*texts, t=dtype_of(args[-1])), axes)
+        return LaneValue(OPS[op].triton.format(*texts, t=dtype_of(args[-1])), axes)
 
     # Memory
 
-    def _read(self, buffer: Buffer, at: Sequence[Scalar], here: Here) -> Value:
+    def _read(self, buffer: Buffer, at: Sequence[Scalar], here: Here) -> LaneValue:
         if buffer in self.kept:
             return self.kept[buffer]
         where = self.offset(buffer, at, here)
@@ -183,12 +183,12 @@ class Values:
             name = self.lines.fresh("v")
             text = self.load(f"{self.buffers[buffer]} + {where.text}", buffer.dtype, mask)
             self.lines.add(f"{name} = {text}")
-            self.loaded[cell] = Value(name, where.axes)
+            self.loaded[cell] = LaneValue(name, where.axes)
             self.read.setdefault(buffer, set()).add(where.text)
         return self.loaded[cell]
 
     @staticmethod
-    def load(pointer: str, dtype: str, mask: Value | None) -> str:
+    def load(pointer: str, dtype: str, mask: LaneValue | None) -> str:
         zero = "False" if dtype == "bool" else "0.0" if "float" in dtype else "0"
         zero = "0" if dtype == "bool" else zero
         guarded = f", mask={mask.text}, other={zero}" if mask else ""
@@ -203,7 +203,7 @@ class Values:
         where = self.offset(buffer, at, here)
         mask = here.masked()
         if not (value.axes | (mask.axes if mask else NONE)) <= where.axes:  # one of the lanes alone has a cell
-            where = Value(f"({where.text} + tl.zeros({here.shape(here.axes)}, tl.int32))", here.axes)
+            where = LaneValue(f"({where.text} + tl.zeros({here.shape(here.axes)}, tl.int32))", here.axes)
         elsewhere = self.read.get(buffer, set()) | self.dirty.get(buffer, set())
         if elsewhere - {where.text}:  # another lane may still read a cell that this one writes
             self.barrier()
@@ -224,18 +224,18 @@ class Values:
         """What was loaded from buffers is not what they hold any more."""
         self.loaded = {cell: value for cell, value in self.loaded.items() if cell[0] not in buffers}
 
-    def named(self, value: Value, base: str = "v") -> Value:
+    def named(self, value: LaneValue, base: str = "v") -> LaneValue:
         """A value under a name, if it is more than that."""
         if value.text.isidentifier():
             return value
         name = self.lines.fresh(base)
         self.lines.add(f"{name} = {value.text}")
-        return Value(name, value.axes)
+        return LaneValue(name, value.axes)
 
 
 def divided(
-    loops: Sequence[Loop], body: Sequence[Stmt], index: Value, lines: Lines, suffix: str = "_"
-) -> dict[str, Value]:
+    loops: Sequence[Loop], body: Sequence[Stmt], index: LaneValue, lines: TritonLines, suffix: str = "_"
+) -> dict[str, LaneValue]:
     """The indices of loops that run as one: those that follow each other in memory are one, others are divided out."""
     if not loops:
         return {}
@@ -245,7 +245,7 @@ def divided(
             runs[-1].append(other)
         else:
             runs.append([other])
-    found, step = dict[str, Value](), 1
+    found, step = dict[str, LaneValue](), 1
     for at in range(len(runs) - 1, -1, -1):
         size, last = prod(one for _, one in runs[at]), runs[at][-1][0]
         text = index.text if step == 1 else f"{index.text} // {step}"
@@ -253,8 +253,8 @@ def divided(
         if len(runs) > 1:
             lines.add(f"{last}{suffix} = {text}")
             text = f"{last}{suffix}"
-        found |= {one: Value("0") for one, _ in runs[at][:-1]}
-        found[last] = Value(text, index.axes)
+        found |= {one: LaneValue("0") for one, _ in runs[at][:-1]}
+        found[last] = LaneValue(text, index.axes)
         step *= size
     return found
 
@@ -263,7 +263,7 @@ def _bare(scalar: Scalar) -> str | None:
     """A number as it is written beside values of its type; None if it is none."""
     match scalar:
         case Cast(dtype=dtype, value=Num(value=number)):
-            return literal(number, dtype)
+            return triton_literal(number, dtype)
         case Affine(terms=(), offset=offset):
             return str(offset)
     return None

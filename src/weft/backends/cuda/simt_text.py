@@ -44,7 +44,7 @@ def simt_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], give
         inner = inner[0].body
     is_grid = len(inner) == 1 and bool(on_threads(inner[0])[0])
     names = {one: f"x{at}" for at, one in enumerate(buffers)}
-    writer = Writer(names, {one: word(one) for one in given}, _is_narrow(body, buffers), is_grid, _waits(inner))
+    writer = SimtWriter(names, {one: word(one) for one in given}, _is_narrow(body, buffers), is_grid, _waits(inner))
     written = effects(body).buffers
     parameters = [_parameter(one, writer, one in written) for one in buffers]
     parameters += ["const int64_t *__restrict__ given"] if given else []
@@ -64,7 +64,7 @@ def simt_source(name: str, body: Sequence[Stmt], buffers: Sequence[Buffer], give
     return Source("cuda", name, "\n".join(lines) + "\n", types, bool(given), programs, threads // 32)
 
 
-def _parameter(buffer: Buffer, writer: Writer, written: bool) -> str:
+def _parameter(buffer: Buffer, writer: SimtWriter, written: bool) -> str:
     kind, name = c_type(buffer.dtype), writer.buffers[buffer]
     if not written:
         return f"const {kind} *__restrict__ {name}"
@@ -107,7 +107,7 @@ def _waits(body: Sequence[Stmt]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer(c_family.Writer):
+class SimtWriter(c_family.Writer):
     """Turns scalars and statements into CUDA C++."""
 
     narrow: bool
