@@ -37,7 +37,7 @@ def test_a_block_restores_what_was_set_in_it() -> None:
         assert repr(wf.config) == repr(wf.config.options).replace("CompileOptions", "Config")
         assert repr(wf.config).startswith(
             "Config(optimise=True, fast_math=False, max_visits=1, max_tracing_dim=5, device_only=True, strict=False, "
-            "verify=False, threads=0, inline_operations=128, "
+            "verify=False, threads=0, products='float32', inline_operations=128, "
         )
 
 

@@ -173,3 +173,9 @@ def test_walk_sees_subscripts_and_arguments() -> None:
     value = call("add", Read(V, (call("mul", inner, 2),)), AT_J)
     assert list(reads(value)) == [value.args[0], inner]
     assert {one for one in walk(value) if isinstance(one, Affine)} == {AT_I, AT_J}
+
+
+def test_what_threads_share_is_not_written_out() -> None:
+    text = "x: float32[8]\nfor i in range(8) on threads by 1, in registers of 4:\n    x[i] = 0.0"
+    with pytest.raises(MalformedLoops, match="threads share its iterations, and all of them are written out"):
+        check(parse(text))

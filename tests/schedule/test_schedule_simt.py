@@ -13,7 +13,7 @@ from weft.loops import MalformedLoops, Program, check, parse, show
 from weft.loops.legality import beside_threads
 from weft.schedule import Kernel
 from weft.schedule.compile_options import DEFAULTS
-from weft.schedule.simt import is_placed, on_simt
+from weft.schedule.simt import is_on_gpu, on_simt
 
 BUFFERS = {"x": "float32[64, 8]", "y": "float32[64]", "z": "float32[64]", "s": "float32[1]", "ids": "int64[64]"}
 BUFFERS |= {"h": "float32[9, 64]", "u": "float32[64]"}
@@ -33,7 +33,7 @@ def launched(text: str, **lines: float) -> list[str]:
             thresholds=wf.Thresholds(**lines)  # type: ignore[arg-type]
         ),
     )
-    assert all(one.remarks == ("remark",) and is_placed(one) and not is_placed(kernel) for one in found)
+    assert all(one.remarks == ("remark",) and is_on_gpu(one) and not is_on_gpu(kernel) for one in found)
     for one in found:
         check(Program(one.body))
     return [show(Program(one.body)) for one in found]

@@ -151,7 +151,7 @@ def test_other_types_are_refused_by_name(x: Any, name: str) -> None:
 
 
 def test_what_its_owner_cannot_hand_over_is_refused() -> None:
-    refused("producers.Producer lies on CUDA device 0", whole(some("float32", 2), device=(2, 0)))
+    refused("producers.Producer lies on ROCm device 1", whole(some("float32", 2), device=(10, 1)))
     refused("holds elements of complex64", whole(some("float32", 2), type=(5, 64)))
     refused("the values do not form an array of numbers", [[1.0], [1.0, 2.0]])
 

@@ -8,7 +8,7 @@ Simt        nor is anything stored outside of such loops by what has them inside
             unless each is the whole body of the last
 Vector      nor does any, but for variables that each iteration adds to, once
 Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
-Registers   as for vectors, of variables that no iteration adds to; whole vectors
+Registers   as for vectors, of variables that no iteration adds to; whole vectors, which no threads share
 Blocks      nor does what follows the sums of a product, of any two of its points
 Jam         each iteration adds to the same cells, one after another
 Ahead       iterations touch memory in pieces, and loops inside are there to fetch them
@@ -119,6 +119,8 @@ def illegal(loop: For) -> str:
                 return problem
             case Vector() if problem := _in_order(loops, body):
                 return problem
+            case Registers() if any(isinstance(other, Parallel) for other in loop.how):
+                return "threads share its iterations, and all of them are written out"
             case Registers(lanes=lanes) if problem := _unwritten(loops, body, lanes):
                 return problem
             case Ahead() if len(loops) > 1 or not fetched_by(loop):
