@@ -22,6 +22,7 @@ from weft.loops import (
     Store,
     Update,
     check,
+    parse,
     reads,
     walk,
 )
