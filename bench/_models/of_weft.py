@@ -19,8 +19,8 @@ def ready(name: str, given: Problem, *, ctx: wf.Context | None = None, products:
     ctx = ctx or wf.Context("cc")
     loss = MODELS[name](given)
     optimiser = (wf.optim.adam if given.adam else wf.optim.sgd)(loss, lr=given.rate)
-    options = wf.config.options.but(products=products)
-    routine = ctx.compile(wf.seq(wf.grad_update(loss), optimiser), keep=[loss], options=options)
+    chosen = {} if products == "float32" else {"options": wf.config.options.but(products=products)}
+    routine = ctx.compile(wf.seq(wf.grad_update(loss), optimiser), keep=[loss], **chosen)
     for param in loss.params:
         ctx[param] = given.start[param.label]
     routine()
