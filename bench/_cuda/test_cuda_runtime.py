@@ -177,7 +177,7 @@ step = ctx.compile(wf.exp(w * 3.0).forward)
 step()
 print(sorted(one for one in ("triton", "cuda.bindings.nvrtc") if one in sys.modules))
 """
-    env = {**os.environ, "PYTHONPATH": str(Path(wf.__file__).parent.parent)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(wf.__file__).parent.parent), *sys.path])}
     outputs = [
         subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout
         for _ in range(2)

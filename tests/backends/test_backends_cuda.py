@@ -473,3 +473,11 @@ def test_importing_weft_loads_no_driver_and_no_compiler() -> None:
 def _kernels(gpu: StandIn) -> tuple[object, ...]:
     ctx = wf.Context(gpu.backend())
     return ctx.compile((param(o=3) * 2.0).forward).kernels  # type: ignore[return-value]
+
+
+def test_how_kernels_run_is_not_tuned_and_not_decided_by_hand(gpu: StandIn) -> None:
+    ctx, _, doubled = doubling(gpu)
+    step = ctx.compile(doubled.forward)
+    for ask in (lambda: step.tune(seconds=0.1, show=False), lambda: step.decide({0: {"i0": "on vectors"}})):
+        with pytest.raises(wf.WeftError, match="how kernels run on a GPU is decided by passes alone"):
+            ask()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from weft.backends import Array
 from weft.errors import WeftError
-from weft.loops import Buffer
+from weft.loops import Buffer, Grid
 from weft.runtime import errors
 from weft.runtime.compiled import Compiled
 from weft.runtime.contest import duel, rounds
@@ -95,6 +95,8 @@ def _check(routine: Routine, seconds: object) -> None:
     assert request is not None
     if not request.fuses:
         raise errors.not_in_kernels()
+    if Grid in request.task.places:
+        raise errors.no_decisions_on_a_gpu()
     if request.options.schedule.annotates:
         what = f"how loops run is chosen by hand: {request.options.schedule}"
         raise WeftError(what, fix="leave it to weft to tune it: wf.tc.Options(), or only order= and tiles=")
