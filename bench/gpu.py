@@ -7,7 +7,7 @@
 
 Each contestant runs a work many times without waiting in between, then waits for all: microseconds for one, the median
 of rounds that take turns. Answers are compared before times count. The last column is what weft should need at most on
-an H200; the status is 1 if it needs more. Works are in float32, without tf32, unless they say otherwise.
+an H200; the status is 1 if it needs more. Where there is no GPU, that is said, and nothing else. Works are in float32, without tf32, unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -331,12 +331,26 @@ def _seconds(made: Ready, count: int) -> float:
     return (perf_counter() - start) / count
 
 
+def no_gpu() -> str:
+    """Why there is no GPU to measure; nothing if there is one."""
+    import weft as wf
+
+    try:
+        wf.Context("cuda").close()
+    except wf.WeftError as error:
+        return error.what
+    return ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="works whose names contain this")
     parser.add_argument("--without", action="append", default=[], choices=CONTESTANTS)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if problem := no_gpu():
+        print(f"nothing is measured: {problem}")
+        return 0
     names = [one for one in CONTESTANTS if one not in given.without]
     console, table = Console(width=200), Table("work", *names, "at most", "")
     late, kept = [], dict[str, Any]()
