@@ -7,7 +7,8 @@
 
 Each contestant runs a work many times without waiting in between, then waits for all: microseconds for one, the median
 of rounds that take turns. Answers are compared before times count. The last column is what weft should need at most on
-an H200; the status is 1 if it needs more. Where there is no GPU, that is said, and nothing else. Works are in float32, without tf32, unless they say otherwise.
+an H200; the status is 1 if it needs more. Where there is no GPU, that is said, and nothing else. Works are in float32,
+without tf32, unless they say otherwise.
 """
 
 from __future__ import annotations
