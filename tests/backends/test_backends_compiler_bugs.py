@@ -90,3 +90,17 @@ def test_a_product_and_sum_rounded_once_and_turned_keeps_the_sign_of_a_zero(dtyp
     for factor in (-0.0, -1.0):
         found = [wf.Context(backend)[-wf.fma(x, factor, x)] for backend in ("interp", "cc")]
         np.testing.assert_array_equal(*map(np.signbit, found))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_zero_less_zero_keeps_its_sign(dtype: str) -> None:
+    """gcc takes `0.0 - x` for `-x` where x is a truth value, which is never -0.0."""
+    x = wf.require_grad(wf.data(np.array([0.5, 3.0, -np.inf], dtype)))
+    loss = wf.einsum("i=>0", -wf.clip(x, -1, 2))
+    found = []
+    for backend in ("interp", "cc"):
+        ctx = wf.Context(backend)
+        ctx.compile(wf.grad_update(loss), keep=[x.grad])()
+        found.append(ctx[x.grad])
+    np.testing.assert_array_equal(*map(np.signbit, found))
+    np.testing.assert_array_equal(*found)

@@ -31,6 +31,9 @@ from weft.ops import OPS, Call, Num, Scalar
 
 W = TypeVar("W", bound="Writer")
 
+#: Zero, as a float is written.
+_ZEROS = ("0.0f", "0.0")
+
 
 def word(name: str) -> str:
     """A loop or index as a variable: no label can collide with a word of the language or with a buffer."""
@@ -142,4 +145,6 @@ class Writer:
 
     def operation(self, op: str, args: Sequence[str], dtype: str) -> str:
         """An operation, computed in a type."""
+        if op == "sub" and args[0] in _ZEROS:  # gcc takes 0.0 - x for -x (`cc/compiler_bugs.py`)
+            return OPS["add"].c.format(args[0], OPS["neg"].c.format(args[1], t=dtype), t=dtype)
         return OPS[op].c.format(*args, t=dtype)

@@ -7,6 +7,8 @@
                                  not read or write what it does                       `WEFT_APART`
     gcc                          `-fma(x, y, z)` is taken for -x y - z, which is 0.0  a sign is flipped as a bit:
                                  where it should be -0.0                              `weft_neg`
+    gcc                          `0.0 - x` is taken for -x where x cannot be -0.0,    `0.0 + weft_neg(x)`
+                                 which is -0.0 where it should be 0.0
 
 `faults.h` has such a text for each, with its answer, and what all generated code rests on besides: choices and named
 sums on vectors. It is compiled as all code is, kept with it, and asked once in a process: what a compiler makes of
