@@ -180,3 +180,18 @@ def test_what_threads_share_is_not_written_out() -> None:
     text = "x: float32[8]\nfor i in range(8) on threads by 1, in registers of 4:\n    x[i] = 0.0"
     with pytest.raises(MalformedLoops, match="threads share its iterations, and all of them are written out"):
         check(parse(text))
+
+
+def test_what_is_touched_twice_in_an_iteration_is_not_stored_on_vectors() -> None:
+    """Cells of a column and of the diagonal: gcc stores two columns at once, after the diagonal that lay between."""
+    text = """
+x: float32[4]
+t: float32[4, 4]
+for i in range(4) on vectors:
+    t[i, 0] = x[i]
+    t[i, i] = 2.0 * x[i]
+    t[i, 1] = x[i]
+"""
+    with pytest.raises(MalformedLoops, match="an iteration may touch a cell of `t` twice"):
+        check(parse(text))
+    check(parse(text.replace("t[i, i]", "t[i, 2]")))

@@ -6,7 +6,8 @@ Parallel, Grid, Simt
             hold nothing from one iteration to the next
 Simt        nor is anything stored outside of such loops by what has them inside, nor are there any inside of others,
             unless each is the whole body of the last
-Vector      nor does any, but for variables that each iteration adds to, once
+Vector      nor does any, but for variables that each iteration adds to, once; nor does one touch a cell that it writes
+            at two subscripts, which compilers take for two cells
 Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
 Registers   as for vectors, of variables that no iteration adds to; whole vectors, which no threads share
 Blocks      nor does what follows the sums of a product, of any two of its points
@@ -18,7 +19,7 @@ Tile        vectors lie in memory as it says, and end where tensors end
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
 
 from weft.affine import Affine
@@ -224,7 +225,7 @@ def _in_order(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
     uses = [one for stmt in inside for part in parts(stmt) for one in walk(part) if one in sums]
     if len(set(sums)) < len(sums) or len(uses) > len(sums):
         return f"`{sums[0].name}` is used before all is added"
-    return _shared(loops, body, effects(body).buffers)
+    return _shared(loops, body, effects(body).buffers) or _met(body)
 
 
 def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
@@ -236,7 +237,26 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         operations = {one[0] for one in taken if one is not None}
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
-    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE])
+    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE]) or _met(body)
+
+
+def _met(body: Sequence[Stmt]) -> str:
+    """What an iteration touches at subscripts that may be one cell, and writes: who stores for several iterations at
+    once may do so in another order."""
+    for buffer, touching in sites(body, effects(body).buffers).items():
+        cells = dict.fromkeys(one.access.at for one in touching)
+        if any(not _are_apart(one, other) for one, other in combinations(cells, 2)):
+            return f"an iteration may touch a cell of `{buffer.name}` twice"
+    return ""
+
+
+def _are_apart(one: Sequence[Scalar] | None, other: Sequence[Scalar] | None) -> bool:
+    """Do two cells differ in some subscript by a number?"""
+    pairs = zip(one or (), other or (), strict=False)
+    return any(
+        isinstance(mine, Affine) and isinstance(theirs, Affine) and (step := mine - theirs).is_constant and step.offset
+        for mine, theirs in pairs
+    )
 
 
 def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
