@@ -331,6 +331,17 @@ def test_an_ordinary_layer_says_how_to_generate() -> None:
     assert len(wf.nn.generate(model, [1], max_new=2, context=wf.Context("interp"))) == 2
 
 
+def test_more_tokens_than_a_model_has_positions_for_are_told_by_its_max_len() -> None:
+    model, ctx = tiny_gpt(), wf.Context("interp")
+    told = "is {}, and the positions along `max_len` are from 0 to 15"
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        ctx[model(wf.data(np.zeros((1, 18), "int32"), batch=2, label="ids"))]
+    assert caught.value.what == "`position[17]` " + told.format(17)
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        model.generate([1, 2], max_new=20, context=ctx)
+    assert caught.value.what == "`position[0, 0]` " + told.format(16)
+
+
 @pytest.mark.parametrize("cache", [True, False])
 def test_a_model_of_running_statistics_goes_on_once_it_is_trained(cache: bool) -> None:
     """Training left code that writes them for batches whose length calls decide; a step of generation has no such."""
