@@ -89,6 +89,8 @@ _MODULE = _table(
         "Parameter parameter Module Sequential": _LAYER,
         "Linear Dense layers": "blocks of models are in wf.nn: wf.nn.linear(x, o=8)",
         "rand randn random normal_ randint": _RANDOM,
+        "multinomial categorical": 'wf.argmax(logits - wf.log(-wf.log(wf.random_uniform("u", step=n)))) draws one; '
+        "a model of tokens has model.generate",
         "manual_seed": "wf.seed(0)",
         "no_grad detach stop_grad": "wf.stop_gradient(t)",
         "value_and_grad GradientTape backward": "wf.grad(loss, w), or t.grad after wf.grad_update(loss); " + _STEP,

@@ -190,5 +190,5 @@ def test_sizes_that_do_not_go_together(config: dict[str, int], said: str) -> Non
 
 def test_a_sequence_longer_than_its_positions() -> None:
     layer = wf.nn.learned_positions(max_len=3, label="positions")
-    with pytest.raises(wf.WeftError, match=r"`position\[3\]` is 3, and the positions along `v` are from 0 to 2"):
+    with pytest.raises(wf.WeftError, match=r"`position\[3\]` is 3, and the positions along `max_len` are from 0 to 2"):
         wf.Context("interp")[layer(wf.data(X, batch=2))]

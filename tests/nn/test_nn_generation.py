@@ -329,3 +329,30 @@ def test_an_ordinary_layer_says_how_to_generate() -> None:
     with pytest.raises(AttributeError, match=r"wf\.nn\.generate"):
         model.generate([1], max_new=2)
     assert len(wf.nn.generate(model, [1], max_new=2, context=wf.Context("interp"))) == 2
+
+
+def test_more_tokens_than_a_model_has_positions_for_are_told_by_its_max_len() -> None:
+    model, ctx = tiny_gpt(), wf.Context("interp")
+    told = "is {}, and the positions along `max_len` are from 0 to 15"
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        ctx[model(wf.data(np.zeros((1, 18), "int32"), batch=2, label="ids"))]
+    assert caught.value.what == "`position[17]` " + told.format(17)
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        model.generate([1, 2], max_new=20, context=ctx)
+    assert caught.value.what == "`position[0, 0]` " + told.format(16)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_model_of_running_statistics_goes_on_once_it_is_trained(cache: bool) -> None:
+    """Training left code that writes them for batches whose length calls decide; a step of generation has no such."""
+
+    @wf.nn.language_model
+    def normed(ids: wf.Tensor) -> wf.Tensor:
+        x = wf.nn.batch_norm(wf.nn.embedding(ids, vocabulary=11, o=4))
+        return wf.nn.linear(x, o=11)
+
+    model, ctx = normed(label="normed"), wf.Context("cc")
+    wf.train.fit(model, wf.nn.cross_entropy, (IDS[:, :-1], IDS[:, 1:]), epochs=1, batch_axes=2, context=ctx)
+    found = model.generate(IDS[0, :3], max_new=2, cache=cache, context=ctx)
+    best = wf.train.predict(model, IDS[:1, 2:3], batch_axes=2, context=ctx).argmax(-1)
+    assert found[0] == best[0, 0]

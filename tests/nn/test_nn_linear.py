@@ -120,7 +120,7 @@ x = wf.data(X, batch=1, label="x")
         (lambda: wf.nn.mlp(x, hid_dims=8), "mlp takes a list for `hid_dims`, not 8"),
         (lambda: wf.nn.mlp(x, hid_dims=[0], o=2), "an axis cannot have size 0"),
         (lambda: wf.nn.embedding(x, vocabulary=0, o=2), "embedding takes a whole number from 1 on for `vocabulary`"),
-        (lambda: wf.nn.embedding(x, vocabulary=3, o=2), "`x` holds positions along `v`, and they are float64"),
+        (lambda: wf.nn.embedding(x, vocabulary=3, o=2), "`x` holds positions along `vocabulary`, and they are float64"),
         (lambda: wf.nn.softmax(x, temperature=0), "softmax takes a number above 0 for `temperature`, not 0"),
         (lambda: wf.nn.reduce_specified_axes("i => 0"), "the axes to reduce are named by one shape"),
         (lambda: wf.nn.linear(x, o=2, i=4), "the input axis of `linear.w` cannot be both 4 and 3"),
@@ -143,3 +143,10 @@ def test_a_parameter_set_by_the_name_that_leads_to_it() -> None:
     )
     with pytest.raises(wf.WeftError, match="residual goes around a layer, not 3"):
         wf.nn.residual(x, layer=3)
+
+
+def test_an_id_outside_of_the_vocabulary_is_told_so() -> None:
+    ids = wf.data(np.array([[0, 2], [5, 1]]), batch=2, label="ids")
+    with pytest.raises(wf.IndexOutOfBounds) as caught:
+        wf.Context("interp")[wf.nn.embedding(ids, vocabulary=5, o=2)]
+    assert caught.value.what == "`ids[1, 0]` is 5, and the positions along `vocabulary` are from 0 to 4"

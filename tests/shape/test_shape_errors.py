@@ -215,7 +215,7 @@ def test_a_forgotten_hidden_size() -> None:
         "  `w1` is 4->?",
         "  used at @inner use",
         "  used at @result = compose(w2, hidden, origin=here())",
-        "  fix: give it: o=… on `w1`, or use it with something of known size",
+        "  fix: give it: o=… on `w1`, or use it with something of a size other than 1, which fits any",
     ]
 
 

@@ -337,7 +337,7 @@ def test_a_parameter_nothing_determines() -> None:
     assert caught.value.what.startswith("nothing says how big output axis ")
     assert caught.value.what.endswith(" of parameter `w` is")
     assert str(caught.value).splitlines()[1] == '    w = wf.param("w")'
-    assert caught.value.fix == "give it: o=… on `w`, or use it with something of known size"
+    assert caught.value.fix == "give it: o=… on `w`, or use it with something of a size other than 1, which fits any"
 
 
 def test_an_accumulation_without_a_gradient() -> None:

@@ -34,6 +34,11 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "a tensor has no `backward`",
         "weft compiles: step = ctx.compile(wf.grad_update(",
     ),
+    "multinomial": (
+        lambda: wf.multinomial,
+        "weft has no `multinomial`",
+        'wf.argmax(logits - wf.log(-wf.log(wf.random_uniform("u", step=n)))) draws one',
+    ),
     "calling code": (lambda: wf.grad_update(LOSS)(), "code does nothing by itself", "step = ctx.compile(code); step()"),
     "calling a property": (lambda: LOSS.backprop(), "code does nothing by itself", "step = ctx.compile(code)"),
     "shape[0]": (lambda: X.shape[0], "`x.shape` is the shape as far as it is known", "t.dims is the closed shape"),

@@ -217,6 +217,13 @@ def test_operands_and_configuration_do_not_meet() -> None:
         attention(mask=data(2), size=2)
 
 
+def test_configuration_by_position_is_told_to_have_names() -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        wf.nn.linear(data(2), 64)
+    assert caught.value.what == "`linear` cannot be applied: too many positional arguments"
+    assert caught.value.fix == "apply it as layer(x), and configure it by name: o, i, bias"
+
+
 def test_arrays_are_refused_wherever_they_stand_among_operands_and_taken_as_configuration() -> None:
     @wf.op
     def first(state: tuple[wf.Tensor, wf.Tensor], *, init: Any = 0.0) -> wf.Tensor:

@@ -235,6 +235,16 @@ def test_mistakes_are_told(case: str) -> None:
     assert caught.value.origin.file == __file__
 
 
+def test_errors_call_the_arrays_of_a_batch_x_and_y() -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        wf.train.fit(classifier(), wf.nn.cross_entropy, (X, X[:, 0] + 0.5), context=wf.Context("interp"))
+    assert caught.value.what.startswith("cross_entropy takes whole numbers as ids, and `y` is float")
+
+
+def test_no_metrics_may_be_said() -> None:
+    assert fitted(metrics={})[0][0].metrics == {}
+
+
 def test_habits_of_other_libraries_are_answered() -> None:
     model = classifier()
     model(wf.data(X, batch=1))

@@ -68,7 +68,7 @@ class Decoding:
     @property
     def positions(self) -> Tensor:
         """The positions of the new tokens in their sequences, as `batch, t|1`; 0 for what lies before these."""
-        found: Tensor = maximum(self._since_start, 0)
+        found: Tensor = maximum(self._since_start, 0, label="position")
         return found
 
     @property

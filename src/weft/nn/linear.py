@@ -11,8 +11,9 @@ from weft.shape.text import RowSizes
 from weft.tensor import random
 from weft.tensor.functions import relu
 from weft.tensor.layers import op
-from weft.tensor.lookups import take
+from weft.tensor.lookups import taken
 from weft.tensor.params import normal, param
+from weft.tensor.scope import as_tensor
 from weft.tensor.tensor import Tensor
 
 #: A function of one number at a time, such as `wf.relu`.
@@ -77,7 +78,7 @@ def embedding(ids: Tensor, *, vocabulary: int, o: RowSizes) -> Tensor:
     """
     whole("embedding", vocabulary=vocabulary)
     table = param("table", o=(vocabulary, *(o if isinstance(o, list | tuple) else (o,))), init=normal())
-    return take(table, ids)
+    return taken(table, as_tensor(ids, "embedding"), along="vocabulary")
 
 
 @op

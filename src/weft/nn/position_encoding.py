@@ -49,8 +49,8 @@ def _rows(table: Tensor, max_len: int) -> Tensor:
     """The rows of a table for the positions of a sequence: `t|d`, or of the tokens that are decoded `...,t|d`."""
     decoding = current_decoding()
     if decoding is None:
-        return einsum("v, d; t@v => t|d", table, offsets(label="position", dtype="int32"), v=max_len)
-    return einsum("v, d; ...|@v => ...|d", table, decoding.positions, v=max_len)
+        return einsum("max_len, d; t@max_len => t|d", table, offsets(label="position", dtype="int32"), max_len=max_len)
+    return einsum("max_len, d; ...|@max_len => ...|d", table, decoding.positions, max_len=max_len)
 
 
 def sinusoidal_position_encoding(*, d_model: int, max_len: int) -> Tensor:

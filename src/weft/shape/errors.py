@@ -192,7 +192,7 @@ def underdetermined(axis: AxisCell, step: InferenceStep | None) -> Underdetermin
         f"nothing says how big {name(axis, kind)} is",
         origin=owner.origin,
         notes=[f"`{owner.name}` is {owner}", *(f"used at {origin}: {origin.code}" for origin in _uses(owner))],
-        fix=f"give it: {letter}=… on `{owner.name}`, or use it with something of known size",
+        fix=f"give it: {letter}=… on `{owner.name}`, or use it with something of a size other than 1, which fits any",
     )
 
 

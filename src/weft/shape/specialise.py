@@ -33,7 +33,7 @@ class Specialisation:
         """Apply operations once more, and all those before them that say what their shapes are."""
 
         def earlier(step: InferenceStep) -> Iterable[InferenceStep]:
-            return (one for shape in step.slots if not shape.checked for one in shape.steps)
+            return (one for shape in step.slots if not seen(shape).checked for one in shape.steps)
 
         for step in sorted(reach(steps, earlier), key=lambda step: step.order):
             if step.claims is not None and step not in self.operations:

@@ -80,7 +80,8 @@ class LayerArguments:
             given = self.signature.bind(*args, **operands, **config)
         except TypeError as error:
             what = f"`{self.name}` cannot be applied: {error}"
-            raise WeftError(what, fix=f"apply it as layer({self._spelled()})") from None
+            named = f", and configure it by name: {', '.join(self.configuration)}" if self._configured(args) else ""
+            raise WeftError(what, fix=f"apply it as layer({self._spelled()}){named}") from None
         for argument, value in given.arguments.items():
             array = next((part for _, part in parts(value) if is_array(part)), None)
             if array is not None and argument not in config:
@@ -123,6 +124,10 @@ class LayerArguments:
                     f"`{self.name}` needs the configuration `{name}`",
                     fix=f"call {self.name}({name}=…)",
                 )
+
+    def _configured(self, args: tuple[Any, ...]) -> bool:
+        """Is something among the operands that looks like configuration, as in linear(x, 64)?"""
+        return bool(self.configuration) and not all(_has_tensors(one) or is_array(one) for one in args)
 
     def _spelled(self) -> str:
         found = [one for one in self.signature.parameters.values() if one.kind is not one.KEYWORD_ONLY]

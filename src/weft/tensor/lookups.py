@@ -23,15 +23,19 @@ def take(x: TensorLike, positions: TensorLike, *, outside: Outside = "check", la
      [1 2]
      [5 6]]
     """
-    table, held = as_tensor(x, "take"), as_tensor(positions, "take")
+    return taken(as_tensor(x, "take"), as_tensor(positions, "take"), outside=outside, label=label)
+
+
+def taken(table: Tensor, held: Tensor, *, along: str = "v", outside: Outside = "check", label: str = "") -> Tensor:
+    """`take`, with a name for the axis that is looked up."""
     batch, own = position_axes(held)
     names, shown = [f"b{at}" for at in range(batch)], [f"p{at}" for at in range(own)]
     inputs = () if table.shape.input.axes == () else ("...",)
     if table.shape.batch.lo:
-        spec = f"{part_of_spec(['v', '...'], inputs, ['...'])}; {part_of_spec(names, (), shown)} @v => "
+        spec = f"{part_of_spec([along, '...'], inputs, ['...'])}; {part_of_spec(names, (), shown)} @{along} => "
         spec += part_of_spec([*names, *shown, "..."], inputs, ["..."])
     else:
-        spec = f"{part_of_spec((), inputs, ['v', '...'])}; {part_of_spec(names, (), shown)} @v => "
+        spec = f"{part_of_spec((), inputs, [along, '...'])}; {part_of_spec(names, (), shown)} @{along} => "
         spec += part_of_spec(names, inputs, [*shown, "..."])
     return contract(spec, (table, held), label=label, outside=outside, left=True)
 

@@ -76,7 +76,7 @@ def fit(
     >>> history.context[w].round(2).tolist()
     [3.0]
     """
-    seed, wanted = checked_seed(seed), {} if metrics is None else checked_measures(metrics)
+    seed, wanted = checked_seed(seed), {} if metrics in (None, {}) else checked_measures(metrics)
     if model is not None:
         checked_call(model, "a model", "write wf.train.fit(model, loss, (x, y)), or None for a loss of the batch")
     checked_call(loss, "loss", "write wf.train.fit(model, loss, (x, y)), with loss(model(x), y) one number")

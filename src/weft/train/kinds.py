@@ -126,9 +126,9 @@ def other_parameters(found: tuple[Tensor, ...], known: tuple[Tensor, ...], batch
 
 
 def _names(given: Sequence[str], count: int) -> list[str]:
-    """A name for each array of a batch, all different, none that a call has for itself."""
-    fresh = FreshNames(["wait"])
-    return [fresh.fresh(given[at] if at < len(given) else f"x{at}") for at in range(count)]
+    """A name for each array of a batch, all different, none that a call has for itself: unless given, `x` and `y`."""
+    fresh, known = FreshNames(["wait"]), given or ("x", "y")
+    return [fresh.fresh(known[at] if at < len(known) else f"x{at}") for at in range(count)]
 
 
 def _check_numbers(names: Iterable[str], shapes: Iterable[tuple[int, ...]], examples: int) -> None:
