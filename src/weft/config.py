@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from weft.public import public
 from weft.schedule.compile_options import KINDS, CompileOptions, no_option
 
 
@@ -38,6 +39,7 @@ class Config:
             raise no_option(name)
         return getattr(self.options, name)
 
+    @public
     def __setattr__(self, name: str, value: Any) -> None:
         changed = self.options.but(**{name: value})
         if self._block.get() is not None:

@@ -7,10 +7,11 @@ its traceback ends at the user's line; `WEFT_TRACEBACK=full` keeps them. Wrong a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Iterable
 from functools import wraps
-from types import FunctionType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
 from weft.arguments import misuse, simple_parameters
@@ -99,8 +100,7 @@ def theirs(trace: TracebackType | None) -> TracebackType | None:
         return trace
     kept: list[TracebackType] = []
     while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not is_own(file) and file != contextlib.__file__:
+        if not _is_between(trace.tb_frame):
             kept.append(trace)
         trace = trace.tb_next
     found: TracebackType | None = None
@@ -108,3 +108,10 @@ def theirs(trace: TracebackType | None) -> TracebackType | None:
         one.tb_next = found
         found = one
     return found
+
+
+def _is_between(frame: FrameType) -> bool:
+    """Is it weft's, or of what weft is made with: a `with` block, or what a dataclass had written for it?"""
+    file = frame.f_code.co_filename
+    written = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("weft.")
+    return is_own(file) or written or file in (contextlib.__file__, dataclasses.__file__)

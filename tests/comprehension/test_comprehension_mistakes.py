@@ -198,6 +198,11 @@ STATEMENTS = {
         "`j` is not on the left, and `=` does not say how to reduce it",
         "write `C(i) +=! …` to sum over it, or `*=!`, `min=!`, `max=!`",
     ),
+    "C(i) = A(i, n)": (
+        "n",
+        "`n` is not on the left, and `=` does not say how to reduce it",
+        "write `C(i) +=! …` to sum over it, or `*=!`, `min=!`, `max=!`",
+    ),
     "C(i) = alhpa * B(i)": (
         "alhpa", "`alhpa` is not on the left, and `=` does not say how to reduce it", "did you mean `alpha`?"
     ),

@@ -89,6 +89,16 @@ WRONG: dict[str, tuple[Callable[[], object], str, str]] = {
         "the pattern 'embedding.*' matches no parameter",
         "a pattern matches whole labels: `*.bias` what ends in .bias",
     ),
+    "the end of a label": (
+        lambda: wf.optim.adamw(LOSS, only="bias"),
+        "the pattern 'bias' matches no parameter",
+        'did you mean "*.bias"?',
+    ),
+    "the beginning of a label": (
+        lambda: wf.optim.adamw(LOSS, exclude=["first"]),
+        "the pattern 'first' matches no parameter",
+        'did you mean "first.*"?',
+    ),
     "a label that is not quite one": (
         lambda: wf.optim.adamw(LOSS, only=["first.bia"]),
         "the pattern 'first.bia' matches no parameter",

@@ -27,6 +27,11 @@ X = wf.data(np.ones((3, 4), "float32"), batch=1, label="x")
 W = wf.param("w", o=2)
 LOSS = wf.einsum("...|... => 0", (W @ X) ** 2, label="loss")
 
+LINEAR = wf.nn.linear(o=2, label="linear")
+OUTER = wf.nn.residual(layer=wf.nn.linear(o=4, label="inner"), label="outer")
+APPLIED = LINEAR(X), OUTER(X)
+OPEN = wf.input("open", b="batch", o=3)
+
 #: What somebody writes, what is said, and the beginning of the advice.
 ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "backward": (
@@ -38,6 +43,47 @@ ANSWERS: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: wf.multinomial,
         "weft has no `multinomial`",
         'wf.argmax(logits - wf.log(-wf.log(wf.random_uniform("u", step=n)))) draws one',
+    ),
+    "putting a layer into another": (
+        lambda: OUTER.__setitem__("layer", LINEAR),
+        "nothing is put into layer `outer` as `layer`: it has the layers that its function applies",
+        "make a model with another layer there, and ctx.restore(model, state, strict=False) restores what fits",
+    ),
+    "a layer as an attribute": (
+        lambda: setattr(OUTER, "head", LINEAR),
+        "nothing is put into layer `outer` as `head`",
+        "make a model with another layer there",
+    ),
+    "an array for a parameter": (
+        lambda: setattr(LINEAR, "w", np.ones((2, 4))),
+        "`w` of layer `linear` stays the tensor that it is",
+        'set its values: ctx[layer["w"]] = …',
+    ),
+    "several tensors for one": (
+        lambda: W @ (X, X),
+        "compose takes tensors and numbers, not tuple (<x: 3|4 float32>, <x: 3|4 float32>)",
+        "take them apart, first, *others = …, or join them with wf.stack or wf.concat",
+    ),
+    "scan as others have it": (
+        lambda: wf.scan(lambda h, x: h + x, 0.0, X),
+        "wf.scan runs along the leftmost batch axis of `0`, and it is not known whether it has one",
+        "what is run along comes before what it starts from: wf.scan(cell, xs, init=0.0)",
+    ),
+    "dims of what calls decide": (
+        lambda: OPEN.dims,
+        "the size `batch` of input `open` is decided by each call, and is needed before one",
+        "make a function of it, step = ctx.function(open, …), and call that with arrays; print(t) shows a shape",
+    ),
+    "bf16": (
+        lambda: wf.default_precision("bf16"),
+        "'bf16' is not an element type",
+        "use one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8_e4m3fn, float8_e5m2, "
+        "float16, bfloat16, float32, float64; did you mean 'bfloat16'?",
+    ),
+    "products in bf16": (
+        lambda: wf.CompileOptions(products="bf16"),
+        "config.products is one of 'float32', 'tf32', 'bfloat16', 'float16', not 'bf16'",
+        "did you mean `bfloat16`?",
     ),
     "calling code": (lambda: wf.grad_update(LOSS)(), "code does nothing by itself", "step = ctx.compile(code); step()"),
     "calling a property": (lambda: LOSS.backprop(), "code does nothing by itself", "step = ctx.compile(code)"),
@@ -266,6 +312,7 @@ def test_advised_lookups_and_convolutions_run() -> None:
 
 
 ROUTINE = wf.Context("interp").compile(LOSS.forward)
+PARALLEL = wf.train.data_parallel(wf.Context("interp"), wf.nn.mse, wf.optim.adam)
 MISTAKES: dict[str, Callable[[], Any]] = {
     "a function": lambda: wf.einsum("ij=>", X),
     "an operator": lambda: X + wf.data(np.ones(7)),
@@ -282,6 +329,9 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "NumPy": lambda: np.exp(X),
     "an argument of another kind": lambda: wf.dim([1], "i"),
     "a run": lambda: ROUTINE(1),
+    "a setting": lambda: setattr(wf.config, "products", "bf16"),
+    "a layer": lambda: setattr(OUTER, "head", LINEAR),
+    "a step on devices": lambda: PARALLEL(np.ones((3, 4)), np.ones((2, 4))),
 }
 
 

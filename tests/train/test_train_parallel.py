@@ -254,8 +254,17 @@ def test_parameters_made_anew_for_each_length_are_refused() -> None:
 def test_a_loss_that_is_not_one_number_is_refused() -> None:
     w = wf.param("w", o=2)
     step = wf.train.data_parallel(wf.Context("interp"), lambda x: w * x, OPTIMISERS["adam"])
-    with pytest.raises(wf.WeftError, match=r"the loss `mul` is not one number: its shape is 3\|2"):
+    with pytest.raises(wf.WeftError, match=r"the loss `mul` is not one number: its shape is 3\|2") as caught:
         step(np.ones((3, 2)))
+    assert caught.value.fix == 'reduce it: wf.mean(loss, "...|... => 0")'
+
+
+def test_a_loss_that_is_made_already_is_refused() -> None:
+    w = wf.param("w", o=2)
+    for maker in (wf.train.data_parallel, wf.train.step):
+        with pytest.raises(wf.WeftError, match="loss_of is a function, not Tensor") as caught:
+            maker(wf.Context("interp"), wf.sum(w), OPTIMISERS["adam"])  # type: ignore[operator]
+        assert caught.value.fix.startswith("give what makes the loss of a batch: lambda x, y: ")
 
 
 def test_a_loss_without_parameters_is_refused() -> None:

@@ -256,7 +256,8 @@ def _check_reduction(statement: Comprehension, scope: Scope) -> None:
     if name in lets or name in scope.sizes or _is_tensor(name, scope):
         return  # a clause gives it a range, which is what is wrong with it
     scalars = [one for one, rank in scope.ranks.items() if not rank]
-    guess = meant(name, [*scalars, *lets, *scope.sizes, *(one for one in left(statement) if len(one) > 2)])
+    sizes = [size for size in scope.sizes if size.lower() != name.lower()]  # `k` is what an axis of `K` is run along by
+    guess = meant(name, [*scalars, *lets, *sizes, *(one for one in left(statement) if len(one) > 2)])
     what = f"`{name}` is not on the left, and `=` does not say how to reduce it"
     sign = f"write `{show_left(statement)} +=! …` to sum over it"
     scope.wrong(what, place, guess or f"{sign}, or `*=!`, `min=!`, `max=!`")

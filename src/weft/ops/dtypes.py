@@ -15,6 +15,7 @@ variables of the loop language have such a type until they are split; no tensor 
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from math import inf
 from typing import Any
@@ -71,7 +72,9 @@ def element_type(dtype: Any) -> str:
     except (TypeError, ValueError):
         found = np.dtype(object)
     if dtype is None or not found.isnative or found.name not in ELEMENT_TYPES:  # None is float64 to NumPy
-        raise WeftError(f"{dtype!r} is not an element type", fix="use one of " + ", ".join(ELEMENT_TYPES))
+        near = get_close_matches(dtype, ELEMENT_TYPES, 1) if isinstance(dtype, str) else []
+        fix = f"use one of {', '.join(ELEMENT_TYPES)}" + (f"; did you mean {near[0]!r}?" if near else "")
+        raise WeftError(f"{dtype!r} is not an element type", fix=fix)
     return found.name
 
 

@@ -94,7 +94,12 @@ def _check_matches(pattern: object, labels: Sequence[str]) -> None:
     if not isinstance(pattern, str):
         raise WeftError(f"a pattern of labels is text, not {pattern!r}", fix='write "*.bias"')
     if not any(fnmatchcase(label, pattern) for label in labels):
-        close = get_close_matches(pattern, labels, 1)
+        whole = [
+            one
+            for one in (f"{pattern}.*", f"*.{pattern}", f"*.{pattern}.*")
+            if any(fnmatchcase(label, one) for label in labels)
+        ]
+        close = whole or get_close_matches(pattern, labels, 1)
         fix = f'did you mean "{close[0]}"?' if close else "a pattern matches whole labels: `*.bias` what ends in .bias"
         raise WeftError(f"the pattern {pattern!r} matches no parameter", notes=[_listed(labels)], fix=fix)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.errors import WeftError
 from weft.machine import COMMON, Machine
+from weft.notation.words import meant
 from weft.optimise.inline_decision import Settings
 from weft.public import public_constructor
 from weft.schedule.options import Options
@@ -89,7 +90,8 @@ class CompileOptions:
         for name, kind in KINDS.items():
             if (wanted := _refused(name, kind, getattr(self, name))) is not None:
                 what = f"config.{name} is {wanted}, not {getattr(self, name)!r}"
-                raise WeftError(what, fix=f"for example wf.CompileOptions({_example(name)})")
+                near = meant(str(getattr(self, name)), _PRODUCTS) if name == "products" else ""
+                raise WeftError(what, fix=near or f"for example wf.CompileOptions({_example(name)})")
 
     def but(self, **changes: Any) -> CompileOptions:
         """The options with some changed."""

@@ -203,7 +203,8 @@ def decided_by_calls(axis: AxisCell) -> OpenSizeError:
     return OpenSizeError(
         f"the size `{axis.open_name}` of input `{owner.name}` is decided by each call, and is needed before one",
         origin=owner.origin,
-        fix=f"make a function of it, step = ctx.function({owner.name}, …), and call that with arrays",
+        fix=f"make a function of it, step = ctx.function({owner.name}, …), and call that with arrays; "
+        "print(t) shows a shape as far as it is known",
     )
 
 

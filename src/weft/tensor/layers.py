@@ -72,6 +72,15 @@ class Layer:
                 raise NoSuchName(f"`{name}` is no attribute of layer `{self.label}`", fix=fix)
             raise no_layer_attribute(name, dir(Layer))
 
+    @public
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, Layer) or ("scope" in vars(self) and name not in vars(self) and name in self):
+            raise self._not_put(name)
+        object.__setattr__(self, name, value)
+
+    def __setitem__(self, name: str, value: object) -> NoReturn:
+        raise self._not_put(name)
+
     @property
     @public
     def params(self) -> tuple[Tensor, ...]:
@@ -135,6 +144,14 @@ class Layer:
                 f"`{self.label}` has no parameters yet: they are made when it is first applied",
                 fix="apply it first: model(x)",
             )
+
+    def _not_put(self, name: str) -> WeftError:
+        if isinstance(dict(self._inside()).get(name), Tensor):
+            what = f"`{name}` of layer `{self.label}` stays the tensor that it is"
+            return WeftError(what, fix=f'set its values: ctx[layer["{name}"]] = …')
+        what = f"nothing is put into layer `{self.label}` as `{name}`: it has the layers that its function applies"
+        fix = "make a model with another layer there, and ctx.restore(model, state, strict=False) restores what fits"
+        return WeftError(what, fix=fix)
 
     def _missing(self, what: str, name: object, known: dict[str, Any]) -> WeftError:
         listed = [*known][:_LISTED] + ["…"] * (len(known) > _LISTED)

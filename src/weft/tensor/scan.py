@@ -231,6 +231,8 @@ def _no_axis(source: Tensor) -> WeftError:
     lacks = "it has none" if source.shape.batch.axes == () else "it is not known whether it has one"
     what = f"wf.scan runs along the leftmost batch axis of `{source.label}`, and {lacks}"
     fix = "say which axes are batch axes: wf.data(x, batch=2) of an array [steps, examples, …], or b=[…]"
+    if _is_number(source):
+        fix = "what is run along comes before what it starts from: wf.scan(cell, xs, init=0.0)"
     return WeftError(what, notes=[f"{source.label} is {source.shape}"], fix=fix)
 
 

@@ -180,6 +180,8 @@ def _instead(value: object) -> str:
         )
     if isinstance(value, Dim):
         return "a dimension has a size and perhaps a label: write .size"
+    if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
+        return "take them apart, first, *others = …, or join them with wf.stack or wf.concat"
     if isinstance(value, list | tuple):
         return "write the values out: wf.tensor([1.0, 2.0]); join tensors with wf.stack or wf.concat"
     return (

@@ -14,6 +14,7 @@ from weft.backends import Array
 from weft.errors import WeftError
 from weft.naming import FreshNames
 from weft.nn.mode import training
+from weft.public import public_methods
 from weft.runtime import Context, Routine
 from weft.tensor.assignments import cd, node
 from weft.tensor.gradient import grad_update
@@ -67,8 +68,10 @@ def data_parallel(
     are device 0's.
     """
     checked_context(context, "wf.train.data_parallel(wf.Context(devices=2), …)")
-    for name, function in (("loss_of", loss_of), ("optimise", optimise)):
-        checked_call(function, name, "see help(wf.train.data_parallel)")
+    checked_call(
+        loss_of, "loss_of", "give what makes the loss of a batch: lambda x, y: wf.nn.cross_entropy(model(x), y)"
+    )
+    checked_call(optimise, "optimise", "write optimise=lambda loss: wf.optim.adam(loss, lr=0.001)")
     given = [bindings] if isinstance(bindings, StaticIndex) else bindings
     if not isinstance(given, list | tuple) or not all(isinstance(one, StaticIndex) for one in given):
         what = f"bindings= takes static indices, not {bindings!r}"
@@ -79,6 +82,7 @@ def data_parallel(
     return DataParallel(context, loss_of, optimise, reduction == "mean", tuple(given))
 
 
+@public_methods
 class DataParallel:
     """A training step over all devices of a context. State of the optimiser lives on device 0."""
 
@@ -152,11 +156,13 @@ class DataParallel:
         if kind not in self._shards:
             inputs = tuple(data(np.zeros_like(one, order="C"), batch=1, label=f"x{at}") for at, one in enumerate(piece))
             with training(step=self._step) as mode:
-                loss = checked_tensor(self._loss_of(*inputs), "the loss", "return one number, wf.mean(…)")
+                loss = checked_tensor(
+                    self._loss_of(*inputs), "the loss", "return the loss alone: one number, wf.mean(…)"
+                )
             update = seq(grad_update(loss), mode.updates)
             if loss.dims.count != 1:
                 what = f"the loss `{loss.label}` is not one number: its shape is {loss.dims}"
-                raise WeftError(what, fix='sum it up: wf.einsum("...|... => 0", loss)')
+                raise WeftError(what, fix=f'reduce it: wf.{"mean" if self._weighted else "sum"}(loss, "...|... => 0")')
             if self._model is not None and loss.params != self._model.params:
                 raise other_parameters(loss.params, self._model.params, f"shards of {len(piece[0])} examples")
             total = self._model.total if self._model is not None else node("total_loss", dtype=loss.dtype)

@@ -56,7 +56,9 @@ def step(
     (5.0, [2.0])
     """
     checked_context(context, "wf.train.step(wf.Context(), …)")
-    checked_call(loss_of, "loss_of", "see help(wf.train.step)")
+    checked_call(
+        loss_of, "loss_of", "give what makes the loss of a batch: lambda x, y: wf.nn.cross_entropy(model(x), y)"
+    )
     checked_call(optimise, "optimise", "write optimise=lambda loss: wf.optim.adam(loss, lr=0.001)")
     if not isinstance(reduction, str) or reduction not in ("mean", "sum"):
         what = f"there is no reduction {reduction!r}"
