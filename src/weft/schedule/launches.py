@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from weft.affine import Affine
-from weft.loops import Buffer, Cast, Fill, For, Let, Local, Remark, Staged, Stmt, Store
-from weft.loops.effects import effects, read_in, sources
+from weft.loops import Cast, Fill, For, Let, Local, Remark, Staged, Stmt, Store
+from weft.loops.effects import effects, sources
 from weft.loops.names import BlockNames
 from weft.loops.walk import Body, around, everything, expanded, map_scalars, parts, top_down, variables
 from weft.ops import Num
@@ -27,7 +27,7 @@ def launches(body: Sequence[Stmt]) -> list[Body]:
     for stmt in stmts:
         if isinstance(stmt, Let) and stmt.local in known:
             continue
-        if groups and (_together(groups[-1], stmt, known)):
+        if groups and _together(groups[-1], stmt):
             groups[-1].append(stmt)
         else:
             groups.append([stmt])
@@ -98,7 +98,7 @@ def _unchanging(stmts: Sequence[Stmt]) -> dict[Local, Let]:
     return found
 
 
-def _together(group: Sequence[Stmt], stmt: Stmt, known: Collection[Local]) -> bool:
+def _together(group: Sequence[Stmt], stmt: Stmt) -> bool:
     """Is a statement one launch with those before: straight-line code as they are?"""
     return not _has_loops((*group, stmt))
 
@@ -141,12 +141,3 @@ def _with_lets(group: Sequence[Stmt], known: dict[Local, Let]) -> Body:
         case [For(loop=loop, size=size, body=body, how=how)]:
             return (For(loop, size, (*needed, *body), how),)
     return (*needed, *group)
-
-
-def buffers_between(kernels: Sequence[Body], outside: Collection[Buffer]) -> set[Buffer]:
-    """The buffers that one launch alone touches, and nobody wants afterwards."""
-    counts: dict[Buffer, int] = {}
-    for body in kernels:
-        for one in {*read_in(body), *effects(body).buffers}:
-            counts[one] = counts.get(one, 0) + 1
-    return {one for one, count in counts.items() if count == 1 and one not in outside}
