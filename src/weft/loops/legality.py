@@ -9,6 +9,7 @@ Simt        nor is anything stored outside of such loops by what has them inside
 Vector      nor does any, but for variables that each iteration adds to, once; nor does one touch a cell that it writes
             at two subscripts, which compilers take for two cells
 Lanes       nor does any, but for variables that iterations accumulate in any order and do not look at
+Owners      each accumulates into cells, and reads nothing of them
 Registers   as for vectors, of variables that no iteration adds to; whole vectors, which no threads share
 Blocks      nor does what follows the sums of a product, of any two of its points
 Jam         each iteration adds to the same cells, one after another
@@ -40,6 +41,7 @@ from weft.loops.nodes import (
     Lanes,
     Let,
     Local,
+    Owners,
     Parallel,
     Product,
     Read,
@@ -55,6 +57,7 @@ from weft.loops.nodes import (
     Update,
     Vector,
 )
+from weft.loops.owner_computes import scatter_of
 from weft.loops.reaching import covered
 from weft.loops.semiring import SUM_OF_PRODUCTS, TYPES, asks_for_numbers, is_accumulation, is_rounded
 from weft.loops.sites import Site, separated, sites
@@ -110,8 +113,12 @@ def illegal(loop: For) -> str:
         match one:
             case Collapse(loops=count) if problem := _uncollapsible(loop, loops, body, count):
                 return problem
-            case Grid(block=block) | Lanes(block=block) if block & (block - 1) or block < 1:
+            case Grid(block=block) | Lanes(block=block) | Owners(block=block) if block & (block - 1) or block < 1:
                 return f"{block} lanes are no power of two"
+            case Owners(block=block, part=part) if part & (part - 1) or not 0 < part <= block:
+                return f"{part} lanes are no power of two up to {block}"
+            case Owners() if isinstance(found := scatter_of(loops, body), str):
+                return found
             case Lanes() if problem := _not_in_lanes(loops, body):
                 return problem
             case Parallel() | Grid() | Simt() if problem := carried(loops, body):
@@ -131,7 +138,7 @@ def illegal(loop: For) -> str:
 
 def is_on_grid(stmt: Stmt) -> bool:
     """Do programs or threads of a GPU share a statement?"""
-    return isinstance(stmt, For) and any(isinstance(one, Grid | Simt) for one in stmt.how)
+    return isinstance(stmt, For) and any(isinstance(one, Grid | Owners | Simt) for one in stmt.how)
 
 
 def is_shared(stmt: Stmt) -> bool:
@@ -237,7 +244,7 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         operations = {one[0] for one in taken if one is not None}
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
-    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE]) or _met(body)
+    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE])
 
 
 def _met(body: Sequence[Stmt]) -> str:
@@ -273,7 +280,7 @@ def _unwritten(loops: Sequence[Loop], body: Sequence[Stmt], lanes: int) -> str:
 
 def _uncollapsible(loop: For, loops: Sequence[Loop], body: Sequence[Stmt], count: int) -> str:
     """Why loops cannot run as one; on a grid or in lanes their indices are divided out, wherever their cells lie."""
-    if any(isinstance(one, Grid | Lanes) for one in loop.how):
+    if any(isinstance(one, Grid | Lanes | Owners) for one in loop.how):
         return "" if 1 < len(loops) == count else _too_few(count)
     return _scattered(loops, body, count)
 

@@ -12,7 +12,7 @@
             | Staged(what, body)                 body, which is a `what`: a backend may place it as it likes
     what    = Product(left, right, sums, total, tile?, blocks?)           tiles of registers, blocks of a GPU
     how     = Collapse(loops) | Parallel(chunk) | Jam(times) | Vector(lanes) | Unroll(times)
-            | Grid(block, warps) | Lanes(block) | Simt(block)   on a GPU
+            | Grid(block, warps) | Lanes(block) | Owners(block, part, warps) | Simt(block)   on a GPU
     test    = Inside(index, size)                0 <= index < size
     scalar  = Num | Call | Read(buffer, at) | Affine(terms, offset) | Cast(dtype, value) | Local(name, dtype)
     at      = scalar*                            one integer for each axis
@@ -193,6 +193,22 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
+class Owners:
+    """A program of a GPU's grid has one iteration; the first of those that accumulate into the same cells does all.
+
+    It looks through `block` iterations at once for others of its cells, and takes the values of those that it finds
+    from `part` at once. Loops on a grid around it are one grid with it.
+    """
+
+    block: int
+    part: int
+    warps: int = 4
+
+    def __str__(self) -> str:
+        return f"by owners in blocks of {self.block} by {self.part} with {_many(self.warps, 'warp')}"
+
+
+@dataclass(frozen=True, slots=True)
 class Simt:
     """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written.
 
@@ -228,7 +244,7 @@ class Ahead:
 
 
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Registers | Ahead | Grid | Lanes | Simt
+How: TypeAlias = Collapse | Parallel | Jam | Vector | Unroll | Registers | Ahead | Grid | Lanes | Owners | Simt
 
 
 @dataclass(frozen=True, slots=True)

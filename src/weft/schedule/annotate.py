@@ -15,12 +15,12 @@ from weft.errors import WeftError
 from weft.loops import Ahead, Collapse, For, How, Jam, Parallel, Registers, Role, Staged, Stmt, Unroll, Vector
 from weft.loops.annotations import plain
 from weft.loops.legality import illegal, is_shared
-from weft.loops.nodes import Grid, Lanes, Simt
+from weft.loops.nodes import Grid, Lanes, Owners, Simt
 from weft.loops.walk import body_of, everything, retargeted, top_down
 from weft.schedule.nodes import Kernel
 
 #: In this order annotations stand at a loop.
-_KINDS = (Collapse, Parallel, Grid, Lanes, Simt, Jam, Vector, Registers, Unroll, Ahead)
+_KINDS = (Collapse, Parallel, Grid, Lanes, Owners, Simt, Jam, Vector, Registers, Unroll, Ahead)
 
 
 def annotated(loop: For, how: How) -> For:

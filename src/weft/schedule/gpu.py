@@ -25,6 +25,7 @@ from weft.schedule.launches import launches
 from weft.schedule.memory_plan import planned
 from weft.schedule.nodes import Kernel, with_shared_loops
 from weft.schedule.on_grid import is_long_alone, on_grid
+from weft.schedule.owned_rows import by_owners
 from weft.schedule.simt import on_simt
 from weft.schedule.spelled import unspelled
 from weft.schedule.split_sums import split_sums
@@ -120,6 +121,8 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
         if product := in_blocks(body, USUAL_GPU, task.options.products == "tf32"):
             return [product]
+        if scatter := by_owners(body, USUAL_GPU):
+            return [scatter]
         if is_long_alone(body, USUAL_GPU):
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
         return [on_grid(body, mine, USUAL_GPU)]

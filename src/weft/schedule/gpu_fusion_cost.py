@@ -13,6 +13,7 @@ from weft.loops.sites import independent
 from weft.schedule.fusion_cost import FusionCost, points_of
 from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.loop_tree import Level, Shared
+from weft.schedule.owned_rows import by_owners
 
 
 class GpuFusionCost(FusionCost):
@@ -31,6 +32,8 @@ class GpuFusionCost(FusionCost):
     def obstacle(self, mine: Level, theirs: Level, shared: Shared) -> str:
         if not shared:
             return "they share no loop, and are launches of their own"
+        if any(by_owners(one.body, USUAL_GPU) for one in (mine, theirs)):
+            return "cells of a scatter have owners"
         programs = prod(mine.sizes[loop] for loop, _ in shared)
         points = [points_of(one) for one in (mine, theirs)]
         if max(points) > USUAL_GPU.alone_points and _is_shared(mine, shared[0][0]) != _is_shared(theirs, shared[0][1]):

@@ -29,7 +29,9 @@ class Gpu:
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
-    copy of a factor that lies as they take it.
+    copy of a factor that lies as they take it. Of a scatter, a program has one position and `owned_columns` of its
+    cells on `owned_warps`, looks through `owned_block` positions at once for others of its cells, and takes those that
+    it finds from `owned_part` at once; so many `resident_programs` share a multiprocessor.
     """
 
     multiprocessors: int = 132
@@ -84,9 +86,14 @@ class Gpu:
         (16, 32, 64, 4, 3),
         (16, 16, 64, 2, 3),
     )
-    thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (6, 64), (1 << 20, 32))
+    thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
+    owned_columns: int = 256
+    owned_block: int = 1024
+    owned_part: int = 16
+    owned_warps: int = 4
+    resident_programs: int = 16
 
     @property
     def bytes_per_ns(self) -> float:
