@@ -21,10 +21,11 @@ class Gpu:
     as fast as memory.
 
     What registers hold well: a program has `point_lanes` where its points are alike, a row all at once up to
-    `row_lanes`, a longer one in parts of `part_lanes`, `block_lanes` of loops inside each other; `square_lanes` of each
-    of two loops along which different cells lie, `column_lanes` of columns with `column_rows` of each, or fewer with
-    more of each, down to `fewest_columns`. A thread has about `thread_lanes` of them. A strip of a long sum has
-    `strip_points`.
+    `row_lanes` on up to `row_warps`, a longer one in parts of `part_lanes`; or of `row_lanes` on up to `most_warps`,
+    where it is read several times and the second cache holds those of all programs then; `block_lanes` of loops inside
+    each other; `square_lanes` of each of two loops along which different cells lie, `column_lanes` of columns with
+    `column_rows` of each, or fewer with more of each, down to `fewest_columns`. A thread has about `thread_lanes` of
+    them. A strip of a long sum has `strip_points`.
     A product of fewer rows or columns than `block_rows` has no blocks; sums are cut into so many `splits` at most.
     Blocks are rows, columns, sums, warps and stages, for factors of two bytes, of four that are rounded, and of four.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
@@ -48,6 +49,8 @@ class Gpu:
     point_lanes: int = 1024
     row_lanes: int = 16384
     part_lanes: int = 2048
+    row_warps: int = 16
+    most_warps: int = 32
     block_lanes: int = 4096
     square_lanes: int = 64
     column_lanes: int = 64
