@@ -46,9 +46,11 @@ class _StoredRow(NamedTuple):
 def _row(body: Sequence[Stmt], buffer: Buffer) -> _StoredRow | None:
     """Where a buffer is stored, if that is once, and all that is read of it afterwards can be computed again."""
     writing = [(at, one) for at, one in enumerate(body) if any(cell.writes for cell in _cells([one], buffer))]
-    if len(writing) != 1 or not isinstance(writing[0][1], For):
+    if len(writing) != 1:
         return None
     at, loop = writing[0]
+    if not isinstance(loop, For):
+        return None
     stores = [one for one in loop.body if isinstance(one, Store) and one.buffer == buffer]
     if len(stores) != 1 or len(_cells([loop], buffer)) != 1:
         return None
