@@ -44,6 +44,21 @@ def test_what_the_backend_offers(gpu: StandIn) -> None:
     assert (cuda.name, cuda.fuses, cuda.count_devices()) == ("cuda", True, 1)
 
 
+def test_costs_are_asked_of_the_gpu_that_is_found(gpu: StandIn) -> None:
+    found = gpu.backend().described
+    assert (found.multiprocessors, found.shared_bytes, found.cache_bytes) == (108, 232448, 40 << 20)
+    assert found.bytes_per_s == pytest.approx(0.88 * 2.039e12, rel=1e-3)
+    assert found.flops_per_s == pytest.approx(wf.Gpu().flops_per_s * 108 * 1.41 / (132 * 1.98))
+    y = wf.tanh(wf.data(np.zeros((1024, 120), np.float32), batch=1)).named("y")
+    routines = [
+        wf.Context(gpu.backend()).compile(y.forward, keep=[y], options=wf.CompileOptions(gpu=one))
+        for one in (None, found, wf.Gpu(point_lanes=128))
+    ]
+    assert "on a grid by 1024" in routines[0].show("kernels"), "an H200 has too many multiprocessors for that"
+    assert routines[0].show("kernels") == routines[1].show("kernels")
+    assert "on a grid by 128" in routines[2].show("kernels"), "what is asked for goes before what is found"
+
+
 def test_gpus_count_as_long_as_they_are_alike() -> None:
     assert StandIn(devices=3).backend().count_devices() == 3
 

@@ -166,6 +166,33 @@ def test_long_sums_are_cut_into_strips() -> None:
     )
 
 
+def test_kernels_are_shaped_for_the_gpu_that_is_asked_for() -> None:
+    x = wf.data(np.zeros((64, 4096), np.float32), batch=1)
+    texts = []
+    for gpu in (None, wf.Gpu(row_lanes=1024)):
+        y = wf.softmax(x).named("y")
+        routine = wf.Context(OnGrid()).compile(y.forward, keep=[y], options=wf.CompileOptions(gpu=gpu))
+        texts.append(routine.show("kernels"))
+    assert "in lanes by 4096" in texts[0]
+    assert "in lanes by 1024" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "what"),
+    [
+        ({"multiprocessors": 0}, "Gpu.multiprocessors is a number above 0, not 0"),
+        ({"bytes_per_s": "fast"}, "Gpu.bytes_per_s is a number above 0, not 'fast'"),
+        ({"thread_cells": ()}, "Gpu.thread_cells is a tuple of tuples of numbers above 0, not ()"),
+        ({"narrow_blocks": ((64, 64),)}, "Gpu.narrow_blocks is a tuple of tuples of numbers above 0, not ((64, 64),)"),
+    ],
+)
+def test_there_is_no_such_gpu(wrong: dict[str, object], what: str) -> None:
+    with pytest.raises(wf.WeftError) as caught:
+        wf.Gpu(**wrong)  # type: ignore[arg-type]
+    assert caught.value.what == what
+    assert "wf.Gpu(multiprocessors=108)" in str(caught.value)
+
+
 def test_statements_that_share_a_variable_are_one_launch() -> None:
     found = launches(
         read("""

@@ -19,7 +19,6 @@ from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
 from weft.schedule.fuse import fused
 from weft.schedule.gpu_fusion_cost import GpuFusionCost
-from weft.schedule.gpu_model import USUAL_GPU
 from weft.schedule.gpu_products import in_blocks
 from weft.schedule.launches import launches
 from weft.schedule.memory_plan import planned
@@ -41,8 +40,8 @@ def copy_factors(stage: Stage, task: Task) -> Stage:
     if task.options.factors:
         return pipeline.with_nests(stage, with_narrow_factors(stage.nests))
     if task.options.products == "tf32":
-        return pipeline.with_nests(stage, with_turned_factors(stage.nests, USUAL_GPU.copied_points))
-    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, USUAL_GPU.copied_points))
+        return pipeline.with_nests(stage, with_turned_factors(stage.nests, task.options.shaped_for.copied_points))
+    return pipeline.with_nests(stage, with_columns_in_memory(stage.nests, task.options.shaped_for.copied_points))
 
 
 def forward_fills(stage: Stage, task: Task) -> Stage:
@@ -96,7 +95,7 @@ def split_long_sums(stage: Stage, task: Task) -> Stage:
 
     t = 0;  for i: t = t + x[i]    becomes    for strip: part[strip] = …;  t = 0;  for strip: t = t + part[strip]
     """
-    return each_kernel(stage, lambda body: split_sums(body, USUAL_GPU, task.options.products == "tf32"))
+    return each_kernel(stage, lambda body: split_sums(body, task.options.shaped_for, task.options.products == "tf32"))
 
 
 def cut_launches(stage: Stage, task: Task) -> Stage:
@@ -119,13 +118,13 @@ def run_on_grid(stage: Stage, task: Task) -> Stage:
         body = kernel.template
         if unspelled(body) or kernel.recurrence:
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
-        if product := in_blocks(body, USUAL_GPU, task.options.products == "tf32"):
+        if product := in_blocks(body, task.options.shaped_for, task.options.products == "tf32"):
             return [product]
-        if scatter := by_owners(body, USUAL_GPU):
+        if scatter := by_owners(body, task.options.shaped_for):
             return [scatter]
-        if is_long_alone(body, USUAL_GPU):
+        if is_long_alone(body, task.options.shaped_for):
             return [one.template for one in on_simt(kernel.with_body(body), task.options)]
-        return [on_grid(body, mine, USUAL_GPU)]
+        return [on_grid(body, mine, task.options.shaped_for)]
 
     found = once(stage.kernels, run, own)
     return replace(stage, formed=tuple(_several(stage.kernels, found)))
@@ -148,7 +147,7 @@ def _for_gpu(one: Pass) -> Pass:
     """A pass of a processor that takes a GPU for one."""
 
     def run(stage: Stage, task: Task) -> Stage:
-        options = task.options.but(machine=USUAL_GPU.as_machine(task.options.machine))
+        options = task.options.but(machine=task.options.shaped_for.as_machine(task.options.machine))
         return one.run(stage, replace(task, options=options))
 
     run.__doc__ = one.run.__doc__

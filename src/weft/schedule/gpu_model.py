@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeAlias
 
+from weft.errors import WeftError
 from weft.machine import Machine
+from weft.public import public_constructor
 
 #: Rows, columns, sums, warps and stages of a program's block.
 BlockShape: TypeAlias = tuple[int, int, int, int, int]
 
 
+@public_constructor
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second.
+    """A GPU: how many multiprocessors run programs at once, what memory and arithmetic do in a second; else an H200.
 
     `shared_bytes` is the fast memory of a multiprocessor, `cache_bytes` the second cache. A launch in a graph takes
     `launch_ns`, a program alone on its multiprocessor so long at least, `program_ns`; a step of a loop of loads takes
@@ -98,6 +101,14 @@ class Gpu:
     owned_warps: int = 4
     resident_programs: int = 16
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, usual = getattr(self, field.name), field.default
+            if not (_is_table(value, len(usual[0])) if isinstance(usual, tuple) else _is_positive(value)):
+                wanted = "a tuple of tuples of numbers above 0" if isinstance(usual, tuple) else "a number above 0"
+                fix = "change what differs: wf.Gpu(multiprocessors=108)"
+                raise WeftError(f"Gpu.{field.name} is {wanted}, not {value!r}", fix=fix)
+
     @property
     def bytes_per_ns(self) -> float:
         """What one multiprocessor reads and writes in a nanosecond."""
@@ -125,6 +136,17 @@ class Gpu:
             vector_function_ns=1e-3,
             identity=like.identity,
         )
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+def _is_table(value: object, columns: int) -> bool:
+    rows = value if isinstance(value, tuple) else ()
+    return bool(rows) and all(
+        isinstance(row, tuple) and len(row) == columns and all(map(_is_positive, row)) for row in rows
+    )
 
 
 #: What kernels are shaped for where nothing else is known: an H200.
