@@ -186,7 +186,7 @@ class Engine:
             self._check_open()
             if options.gpu is None and isinstance(self.backend, DescribingGpu):
                 options = options.but(gpu=self.backend.described)
-            found = tuned(options.tuned, options.machine) if not options.schedule.annotates else Tuned()
+            found = tuned(options.tuned, options.timed_on) if not options.schedule.annotates else Tuned()
             request = Request(self.backend, self.layout, code, sizes, kept, recompute, options, found)
             return gc_paused(lambda: request.compiled(clock or Clock()))
         except WeftError as error:

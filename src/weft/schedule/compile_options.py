@@ -126,6 +126,11 @@ class CompileOptions:
         return self.gpu or USUAL_GPU
 
     @property
+    def timed_on(self) -> Machine:
+        """What runs what is tuned: the machine, or the GPU in it."""
+        return self.gpu.as_machine(self.machine) if self.gpu else self.machine
+
+    @property
     def key(self) -> str:
         """All that compiled code depends on, but for what tuning found: not how it is checked on the way, nor how much
         of it is kept."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from weft.loops import Buffer
+from weft.loops import Buffer, Collapse, Owners
 from weft.loops.walk import Body
 from weft.optimise.factor_copies import with_columns_in_memory, with_narrow_factors, with_turned_factors
 from weft.optimise.forward_fills import with_forwarded_fills
 from weft.optimise.loop_order import sums_innermost
 from weft.schedule import contractions, pipeline
 from weft.schedule.alike import once, touched_by_one
+from weft.schedule.apply_decisions import recalled
 from weft.schedule.fuse import fused
 from weft.schedule.gpu_fusion_cost import GpuFusionCost
 from weft.schedule.gpu_products import in_blocks
@@ -138,6 +139,18 @@ def plan_launches(stage: Stage, task: Task) -> Stage:
     return replace(stage, plan=planned(stage.kernels, stage.outside))
 
 
+def recall_on_grid(stage: Stage, task: Task) -> Stage:
+    """Run launches with the numbers that tuning found best, where it did.
+
+    for i on a grid by 1024 with 4 warps: …    becomes    for i on a grid by 512 with 8 warps: …
+    """
+    if not task.tuned:
+        return stage
+    places = {*task.places, Collapse, Owners}
+    kernels = recalled(stage.kernels, (), task.tuned, task.options, task.static, places)
+    return replace(stage, formed=tuple(kernels))
+
+
 def _several(kernels: Sequence[Kernel], found: Sequence[Sequence[Body]]) -> list[Kernel]:
     """Kernels, with what became of the template of each: one or more."""
     return [kernel.with_template(body) for kernel, bodies in zip(kernels, found, strict=True) for body in bodies]
@@ -165,11 +178,13 @@ _OWN = (
     Pass("cut_launches", cut_launches),
     Pass("run_on_grid", run_on_grid),
     Pass("plan_memory", plan_launches),
+    Pass("recall_decisions", recall_on_grid),
 )
 _ORDER = (
     "distribute forward_fills copy_factors reuse_copies scatter_to_gather order_loops decide_inlining "
     "inline interchange gather simplify_nests join_straight fuse forward_stores find_alike replace_aggregates simplify "
-    "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory"
+    "place_contractions split_long_sums widen_sums number_partials check_first cut_launches run_on_grid plan_memory "
+    "recall_decisions"
 )
 
 #: What happens between loops and launches on a GPU, in order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from hashlib import sha256
 from typing import TypeAlias
 
 from weft.errors import WeftError
@@ -134,7 +135,7 @@ class Gpu:
             latency_ns=1e-3,
             scalar_function_ns=1e-3,
             vector_function_ns=1e-3,
-            identity=like.identity,
+            identity=f"{like.identity} {sha256(repr(self).encode()).hexdigest()[:16]}",
         )
 
 
