@@ -20,18 +20,9 @@ from math import inf, prod
 
 from weft.loops import Cast, Let, MalformedLoops, Product, Read, Staged, Stmt, Store, Tile, Update, dtype_of, walk
 from weft.loops.annotations import Parts, collapsed_parts, parts_of, placed_parts, staged_product
-from weft.loops.legality import (
-    MOST_VECTORS,
-    NARROWEST,
-    WIDEST,
-    at_a_point,
-    follow,
-    lies_along,
-    points,
-    rest_in_order,
-    unfit,
-)
+from weft.loops.legality import follow, points
 from weft.loops.nests import stride_of
+from weft.loops.product_legality import MOST_VECTORS, NARROWEST, WIDEST, at_a_point, lies_along, rest_in_order, unfit
 from weft.loops.roundings import PARTS, ROUNDINGS
 from weft.loops.semiring import asks_for_numbers, is_commutative, is_rounded
 from weft.loops.show import show_product
