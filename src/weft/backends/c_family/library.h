@@ -1,5 +1,7 @@
 /* What C's library does not have, or not in this way. It comes before <tgmath.h>: names here mean double precision. */
-#define _DEFAULT_SOURCE
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <math.h>
 #include <stdint.h>
 
