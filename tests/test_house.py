@@ -72,6 +72,7 @@ CONSTANTS = {
     },
     "schedule/search.py": {"_ELITE": "how a tuner searches", "_ENOUGH": "how a tuner searches"},
     "optimise/gather.py": {"_LONGEST": "how long a scalar may get"},
+    "optimise/radix_sort.py": {"_VALUES": "the values of a byte"},
     "optimise/split_scalars.py": {"_LARGE": "how long a scalar may get"},
     "optimise/inline_decision.py": {"_COPIES": "how far a proof goes"},
     "optimise/signed_zeros.py": {"_FAR": "how far a proof goes"},

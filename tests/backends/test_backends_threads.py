@@ -249,11 +249,46 @@ int main(void)
 
 def test_sleepers_are_woken_for_what_took_long(tmp_path: Path) -> None:
     """Also where there are but two chunks, and the second is shorter."""
-    source, program = tmp_path / "sleepers.c", tmp_path / "sleepers"
-    source.write_text(f"#define _GNU_SOURCE\n{_prelude()}\n{_text('team.h')}\n{SLEEPERS}")
+    assert returned(SLEEPERS, tmp_path) == 0
+
+
+#: A thread on the caller's processor leaves it where it may run on others, and may come back afterwards.
+ASIDE = """
+int main(void)
+{
+    cpu_set_t allowed, one, after;
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    const int many = CPU_COUNT(&allowed), here = sched_getcpu();
+    for (int turn = 0; turn < 50; turn++) {
+        const int on = sched_getcpu();
+        atomic_store(&weft_team.on, on);
+        weft_step_aside();
+        sched_getaffinity(0, sizeof after, &after);
+        if (!CPU_EQUAL(&allowed, &after) || (many > 1 && sched_getcpu() == on)) return 1;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(here, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    atomic_store(&weft_team.on, here);
+    weft_step_aside();
+    sched_getaffinity(0, sizeof after, &after);
+    return !CPU_EQUAL(&one, &after);
+}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads stay where they are")
+def test_threads_leave_the_processor_of_their_caller(tmp_path: Path) -> None:
+    assert returned(ASIDE, tmp_path) == 0
+
+
+def returned(main: str, folder: Path) -> int:
+    """What a program returns that has the team's code."""
+    source, program = folder / "team.c", folder / "team"
+    source.write_text(f"{_prelude()}\n{_text('team.h')}\n{main}")
     command = [*real().command, "-std=gnu11", "-w", str(source), "-o", str(program), "-lm", "-lpthread"]
     subprocess.run(command, check=True, capture_output=True)
-    assert subprocess.run([str(program)]).returncode == 0
+    return subprocess.run([str(program)]).returncode
 
 
 # How many threads there may be

@@ -10,7 +10,7 @@ import pytest
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
 from weft.loops.annotations import parts_of, staged_product
-from weft.loops.legality import unfit
+from weft.loops.product_legality import unfit
 from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.machine import Machine
 from weft.ops import Call, Num

@@ -3,7 +3,8 @@
    A caller opens a round with a seat for every thread that may join it, and works itself. Whoever has a seat claims a
    chunk, works on it and claims the next: a thread whose core is busy elsewhere keeps nobody waiting but for the chunk
    it is at. When all are claimed the round is closed, and only those who have a seat are waited for. There is one round
-   at a time: a second caller works alone. Threads look for the next round for a while, then they sleep.
+   at a time: a second caller works alone. Threads look for the next round for a while, then they sleep. One that finds
+   itself on the caller's processor moves away: woken there, it would run in turns with the caller for milliseconds.
 
    They are started when they are first needed, and again after a fork. Where none can be started callers work alone.
    Nobody waits for them at the end of the process: between rounds they touch nothing but what stands here. */
@@ -33,6 +34,7 @@ static struct {
     _Atomic bool waiting;              /* does the caller sleep until they are? */
     _Alignas(64) _Atomic bool taken;   /* is there a round? */
     _Atomic int64_t asleep, spin_ns;
+    _Atomic int on;                    /* the processor that the caller is on */
     weft_work work;
     int64_t workers, missed_ns;
     bool refused, heeds_forks;
@@ -98,10 +100,25 @@ static bool weft_claim(const weft_work *work, char *scratch)
     return true;
 }
 
+/* Move to another processor than the caller's, if there is one: it may move on from there as it likes. */
+static void weft_step_aside(void)
+{
+#ifdef __linux__
+    cpu_set_t allowed, others;
+    const int on = atomic_load(&weft_team.on);
+    if (on < 0 || on >= CPU_SETSIZE || sched_getcpu() != on || sched_getaffinity(0, sizeof allowed, &allowed)) return;
+    others = allowed;
+    CPU_CLR(on, &others);
+    if (CPU_COUNT(&others) && !sched_setaffinity(0, sizeof others, &others))
+        sched_setaffinity(0, sizeof allowed, &allowed);
+#endif
+}
+
 static void *weft_worker(void *unused)
 {
     for (uint64_t seen = 0;;) {
         const uint64_t gate = weft_await(seen);
+        weft_step_aside();
         const int64_t seat = weft_seat(gate);
         seen = weft_round(gate);
         if (!seat) continue;
@@ -202,6 +219,9 @@ void weft_share(const weft_work *work, int64_t threads, int64_t spin_ns)
     const int64_t others = (threads < chunks ? threads : chunks) - 1;
     if (weft_team.workers < others && !weft_team.refused) weft_start(others);
     weft_team.work = *work;
+#ifdef __linux__
+    atomic_store(&weft_team.on, sched_getcpu());
+#endif
     atomic_store(&weft_team.spin_ns, spin_ns);
     atomic_store(&weft_team.left, 0);
     atomic_store(&weft_team.next, 0);
