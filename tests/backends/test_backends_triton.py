@@ -60,6 +60,14 @@ PROGRAMS: dict[str, Callable[[], wf.Tensor]] = {
     "layer_norm": lambda: wf.nn.layer_norm()(matrix(1024, 48)),
     "product": product,
     "narrow_product": lambda: product(ml_dtypes.bfloat16, 256),
+    "double_product": lambda: wf.einsum(
+        "i,k;k,j=>i,j", zeros(100, 50, label="a", dtype=np.float64), zeros(50, 70, label="b", dtype=np.float64)
+    ),
+    "float8_product": lambda: wf.einsum(
+        "i,k;k,j=>i,j",
+        zeros(100, 64, label="a", dtype=ml_dtypes.float8_e4m3fn),
+        zeros(64, 70, label="b", dtype=ml_dtypes.float8_e5m2),
+    ),
     "long_product": lambda: wf.einsum("i,k;k,j=>i,j", zeros(16, 8192, label="a"), zeros(8192, 16, label="b")),
     "convolution": convolution,
     "gather": lambda: wf.take(zeros(9, 5, label="table"), wf.data(np.zeros(7, np.int64), label="ids")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import dedent
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -336,6 +337,16 @@ def test_a_test_outside_of_the_columns_is_one_of_the_cell() -> None:
                         g[ids[t], d] max= values[t, d]
         """,
     )
+
+
+@pytest.mark.parametrize("architecture", [80, 90])
+def test_floats_of_eight_bits_are_multiplied_where_lanes_convert_them(architecture: int) -> None:
+    a, b = (wf.data(np.zeros((64, 64), ml_dtypes.float8_e4m3fn), label=name) for name in "ab")
+    y = wf.einsum("i,k;k,j=>i,j", a, b).named("y")
+    options = wf.CompileOptions(gpu=wf.Gpu(architecture=architecture))
+    found = wf.Context(OnGrid()).compile(y.forward, keep=[y], options=options).show("kernels")
+    assert ("in blocks of" in found) == (architecture >= 89)
+    assert ("on simt threads" in found) == (architecture < 89)
 
 
 def test_what_has_no_owners() -> None:
