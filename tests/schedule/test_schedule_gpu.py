@@ -355,6 +355,8 @@ def test_what_has_no_owners() -> None:
     assert owned(SCATTER.replace("+=", "=")) is None, "the last of them counts"
     assert owned(SCATTER.replace("g[d, row] +=", "g[d, t] +=")) is None, "loops alone choose the cell"
     assert owned(SCATTER.replace("values[b, t, d]", "values[b, t, d] * g[d, row]")) is None, "it reads its cells"
+    alone = "ids: int64[64]\ng: float32[9, 64]\nfor t in range(64):\n    g[ids[t], t] += 1.0\n"
+    assert owned(alone) is None, "each position has cells of its own"
 
 
 @pytest.mark.parametrize(

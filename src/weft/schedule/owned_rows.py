@@ -37,6 +37,8 @@ def by_owners(body: Sequence[Stmt], gpu: Gpu) -> Body | None:
         return None
     apart = [one for one in loops if _is_alone(one[0], found)]
     owned = [one for one in loops if one not in apart]
+    if not owned:
+        return None
     lane = _lane(apart, found)
     wide = min(gpu.owned_columns, 1 << (lane[1] - 1).bit_length()) if lane else 1
     how = Owners(gpu.owned_block, gpu.owned_part, gpu.owned_warps)
