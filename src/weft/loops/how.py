@@ -54,6 +54,21 @@ class Lanes(Worded):
 
 
 @dataclass(frozen=True, slots=True)
+class Owners(Worded):
+    """A program of a GPU's grid has one iteration; the first of those that accumulate into the same cells does all.
+
+    It looks through `block` iterations at once for others of its cells, and takes the values of those that it finds
+    from `part` at once. Loops on a grid around it are one grid with it.
+    """
+
+    words: ClassVar[str] = "by owners in blocks of {block} by {part} with {warps} warp(s)"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
+    part: int = 1
+    warps: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Simt(Worded):
     """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written.
 
@@ -116,9 +131,12 @@ class Ahead(Worded):
 
 
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Grid | Lanes | Simt | Jam | Vector | Registers | Unroll | Ahead
+How: TypeAlias = Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead
 #: All of them, in the order in which they stand at a loop.
-ANNOTATIONS: tuple[type[How], ...] = (Collapse, Parallel, Grid, Lanes, Simt, Jam, Vector, Registers, Unroll, Ahead)
+ANNOTATIONS: tuple[type[How], ...] = (
+    *(Collapse, Parallel, Grid, Lanes, Owners, Simt),
+    *(Jam, Vector, Registers, Unroll, Ahead),
+)
 #: Of these a loop has one at most.
 EXCLUSIVE = (Jam, Vector, Registers, Unroll)
 

@@ -39,6 +39,7 @@ from weft.loops.how import (
     How as How,
     Jam as Jam,
     Lanes as Lanes,
+    Owners as Owners,
     Parallel as Parallel,
     Registers as Registers,
     Simt as Simt,
