@@ -1,4 +1,5 @@
 /* What C's library does not have, or not in this way. It comes before <tgmath.h>: names here mean double precision. */
+#define _DEFAULT_SOURCE
 #include <math.h>
 #include <stdint.h>
 
