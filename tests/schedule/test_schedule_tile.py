@@ -10,6 +10,7 @@ import pytest
 from weft.affine import Affine
 from weft.loops import Buffer, Cast, For, Let, Local, MalformedLoops, Program, Read, Staged, Store, Tile, check, show
 from weft.loops.annotations import parts_of, staged_product
+from weft.loops.legality import unfit
 from weft.loops.semiring import SUM_OF_PRODUCTS
 from weft.machine import Machine
 from weft.ops import Call, Num
@@ -101,6 +102,17 @@ DOTS = "in tiles of 2 rows by 4 columns, along sums on vectors of 16"
 def test_what_is_chosen(text: str, sizes: tuple[int, ...], head: str) -> None:
     (found,) = tiled([contraction(text, **dict(zip("ijklh", sizes, strict=False)))])
     assert head in show(check(Program((found,)))).splitlines()[0]
+
+
+def test_vectors_lie_along_no_sums_where_there_are_none() -> None:
+    staged = contraction("i;j=>ij", i=64, j=80)
+
+    def problem(tile: Tile) -> str:
+        return unfit(Staged(replace(staged.what, tile=tile), staged.body))
+
+    assert problem(Tile(rows=1, vectors=3, lanes=16)) == ""
+    assert "no sums" in problem(Tile(rows=2, vectors=4, lanes=16, dot=True))
+    assert "no sums" in problem(Tile(rows=1, vectors=3, lanes=16, panel="transposed"))
 
 
 def test_a_product_whose_panels_are_too_deep_is_loops() -> None:

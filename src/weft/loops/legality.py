@@ -439,13 +439,16 @@ def _misgrouped(tile: Tile, found: Parts) -> str:
 
 def _misaligned(tile: Tile, found: Parts) -> str:
     """Why vectors do not lie as a tile says."""
-    columns, last = found.factors[1], found.sums[-1]
+    columns = found.factors[1]
+    along_sums = tile.dot or tile.panel == "transposed"
+    if along_sums and not found.sums:
+        return "it has no sums that vectors could lie along"
+    last = found.sums[-1] if along_sums else found.right[-1]
     if tile.dot:
         lie = all(lies_along(one, last, found.total.dtype) for one in found.factors)
-    elif tile.panel == "transposed":
+    elif along_sums:
         lie = isinstance(columns, Read) and stride_of(columns, last[0]) == 1 and is_float(found.total.dtype)
     else:
-        last = found.right[-1]
         lie = bool(tile.panel) or lies_along(columns, last, found.total.dtype)
     return "" if lie else f"its vectors do not lie along `{last[0]}`"
 
