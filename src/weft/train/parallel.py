@@ -27,7 +27,7 @@ from weft.train.shards import checked_batch, drawn_apart, merges, shard_slices
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _StepPart:
     """A routine of a step, and what it is given besides what the step is: counters, the number of the shard."""
 
     routine: Routine
@@ -46,7 +46,7 @@ class _Shard:
     """
 
     inputs: tuple[Tensor, ...]
-    gradients: _Part
+    gradients: _StepPart
     lasting: tuple[Tensor, ...]
     code: Code
 
@@ -58,7 +58,7 @@ class _Model:
     params: tuple[Tensor, ...]
     totals: Mapping[str, Tensor]
     merge: Routine
-    optimise: _Part
+    optimise: _StepPart
 
 
 def data_parallel(
@@ -210,7 +210,7 @@ class DataParallel(AnyStep):
         )
         return _Model(self.params, totals, merge, optimise)
 
-    def _part(self, code: Code, keep: Sequence[Tensor] = ()) -> _Part:
+    def _part(self, code: Code, keep: Sequence[Tensor] = ()) -> _StepPart:
         """Code as part of a step: what counts is the step, not its runs, which are given the numbers of counters."""
         named = {one.name: StaticIndex(one.name, one.size, one.counts) for one, _ in symbols(code)}
         bound = {one.name for one in self._bindings}
@@ -218,7 +218,7 @@ class DataParallel(AnyStep):
         routine = self.context.compile(
             code, bindings=[*self._bindings, *given], keep=keep, options=self._settings.options
         )
-        return _Part(routine, given)
+        return _StepPart(routine, given)
 
 
 def _totals(built: BuiltLoss) -> dict[str, Tensor]:
