@@ -6,7 +6,7 @@ may be stands here in its `limits`; what must hold of the loops for it, in a row
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import MISSING, astuple, dataclass, fields
 from typing import ClassVar, TypeAlias
 
 from weft.loops.wording import Worded, read
@@ -144,6 +144,12 @@ EXCLUSIVE = (Jam, Vector, Registers, Unroll)
 def read_how(text: str) -> How | None:
     """One way in which a loop runs; None if a text does not say any."""
     return next((found for kind in ANNOTATIONS if (found := read(kind, text)) is not None), None)
+
+
+def example(kind: type[How]) -> How:
+    """An annotation of a kind, to show how it is written."""
+    needed = [4 for one in fields(kind) if one.default is MISSING]
+    return kind(*needed)
 
 
 def is_within_limits(how: How) -> bool:

@@ -151,6 +151,14 @@ def no_option(name: str) -> WeftError:
     return _NoOption(f"there is no setting {name!r}", fix="the settings are " + ", ".join(KINDS))
 
 
+def checked_options(given: object) -> CompileOptions | None:
+    """Options as `options=` takes them: None for those of `wf.config`."""
+    if not isinstance(given, CompileOptions | None):
+        what = f"options= takes wf.CompileOptions, not {type(given).__name__}"
+        raise WeftError(what, fix="write options=wf.CompileOptions(fast_math=True), or leave it out")
+    return given
+
+
 def _refused(name: str, kind: type, value: object) -> str | None:
     """What an option takes, if a value is not that."""
     least, most = _LEAST.get(name, 1), _MOST.get(name)
