@@ -317,6 +317,19 @@ def test_cells_that_positions_choose_have_owners() -> None:
     )
 
 
+def test_columns_side_by_side_are_one_program() -> None:
+    found = owned(SCATTER.replace("g: float32[768, 50304]", "g: float32[50304, 768]").replace("g[d, row]", "g[row, d]"))
+    assert found is not None
+    assert "for d in range(768) on a grid by 1024 with 8 warps:" in found
+    assert "by owners in blocks of 1024 by 16 with 8 warps:" in found
+
+
+def test_what_has_no_columns_takes_many_positions_at_once() -> None:
+    found = owned("ids: int64[9999]\ng: float32[10]\nfor t in range(9999):\n    g[ids[t]] += 1.0\n")
+    assert found is not None
+    assert found.splitlines()[0] == "for t in range(9999) by owners in blocks of 1024 by 1024 with 4 warps:"
+
+
 def test_a_test_outside_of_the_columns_is_one_of_the_cell() -> None:
     found = owned("""
         ids: int64[512]
@@ -332,7 +345,7 @@ def test_a_test_outside_of_the_columns_is_one_of_the_cell() -> None:
         found,
         """
             for d in range(128) on a grid by 128 with 4 warps:
-                for t in range(512) by owners in blocks of 1024 by 16 with 4 warps:
+                for t in range(512) by owners in blocks of 1024 by 32 with 4 warps:
                     if 0 <= ids[t] < 256:
                         g[ids[t], d] max= values[t, d]
         """,

@@ -36,9 +36,11 @@ class Gpu:
     of eight.
     Where what follows their sums touches up to so many tensors, a thread has so many `thread_cells` at most. One
     program does `alone_points` as soon as several that wait for each other. Products of `copied_points` are worth a
-    copy of a factor that lies as they take it. Of a scatter, a program has one position and `owned_columns` of its
-    cells on `owned_warps`, looks through `owned_block` positions at once for others of its cells, and takes those that
-    it finds from `owned_part` at once; so many `resident_programs` share a multiprocessor.
+    copy of a factor that lies as they take it. Of a scatter, a program has one position and
+    `owned_columns` of its cells, `owned_apart` where they do not lie side by side. It looks through `owned_block`
+    positions at once for others of its cells, and takes those that it finds from `owned_part` at least at once, from
+    more where columns are so few that it has not `owned_cells` then, on `owned_warps`, or twice as many where it has
+    several times as many cells; so many `resident_programs` share a multiprocessor.
     """
 
     architecture: int = 90
@@ -108,9 +110,11 @@ class Gpu:
     thread_cells: tuple[tuple[int, int], ...] = ((3, 128), (8, 64), (1 << 20, 32))
     alone_points: int = 1 << 13
     copied_points: int = 1 << 23
-    owned_columns: int = 256
+    owned_columns: int = 1024
+    owned_apart: int = 256
     owned_block: int = 1024
     owned_part: int = 16
+    owned_cells: int = 4096
     owned_warps: int = 4
     resident_programs: int = 16
 
