@@ -91,7 +91,7 @@ class ByKind:
             self._lengths.add(length)
             if len(self._lengths) == _MANY_LENGTHS:
                 what = f"batches had {_MANY_LENGTHS} different lengths, and for each a step was compiled"
-                fix = 'have fewer: wf.data.batches(…, last="drop"), or fill up (docs/recipes.md#lengths-that-always-differ)'
+                fix = 'have fewer: wf.data.batches(…, last="drop"), or fill up: docs/recipes.md has how'
                 warn(WeftError(what, origin=user_origin(), fix=fix))
 
     def _input(self, name: str, sizes: tuple[int, ...], dtype: str) -> Tensor:
