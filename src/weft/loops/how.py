@@ -128,7 +128,7 @@ def read_how(text: str) -> How | None:
     return next((found for kind in ANNOTATIONS if (found := read(kind, text)) is not None), None)
 
 
-def example(kind: type[How]) -> How:
+def specimen(kind: type[How]) -> How:
     """An annotation of a kind, to show how it is written."""
     needed = [4 for one in fields(kind) if one.default is MISSING]
     return kind(*needed)
