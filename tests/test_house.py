@@ -63,6 +63,14 @@ CONSTANTS = {
         "_CLAIMED": "what a tuner tries",
         "_DEEPEST": "what a tuner tries",
     },
+    "schedule/gpu_knobs.py": {
+        "_WARPS": "what a tuner tries",
+        "_STAGES": "what a tuner tries",
+        "_GROUPS": "what a tuner tries",
+        "_SIDES, _SUMS": "what a tuner tries",
+        "_FARTHEST": "what a tuner tries",
+        "_MOST_LANES": "what a tuner tries",
+    },
     "schedule/product_knobs.py": {"_ROWS, _VECTORS": "what a tuner tries"},
     "schedule/space.py": {
         "_LANES": "what a tuner tries",
@@ -71,6 +79,7 @@ CONSTANTS = {
     },
     "schedule/search.py": {"_ELITE": "how a tuner searches", "_ENOUGH": "how a tuner searches"},
     "optimise/gather.py": {"_LONGEST": "how long a scalar may get"},
+    "optimise/radix_sort.py": {"_VALUES": "the values of a byte"},
     "optimise/split_scalars.py": {"_LARGE": "how long a scalar may get"},
     "optimise/inline_decision.py": {"_COPIES": "how far a proof goes"},
     "optimise/signed_zeros.py": {"_FAR": "how far a proof goes"},

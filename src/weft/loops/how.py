@@ -54,6 +54,21 @@ class Lanes(Worded):
 
 
 @dataclass(frozen=True, slots=True)
+class Owners(Worded):
+    """A program of a GPU's grid has one iteration; the first of those that accumulate into the same cells does all.
+
+    It looks through `block` iterations at once for others of its cells, and takes the values of those that it finds
+    from `part` at once. Loops on a grid around it are one grid with it.
+    """
+
+    words: ClassVar[str] = "by owners in blocks of {block} by {part} with {warps} warp(s)"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
+    part: int = 1
+    warps: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Simt(Worded):
     """Each iteration is a GPU thread's, in thread blocks of so many; loops inside run as they are written.
 
@@ -116,9 +131,12 @@ class Ahead(Worded):
 
 
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Grid | Lanes | Simt | Jam | Vector | Registers | Unroll | Ahead
+How: TypeAlias = Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead
 #: All of them, in the order in which they stand at a loop.
-ANNOTATIONS: tuple[type[How], ...] = (Collapse, Parallel, Grid, Lanes, Simt, Jam, Vector, Registers, Unroll, Ahead)
+ANNOTATIONS: tuple[type[How], ...] = (
+    *(Collapse, Parallel, Grid, Lanes, Owners, Simt),
+    *(Jam, Vector, Registers, Unroll, Ahead),
+)
 #: Of these a loop has one at most.
 EXCLUSIVE = (Jam, Vector, Registers, Unroll)
 
@@ -134,10 +152,10 @@ def specimen(kind: type[How]) -> How:
     return kind(*needed)
 
 
-def is_within_limits(how: How) -> bool:
+def is_within_limits(how: How | Blocks) -> bool:
     """Are its numbers what they may be?"""
     least, most = how.limits
-    return all(least <= number <= most for number in astuple(how))
+    return all(least <= one <= most for one in astuple(how) if isinstance(one, int))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +218,7 @@ class Blocks(Worded):
         "in blocks of {rows} row(s) by {columns} column(s) by {sums} sum(s), {warps} warp(s), {stages} stage(s), "
         "groups of {group}[, {splits} split(s)][, as {precision:tf32}]"
     )
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
     rows: int
     columns: int
     sums: int

@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
-from weft.loops import (
-    Buffer,
-    Product,
-    Simt,
-    Vector,
-)
+from weft.loops import Buffer, Product, Simt, Vector
 from weft.loops.nests import Nest
 from weft.loops.walk import Body
 from weft.optimise.distribute import distributed
@@ -25,6 +21,7 @@ from weft.optimise.inline_decision import decide
 from weft.optimise.interchange import interchanged
 from weft.optimise.lanes import in_lanes
 from weft.optimise.partial_states import partial_states
+from weft.optimise.radix_sort import radix_sorted
 from weft.optimise.reuse_copies import reusing_copies
 from weft.optimise.rewrite import rewrite
 from weft.optimise.scalar_replacement import replaced_aggregates
@@ -168,6 +165,16 @@ def gather(stage: Stage, task: Task) -> Stage:
     for k: s = s + where(ids[i] == k, t[k], 0)    becomes    s = t[ids[i]]
     """
     return each_kernel(stage, lambda body: gathered(body, task.options.fast_math, stage.unsigned))
+
+
+def radix_sort(stage: Stage, task: Task) -> Stage:
+    """Find the ranks of elements by sorting them, where they are counted one by one.
+
+    for v: for o: ranks[v] += comes_before(x[o], o, x[v], v)    becomes    …;  for v: ranks[v] += rank[v]
+    """
+    ids, least = count(), task.options.thresholds.sorted_elements
+    found = ((one, [one.body] if one.shared else radix_sorted(one.body, least, ids)) for one in stage.parts)
+    return replace(stage, formed=tuple(part.with_body(body) for part, bodies in found for body in bodies))
 
 
 def simplify_nests(stage: Stage, task: Task) -> Stage:
@@ -367,6 +374,7 @@ PASSES = (
     Pass("inline", inline),
     Pass("interchange", interchange),
     Pass("gather", gather),
+    Pass("radix_sort", radix_sort),
     Pass("simplify_nests", simplify_nests),
     Pass("fuse", fuse),
     Pass("forward_stores", forward_stores),
