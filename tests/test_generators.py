@@ -16,7 +16,10 @@ from weft.schedule.gpu import GPU_PASSES
 from weft.schedule.pipeline import PASSES
 
 #: How many draws of each, fewer of those that take long; a campaign sets more.
-DRAWS, FEW = 8, {"models": 2, "attention": 3, "training": 3, "scans": 3, "long": 3, "heads": 2, "lengths": 5, "plain": 5}
+DRAWS, FEW = (
+    8,
+    {"scans": 3, "long": 3, "heads": 2, "lengths": 5, "plain": 5, "models": 2, "attention": 3, "training": 3},
+)
 ASKED = int(os.environ.get("WEFT_DRAWS", "0"))
 
 
@@ -27,8 +30,8 @@ def test_what_must_hold_of_random_programs(name: str) -> None:
 
 
 #: What is drawn until every pass has changed a program: those first that many passes have something to do with.
-TRIED = ("nests", "scatters", "positions", "windows", "monoids", "narrow", "contractions", "special", "sums", "simt")
-TRIED_LAST = ("reductions", "heads", "models", "scans")
+TRIED = ("nests", "launches", "scatters", "positions", "windows", "monoids", "narrow", "special", "products", "simt")
+TRIED_LAST = ("models", "reductions", "contractions", "heads", "attention", "scans")
 #: What tuning found is applied to kernels alone: `generators/options.py` does that.
 APART = {"recall_decisions"}
 

@@ -102,6 +102,10 @@ def _sequences(rng: np.random.Generator) -> tuple[wf.Tensor, str]:
     batch, time, width = _size(rng, 1, 4), _size(rng, 1, 20), 2 * _size(rng, 1, 5)
     x = wf.data(rng.uniform(-1, 1, (batch, time, width)), batch=2, label="x")
     shown = [f"x {batch},{time}|{width}"]
+    if rng.random() < 0.3:
+        ids = wf.data(rng.integers(0, 5, (batch, time)), batch=2, label="ids")
+        x = x + wf.nn.embedding(vocabulary=5, o=width, label="table")(ids)
+        shown.append("embedding")
     for at in range(int(rng.integers(1, 4))):
         name = str(rng.choice(list(SEQUENCES)))
         shown.append(name)
