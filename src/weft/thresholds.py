@@ -35,6 +35,8 @@ class Thresholds:
     most, half of the registers. Accumulators that registers hold stay there if what is done with all of them, written
     out, has no more than `written_operations`.
 
+    **Order.** Rows of `sorted_elements` or more are sorted digit by digit; of fewer, each is compared with all others.
+
     **Strips.** Contractions one after another run in strips of `strip_rows_least` to `strip_rows_most` rows, with nests
     that are no further than `strip_distance` from the first. A window that is read under tests is copied with a border
     if each cell of the copy is used `border_uses` times on average. Rows of `fetched_lines` cache lines at least are
@@ -76,6 +78,7 @@ class Thresholds:
     state_operations: int = 100
     state_bytes: int = 1024
     written_operations: int = 256
+    sorted_elements: int = 64
     strip_rows_least: int = 32
     strip_rows_most: int = 64
     strip_distance: int = 100

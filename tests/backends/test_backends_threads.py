@@ -249,11 +249,63 @@ int main(void)
 
 def test_sleepers_are_woken_for_what_took_long(tmp_path: Path) -> None:
     """Also where there are but two chunks, and the second is shorter."""
-    source, program = tmp_path / "sleepers.c", tmp_path / "sleepers"
-    source.write_text(f"#define _GNU_SOURCE\n{_prelude()}\n{_text('team.h')}\n{SLEEPERS}")
+    assert run_team(SLEEPERS, tmp_path).returncode == 0
+
+
+def run_team(main: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What a program prints and returns that has the team's code."""
+    source, program = folder / "team.c", folder / "team"
+    source.write_text(f"#define _GNU_SOURCE\n#include <stdio.h>\n{_prelude()}\n{_text('team.h')}\n{main}")
     command = [*real().command, "-std=gnu11", "-w", str(source), "-o", str(program), "-lm", "-lpthread"]
     subprocess.run(command, check=True, capture_output=True)
-    assert subprocess.run([str(program)]).returncode == 0
+    return subprocess.run([str(program)], capture_output=True, text=True)
+
+
+#: A thread that goes to the caller's processor at the end of every round, and may run anywhere again.
+TOGETHER = """
+static pthread_t caller;
+static cpu_set_t all, one;
+static _Atomic int joined, apart, confined;
+static void part(const void *of, int64_t first, int64_t end, char *scratch)
+{
+    if (!pthread_equal(pthread_self(), caller)) {
+        cpu_set_t may;
+        joined++;
+        sched_getaffinity(0, sizeof may, &may);
+        confined += !CPU_EQUAL(&may, &all);
+        apart += !CPU_ISSET(sched_getcpu(), &one);
+        sched_setaffinity(0, sizeof one, &one);
+        sched_setaffinity(0, sizeof all, &all);
+    }
+    for (int64_t end = weft_now() + 1000000; weft_now() < end;) {}
+}
+int main(void)
+{
+    static char scratch[2 * 64];
+    int64_t took = 0;
+    caller = pthread_self();
+    sched_getaffinity(0, sizeof all, &all);
+    if (CPU_COUNT(&all) < 2) return 77;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    for (int run = 0; run < 100; run++) {
+        weft_share(&(weft_work){part, 0, 2, 1, scratch, 64, &took}, 2, 1000000000);
+        sched_setaffinity(0, sizeof one, &one); /* once there is a second thread, which may run anywhere */
+    }
+    printf("%d joined, %d apart, %d confined", joined, apart, confined);
+    return 0;
+}
+"""
+
+
+def test_threads_of_a_round_run_on_processors_of_their_own(tmp_path: Path) -> None:
+    """Wherever the system put them before; and none is kept from any processor by that."""
+    done = run_team(TOGETHER, tmp_path)
+    if done.returncode == 77:
+        pytest.skip("there is but one processor")
+    joined, apart, confined = (int(word) for word in done.stdout.split() if word.isdecimal())
+    assert confined == 0
+    assert 2 * apart >= joined > 0
 
 
 # How many threads there may be

@@ -18,11 +18,11 @@ ROWS = list(OPS.values())
 NEUTRAL = [op for op in ROWS if op.neutral is not None]
 EXPECTED = {
     1: "identity relu sat01 exp log exp2 log2 sin cos sqrt recip recip_sqrt neg tanh sigmoid erf abs floor rint sign "
-    "not tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt rcbrt ceil trunc "
-    "round erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma digamma trigamma j0 j1 y0 y1 cyl_bessel_i0 "
-    "cyl_bessel_i1",
-    2: "arg1 arg2 type_as add sub mul div floordiv pow relu_gate sat01_gate select max min mod lt le eq ne or and "
-    "threefry4x32 uniform atan2 hypot rhypot fmod remainder copysign nextafter fmax fmin fdim",
+    "not order_place tan acos asin atan sinpi cospi sinh cosh asinh acosh atanh exp10 expm1 log10 log1p logb cbrt "
+    "rcbrt ceil trunc round erfc erfcx erfinv erfcinv normcdf normcdfinv lgamma tgamma digamma trigamma j0 j1 y0 y1 "
+    "cyl_bessel_i0 cyl_bessel_i1",
+    2: "arg1 arg2 type_as add sub mul div floordiv pow relu_gate sat01_gate select max min mod lt le eq ne precedes or "
+    "and threefry4x32 uniform atan2 hypot rhypot fmod remainder copysign nextafter fmax fmin fdim",
     3: "normal where fma norm3d rnorm3d",
     4: "norm4d rnorm4d",
 }
@@ -131,6 +131,8 @@ MEANINGS = [
     ("sign", (-0.3,), -1.0),
     ("sign", (0.0,), 0.0),
     ("sign", (7.0,), 1.0),
+    ("order_place", (-0.0,), 2.0**63),
+    ("order_place", (0.0,), 2.0**63),
     ("not", (0.0,), 1.0),
     ("not", (3.0,), 0.0),
     ("arg1", (2.0, 3.0), 2.0),
@@ -157,6 +159,11 @@ MEANINGS = [
     ("le", (3.0, 3.0), 1.0),
     ("eq", (3.0, 3.0), 1.0),
     ("ne", (3.0, 3.0), 0.0),
+    ("precedes", (2.0, 3.0), 1.0),
+    ("precedes", (3.0, 3.0), 0.0),
+    ("precedes", (3.0, np.nan), 1.0),
+    ("precedes", (np.nan, 3.0), 0.0),
+    ("precedes", (np.nan, np.nan), 0.0),
     ("or", (0.0, 3.0), 1.0),
     ("and", (0.0, 3.0), 0.0),
     ("where", (1.0, 2.0, 3.0), 2.0),
@@ -206,7 +213,7 @@ DOMAINS = {
     "erfcinv": (0, 2),
     "acosh": (1, np.inf),
 }
-UNDIFFERENTIABLE = {"nextafter", "trigamma"}
+UNDIFFERENTIABLE = {"nextafter", "trigamma", "order_place"}
 
 
 @each([op for op in ROWS if op.name not in RANDOM | UNDIFFERENTIABLE])

@@ -6,7 +6,7 @@ may be stands here in its `limits`; what must hold of the loops for it, in a row
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import MISSING, astuple, dataclass, fields
 from typing import ClassVar, TypeAlias
 
 from weft.loops.wording import Worded, read
@@ -51,6 +51,21 @@ class Lanes(Worded):
     words: ClassVar[str] = "in lanes by {block}"
     limits: ClassVar[tuple[int, int]] = 1, 1 << 16
     block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owners(Worded):
+    """A program of a GPU's grid has one iteration; the first of those that accumulate into the same cells does all.
+
+    It looks through `block` iterations at once for others of its cells, and takes the values of those that it finds
+    from `part` at once. Loops on a grid around it are one grid with it.
+    """
+
+    words: ClassVar[str] = "by owners in blocks of {block} by {part} with {warps} warp(s)"
+    limits: ClassVar[tuple[int, int]] = 1, 1 << 16
+    block: int
+    part: int = 1
+    warps: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +131,12 @@ class Ahead(Worded):
 
 
 #: How a loop runs. What it says holds of the loop that a collapsed one is.
-How: TypeAlias = Collapse | Parallel | Grid | Lanes | Simt | Jam | Vector | Registers | Unroll | Ahead
+How: TypeAlias = Collapse | Parallel | Grid | Lanes | Owners | Simt | Jam | Vector | Registers | Unroll | Ahead
 #: All of them, in the order in which they stand at a loop.
-ANNOTATIONS: tuple[type[How], ...] = (Collapse, Parallel, Grid, Lanes, Simt, Jam, Vector, Registers, Unroll, Ahead)
+ANNOTATIONS: tuple[type[How], ...] = (
+    *(Collapse, Parallel, Grid, Lanes, Owners, Simt),
+    *(Jam, Vector, Registers, Unroll, Ahead),
+)
 #: Of these a loop has one at most.
 EXCLUSIVE = (Jam, Vector, Registers, Unroll)
 
@@ -126,6 +144,12 @@ EXCLUSIVE = (Jam, Vector, Registers, Unroll)
 def read_how(text: str) -> How | None:
     """One way in which a loop runs; None if a text does not say any."""
     return next((found for kind in ANNOTATIONS if (found := read(kind, text)) is not None), None)
+
+
+def example(kind: type[How]) -> How:
+    """An annotation of a kind, to show how it is written."""
+    needed = [4 for one in fields(kind) if one.default is MISSING]
+    return kind(*needed)
 
 
 def is_within_limits(how: How) -> bool:

@@ -28,6 +28,7 @@ from weft.loops.nodes import (
     Lanes,
     Let,
     Local,
+    Owners,
     Parallel,
     Product,
     Read,
@@ -43,6 +44,7 @@ from weft.loops.nodes import (
     Update,
     Vector,
 )
+from weft.loops.owner_computes import scatter_of
 from weft.loops.reaching import covered
 from weft.loops.semiring import is_accumulation
 from weft.loops.sites import Site, separated, sites
@@ -95,7 +97,7 @@ def illegal(loop: For) -> str:
 
 def is_on_grid(stmt: Stmt) -> bool:
     """Do programs or threads of a GPU share a statement?"""
-    return isinstance(stmt, For) and any(isinstance(one, Grid | Simt) for one in stmt.how)
+    return isinstance(stmt, For) and any(isinstance(one, Grid | Owners | Simt) for one in stmt.how)
 
 
 def is_shared(stmt: Stmt) -> bool:
@@ -203,7 +205,7 @@ def _not_in_lanes(loops: Sequence[Loop], body: Sequence[Stmt]) -> str:
         operations = {one[0] for one in taken if one is not None}
         if None in taken or uses > len(taken) or len(operations) > 1 or not is_accumulation(operations.pop()):
             return f"`{local.name}` is carried from one iteration to the next"
-    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE]) or _met(body)
+    return _shared(loops, body, [one for one in done.buffers if one.role is not Role.PRIVATE])
 
 
 def _met(body: Sequence[Stmt]) -> str:
@@ -291,7 +293,7 @@ def points(loops: Sequence[Loop]) -> int:
 
 def _collapse(how: Collapse, found: _Annotated) -> str:
     """Cells follow each other as if the loops were one; on a grid or in lanes they may lie anywhere."""
-    if any(isinstance(one, Grid | Lanes) for one in found.loop.how):
+    if any(isinstance(one, Grid | Lanes | Owners) for one in found.loop.how):
         return "" if 1 < len(found.loops) == how.loops else _too_few(how.loops)
     return scattered(found.loops, found.body, how.loops)
 
@@ -307,6 +309,14 @@ def _grid(how: Grid, found: _Annotated) -> str:
 
 def _lanes(how: Lanes, found: _Annotated) -> str:
     return _no_power_of_two(how.block) or _not_in_lanes(found.loops, found.body)
+
+
+def _owners(how: Owners, found: _Annotated) -> str:
+    """Each iteration accumulates into cells, and reads nothing of them."""
+    if how.part & (how.part - 1) or not 0 < how.part <= how.block:
+        return f"{how.part} lanes are no power of two up to {how.block}"
+    scatter = scatter_of(found.loops, found.body)
+    return _no_power_of_two(how.block) or (scatter if isinstance(scatter, str) else "")
 
 
 def _no_power_of_two(block: int) -> str:
@@ -363,6 +373,7 @@ RULES: Mapping[type, Callable[[Any, _Annotated], str]] = {
     Parallel: _any_order,
     Grid: _grid,
     Lanes: _lanes,
+    Owners: _owners,
     Simt: _any_order,
     Jam: _jam,
     Vector: _vector,

@@ -39,6 +39,7 @@ from weft.loops.how import (
     How as How,
     Jam as Jam,
     Lanes as Lanes,
+    Owners as Owners,
     Parallel as Parallel,
     Registers as Registers,
     Simt as Simt,
@@ -59,6 +60,7 @@ class Role(Enum):
     BEFORE = "the old values of a buffer while it is written"
     ACCUMULATOR = "where a buffer's values are accumulated, in a wider type"
     PARTIAL = "several accumulators of one accumulation, joined at its end"
+    SORTED = "elements on their way into order, or where they come to stand"
     FIELD = "one of the numbers that each cell of a buffer holds together: scalar replacement"
     EXPANDED = "a variable with a cell for every iteration: scalar expansion"
     STRIPS = "a buffer with one of its axes cut into strips: strip-mining"

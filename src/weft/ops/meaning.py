@@ -57,6 +57,27 @@ def sigmoid(x: npt.ArrayLike) -> Array:
     return np.asarray(np.where(np.less(x, 0), power, np.ones_like(power)) / (1 + power))
 
 
+def precedes(x: npt.ArrayLike, y: npt.ArrayLike) -> Array:
+    """Does `x` come before `y` in order? What is not a number comes last."""
+    return np.asarray(np.less(x, y) | (np.not_equal(y, y) & np.equal(x, x)))
+
+
+def order_place(x: npt.ArrayLike) -> Array:
+    """Where a number stands among all of its type, in order: numbers that are equal, or none, stand in one place."""
+    values = np.asarray(x)
+    if values.dtype.kind == "b":
+        values = values.astype(np.int64)
+    bits = np.dtype(f"u{values.dtype.itemsize}").type
+    first = bits(1 << (8 * values.dtype.itemsize - 1))
+    place = np.where(values == 0, np.zeros_like(values), values).view(bits)
+    if values.dtype.kind == "f":
+        place = np.where(place >= first, ~place, place | first)
+        place = np.where(np.isnan(values), ~bits(0), place)
+    elif values.dtype.kind == "i":
+        place = place ^ first
+    return np.asarray(place).astype(np.uint64)
+
+
 def fused_multiply_add(x: npt.ArrayLike, y: npt.ArrayLike, z: npt.ArrayLike) -> Array:
     """`x * y + z`, rounded once."""
     dtype = np.result_type(x, y, z)

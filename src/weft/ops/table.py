@@ -20,10 +20,10 @@ from weft.habits import no_accumulation
 from weft.ops import typing
 from weft.ops.dtypes import WEAK_FLOAT, WEAK_INT
 from weft.ops.library import LIBRARY
-from weft.ops.meaning import erf, floor_divide, fused_multiply_add, power, sigmoid, sign, type_as
+from weft.ops.meaning import erf, floor_divide, fused_multiply_add, order_place, power, precedes, sigmoid, sign, type_as
 from weft.ops.monoid import OWN_MONOIDS, Monoid
 from weft.ops.random import standard_normal, threefry4x32, unit_interval
-from weft.ops.row import Op, flat, unary
+from weft.ops.row import Op, flat, no_gradient, unary
 from weft.ops.scalar import Num, Number, Scalar, call, computed, where
 from weft.ops.special import keeps_whole
 
@@ -139,6 +139,10 @@ _ROWS: tuple[Op, ...] = (
         idempotent=True,
     ),
     unary("not", lambda x: np.equal(x, 0), "({0} == 0)", "({0} == 0)", flat, typing=typing.truths),
+    unary(
+        "order_place", order_place, "weft_order_place_{t}({0})", "weft_order_place_{t}({0})",
+        no_gradient("order_place"), typing=typing.place,
+    ),
     # two operands
     Op(
         "arg1", 2, "-@>", lambda x, y: np.broadcast_arrays(x, y)[0], "{0}", "{0}", lambda x, y, z: (1, 0),
@@ -201,6 +205,10 @@ _ROWS: tuple[Op, ...] = (
     Op("le", 2, "<=", np.less_equal, "({0} <= {1})", "({0} <= {1})", flat, typing=typing.compared),
     Op("eq", 2, "=", np.equal, "({0} == {1})", "({0} == {1})", flat, typing=typing.compared, commutative=True),
     Op("ne", 2, "<>", np.not_equal, "({0} != {1})", "({0} != {1})", flat, typing=typing.compared, commutative=True),
+    Op(
+        "precedes", 2, "precedes", precedes, "(({0} < {1}) | (({1} != {1}) & ({0} == {0})))",
+        "(({0} < {1}) | (({1} != {1}) & ({0} == {0})))", flat, typing=typing.compared,
+    ),
     Op(
         "or", 2, "||", np.logical_or, "({0} | {1})", "({0} | {1})", flat, typing.truths, _zero,
         commutative=True, associative=True, idempotent=True, over=("and",),

@@ -78,6 +78,12 @@ def drawn(*types: str) -> Typed:
     return (*("uint64" for _ in types[1:]), real(last)), real(last)
 
 
+@cache
+def place(of: str) -> Typed:
+    """Where a number stands among all of its type; truth values are whole numbers here."""
+    return (numeric(of),), "uint64"
+
+
 def states(left: str, right: str) -> Typed:
     """Two states of an accumulation make another."""
     return (left, left), left

@@ -59,7 +59,7 @@ def compares(scalar: Scalar) -> tuple[Scalar, Scalar] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Effect:
+class OneEffect:
     """The one statement of a loop's body with an effect, with the loops around it and the values of variables."""
 
     outer: tuple[For, ...]
@@ -80,8 +80,8 @@ class _Gathering:
 
     def _one_point(self, loop: str, size: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
         """A loop in which one iteration contributes, without the loop."""
-        effect = _effect(body, {})
-        value = _added(effect.core) if effect else None
+        effect = one_effect(body, {})
+        value = added_by(effect.core) if effect else None
         if effect is None or value is None or not self._ignores_zeros(effect.core):
             return None
         added = expanded(value, effect.values)
@@ -113,7 +113,9 @@ class _Gathering:
                 yield factor, _product(rest, dtype_of(value))
 
 
-def _at_one_point(effect: _Effect, loop: str, size: int, index: Local, found: Scalar, rest: Scalar) -> tuple[Stmt, ...]:
+def _at_one_point(
+    effect: OneEffect, loop: str, size: int, index: Local, found: Scalar, rest: Scalar
+) -> tuple[Stmt, ...]:
     """What the one contributing iteration does, inside of the loops that its index depends on."""
     names = free(found)
     depth = max((at for at, one in enumerate(effect.outer, 1) if one.loop in names), default=0)
@@ -129,7 +131,7 @@ def _is_finite(factor: Scalar) -> bool:
     return not is_float(dtype_of(inner)) or (constant is not None and bool(np.isfinite(constant)))
 
 
-def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect | None:
+def one_effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> OneEffect | None:
     *lead, last = body
     known = dict(values)
     for stmt in lead:
@@ -140,16 +142,16 @@ def _effect(body: tuple[Stmt, ...], values: Mapping[Local, Scalar]) -> _Effect |
             return None
     match last:
         case For(body=inner):
-            found = _effect(inner, known)
-            return found and _Effect((last, *found.outer), found.core, found.values)
+            found = one_effect(inner, known)
+            return found and OneEffect((last, *found.outer), found.core, found.values)
         case Set(local=local) if local not in known:
-            return _Effect((), last, known)
+            return OneEffect((), last, known)
         case Update():
-            return _Effect((), last, known)
+            return OneEffect((), last, known)
     return None
 
 
-def _added(core: Set | Update) -> Scalar | None:
+def added_by(core: Set | Update) -> Scalar | None:
     """What a sum adds."""
     match core:
         case Update(op="add", value=value):

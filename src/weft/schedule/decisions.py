@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TypeVar
 
-from weft.loops import For, How, Product, Staged, Stmt, Tile
+from weft.loops import Blocks, For, How, Product, Staged, Stmt, Tile
 from weft.loops.how import is_within_limits, read_how
 from weft.loops.show import show_product
 from weft.loops.walk import body_of
@@ -24,9 +24,11 @@ from weft.loops.wording import read
 
 T = TypeVar("T")
 
+#: No number of a block is larger, whoever wrote it.
+_LARGEST_BLOCK = 1 << 16
 _PRODUCT = re.compile(
     r"product of (?:left (?P<left>[\w, ]+?))?(?:; )?(?:right (?P<right>[\w, ]+?))?(?:; )?(?:sums (?P<sums>[\w, ]+?))?"
-    r" (?P<tile>in tiles of .*)",
+    r" (?P<runs>in (?:tiles|blocks) of .*)",
     re.ASCII,
 )
 
@@ -117,11 +119,13 @@ def _how(text: str) -> How:
 
 def _product(total: str, text: str) -> Product:
     found = _PRODUCT.fullmatch(text)
-    tile = read(Tile, found["tile"]) if found else None
-    if found is None or tile is None:
+    tile, blocks = (read(Tile, found["runs"]), read(Blocks, found["runs"])) if found else (None, None)
+    if found is None or (tile is None and blocks is None):
         raise ValueError(f"{text!r} does not say how a product runs")
+    if blocks is not None and not all(0 < one <= _LARGEST_BLOCK for one in astuple(blocks) if isinstance(one, int)):
+        raise ValueError(f"{text!r} is out of range")
     left, right, sums = (tuple(part.split(", ")) if (part := found[side]) else () for side in ("left", "right", "sums"))
-    return Product(left, right, sums, total, tile)
+    return Product(left, right, sums, total, tile, blocks)
 
 
 def decisions_of(body: Sequence[Stmt]) -> Decisions:

@@ -229,7 +229,7 @@ def _in_blocks(sums: tuple[Loop, ...], options: CompileOptions) -> tuple[Loop, .
 
 
 def _deepest(options: CompileOptions) -> int:
-    """How many sums of the columns of a tile a cache holds beside the rest."""
+    """How many sums of the columns of a tile the second cache holds beside the rest."""
     return max(options.machine.caches[1] // 4 // _row_bytes(options), _DEPTH)
 
 
@@ -330,7 +330,7 @@ def _finished(parts: Parts, tile: Tile, options: CompileOptions) -> Tile:
     thresholds, size = options.thresholds, parts.left[-1][1] if parts.left else 1
     few = thresholds.few_rows_vectors
     usual = few[size - 1] if size <= len(few) else thresholds.tile_vectors
-    depth = _DEPTH * 2 // usual // (2 if tile.strips else 1)
+    depth = _DEPTH * 2 // usual // 2 if tile.strips else _deepest(options) * thresholds.tile_vectors // usual
     tile = replace(tile, block=_block(parts, depth) if tile.panel else 0)
     usual = min(usual, -(-parts.right[-1][1] // tile.lanes))
     wide = min(options.schedule.vectors or usual, MOST_VECTORS)

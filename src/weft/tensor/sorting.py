@@ -1,7 +1,8 @@
 """Elements in order along one axis: a spec of one operand says which, by leaving it out.
 
-An element's rank is how many come before it, which each is compared with all others for; scattered to their ranks,
-positions are the order, and elements are read in that order. So gradients go to where the elements came from.
+An element's rank is how many come before it; scattered to their ranks, positions are the order, and elements are read
+in that order. So gradients go to where the elements came from. A program compares each with all others; long rows
+are sorted instead (`optimise/radix_sort.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from weft.einsum.nodes import KINDS, Axis, ConcatAxis, Label, Row, ShapeSpec, Sp
 from weft.einsum.show import show_spec
 from weft.errors import EinsumError, ShapeError
 from weft.naming import FreshNames
-from weft.ops import Scalar, call
+from weft.ops import Scalar
 from weft.ops.monoids import MOST_RANKS, top_positions
+from weft.ops.ordering import comes_before
 from weft.shape.logic import Einsum
 from weft.tensor.einsum import contract
 from weft.tensor.groups import Groups, related
@@ -31,7 +33,7 @@ _POSITION = "int32"
 def sort(x: TensorLike, spec: str = LAST_AXIS, *, descending: bool = False, label: str = "") -> Tensor:
     """The elements in ascending order along the last output axis, or along the axis that the spec leaves out.
 
-    What is not a number comes last; with `descending`, all is the other way round. It takes time quadratic in the axis.
+    What is not a number comes last; with `descending`, all is the other way round.
 
     >>> x = wf.tensor([[3, 1, 2], [0, 5, 4]])
     >>> print(ctx[wf.sort(x)], ctx[wf.sort(x, "ij => j", descending=True)])
@@ -93,15 +95,12 @@ class _SortedAxis:
     def order(self, x: Tensor, descending: bool, label: str = "") -> Tensor:
         """The positions of elements in order."""
 
-        def precedes(x: Scalar, at: Scalar, other: Scalar, place: Scalar) -> Scalar:
-            one, two = (x, other) if descending else (other, x)
-            odd = call("and", call("ne", two, two), call("not", call("ne", one, one)))
-            level = call("or", call("eq", x, other), call("and", call("ne", x, x), call("ne", other, other)))
-            return call("or", call("or", one < two, odd), call("and", level, place < at))
+        def counted(x: Scalar, at: Scalar, other: Scalar, place: Scalar) -> Scalar:
+            return comes_before(other, place, x, at, descending)
 
         reads = [(self.whole, x), self.groups.positions(self.whole, _POSITION)]
         reads += [(self.others, x), self.groups.positions(self.others, _POSITION)]
-        ranks = related("ranks", precedes, reads, self.whole, accum="add", dtype="int64")
+        ranks = related("ranks", counted, reads, self.whole, accum="add", dtype="int64")
         # The last is only there for its shape: there are as many ranks as elements.
         scattered = [self.groups.positions(self.whole, _POSITION), (self._held(self.whole, self.ranked), ranks)]
         scattered.append((self.ranked, x))

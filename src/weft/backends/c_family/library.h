@@ -66,6 +66,24 @@ static inline float weft_rnorm4d_float32(float x, float y, float z, float w)
 WEFT_SIGN(float, float32, uint32_t)
 WEFT_SIGN(double, float64, uint64_t)
 
+/* Where a number stands among all of its type: -0.0 where 0.0 does, and what is not a number after all others. */
+#define WEFT_PLACE(T, t, I)                                                                                            \
+    static inline uint64_t weft_order_place_##t(T x)                                                                   \
+    {                                                                                                                  \
+        union {                                                                                                        \
+            T number;                                                                                                  \
+            I bits;                                                                                                    \
+        } both = {x + 0};                                                                                              \
+        const int last = 8 * sizeof(I) - 1;                                                                            \
+        I below = (I)0 - (both.bits >> last), none = (I)0 - (I)(x != x);                                               \
+        return (both.bits ^ (below | (I)1 << last)) | none;                                                            \
+    }
+
+WEFT_PLACE(float, float32, uint32_t)
+WEFT_PLACE(double, float64, uint64_t)
+static inline uint64_t weft_order_place_uint64(uint64_t x) { return x; }
+static inline uint64_t weft_order_place_int64(int64_t x) { return (uint64_t)x ^ (uint64_t)1 << 63; }
+
 /* Rounding, signs, and choices that pass over what is not a number. Whole numbers stay as they are. */
 #define WEFT_PARTS_OF(T, t, f)                                                                                         \
     static inline T weft_ceil_##t(T x) { return ceil##f(x); }                                                          \

@@ -122,6 +122,27 @@ _TEMPLATES: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...]], ...] = (
             "return x % by",
         ),
     ),
+    *(
+        (
+            "order_place",
+            (f"float{width}",),
+            "x",
+            (
+                f"bits = tl.where(x == 0, tl.full((), 0, tl.{{t}}), x).to(tl.uint{width}, bitcast=True)",
+                f"first = tl.full((), {1 << (width - 1)}, tl.uint{width})",
+                "place = tl.where(bits >= first, ~bits, bits | first)",
+                "return tl.where(x != x, first | (first - 1), place).to(tl.uint64)",
+            ),
+        )
+        for width in (32, 64)
+    ),
+    (
+        "order_place",
+        _SIGNED,
+        "x",
+        (f"return x.to(tl.uint64, bitcast=True) ^ tl.full((), {1 << 63}, tl.uint64)",),
+    ),
+    ("order_place", _UNSIGNED, "x", ("return x",)),
     ("relu_gate", _NUMBERS, "x, y", ("return tl.where(x > 0, y, tl.full((), 0, tl.{t}))",)),
     ("sat01_gate", _NUMBERS, "x, y", ("return tl.where((x > 0) & (x < 1), y, tl.full((), 0, tl.{t}))",)),
     ("where", (*_NUMBERS, "bool"), "c, x, y", ("return tl.where(c, x, y)",)),
